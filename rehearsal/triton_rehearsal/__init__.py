@@ -1,1 +1,1 @@
-"""The system on one machine: an embedded AWS, the real CDK command line, real Triton servers."""
+"""The entire system on one machine: an embedded AWS, the real CDK command line and real Triton servers."""

@@ -1,4 +1,4 @@
-"""Assumptions of the rehearsal about AWS that no record settles, beyond those of the embedded AWS.
+"""The rehearsal's assumptions about AWS that no record settles, in addition to the embedded AWS's.
 
 Their names are the ids of beliefs in the ledger, with underscores. `fleet probe account` settles them in an
 account.

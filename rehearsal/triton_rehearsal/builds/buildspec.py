@@ -1,12 +1,12 @@
-"""Runs a CodeBuild buildspec, version 0.2, on this machine, failing where CodeBuild fails.
+"""Runs a CodeBuild buildspec, version 0.2, on this machine, and fails where CodeBuild fails.
 
 Source of the semantics: AWS CodeBuild user guide, "Build specification reference" and
 "Build phase transitions" (read 2026-11-21):
 https://docs.aws.amazon.com/codebuild/latest/userguide/build-spec-ref.html
 https://docs.aws.amazon.com/codebuild/latest/userguide/view-build-details-phases.html
 
-What a build leaves behind besides what its commands publish themselves is not kept: artifacts, reports and
-caches of a buildspec are ignored here, and the fleet's has none.
+Only what a build's commands publish themselves is kept. Artifacts, reports and caches of a buildspec are
+ignored here; the fleet's buildspec has none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from triton_rehearsal.builds.shell import CommandShell
 
 _VERSION = "0.2"
 _PHASES = ("install", "pre_build", "build", "post_build")
-# A phase that fails ends the build, except that post_build still runs after a failed build phase.
+# A failed phase ends the build, except that post_build still runs after a failed build phase.
 _RUNS_AFTER_FAILURE_OF = {"post_build": "build"}
 _ABORT, _CONTINUE = "ABORT", "CONTINUE"
 _SHELLS = {"bash": "bash", "/bin/sh": "sh", "sh": "sh"}
@@ -31,14 +31,14 @@ _DEFAULT_SHELL = "sh"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """One phase of a build: its commands, and those that run whatever happened before them.
+    """One phase of a build, with its commands and its `finally` commands.
 
     Attributes:
-        name: Such as pre_build.
-        commands: Run one after the other until one fails.
-        finally_commands: Run after them, also when one failed.
-        on_failure: ABORT ends the build, CONTINUE goes on with the next phase; empty for the usual: only
-            post_build runs after a failed build phase, and nothing after any other.
+        name: The phase's name, such as pre_build.
+        commands: The commands, run in order until one fails.
+        finally_commands: The commands that run after them, even if one failed.
+        on_failure: ABORT ends the build, CONTINUE continues with the next phase. Empty for the default: only
+            post_build runs after a failed build phase, and nothing after any other failed phase.
     """
 
     name: str
@@ -52,13 +52,13 @@ class Buildspec:
     """A parsed buildspec.
 
     Attributes:
-        variables: `env.variables`; the project's and the build's own variables win over them.
-        parameters: `env.parameter-store`: the parameters of Systems Manager that variables are read from.
-        secrets: `env.secrets-manager`: `id:json-key:stage:version` of the secrets that variables are read
-            from.
-        exported: `env.exported-variables`: those that the build shows when it has ended.
-        shell: The program that runs the commands: the machine's sh unless `env.shell` says bash.
-        phases: Those given, in the order in which CodeBuild runs them.
+        variables: `env.variables`; the project's and the build's own variables override them.
+        parameters: `env.parameter-store`: the Systems Manager parameters with the values of variables.
+        secrets: `env.secrets-manager`: `id:json-key:stage:version` of the secrets with the values of
+            variables.
+        exported: `env.exported-variables`: the variables that the build shows when it has ended.
+        shell: The program that runs the commands: the machine's sh unless `env.shell` is bash.
+        phases: The declared phases, in the order in which CodeBuild runs them.
     """
 
     variables: Mapping[str, str]
@@ -82,7 +82,7 @@ def parse(text: str) -> Buildspec:
     """Read a buildspec given inline, as JSON or YAML.
 
     Raises:
-        FleetError: It is not a buildspec of version 0.2, or has a phase that does not exist.
+        FleetError: The string is not a buildspec of version 0.2, or has an unknown phase.
     """
     document = _load(text)
     if str(document.get("version")) != _VERSION:
@@ -165,20 +165,20 @@ class Watcher:
     """Receives the progress of a build; this one ignores it."""
 
     def begins(self, phase: str) -> None:
-        """A phase begins, whether or not it has a command."""
+        """Note the start of a phase, with or without commands."""
 
     def runs(self, command: str) -> None:
-        """A command begins."""
+        """Note the start of a command."""
 
     def ends(self, phase: str, failure: FailedCommand | None) -> None:
-        """A phase has ended, with the first of its commands that failed, if one has."""
+        """Note the end of a phase, with its first failed command if there is one."""
 
 
 _NOBODY = Watcher()
 
 
 def run(buildspec: Buildspec, shell: CommandShell, watcher: Watcher = _NOBODY) -> FailedCommand | None:
-    """Run the phases in a shell; None if every command succeeded, else the first that failed."""
+    """Run the phases in a shell. Returns the first failed command; None if every command succeeded."""
     given = {phase.name: phase for phase in buildspec.phases}
     first: FailedCommand | None = None
     ended_in: Phase | None = None
@@ -201,7 +201,7 @@ def _runs_after(failed: Phase, name: str) -> bool:
 
 
 def _failures(phase: Phase, shell: CommandShell, watcher: Watcher) -> Iterator[FailedCommand]:
-    """The first command of each list that fails; the rest of its list is not run."""
+    """Yield the first failed command of each list; the rest of the list is not run."""
     for commands in (phase.commands, phase.finally_commands):
         for command in commands:
             watcher.runs(command)

@@ -1,7 +1,7 @@
-"""The place of a build on this machine: its source, variables, shell and phases.
+"""A build on this machine: its source, variables, shell and phases.
 
-The image does not run: there is no container and no GPU. Everything else is the project's own, read from the
-embedded AWS. When the build ends, its processes end and its files are gone, as with a container.
+The image does not run: there is no container and no GPU. Everything else comes from the project in the
+embedded AWS. When the build ends, its processes end and its files are removed, as with a container.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class BuildContainer:
     """One build.
 
     Args:
-        aws: The AWS in which it was started.
-        record: The build's record, which gets its phases.
-        log: Takes what it prints.
-        lacking: Variables for what this machine lacks; they override all others.
+        aws: The AWS in which the build was started.
+        record: The build's record, to which its phases are written.
+        log: The log for its output.
+        lacking: Variables for features that this machine lacks; they override all others.
 
     Attributes:
-        failure: The first failed command, after the end.
-        commands: The number of commands in its buildspec.
+        failure: The first failed command; set after the end.
+        commands: The number of commands in the buildspec.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class BuildContainer:
             self._record.enter("DOWNLOAD_SOURCE")
             try:
                 spec, source = self._prepare(Path(folder))
-            except Exception as error:  # noqa: BLE001 -- whatever it is, it is why the build failed
+            except Exception as error:  # noqa: BLE001 -- any exception is the cause of the build's failure
                 self._record.leave(FAILED, code=_CLIENT_ERROR, message=str(error))
                 self._log.write(f"the source could not be prepared: {error}")
                 self._record.finish(FAILED)
@@ -82,7 +82,7 @@ class BuildContainer:
         self._record.finish(FAILED if self.failure else SUCCEEDED)
 
     def interrupt(self, status: str) -> None:
-        """End the build from another thread, because it was stopped or timed out."""
+        """End the build from another thread, after a stop or a timeout."""
         with self._lock:
             self._ended_as = self._ended_as or status
             shell = self._shell
@@ -103,7 +103,7 @@ class BuildContainer:
         return spec, source
 
     def _download(self, location: str, into: Path) -> None:
-        """Fetch and unpack the zipped source at `bucket/key`, as CodeBuild takes an S3 location."""
+        """Fetch and unpack the zipped source at `bucket/key`, CodeBuild's form of an S3 location."""
         if not holds("s3_source_permissions"):
             msg = "AccessDenied: the role may not read the source"
             raise PermissionError(msg)
@@ -131,9 +131,9 @@ class BuildContainer:
                 self._shell = None
 
     def _environment(self, spec: Buildspec, source: Path) -> dict[str, str]:
-        """Return the variables of the container, the buildspec, the project and the build, in that order.
+        """Return the variables of the container, the buildspec, the project and the build; later ones win.
 
-        Source of the names of CodeBuild's own, read on 2026-11-21:
+        Source of the names of CodeBuild's variables, read on 2026-11-21:
         https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html
         """
         shown = self._record.shown()
@@ -153,7 +153,7 @@ class BuildContainer:
         }
 
     def _machine(self, environment: Mapping[str, Any]) -> Machine:
-        """Return the machine of a project: a fleet's instance type, or its compute type."""
+        """Return the machine of a project, from the instance type of its fleet or from its compute type."""
         image = environment.get("image", "")
         if arn := environment.get("fleet", {}).get("fleetArn"):
             (fleet,) = self._aws.client("codebuild").batch_get_fleets(names=[arn])["fleets"]
@@ -175,7 +175,7 @@ class BuildContainer:
         return str(found["Parameter"]["Value"])
 
     def _secret(self, reference: str) -> str:
-        """The secret at `id:json-key:version-stage:version-id`, all but the first of which may be missing."""
+        """Return the secret at `id:json-key:version-stage:version-id`. All parts but the id are optional."""
         secret, key, stage, version = (*_parts(reference), "", "", "")[:4]
         versions = {"VersionStage": stage, "VersionId": version}
         text = self._aws.client("secretsmanager").get_secret_value(
@@ -185,7 +185,7 @@ class BuildContainer:
 
 
 def _own_image(programs: Path) -> None:
-    """Take what an image of CodeBuild's own may lack from the programs of a container."""
+    """Remove the programs that CodeBuild's own image may lack from a container."""
     if not holds("codebuild_image_python"):
         (programs / "python3").unlink()
         (programs / "python3").write_text("#!/bin/sh\necho 'python3: not found'\nexit 127\n")
@@ -193,7 +193,7 @@ def _own_image(programs: Path) -> None:
 
 
 def _exported(spec: Buildspec, shell: CommandShell, folder: Path) -> Iterator[tuple[str, str]]:
-    """The variables that the buildspec exports, as the last command left them."""
+    """Yield the variables that the buildspec exports, with their values after the last command."""
     folder.mkdir()
     for name in spec.exported:
         shell.run(f'printf %s "${{{name}-}}" > {shlex.quote(str(folder / name))}')
@@ -202,7 +202,7 @@ def _exported(spec: Buildspec, shell: CommandShell, folder: Path) -> Iterator[tu
 
 
 def _parts(reference: str) -> list[str]:
-    """The parts of a reference to a secret, whose id may be an ARN with colons of its own."""
+    """Return the parts of a reference to a secret. The id may be an ARN, which contains colons."""
     if not reference.startswith("arn:"):
         return reference.split(":")
     parts = reference.split(":")
@@ -210,7 +210,7 @@ def _parts(reference: str) -> list[str]:
 
 
 def _own(shown: Mapping[str, Any], source: Path, *, stream: str) -> Iterator[tuple[str, str]]:
-    """The variables that CodeBuild sets itself."""
+    """Yield the variables that CodeBuild itself sets."""
     yield "CODEBUILD_BUILD_ARN", shown["arn"]
     yield "CODEBUILD_BUILD_ID", shown["id"]
     yield "CODEBUILD_BUILD_IMAGE", shown["environment"].get("image", "")
@@ -229,7 +229,7 @@ def _own(shown: Mapping[str, Any], source: Path, *, stream: str) -> Iterator[tup
 
 
 class _Recorder(buildspec.Watcher):
-    """Writes a build's phases into its record, and into its log as CodeBuild's agent does."""
+    """Writes a build's phases to its record and, as CodeBuild's agent does, to its log."""
 
     def __init__(self, record: BuildRecord, log: BuildLog) -> None:
         self._record = record
@@ -258,7 +258,7 @@ class _Recorder(buildspec.Watcher):
 def failure_of(
     log: BuildLog, container: BuildContainer, shown: Mapping[str, Any], *, lines: int
 ) -> FleetError:
-    """Return why a build failed, with the end of its log."""
+    """Return the error of a failed build, with the end of its log."""
     failure = container.failure
     contexts = [context for phase in shown["phases"] for context in phase.get("contexts", ())]
     reason = next((context["message"] for context in contexts if context["message"]), "it did not finish")

@@ -1,7 +1,7 @@
-"""The environment of a container of a rehearsed build: what its image sets, and what differs from AWS.
+"""The environment of a rehearsed build's container: the image's variables, and the differences from AWS.
 
-A container starts from nothing. So nothing of this machine's environment gets into one, but for what
-`DIFFERENCES` names; a test compares what a deployed project and a job's request carry with what arrives.
+A container starts with an empty environment. This machine's variables do not get into it, except those in
+`DIFFERENCES`. A test compares the variables of a deployed project and a job's request with those that arrive.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DIFFERENCES: Mapping[str, str] = MappingProxyType(
         "PIP_CONFIG_FILE": "this machine's, which may name the only index that it can reach",
     }
 )
-"""The variables that differ from those of a container on AWS, and why. Those of `NETWORK` do as well."""
+"""The variables that differ from those of a container on AWS, with reasons. `NETWORK` has more of them."""
 
 NETWORK = frozenset(
     {
@@ -54,23 +54,23 @@ NETWORK = frozenset(
         *("HF_ENDPOINT", "HF_HUB_OFFLINE", "LD_LIBRARY_PATH"),
     }
 )
-"""How this machine reaches a network, an index and its own libraries: a build may, as it may on AWS."""
+"""Variables for access to a network, an index and this machine's libraries. A build on AWS has access too."""
 
 
 NOWHERE = "http://127.0.0.1:9"
-"""A proxy where nothing listens, for a build that reaches no index."""
+"""A proxy address where nothing listens, for a build without access to an index."""
 
 
 def container_environment(
     aws: EmbeddedAws, machine: Machine, *, folder: Path, requirements: str
 ) -> dict[str, str]:
-    """Return a container's own variables, and install the programs of its image.
+    """Install the programs of a container's image, and return the container's own variables.
 
     Args:
-        aws: The AWS that it calls.
-        machine: Its machine.
-        folder: A folder of its own.
-        requirements: The requirements of its models, whose packages it can import besides the toolkit's.
+        aws: The AWS that the container calls.
+        machine: The container's machine.
+        folder: The container's own folder.
+        requirements: The requirements of its models. It can import their packages and the toolkit's.
     """
     programs, home = folder / "bin", folder / "home"
     temporary, sockets = folder / "tmp", folder / "sockets"
@@ -95,12 +95,12 @@ def container_environment(
 
 
 def _toolkits() -> str:
-    """Return what the toolkit of a build requires."""
+    """Return the requirements of a build's toolkit."""
     return (PACKAGES / "requirements.txt").read_text()
 
 
 def _kept() -> dict[str, str]:
-    """Return variables for files in the user's home, which is not the container's."""
+    """Return variables for files in the user's home, since the container has another home."""
     home = Path.home()
     hub = os.environ.get("HF_HOME", str(home / ".cache" / "huggingface"))
     configured = [home / ".config" / "pip" / "pip.conf", home / ".pip" / "pip.conf"]

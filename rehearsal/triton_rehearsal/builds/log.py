@@ -1,4 +1,4 @@
-"""The log of one build: in CloudWatch as CodeBuild writes it, and for a follower here."""
+"""The log of one build: in CloudWatch, as CodeBuild writes it, and for a follower on this machine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _DISABLED = "DISABLED"
 
 
 class BuildLog:
-    """Takes every line of a build.
+    """Collects every line of a build.
 
     Args:
-        record: The build's record, which gets the place of its log.
-        account: Its account.
-        region: Its region.
+        record: The build's record, in which the location of the log is set.
+        account: The build's account.
+        region: The build's region.
     """
 
     def __init__(self, record: BuildRecord, *, account: str, region: str) -> None:
@@ -51,26 +51,26 @@ class BuildLog:
             follower(line)
 
     def note(self, line: str) -> None:
-        """Add a line of CodeBuild's own, which only CloudWatch shows."""
+        """Add a line from CodeBuild itself, which only CloudWatch shows."""
         with self._lock:
             self._keep(f"[Container] {line}")
 
     def follow(self, on_line: OnLine) -> None:
-        """Hand on every line that there is, and then each when it comes."""
+        """Call a function with every line so far, then with each new one."""
         with self._lock:
             for line in self._lines:
                 on_line(line)
             self._followers.append(on_line)
 
     def tail(self, lines: int) -> str:
-        """The last lines that commands printed."""
+        """Return the last lines that commands printed."""
         with self._lock:
             return "\n".join(self._lines[-lines:])
 
     def _keep(self, line: str) -> None:
         from moto.core.utils import unix_time_millis
 
-        # A stack that is being deleted may have taken the group by now, and CloudWatch refuses empty lines.
+        # The deletion of a stack may already have removed the group, and CloudWatch refuses empty lines.
         if self._kept and line.strip() and self._group in self._logs.groups:
             event = {"timestamp": int(unix_time_millis()), "message": line}
             self._logs.put_log_events(self._group, self.stream, [event])

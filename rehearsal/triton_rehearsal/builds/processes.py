@@ -1,4 +1,4 @@
-"""Processes that stand for containers: whatever one starts, in whatever session, ends with it."""
+"""Processes that act as containers: everything that one starts, in any session, ends with it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def contain() -> None:
-    """Tie the calling process to its parent and make it adopt orphans; for a child's `preexec_fn`.
+    """Tie the calling process to its parent and let it adopt orphans. For use as a child's `preexec_fn`.
 
-    `end_contained` then also finds processes that moved to a session of their own.
+    `end_contained` then also finds processes that moved to another session.
     """
     tie_to_parent()
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end_contained(process: subprocess.Popen[str]) -> None:
-    """End a process that was started with `contain`, after everything that it started."""
+    """End everything that a process started with `contain` has started, then the process itself."""
     _end_descendants(process.pid)
     end_group(process)
 
 
 def _end_descendants(pid: int) -> None:
-    """Ask the descendants to end, wait, then kill; return when none runs."""
+    """Ask the descendants to end, wait, then kill them. Returns when none runs."""
     deadline = time.monotonic() + _GRACE_SECONDS
     asked: set[int] = set()
     while running := _descendants(pid):
@@ -53,7 +53,7 @@ def _descendants(pid: int) -> set[int]:
     ended = set()
     for status in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # The name, in brackets, may hold anything.
+            # The name, in parentheses, may contain any character.
             state, parent, *_ = status.read_text().rpartition(")")[2].split()
             child = int(status.parent.name)
             children.setdefault(int(parent), []).append(child)

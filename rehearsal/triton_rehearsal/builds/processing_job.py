@@ -1,4 +1,4 @@
-"""Runs a SageMaker Processing job on this machine: its own input, environment, entry point and log."""
+"""Runs a SageMaker Processing job on this machine, with its input, environment, entry point and log."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _LOOK_S = 0.2
 
 
 def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event | None = None) -> str | None:
-    """Run what a CreateProcessingJob request asks for.
+    """Run the job of a CreateProcessingJob request.
 
-    The image is not run: there is no container, and where the command names the place of an input in it, it
-    gets the place here. What it prints goes where SageMaker puts it, a log stream of CloudWatch.
+    The image does not run: there is no container. If the command names the path of an input in the container,
+    the path here replaces it. The output goes to a log stream of CloudWatch, as with SageMaker.
 
     Args:
-        aws: The AWS that got the request.
+        aws: The AWS that received the request.
         request: The request.
-        stop: Ends the job when it is set.
+        stop: An event that ends the job.
 
     Returns:
         SageMaker's reason for a failure; None if the command succeeded.
@@ -97,7 +97,7 @@ def _message(output: Path) -> str:
 
 
 def _inputs(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Path]]:
-    """Fetch every input; yields its path in a container and its path here."""
+    """Fetch every input. Yields its path in a container and its path here."""
     s3 = aws.client("s3")
     for given in request.get("ProcessingInputs", ()):
         place = folder / "inputs" / given["InputName"]
@@ -127,7 +127,7 @@ def _environment(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> 
 
 
 def _requirements(folder: Path) -> str:
-    """Return the text of every requirements.txt of a zipped source."""
+    """Return the content of every requirements.txt of a zipped source."""
     found = []
     for archive in (folder / "inputs").rglob("*.zip"):
         with zipfile.ZipFile(archive) as packed:
@@ -139,7 +139,7 @@ def _requirements(folder: Path) -> str:
 def _log(aws: EmbeddedAws, stream: str, process: subprocess.Popen[str]) -> None:
     """Log the process's output until it ends."""
     logs = aws.client("logs")
-    with contextlib.suppress(logs.exceptions.ResourceAlreadyExistsException):  # of an earlier job
+    with contextlib.suppress(logs.exceptions.ResourceAlreadyExistsException):  # from an earlier job
         logs.create_log_group(logGroupName=LOG_GROUP)
     logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=stream)
     assert process.stdout is not None  # noqa: S101  given by PIPE

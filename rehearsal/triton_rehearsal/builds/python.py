@@ -1,9 +1,9 @@
-"""The python3 of a rehearsed build: as in the image, no virtual environment, with what pip would install.
+"""The python3 of a rehearsed build: as in the image, it is not a virtual environment.
 
-It is the interpreter that the rehearsal's own environment was made with, so that pip can install for the user
-as the deployed job has it do. What its requirements name is there already, by links to the rehearsal's own
-packages, and so is what those require; nothing else of the rehearsal is. pip leaves links alone: they are in
-none of the folders that it removes packages from.
+It is the base interpreter of the rehearsal's own environment, so that pip can install packages for the user,
+as in a deployed job. The packages in the build's requirements, and those that they require, are already
+present as links to the rehearsal's own packages. Other packages of the rehearsal are not. pip does not change
+the links, because they are in no folder from which it removes packages.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import TypeAlias
 
 NAMES = ("python", "python3")
 
-# pip itself comes with the image; so does DALI, whose packages `make rehearse-all` installs.
+# The image includes pip. It also includes DALI, whose packages `make rehearse-all` installs.
 _OF_THE_IMAGE = ("pip", "setuptools", "wheel", "nvidia-dali-cuda130", "nvidia-nvimgcodec-cu13", "optree")
 _OF_DALI = ("astunparse", "gast", "libcst", "makefun", "nvtx")
-_LITTLE = ("boto3", "protobuf")  # what a build's first look at the declarations installs
+_LITTLE = ("boto3", "protobuf")  # packages that a build installs before it first reads the declarations
 
 _Wanted: TypeAlias = tuple[str, tuple[str, ...]]  # a package and its extras
 
@@ -32,11 +32,11 @@ _LIBRARY = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-pa
 
 
 def install_python(programs: Path, *, home: Path, requirements: str) -> None:
-    """Put the interpreter into a folder, and what it finds installed into the home of its user.
+    """Put the interpreter into a folder, and its installed packages into the home of its user.
 
     Args:
         programs: The folder for PATH.
-        home: The folder that HOME and PYTHONUSERBASE name.
+        home: The folder for HOME and PYTHONUSERBASE.
         requirements: The requirements of the toolkit and of the models.
     """
     programs.mkdir(parents=True, exist_ok=True)
@@ -52,12 +52,12 @@ def install_python(programs: Path, *, home: Path, requirements: str) -> None:
 
 
 def _interpreter() -> Path:
-    """The interpreter of which this one is a virtual environment, or this one."""
+    """Return the base interpreter of this virtual environment, or this interpreter."""
     return Path(getattr(sys, "_base_executable", "") or sys.executable)
 
 
 def _named(requirements: str) -> Iterator[_Wanted]:
-    """The packages of requirements, without versions, options and comments."""
+    """Yield the packages of requirements, without versions, options and comments."""
     for line in requirements.splitlines():
         if found := _NAME.match(line):
             yield _wanted(found)
@@ -77,7 +77,7 @@ def _links(wanted: tuple[_Wanted, ...]) -> tuple[Path, ...]:
 
 
 def _closure(wanted: Iterable[_Wanted]) -> Iterator[metadata.Distribution]:
-    """The installed packages among these, and what they require with the extras that are asked for."""
+    """Yield the installed packages among these, and their requirements, including requested extras."""
     waiting, seen = list(wanted), set[_Wanted]()
     while waiting:
         name, extras = each = waiting.pop()
@@ -87,7 +87,7 @@ def _closure(wanted: Iterable[_Wanted]) -> Iterator[metadata.Distribution]:
         try:
             found = metadata.distribution(name)
         except metadata.PackageNotFoundError:
-            continue  # pip looks for it on an index, as it does in an account
+            continue  # pip gets it from an index, as in an account
         yield found
         for required in found.requires or ():
             only_with = _EXTRA.findall(required)
@@ -96,10 +96,10 @@ def _closure(wanted: Iterable[_Wanted]) -> Iterator[metadata.Distribution]:
 
 
 def _top(found: metadata.Distribution) -> Iterator[Path]:
-    """The files and folders at the top of a package's place that belong to it."""
+    """Yield the top-level files and folders of an installed package."""
     place = Path(str(found.locate_file("")))
     if place != Path(sysconfig.get_path("purelib")):
-        return  # an editable installation, or the interpreter's own, which it finds anyway
+        return  # an editable installation, or a package of the interpreter, which it finds anyway
     for name in dict.fromkeys(file.parts[0] for file in found.files or ()):
         if name not in ("..", "__pycache__") and (place / name).exists():
             yield place / name

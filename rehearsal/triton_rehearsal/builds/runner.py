@@ -1,4 +1,4 @@
-"""Runs the builds of deployed CodeBuild projects on this machine, in the background and a few at a time."""
+"""Runs the builds of deployed CodeBuild projects on this machine, in the background, a few at a time."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ class _Asked:
 
 
 class BuildRunner:
-    """Runs every build that is started at an embedded AWS, until it is closed.
+    """Runs every build that is started in an embedded AWS, until the runner is closed.
 
-    A build that an SDK, a function or a state machine starts is queued, then in its phases, with its log in
-    CloudWatch, and can be stopped. Processing jobs run here as well.
+    A build that an SDK, a function or a state machine starts is queued, then runs through its phases. Its log
+    is in CloudWatch, and it can be stopped. The runner also runs Processing jobs.
 
     Args:
         aws: The AWS with the projects.
-        at_most: The number of builds that run at a time. The others wait in order.
-        lacking: Variables for what this machine lacks; they override all others.
+        at_most: The maximum number of builds that run at a time. Others wait in order.
+        lacking: Variables for features that this machine lacks; they override all others.
         minute_s: Seconds here per minute of a build's time limit.
     """
 
@@ -89,7 +89,7 @@ class BuildRunner:
         self._open.callback(codebuild_builds.connect, None)
 
     def start(self, record: BuildRecord) -> None:
-        """Queue a build; returns at once."""
+        """Queue a build. Returns at once."""
         from triton_aws import ACCOUNT
         from triton_rehearsal.builds.log import BuildLog
 
@@ -119,11 +119,11 @@ class BuildRunner:
 
         Args:
             project: The project's name.
-            overrides: Environment variables that this build replaces, as StartBuild takes them.
+            overrides: Environment variables that override the project's, in StartBuild's form.
             on_line: Called with each line that the build prints.
 
         Raises:
-            FleetError: A command failed; with the end of the log.
+            FleetError: A command failed. The error has the end of the log.
         """
         started: dict[str, Any] = self._aws.client("codebuild").start_build(
             projectName=project,
@@ -134,7 +134,7 @@ class BuildRunner:
         return self.wait(started["id"], on_line=on_line)
 
     def of(self, project: str) -> list[str]:
-        """Return the ids of a project's builds, the first one first."""
+        """Return the ids of a project's builds, oldest first."""
         with self._lock:
             return [found for found in self._asked if found.rpartition(":")[0] == project]
 
@@ -143,10 +143,10 @@ class BuildRunner:
 
         Args:
             build_id: The id from StartBuild.
-            on_line: Called with each line that the build printed or prints.
+            on_line: Called with each line of the build, including earlier ones.
 
         Raises:
-            FleetError: A command failed; with the end of the log.
+            FleetError: A command failed. The error has the end of the log.
         """
         with self._lock:
             asked, future = self._asked[build_id], self._futures[build_id]
@@ -159,7 +159,7 @@ class BuildRunner:
 
     def _run(self, asked: _Asked) -> None:
         record = asked.record
-        if record.complete:  # stopped while it was queued
+        if record.complete:  # stopped while queued
             return
         limit = float(record.shown().get("timeoutInMinutes", 60)) * self._minute_s
         timer = threading.Timer(limit, asked.container.interrupt, (TIMED_OUT,))
@@ -167,7 +167,7 @@ class BuildRunner:
         timer.start()
         try:
             asked.container.run()
-        except Exception as error:  # noqa: BLE001 -- a build that cannot be run is a build that failed
+        except Exception as error:  # noqa: BLE001 -- a build that cannot be run has failed
             _log.exception("the build %s could not be run", record.id)
             record.leave(FAULT, code="INTERNAL_SERVICE_ERROR", message=str(error))
             record.finish(FAULT)
@@ -202,10 +202,10 @@ def run_build(
     overrides: Mapping[str, str],
     on_line: Callable[[str], None] = lambda line: None,
 ) -> Build:
-    """Run one build of a deployed project with a runner of its own; see `BuildRunner.run`.
+    """Run one build of a deployed project with its own runner; see `BuildRunner.run`.
 
     Raises:
-        FleetError: A command failed; with the end of the log.
+        FleetError: A command failed. The error has the end of the log.
     """
     with BuildRunner(aws) as builds:
         return builds.run(project=project, overrides=overrides, on_line=on_line)

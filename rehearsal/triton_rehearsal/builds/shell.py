@@ -1,7 +1,7 @@
-"""One shell that runs commands one after the other, as a build container's does.
+"""A shell that runs commands one after the other, like the shell of a build container.
 
-CodeBuild's buildspec version 0.2 runs every command of a build in the same shell: a variable exported
-by one command is there for the next, and so is the working directory.
+CodeBuild's buildspec version 0.2 runs every command of a build in the same shell: exported variables and the
+working directory carry over to the next command.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from types import TracebackType
 
 from triton_rehearsal.builds.processes import contain, end_contained
 
-# Reads the path of a command, sources it so that its effects stay in this shell, answers its status. A shell
-# by the standard knows descriptors of one digit only, so that a bash opens those first. `command` keeps a
-# command with a wrong syntax from ending the shell.
+# Reads the path of a command, sources it so that its effects stay in this shell, and answers with its status.
+# A standard shell only supports descriptors of one digit, so a bash opens the descriptors first. `command`
+# prevents a syntax error in a command from ending the shell.
 _DRIVER = 'while IFS= read -r file <&3; do command . "$file" </dev/null; printf "%s\\n" "$?" >&4; done'
 _START = 'exec 3<&{commands} 4>&{statuses} {commands}<&- {statuses}>&-; exec "$0" -c "$1"'
 
@@ -29,13 +29,13 @@ _INTERRUPTED = 128 + signal.SIGTERM
 
 
 class CommandShell:
-    """A shell that is fed commands.
+    """A shell that receives commands.
 
     Args:
         environment: The environment of the shell; nothing is inherited.
         directory: The working directory at the start.
-        on_line: Called with every line that a command prints, standard error included.
-        program: The shell: bash, or sh as the machine has it.
+        on_line: Called with every line that a command prints, including standard error.
+        program: The shell: bash, or the machine's sh.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class CommandShell:
     def run(self, command: str) -> int:
         """Run one command, which may span lines, and return its exit status.
 
-        A command that ends the shell itself (`exit 3`) gives that status, and so does every later one.
+        If a command ends the shell itself (`exit 3`), this is the status of it and of every later command.
         """
         if self._interrupted.is_set():
             return _INTERRUPTED
@@ -95,16 +95,16 @@ class CommandShell:
         return _INTERRUPTED if self._interrupted.is_set() else status
 
     def _ended(self) -> int:
-        """Return the status of a shell that a command ended; never 0, because later commands did not run."""
+        """Return the status of a shell that a command ended. Never 0, because later commands do not run."""
         return self._process.wait() or 1
 
     def interrupt(self) -> None:
-        """End the shell from another thread; the running command and every later one fail."""
+        """End the shell from another thread. The running command and every later one fail."""
         self._interrupted.set()
         end_contained(self._process)
 
     def close(self) -> None:
-        """End the shell and every process that its commands left."""
+        """End the shell and every process that its commands left behind."""
         end_contained(self._process)
         for stream in (self._commands, self._statuses):
             try:
@@ -126,7 +126,7 @@ class CommandShell:
 
 
 def _pipe() -> tuple[int, int]:
-    """Return a pipe with descriptors that the shell does not use for its own."""
+    """Return a pipe with descriptors that the shell does not use itself."""
     ends = os.pipe()
     moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for end in ends]
     for each in ends:

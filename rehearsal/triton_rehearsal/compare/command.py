@@ -1,4 +1,4 @@
-"""`fleet compare`: variants of a model side by side, served on this machine or by a deployed endpoint."""
+"""`fleet compare`: measures variants of a model side by side, on this machine or a deployed endpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triton_rehearsal.compare.local import compare_locally
 
 
 def run(arguments: argparse.Namespace) -> Comparison:
-    """`fleet compare NAME...`, on this machine or with --endpoint on a deployed one.
+    """Run `fleet compare NAME...` on this machine, or with --endpoint on a deployed endpoint.
 
     Raises:
         FleetError: A model is unknown, cannot be built, or is not served.

@@ -18,10 +18,10 @@ class Comparison:
 
     Attributes:
         where: The server or endpoint.
-        notes: Limits of the numbers.
+        notes: The limits of the numbers.
         requests: Number of requests per model.
-        concurrency: Number of callers at once.
-        models: Every model, in the order asked for; ratios are to the first.
+        concurrency: Number of concurrent callers.
+        models: Every model, in the requested order; ratios are to the first.
     """
 
     where: str
@@ -32,11 +32,11 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 if a model's answer differs from its source's."""
+        """1 if a model's answer differs from its source's, otherwise 0."""
         return 0 if all(model.right for model in self.models) else 1
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON-ready data, with ratios to the first model."""
+        """Return the comparison as JSON-ready data, with ratios to the first model."""
         first = self.models[0]
         return {
             "served_by": self.where,
@@ -54,7 +54,7 @@ class Comparison:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield a table, with times in milliseconds, and notes."""
+        """Yield the lines of a table, with times in milliseconds, and of the notes."""
         yield f"served by {self.where}"
         yield ""
         yield from table(self._rows())
@@ -107,7 +107,7 @@ class Comparison:
 
 
 def table(rows: Iterator[Sequence[str]]) -> Iterator[str]:
-    """Yield rows in columns: text left-aligned, numbers right-aligned."""
+    """Yield rows in columns: strings left-aligned, numbers right-aligned."""
     given = list(rows)
     widths = [max(map(len, column)) for column in zip(*given, strict=True)]
     for row in given:

@@ -1,4 +1,4 @@
-"""Variants of models as a deployed endpoint answers them."""
+"""Variants of models, served by a deployed endpoint."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def compare_on_endpoint(
     requests: int,
     concurrency: int,
 ) -> Comparison:
-    """Measure what a deployed endpoint answers with the artifacts that are current in its repository.
+    """Measure the answers of a deployed endpoint, with the current artifacts of its repository.
 
     Args:
-        builds: The declarations, by the names that they were asked for with.
+        builds: The declarations, by the requested names.
         endpoint: The endpoint's name.
-        repository: The repository behind it.
-        wanted: The names that must be there; of the others, what is published is measured.
+        repository: The endpoint's repository.
+        wanted: The names that must be published. The others are measured only if they are published.
         requests: Number of requests per model.
-        concurrency: Number of callers at once.
+        concurrency: Number of concurrent callers.
 
     Raises:
         FleetError: A model is not published, or AWS refuses.
@@ -95,7 +95,7 @@ def _first_answer(name: str, build: ModelDefinition, client: Client, size: int) 
 
 
 def _allowed(build: ModelDefinition) -> float:
-    """The largest difference allowed on a GPU, where plans calculate in what they were compiled for."""
+    """Return the largest difference allowed on a GPU, where plans use the precision of their compilation."""
     if not build.precisions:
         return build.allowed()
     return max(build.allowed(each) for each in build.precisions)

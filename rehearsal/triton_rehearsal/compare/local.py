@@ -1,4 +1,4 @@
-"""Variants of models on this machine: built, packed and served as a multi-model endpoint would."""
+"""Variants of models on this machine: built, packed and served as by a multi-model endpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from triton_rehearsal.hosting.instance import Instance
     from triton_rehearsal.hosting.metrics import Event
 
-# The container's environment, as our constructs set it.
+# The container's environment, as the constructs set it.
 ENVIRONMENT = {
     "SAGEMAKER_MULTI_MODEL": "true",
     "SAGEMAKER_TRITON_PING_MODE": "live",
@@ -46,12 +46,12 @@ class Subject:
     """One model on this machine.
 
     Attributes:
-        name: As requested.
-        build: Its declaration.
+        name: The requested name.
+        build: The model's declaration.
         artifact: The packed model.
         known: The measurement before serving.
-        body: A request.
-        content_type: Of the request.
+        body: The body of a request.
+        content_type: The content type of the request.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Subject:
     content_type: str
 
     def ask(self, instance: Instance) -> dict[str, Any]:
-        """The outputs for the first example.
+        """Return the outputs for the first example.
 
         Raises:
             FleetError: The server refuses the model or the request.
@@ -94,7 +94,7 @@ class Subject:
 
 @dataclass(kw_only=True)
 class _Folder:
-    """Artifacts in a folder, as an S3 client that knows get_object."""
+    """Artifacts in a folder, with the interface of an S3 client: only get_object."""
 
     folder: Path
 
@@ -105,7 +105,7 @@ class _Folder:
 
 @dataclass(kw_only=True)
 class _Times:
-    """Seconds of what an instance did, by the kind of event."""
+    """The durations of an instance's events in seconds, by kind of event."""
 
     of: dict[str, float] = field(default_factory=dict)
 
@@ -121,12 +121,12 @@ def compare_locally(
     cold_starts: int,
     models: Path | None = None,
 ) -> Comparison:
-    """Build, pack and serve every model on this machine, as a multi-model endpoint would.
+    """Build, pack and serve every model on this machine, as a multi-model endpoint does.
 
     Args:
-        builds: The declarations, by the names that they were asked for with.
+        builds: The declarations, by the requested names.
         requests: Number of requests per model.
-        concurrency: Number of callers at once.
+        concurrency: Number of concurrent callers.
         cold_starts: Number of cold starts per model, each with a new server.
         models: The folder of model builds; by default the repository's.
 
@@ -182,7 +182,7 @@ def _backends(root: Path) -> tuple[str, ...]:
 
 
 def _cold_starts(subjects: Sequence[Subject], place: Path, count: int) -> dict[str, list[ColdStart]]:
-    """The first answers of each model, every time by a server that has just started."""
+    """Return the cold starts of each model, each on a server that has just started."""
     cold: dict[str, list[ColdStart]] = {each.name: [] for each in subjects}
     by_name = {each.name: each for each in subjects}
     for number in range(count):

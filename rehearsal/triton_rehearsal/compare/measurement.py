@@ -1,7 +1,7 @@
 """Measurements of models side by side: size, cold start, latency and throughput.
 
-One run measures all of them, a request of each in turn, so that other load on the machine affects all alike.
-Only the ratios hold beyond the run.
+One run measures all models, with one request of each in turn, so that other load on the machine affects all
+of them alike. Only the ratios are valid beyond the run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 BLOCKS = 4
-"""Number of blocks in which many callers at once ask each model."""
+"""Number of blocks in which concurrent callers invoke each model."""
 
 Ask = Callable[[], object]
 
@@ -25,9 +25,9 @@ class ColdStart:
     """The first answer of a model on a new server. Times in seconds.
 
     Attributes:
-        total_s: From the request to the answer.
-        unpack_s: Of it, download and unpack; None if only the platform knows.
-        load_s: Of it, the load in Triton with its warm-up; None if only the platform knows.
+        total_s: Time from the request to the answer.
+        unpack_s: The part for download and unpacking; None if only the platform knows it.
+        load_s: The part for the load in Triton with its warm-up; None if only the platform knows it.
     """
 
     total_s: float
@@ -40,12 +40,12 @@ class Measurement:
     """The measurement of one model. Times in seconds.
 
     Attributes:
-        name: As it was asked for, such as "resnet50:torchscript".
-        backends: The backends of its parts.
-        size: Of the artifact, in bytes.
+        name: The requested name, such as "resnet50:torchscript".
+        backends: The backends of the model's parts.
+        size: The size of the artifact in bytes.
         cold: Each cold start.
-        latencies_s: Each of the requests that followed one another.
-        throughput: Requests per second, with many callers at once.
+        latencies_s: The latency of each sequential request.
+        throughput: Requests per second with concurrent callers.
         difference: The largest difference from the reference; None without a reference.
         allowed: The largest difference that the declaration accepts.
     """
@@ -66,11 +66,11 @@ class Measurement:
 
     @property
     def cold_s(self) -> float:
-        """The usual cold start."""
+        """The median cold start."""
         return median(each.total_s for each in self.cold)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready, times in milliseconds."""
+        """Return the measurement as JSON-ready data, with times in milliseconds."""
         parts = {
             "unpack_ms": [each.unpack_s for each in self.cold],
             "load_ms": [each.load_s for each in self.cold],
@@ -100,9 +100,9 @@ def measure(
 
     Args:
         models: The measurements so far.
-        ask: One request of each model, by its name.
+        ask: A function per model that sends one request, by the model's name.
         requests: Number of requests per model.
-        concurrency: Number of callers at once, for the throughput.
+        concurrency: Number of concurrent callers, for the throughput.
     """
     latencies = interleaved(ask, requests)
     rates = throughputs(ask, concurrency=concurrency, requests=requests)
@@ -113,7 +113,7 @@ def measure(
 
 
 def interleaved(ask: Mapping[str, Ask], rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each request of each model, one of every model per round."""
+    """Return the duration in seconds of each model's requests. Each round has one request per model."""
     taken: dict[str, list[float]] = {name: [] for name in ask}
     for number in range(rounds):
         for name in rotated(list(ask), number):
@@ -144,7 +144,7 @@ def rotated(names: Sequence[str], number: int) -> list[str]:
 
 
 def percentile(values: Sequence[float], share: int) -> float:
-    """The smallest value that `share` percent of all do not exceed (nearest rank)."""
+    """Return the smallest value that `share` percent of all values do not exceed (nearest rank)."""
     ordered = sorted(values)
     return ordered[max(math.ceil(share / 100 * len(ordered)), 1) - 1]
 

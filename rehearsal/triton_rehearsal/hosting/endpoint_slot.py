@@ -16,7 +16,7 @@ _NEVER = float("-inf")
 
 
 class EndpointSlot:
-    """Keeps the instances of an endpoint as it is deployed.
+    """Keeps the instances of an endpoint in line with its deployment.
 
     Args:
         look_up: Reads the endpoint's deployment, given the last one.
@@ -43,8 +43,8 @@ class EndpointSlot:
     def take(self) -> tuple[Variant, Instance]:
         """Return the variant for the next request, and its running instance.
 
-        A new endpoint configuration gets a new instance with no model loaded, and so does a server that
-        died; the old instance finishes what it is answering.
+        A new endpoint configuration gets a new instance without loaded models, and so does one whose server
+        has died. The old instance finishes its requests.
         """
         with self._lock:
             self._refuse_closed()
@@ -52,11 +52,11 @@ class EndpointSlot:
             return variant, self._running(variant)
 
     def launch(self, variant: Variant) -> None:
-        """Start a fleet's instance next to the one that serves; requests go on meanwhile.
+        """Start a fleet's instance next to the serving one. Requests continue meanwhile.
 
         Raises:
-            ApiError: The hosting is being closed.
-            FleetError: Its server does not start.
+            ApiError: The hosting is closing.
+            FleetError: The fleet's server does not start.
         """
         instance = self._start(variant)
         with self._lock:
@@ -64,7 +64,7 @@ class EndpointSlot:
                 instance.close()
             self._refuse_closed()
             if variant.source in self._instances:
-                self._retire(variant.source)  # of an earlier deployment whose end was not seen
+                self._retire(variant.source)  # from an earlier deployment whose end was not noticed
             self._instances[variant.source] = instance
 
     def refresh(self) -> None:
@@ -77,7 +77,7 @@ class EndpointSlot:
         return {fleet: instance.usage() for fleet, instance in running if instance.alive}
 
     def close(self) -> None:
-        """End the instances, and those that are still finishing."""
+        """End all instances, including old ones that still finish requests."""
         with self._lock:
             self._closed = True
             for instance in self._instances.values():
@@ -87,7 +87,7 @@ class EndpointSlot:
                 thread.join()
 
     def _next(self, fleets: Fleets) -> Variant:
-        """The fleet whose turn it is: of any number of requests the green one gets its share, evenly."""
+        """Return the fleet for the next request. The green fleet's share is spread evenly over requests."""
         if fleets.green is None:
             return fleets.blue
         self._owed += fleets.share
@@ -144,5 +144,5 @@ class EndpointSlot:
 
 
 def closing() -> ApiError:
-    """Return the error of a request that comes too late."""
+    """Return the error for a request that arrives too late."""
     return ApiError(503, "ServiceUnavailable", "The hosting is being closed.")

@@ -1,8 +1,8 @@
-"""One instance of a multi-model endpoint, with the work of SageMaker's agent.
+"""One instance of a multi-model endpoint, including the work of SageMaker's agent.
 
-It fetches a model from S3 on its first request, has the container load it, and unloads the least recently
-used models when the container reports that its memory is full. Artifacts are immutable: an object that
-changes under its key is not fetched again while a copy is on the disk.
+It fetches a model from S3 on the model's first request, lets the container load it, and unloads the least
+recently used models when the container reports that its memory is full. Artifacts are immutable: an object
+that changes under its key is not fetched again while a copy is on the disk.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from triton_rehearsal.triton.contract import (
 from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.server import TritonServer
 
-# Seconds for which a request waits for a model before the platform answers that it is not ready.
+# Seconds that a request waits for a model before the platform answers that the model is not ready.
 LOAD_WAIT_S = 60.0
 
 _CLOSE_LIMIT_S = 10.0
 
 
 class MissingArtifactError(Exception):
-    """There is no such object, or it may not be read."""
+    """The object does not exist, or the role must not read it."""
 
 
 class NotReadyError(Exception):
-    """The model is still being loaded after the time that a request waits."""
+    """The model is still loading after the maximum waiting time of a request."""
 
 
 class ContainerError(Exception):
-    """The container refused a load. Carries its answer."""
+    """The container refused a load. The error contains its answer."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.text)
@@ -63,10 +63,10 @@ class Invoked:
     """An answered invocation. Times in seconds.
 
     Attributes:
-        answer: The container's answer; status 0 if it gave none.
-        cache_hit: True if the model was loaded when the request came.
+        answer: The container's answer; status 0 without an answer.
+        cache_hit: True if the model was loaded when the request arrived.
         loading_wait_s: The request's wait for the model; None if it did not wait.
-        model_s: The container's time; None if it was not asked.
+        model_s: The container's time; None if the container was not invoked.
     """
 
     answer: Answer
@@ -77,7 +77,7 @@ class Invoked:
 
 @dataclass(kw_only=True, eq=False)
 class _Model:
-    """A model that is loaded, being loaded, or being unloaded."""
+    """A model that is loaded, loading or unloading."""
 
     target: str
     users: int = 0
@@ -95,11 +95,11 @@ class Instance:
     Args:
         environment: The environment variables of the deployed container.
         bucket: The bucket of the model repository.
-        prefix: The key prefix that target models are relative to.
+        prefix: The key prefix to which target models are relative.
         s3: A boto3 S3 client.
-        directory: A folder that the instance makes and owns; removed on close.
+        directory: A folder that the instance creates and owns; removed on close.
         report: Called with every event that has a metric.
-        load_wait_s: Seconds for which a request waits for a model.
+        load_wait_s: The maximum time, in seconds, that a request waits for a model.
         keep_models: False unloads and deletes a model after use, as ModelCacheSetting "Disabled" does.
         machine: The machine of the container; see `TritonServer`.
 
@@ -131,14 +131,14 @@ class Instance:
         self._clock = itertools.count(1)
         self.server = TritonServer(environment, directory, machine=machine)
         self._contract = MultiModelContract(self.server.socket)
-        # As in the container, so that what a path says about a model is true here too.
+        # As in the container, so that the parts of a path have the same meaning here.
         self._disk = self.server.directory / "opt" / "ml" / "models"
         self._disk.mkdir(parents=True)
         self._meter = UsageMeter(self.server.pid, self.server.directory)
 
     @property
     def alive(self) -> bool:
-        """True if its server runs."""
+        """True if the instance's server runs."""
         return self.server.alive
 
     @property
@@ -149,7 +149,7 @@ class Instance:
             return [model.target for model in sorted(ready, key=lambda model: model.last_used)]
 
     def usage(self) -> Usage:
-        """Return its current usage."""
+        """Return the instance's current usage."""
         return Usage(
             loaded_models=len(self.loaded),
             cpu_percent=self._meter.cpu_percent(),
@@ -158,13 +158,13 @@ class Instance:
         )
 
     def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
-        """Answer a request for a model, loading it first if need be.
+        """Answer a request for a model; load the model first if necessary.
 
         Raises:
             MissingArtifactError: The target model is not in the repository.
-            BadArtifactError: It is not a tarball that can be unpacked.
-            ContainerError: The container refused to load it.
-            NotReadyError: It is not loaded within the time that a request waits; the load goes on.
+            BadArtifactError: The target model is not a tarball that can be unpacked.
+            ContainerError: The container refused to load the model.
+            NotReadyError: The model was not loaded within the maximum wait. The load continues.
         """
         if not holds("object_overwritten"):
             self._evict(lambda other: other.target == target, forget=True)
@@ -179,7 +179,7 @@ class Instance:
             self._release(model)
 
     def wait_until_idle(self, limit_s: float = INVOCATION_LIMIT_S) -> None:
-        """Return when no request is being answered, or after the limit."""
+        """Wait until no request is in progress, or until the limit."""
         with self._change:
             self._change.wait_for(lambda: not any(m.users for m in self._models.values()), limit_s)
 
@@ -191,11 +191,11 @@ class Instance:
             threads = list(self._threads)
         for thread in threads:
             thread.join(_CLOSE_LIMIT_S)
-        # A download that ended after the server may have written once more.
+        # A download that ended after the server may have written files again.
         self.server.close()
 
     def _claim(self, target: str) -> tuple[_Model, bool]:
-        """The model with one more user, and whether it was ready. The first user starts its load."""
+        """Return the model with one more user, and True if it was ready. The first user starts its load."""
         with self._change:
             model = self._models.get(target)
             hit = model is not None and model.ready
@@ -237,28 +237,28 @@ class Instance:
                 return answer, seconds
 
     def _load(self, model: _Model) -> None:
-        """Bring a model to the disk and into the container. Runs in a thread of its own."""
+        """Fetch a model to the disk and load it into the container. Runs in its own thread."""
         error: BaseException | None = None
         try:
             with self._change:
                 self._change.wait_for(lambda: model.target not in self._unloading)
             folder = self._fetch(model.target)
             self._load_into_container(model, folder)
-        except BaseException as caught:  # noqa: BLE001  the requests that wait for it raise it
+        except BaseException as caught:  # noqa: BLE001  the waiting requests raise it
             error = caught
-            _remove(self._disk / model_id(model.target))  # the object may be another one by the next request
+            _remove(self._disk / model_id(model.target))  # the object may have changed by the next request
         with self._change:
             self._threads.discard(threading.current_thread())
             if error is None:
                 model.loaded.set_result(None)
             else:
-                # The next request tries again.
+                # The next request starts a new load.
                 del self._models[model.target]
                 model.loaded.set_exception(error)
             self._change.notify_all()
 
     def _fetch(self, target: str) -> Path:
-        """The folder to load: the copy on the disk, or a new one."""
+        """Return the folder to load: the copy on the disk, or a new one."""
         place = self._disk / model_id(target)
         if not place.exists():
             started = time.monotonic()
@@ -269,8 +269,8 @@ class Instance:
             finally:
                 download.close()
             self._report(Download(seconds=time.monotonic() - started))
-        # An artifact may hold the model itself at its top. The container then takes the parent for the
-        # repository and "model" for the directory, but knows that only below /opt/ml/models.
+        # An artifact may contain the model itself at its top level. The container then uses the parent as the
+        # repository and "model" as the directory, but only below /opt/ml/models.
         return place if (place / "model" / "config.pbtxt").is_file() else place / "model"
 
     def _load_into_container(self, model: _Model, folder: Path) -> None:
@@ -289,7 +289,7 @@ class Instance:
                 raise ContainerError(answer)
 
     def _make_room(self, model: _Model) -> bool:
-        """Unload the least recently used other model; returns False if there is none."""
+        """Unload the least recently used other model. Returns False if there is none."""
         with self._change:
             self._change.wait_for(
                 lambda: (
@@ -305,7 +305,7 @@ class Instance:
         return model.ready and not model.users
 
     def _evict(self, among: Callable[[_Model], bool], *, forget: bool = False) -> bool:
-        """Unload the least recently used idle model; its copy on the disk stays unless it is forgotten."""
+        """Unload the least recently used idle model. Its copy on the disk stays unless `forget` is True."""
         with self._change:
             idle = [model for model in self._models.values() if self._idle(model) and among(model)]
             if not idle:
@@ -330,7 +330,7 @@ class Instance:
 
 
 def model_id(target: str) -> str:
-    """The platform's name for a target model: letters and digits, since it is part of a path."""
+    """Return the platform's name for a target model: letters and digits, since it is part of a path."""
     return hashlib.sha256(target.encode()).hexdigest()[:32]
 
 

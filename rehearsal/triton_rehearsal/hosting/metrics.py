@@ -1,4 +1,4 @@
-"""The metrics of hosting in CloudWatch: SageMaker's own names, namespaces, dimensions and units."""
+"""The hosting metrics in CloudWatch, with SageMaker's names, namespaces, dimensions and units."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from triton_rehearsal.assumptions import holds
 INVOCATION_NAMESPACE = "AWS/SageMaker"
 INSTANCE_NAMESPACE = "/aws/sagemaker/Endpoints"
 
-# How often SageMaker reports how an instance is used, in seconds.
+# The interval, in seconds, at which SageMaker reports the usage of an instance.
 PERIOD_S = 60.0
 
-# For how long events are gathered into one call, in seconds.
+# The time, in seconds, for which events are collected into one call.
 _GATHER_S = 1.0
 
-# CloudWatch takes this many data in one call (API reference of PutMetricData).
+# The maximum number of metric data per call (API reference of PutMetricData).
 _CALL_LIMIT = 1000
 
 _SUCCESS, _CLIENT_ERROR, _SERVER_ERROR = range(200, 300), range(400, 500), range(500, 600)
@@ -75,12 +75,12 @@ class Invocation:
     """A request that was sent to a model. Times in seconds.
 
     Attributes:
-        status: The container's HTTP status; 0 if it gave no answer.
+        status: The container's HTTP status; 0 without an answer.
         instances: Number of the variant's instances.
-        model_s: From sending the request to the container to its full answer; None if the model could
-            not be loaded.
-        overhead_s: The rest of the time that the caller waited.
-        cache_hit: True if the model was loaded when the request came.
+        model_s: The time from sending the request to the container until its full answer; None if the model
+            could not be loaded.
+        overhead_s: The rest of the caller's waiting time.
+        cache_hit: True if the model was loaded when the request arrived.
         loading_wait_s: The request's wait for the model; None if it did not wait.
     """
 
@@ -111,7 +111,7 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """A model that came from S3 to an instance."""
+    """A model that an instance downloaded from S3."""
 
     seconds: float
 
@@ -144,7 +144,7 @@ class Unload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The usage of an instance at one moment; percentages as SageMaker counts them."""
+    """The usage of an instance at one moment, in percent as SageMaker counts."""
 
     loaded_models: int
     cpu_percent: float
@@ -166,30 +166,30 @@ Event = Invocation | Download | Load | Unload | Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The source of metrics: their dimensions. The configuration distinguishes two fleets of an endpoint."""
+    """The source of metrics, with its dimensions. The configuration identifies one of an endpoint's fleets."""
 
     endpoint: str
     variant: str
     config: str = ""
 
     def dimensions(self) -> list[dict[str, str]]:
-        """As PutMetricData takes them."""
+        """The dimensions in PutMetricData's form."""
         return [
             {"Name": "EndpointName", "Value": self.endpoint},
             {"Name": "VariantName", "Value": self.variant},
         ]
 
     def fleet_dimensions(self) -> list[dict[str, str]]:
-        """Those of one fleet alone."""
+        """The dimensions of one fleet."""
         return [*self.dimensions(), {"Name": "EndpointConfigName", "Value": self.config}]
 
 
 class MetricsPublisher:
-    """Sends events to CloudWatch from a thread of its own, so that no request waits for it.
+    """Sends events to CloudWatch from its own thread, so that no request waits for it.
 
     Args:
         cloudwatch: A boto3 CloudWatch client.
-        usage: Called every minute, and after every load and unload, for how each instance is used.
+        usage: Returns the usage of each instance. Called every minute, and after every load and unload.
     """
 
     def __init__(self, cloudwatch: Any, *, usage: Callable[[], Mapping[Source, Usage]]) -> None:
@@ -205,14 +205,14 @@ class MetricsPublisher:
         self._queue.put((source, event, time.time()))
 
     def flush(self) -> None:
-        """Return when everything that was added is in CloudWatch."""
+        """Wait until all added events are in CloudWatch."""
         done = threading.Event()
         self._queue.put(done)
         while self._thread.is_alive() and not done.wait(1.0):
             pass
 
     def close(self) -> None:
-        """Send what is left and stop."""
+        """Send the remaining events and stop."""
         self._queue.put(None)
         self._thread.join()
 
@@ -234,7 +234,7 @@ class MetricsPublisher:
     def _collect(
         self, events: list[tuple[Source, Event, float]], flushed: list[threading.Event], wait_s: float
     ) -> bool:
-        """Take what comes within a moment after the first entry; False when nothing more will come."""
+        """Collect the entries that arrive shortly after the first one. Returns False at the end of the queue."""
         deadline = time.monotonic() + max(wait_s, 0.0)
         try:
             while True:
@@ -254,7 +254,7 @@ class MetricsPublisher:
         try:
             return [(source, usage, time.time()) for source, usage in self._usage().items()]
         except OSError:
-            # An instance may end while it is measured.
+            # An instance may end while its usage is measured.
             return []
 
     def _send(self, events: list[tuple[Source, Event, float]]) -> None:

@@ -1,4 +1,4 @@
-"""The HTTP side of SageMaker's runtime API: its responses, its errors, and a server that gives them."""
+"""The HTTP side of SageMaker's runtime API: responses, errors and a server that sends them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from triton_aws.door import refusal_of_pages
 from triton_models.base.errors import FleetError
 from triton_rehearsal.assumptions import holds
 
-# The API model of sagemaker-runtime: the longest body of InvokeEndpoint, in bytes.
+# The maximum length of InvokeEndpoint's body in bytes, from the API model of sagemaker-runtime.
 PAYLOAD_LIMIT = 6291456
 
-# How long a connection may be idle, in seconds; an SDK opens another one.
+# The maximum idle time of a connection, in seconds. After it, an SDK opens a new one.
 _IDLE_LIMIT_S = 60.0
 
 _LENGTH = re.compile(r"[0-9]{1,18}")
@@ -39,13 +39,13 @@ class Reply:
 
 
 class ApiError(Exception):
-    """An error as the SDKs model it.
+    """An error, as the SDKs model it.
 
     Args:
         status: The HTTP status of the error in the API model.
         kind: The exception class that an SDK raises.
-        message: For people.
-        members: Members of the error's shape besides the message.
+        message: The message for users.
+        members: The members of the error's shape, other than the message.
     """
 
     def __init__(self, status: int, kind: str, message: str, **members: object) -> None:
@@ -55,13 +55,13 @@ class ApiError(Exception):
         self.members = {"Message": message, **members}
 
     def reply(self) -> Reply:
-        """The response that an SDK turns into that exception."""
+        """Return the response that an SDK turns into this exception."""
         headers = {"Content-Type": "application/json", "x-amzn-errortype": self.kind}
         return Reply(status=self.status, body=json.dumps(self.members).encode(), headers=headers)
 
 
 def validation_error(message: str) -> ApiError:
-    """The caller's mistake."""
+    """Return the error for an invalid request."""
     return ApiError(400, "ValidationError", message)
 
 
@@ -77,7 +77,8 @@ def listen(invoke: Invoke, *, port: int, refusal: Refusal = refusal_of_pages) ->
     Args:
         invoke: Called with endpoint name, headers (lower-case names) and body; may raise ApiError.
         port: The port, or 0 for a free one.
-        refusal: Called with the headers; why the request is refused, or None. By default pages are.
+        refusal: Called with the headers; returns the reason to refuse the request, or None. The default
+            refuses web pages.
 
     Raises:
         FleetError: The port is taken.
@@ -97,9 +98,9 @@ def listen(invoke: Invoke, *, port: int, refusal: Refusal = refusal_of_pages) ->
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    # Connections wait here while the interpreter is busy; the default of 5 turns bursts away.
+    # Connections wait in this queue while the interpreter is busy. The default of 5 rejects bursts.
     request_queue_size = 128
-    # Handlers that wait for a container are freed by its end, which comes after the server's.
+    # The end of a container releases the handlers that wait for it. It comes after the server's end.
     block_on_close = False
 
 
@@ -108,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
     refusal: Refusal
     protocol_version = "HTTP/1.1"
     timeout = _IDLE_LIMIT_S
-    # One packet for headers and body together, sent at once: 40 ms less on the loopback interface.
+    # Headers and body are sent at once in one packet, which saves 40 ms on the loopback interface.
     wbufsize = -1
     disable_nagle_algorithm = True
 
@@ -128,18 +129,18 @@ class _Handler(BaseHTTPRequestHandler):
     do_PUT = do_DELETE = do_GET  # noqa: N815
 
     def handle_expect_100(self) -> bool:
-        """Let a client that asked first send its body now."""
+        """Let a client that sent `Expect: 100-continue` send its body."""
         go_on = super().handle_expect_100()
         self.wfile.flush()
         return go_on
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what is not HTTP, or too long, as the API answers a wrong request."""
+        """Answer an invalid or too long HTTP request as the API answers an invalid request."""
         self.close_connection = True
         self._send(ApiError(code, "ValidationError", message or explain or HTTPStatus(code).phrase).reply())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nothing to standard error for every request."""
+        """Do nothing: requests are not logged to standard error."""
 
     def _answer(self) -> Reply:
         headers = {name.lower(): _text(value) for name, value in self.headers.items()}
@@ -162,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.invoke(unquote(match[1]), headers, body)
 
     def _drain(self, length: int) -> None:
-        """Read and drop a body: a client that is cut off while it sends sees no answer."""
+        """Read and discard a body: a client that is cut off while it sends does not see the answer."""
         while length > 0 and (part := self.rfile.read(min(length, _READ_SIZE))):
             length -= len(part)
 
@@ -180,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _text(value: str) -> str:
-    """A header as it was meant: in UTF-8, where http.server takes each byte for a character."""
+    """Return a header decoded as UTF-8: http.server decodes each byte to a character."""
     try:
         return value.encode("latin-1").decode()
     except UnicodeError:

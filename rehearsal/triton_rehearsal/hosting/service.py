@@ -1,7 +1,7 @@
 """Answers InvokeEndpoint as SageMaker's hosting does, with a real Triton server behind it.
 
-An unmodified SDK reaches it through AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME. Which endpoint exists, where its
-models are and how its container is set up is read from the AWS it is given, the way it was deployed.
+An unmodified SDK reaches it through AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME. The endpoints, the location of their
+models and the settings of their containers are read from a given AWS, as deployed there.
 """
 
 from __future__ import annotations
@@ -41,45 +41,45 @@ from triton_rehearsal.triton.contract import TARGET_MODEL, Answer
 
 _log = logging.getLogger(__name__)
 
-# How long an endpoint's description is used before it is looked up again, in seconds. On AWS a change
-# takes minutes to arrive.
+# The time for which an endpoint's description is used before it is read again, in seconds. On AWS a change
+# takes minutes to take effect.
 LOOKUP_S = 1.0
 
-# The headers that SageMaker hands on, to the container and back.
+# The headers that SageMaker passes on, to the container and back.
 _FORWARDED = ("content-type", "accept", "x-amzn-sagemaker-custom-attributes", "x-amzn-sagemaker-inference-id")
 _RETURNED = ("content-type", "x-amzn-sagemaker-custom-attributes")
 _CLIENT_ERRORS = range(400, 500)
 _SESSION, _NEW_SESSION = "x-amzn-sagemaker-session-id", "x-amzn-sagemaker-new-session-id"
-# The API model of sagemaker-runtime.
+# From the API model of sagemaker-runtime.
 _LONGEST_TARGET = 1024
 _TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
 
 
 @runtime_checkable
 class DeployingAws(Aws, Protocol):
-    """An AWS that starts the instances of its deployments at a host, as `EmbeddedAws` does.
+    """An AWS that starts the instances of its deployments on a host, as `EmbeddedAws` does.
 
     Attributes:
-        door: The access to it, and to the server of its endpoints.
+        door: The access control of the AWS and of the server of its endpoints.
     """
 
     door: Door
 
     def attach(self, host: Host) -> None:
-        """Start instances at a host from now on."""
+        """Start instances on a host from now on."""
 
     def detach(self, host: Host) -> None:
-        """Start no more instances at a host."""
+        """Stop starting instances on a host."""
 
 
 class Hosting:
     """Real-time hosting of the multi-model endpoints of an AWS.
 
     Args:
-        aws: The AWS with the endpoints. One that deploys has new fleets started here before they take
-            traffic; of any other, a new fleet is started by the first request that needs it.
+        aws: The AWS with the endpoints. A `DeployingAws` starts new fleets here before they take traffic.
+            With any other, the first request that needs a new fleet starts it.
         directory: The folder for the files of instances; a temporary one by default.
-        port: The port to answer on; 0 for a free one.
+        port: The port to listen on; 0 for a free one.
         load_wait_s: Seconds for which a request waits for a model.
         lookup_s: Seconds for which an endpoint's description is used.
 
@@ -118,10 +118,10 @@ class Hosting:
             self._deploying.attach(self)
 
     def start(self, endpoint: str) -> None:
-        """Start an endpoint's instance before the first request does.
+        """Start an endpoint's instance before its first request.
 
         Raises:
-            FleetError: There is no such endpoint, it is not a multi-model one, or its server fails.
+            FleetError: The endpoint does not exist, is not a multi-model endpoint, or its server fails.
         """
         try:
             self._slot(endpoint).take()
@@ -134,10 +134,10 @@ class Hosting:
             ) from error
 
     def launch(self, endpoint: str, config: str) -> None:
-        """Start the fleet of a configuration next to the one that serves, if that one serves here.
+        """Start the fleet of a configuration next to the serving one, if the endpoint is served here.
 
         Raises:
-            LaunchError: Its server fails.
+            LaunchError: The fleet's server fails.
         """
         with self._lock:
             slot = self._slots.get(endpoint)
@@ -151,29 +151,29 @@ class Hosting:
             _log.debug("no fleet was started for %s: %s", endpoint, error)
 
     def refresh(self, endpoint: str) -> None:
-        """Read how the endpoint is deployed before its next request."""
+        """Read the endpoint's deployment again before its next request."""
         with self._lock:
             slot = self._slots.get(endpoint)
         if slot is not None:
             slot.refresh()
 
     def instance(self, endpoint: str) -> Instance:
-        """The instance behind an endpoint, started if need be.
+        """Return the instance behind an endpoint; start it if necessary.
 
         Raises:
-            ApiError: As InvokeEndpoint would answer.
+            ApiError: InvokeEndpoint's error for the endpoint.
         """
         return self._slot(endpoint).take()[1]
 
     def flush_metrics(self) -> None:
-        """Return when the metrics of all answers are in CloudWatch."""
+        """Wait until the metrics of all answers are in CloudWatch."""
         self._metrics.flush()
 
     def invoke(self, endpoint: str, headers: Mapping[str, str], body: bytes) -> Reply:
-        """InvokeEndpoint; header names in lower case.
+        """Answer InvokeEndpoint. The names of the headers are in lower case.
 
         Raises:
-            ApiError: The API's error.
+            ApiError: An error of the API.
         """
         started = time.monotonic()
         try:
@@ -204,7 +204,7 @@ class Hosting:
         return reply
 
     def close(self) -> None:
-        """Stop answering; end every server and remove every file."""
+        """Stop answering, end every server and remove every file."""
         if self._deploying:
             self._deploying.detach(self)
         self._server.shutdown()
@@ -274,7 +274,7 @@ class Hosting:
 
 
 class _SharedClients:
-    """An AWS whose clients are made once: making one takes tens of milliseconds."""
+    """An AWS that creates each client once, since creating one takes tens of milliseconds."""
 
     def __init__(self, aws: Aws) -> None:
         self._aws = aws

@@ -1,7 +1,7 @@
 """Unpacks an artifact with the reader of `fleet check`.
 
-An endpoint may accept more. Which reader SageMaker uses is not documented, so whatever readers disagree about
-is refused here.
+An endpoint may accept more. SageMaker's reader is not documented, so everything on which readers disagree is
+refused here.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ class BadArtifactError(Exception):
 
 
 def unpack(stream: IO[bytes], folder: Path) -> None:
-    """Unpack a .tar.gz into a folder that appears when everything is in it.
+    """Unpack a .tar.gz into a folder, which appears only when it is complete.
 
     Args:
         stream: The tarball; read once from start to end.
-        folder: The folder to make. Its parent exists.
+        folder: The folder to create. Its parent must exist.
 
     Raises:
-        BadArtifactError: It breaks a rule of `triton_models.artifact.archive`. Nothing is left on the disk.
+        BadArtifactError: The tarball breaks a rule of `triton_models.artifact.archive`. Nothing stays on the
+            disk.
     """
     if not holds("unpacker_takes_stored_blocks"):
         stream = _without_stored_blocks(stream)
@@ -43,7 +44,7 @@ def unpack(stream: IO[bytes], folder: Path) -> None:
 
 
 def _without_stored_blocks(stream: IO[bytes]) -> IO[bytes]:
-    """The stream, unless its first block of DEFLATE holds its bytes as they are."""
+    """Return the stream, or refuse it if its first DEFLATE block is stored without compression."""
     content = stream.read()
     if content[_GZIP_HEAD : _GZIP_HEAD + 1] and not content[_GZIP_HEAD] & _COMPRESSED:
         message = "invalid block type"

@@ -1,4 +1,4 @@
-"""The usage of a machine by a server and its folder, from /proc."""
+"""A server's usage of its machine: processor and memory from /proc, and the disk usage of its folder."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import shutil
 import time
 from pathlib import Path
 
-# Fields of /proc/<pid>/stat after the command's name, counted from 0: see proc(5).
+# The fields of /proc/<pid>/stat after the command's name, counted from 0: see proc(5).
 _SESSION, _USER_TICKS, _SYSTEM_TICKS, _RESIDENT_PAGES = 3, 11, 12, 21
 
 
 class UsageMeter:
-    """Measures the processes of one session and the folder they work in.
+    """Measures the processes of one session and the folder in which they work.
 
     Args:
         session: The session id, which is the process id of its first process.
@@ -26,18 +26,18 @@ class UsageMeter:
         self._last = (time.monotonic(), self._totals()[0])
 
     def cpu_percent(self) -> float:
-        """Return processor time since the last call; 100 per busy core."""
+        """Return the processor usage since the last call; 100 per busy core."""
         now, ticks = time.monotonic(), self._totals()[0]
         (before, ticks_before), self._last = self._last, (now, ticks)
         seconds = (ticks - ticks_before) / os.sysconf("SC_CLK_TCK")
         return max(0.0, 100 * seconds / max(now - before, 1e-3))
 
     def memory_percent(self) -> float:
-        """Return resident memory as a share of the machine's."""
+        """Return the resident memory as a percentage of the machine's."""
         return 100 * self._totals()[1] * os.sysconf("SC_PAGE_SIZE") / self._memory
 
     def disk_percent(self) -> float:
-        """Return the size of the folder as a share of its disk."""
+        """Return the size of the folder as a percentage of its disk's."""
         used = 0
         for folder, _, files in os.walk(self._directory):
             for name in files:
@@ -48,7 +48,7 @@ class UsageMeter:
         return 100 * used / shutil.disk_usage(self._directory).total if self._directory.exists() else 0.0
 
     def _totals(self) -> tuple[int, int]:
-        """Return processor ticks and resident pages of all processes."""
+        """Return the processor ticks and resident pages of all processes."""
         ticks = pages = 0
         for path in Path("/proc").glob("[0-9]*/stat"):
             try:

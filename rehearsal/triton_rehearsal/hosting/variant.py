@@ -1,4 +1,4 @@
-"""The deployment behind an endpoint's name, read from the AWS that it is deployed to."""
+"""The deployment behind an endpoint's name, read from the endpoint's AWS."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from triton_rehearsal.triton.machine import Machine
 
 
 class Aws(Protocol):
-    """The AWS that endpoints are deployed to."""
+    """The AWS in which endpoints are deployed."""
 
     def client(self, service: str) -> Any:
-        """A boto3 client."""
+        """Return the boto3 client of a service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +26,15 @@ class Variant:
 
     Attributes:
         endpoint: The endpoint's name.
-        arn: The endpoint's ARN, which gives region and account.
-        config: The name of its endpoint configuration.
+        arn: The endpoint's ARN, which contains region and account.
+        config: The name of the endpoint configuration.
         name: The variant's name.
         instances: Current number of instances.
         bucket: The bucket of the model repository.
-        prefix: The key prefix that target models are relative to, with its last slash.
+        prefix: The key prefix to which target models are relative, with a slash at the end.
         environment: The container's environment variables.
         keep_models: True if models stay in memory after use (ModelCacheSetting).
-        machine: The machine of its containers, and their image.
+        machine: The machine of the containers, and their image.
     """
 
     endpoint: str
@@ -50,7 +50,7 @@ class Variant:
 
     @property
     def source(self) -> Source:
-        """Its metrics' dimensions."""
+        """The source of the variant's metrics."""
         return Source(endpoint=self.endpoint, variant=self.name, config=self.config)
 
     @property
@@ -65,18 +65,18 @@ class Variant:
 
     @property
     def log_group(self) -> str:
-        """The log group of its containers."""
+        """The log group of the containers."""
         return f"/aws/sagemaker/Endpoints/{self.endpoint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleets:
-    """The variants that answer for an endpoint now.
+    """The variants that currently answer for an endpoint.
 
     Attributes:
-        blue: The fleet of its configuration.
-        green: The fleet that a deployment puts in its place; None where no deployment is under way.
-        share: The part of the traffic that goes to the green fleet, 0 to 1.
+        blue: The fleet of the current configuration.
+        green: The fleet with which a deployment replaces it; None without a deployment in progress.
+        share: The share of the traffic that goes to the green fleet, 0 to 1.
     """
 
     blue: Variant
@@ -85,20 +85,20 @@ class Fleets:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """Those that there are."""
+        """The blue fleet, and the green one if there is one."""
         return (self.blue,) if self.green is None else (self.blue, self.green)
 
 
 def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
-    """Read how an endpoint is deployed now.
+    """Read the current deployment of an endpoint.
 
     Args:
         aws: The AWS with the endpoint.
-        endpoint: Its name.
-        known: The last result, which saves reading an unchanged configuration.
+        endpoint: The endpoint's name.
+        known: The last result, which avoids reading an unchanged configuration again.
 
     Raises:
-        ApiError: There is no such endpoint, or it is not a multi-model one.
+        ApiError: The endpoint does not exist, or is not a multi-model endpoint.
     """
     found = _describe(aws, endpoint)
     live = found["ProductionVariants"][0]
@@ -107,7 +107,7 @@ def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
     if pending is None or pending["EndpointConfigName"] == blue.config:
         return Fleets(blue=blue)
     coming = pending["ProductionVariants"][0]
-    # An instance of the new fleet counts as current from when it takes traffic.
+    # An instance of the new fleet counts as current once it takes traffic.
     active, wanted = coming.get("CurrentInstanceCount", 0), coming.get("DesiredInstanceCount") or 1
     green = _read(aws, found, pending["EndpointConfigName"], active or 1, known)
     return Fleets(blue=blue, green=green, share=active / wanted)
@@ -117,7 +117,7 @@ def read_variant(aws: Aws, endpoint: str, config: str) -> Variant:
     """Read the fleet that an endpoint gets from a configuration.
 
     Raises:
-        ApiError: There is no such endpoint, or it is not a multi-model one.
+        ApiError: The endpoint does not exist, or is not a multi-model endpoint.
     """
     return _read(aws, _describe(aws, endpoint), config, 1, None)
 
@@ -133,7 +133,7 @@ def _describe(aws: Aws, endpoint: str) -> Mapping[str, Any]:
 
 
 def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known: Fleets | None) -> Variant:
-    """The variant of a configuration, with so many instances."""
+    """Return the variant of a configuration, with a number of instances."""
     for variant in known.variants if known else ():
         if (variant.arn, variant.config) == (found["EndpointArn"], config):
             return replace(variant, instances=instances)
@@ -160,6 +160,6 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
 
 
 def _container(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The only container of a model, which may stand in either of two places."""
+    """Return the only container of a model, from either of the two fields for it."""
     container: Mapping[str, Any] = model.get("PrimaryContainer") or model["Containers"][0]
     return container

@@ -1,1 +1,1 @@
-"""`fleet rehearse`: deploy, build, serve and verify on this machine."""
+"""`fleet rehearse`: deploys, builds, serves and verifies on this machine."""

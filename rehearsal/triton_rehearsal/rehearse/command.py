@@ -1,4 +1,4 @@
-"""`fleet rehearse`: its steps in their order, and its result."""
+"""`fleet rehearse`: its steps in order, and its result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
 
     Raises:
         FleetError: A step failed. Everything that was started has ended.
-        SystemExit: It was interrupted while it stayed; with the rehearsal's exit code.
+        SystemExit: With `--stay`, the rehearsal was interrupted. The status is the rehearsal's exit code.
     """
     reporter = Reporter()
     _end_like_an_interrupt()
@@ -94,8 +94,8 @@ def _wait_for_interrupt() -> None:
 def _end_like_an_interrupt() -> None:
     """Let SIGINT, SIGTERM and SIGHUP unwind the stack, so that everything that was started is closed.
 
-    A shell that starts a command in the background ignores SIGINT, and Python keeps that. Under nohup, SIGHUP
-    stays ignored.
+    A shell starts a background command with SIGINT ignored, and Python keeps this. Under nohup, SIGHUP stays
+    ignored.
     """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

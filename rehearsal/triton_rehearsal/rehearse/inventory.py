@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from triton_aws import EmbeddedAws
 
-_INSTANCES = "/aws/sagemaker/Endpoints"  # the namespace of instances' metrics
+_INSTANCES = "/aws/sagemaker/Endpoints"  # the namespace of the instances' metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +19,8 @@ class Policy:
     """A scaling policy.
 
     Attributes:
-        name: Its name.
-        metric: The metric that it tracks; an alarm runs a step policy.
+        name: The policy's name.
+        metric: The metric that the policy tracks; "steps of an alarm" for a step policy.
         target: The target value; for a step policy, the change of its first step in instances.
     """
 
@@ -41,7 +41,7 @@ class ScalableTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """An alarm and the condition that raises it, in CloudWatch's own words."""
+    """An alarm and its condition, in CloudWatch's own words."""
 
     name: str
     condition: str
@@ -50,7 +50,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widget:
-    """A graph of the dashboard: its title and the metrics in it."""
+    """A graph of the dashboard, with its title and metrics."""
 
     title: str
     metrics: tuple[str, ...]
@@ -58,14 +58,14 @@ class Widget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """All of them, with two metrics of the last hour.
+    """Scaling, alarms and dashboard of an endpoint, with two metrics of the last hour.
 
     Attributes:
         targets: The scalable targets.
         alarms: The alarms.
         widgets: The dashboard's graphs.
         peak_models_loaded: The maximum number of models loaded at once; None without data.
-        cache_hit_ratio: The share of requests that hit a loaded model; None without data.
+        cache_hit_ratio: The share of requests for a loaded model; None without data.
     """
 
     targets: tuple[ScalableTarget, ...]
@@ -139,7 +139,7 @@ def _alarms(aws: EmbeddedAws) -> tuple[Alarm, ...]:
     return tuple(metric + composite)
 
 
-# A rule names alarms by ARN; the name at its end says as much.
+# A rule names alarms by ARN. The name at the end of the ARN is enough.
 _ARN_BEFORE_NAME = re.compile(r"arn:[^\"]*:alarm:")
 
 _COMPARISONS = {

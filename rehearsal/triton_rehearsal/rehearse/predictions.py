@@ -28,11 +28,11 @@ class Prediction:
         model: The model's name.
         artifact: The target model.
         example: The example's name.
-        cold_ms: Milliseconds of the first call, with the download and the load if it is the model's first.
-        warm_ms: Milliseconds of the same call again.
+        cold_ms: Milliseconds of the first call; if it is the model's first, with download and load.
+        warm_ms: Milliseconds of the same call when repeated.
         output: The shape of the declared output and its first values, as served.
         reference: The first values of the same output from the source framework; "none" without a reference.
-        difference: The largest absolute difference from the reference; infinite where shapes differ, None
+        difference: The largest absolute difference from the reference; infinite if the shapes differ, None
             without a reference.
         tolerance: The largest difference that the model's declaration accepts.
     """
@@ -49,12 +49,12 @@ class Prediction:
 
     @property
     def passed(self) -> bool:
-        """True if the values match the reference, or there is none."""
+        """True if the values match the reference, or without a reference."""
         return self.difference is None or self.difference <= self.tolerance
 
 
 def predict(build: ModelDefinition, client: Client) -> list[Prediction]:
-    """Serve every example of a model twice and compare with its reference.
+    """Serve every example of a model twice and compare the answer with the reference.
 
     Raises:
         FleetError: The model is not in the manifest.

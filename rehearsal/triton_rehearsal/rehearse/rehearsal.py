@@ -1,4 +1,4 @@
-"""A rehearsal: each step once, in its order, on this machine."""
+"""A rehearsal: runs each step once, in order, on this machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Session:
-    """A boto3 session for one set of exports, without touching the environment of this process."""
+    """A boto3 session for one set of exports. It does not change this process's environment."""
 
     exports: Mapping[str, str]
 
@@ -63,9 +63,9 @@ class _Session:
 
 @contextmanager
 def _own_temporary_folder() -> Iterator[Path]:
-    """One folder for everything temporary, of this process and its children, removed at the end.
+    """Use one folder for all temporary files of this process and its children, and remove it at the end.
 
-    Libraries leave caches behind where temporary files go: importing transformers alone makes one.
+    Libraries leave caches in the temporary folder: importing transformers alone creates one.
     """
     before = os.environ.get("TMPDIR")
     with tempfile.TemporaryDirectory(prefix="fleet-", ignore_cleanup_errors=True) as folder:
@@ -84,18 +84,18 @@ class Rehearsal:
     """A rehearsal with its processes and files; closing it removes all of them.
 
     Args:
-        project: The repository's root, where cdk.json is.
+        project: The repository's root, which contains cdk.json.
         port: The port of the embedded AWS; 0 for a free one.
         models: The names of the models to build and serve; empty for those that the deployed project builds.
 
     Raises:
-        FleetError: The port is taken, a model does not exist, or there is no Triton server to serve it.
+        FleetError: The port is taken, a model does not exist, or the Triton server is not installed.
     """
 
     def __init__(self, *, project: Path, port: int = 0, models: Sequence[str] = ()) -> None:
         self._project = project
         self._declarations = project / "model_builds" / "models"
-        find_runtime()  # fail now, not at the end
+        find_runtime()  # fails here if the server is missing, not at the end
         self._names = list(models)
         self.models = tuple(load_builds(models, self._declarations))
         self._open = ExitStack()
@@ -112,11 +112,11 @@ class Rehearsal:
     def deploy(self, report: Report) -> Deployed:
         """Bootstrap and deploy every stack with the CDK command line, and check that every resource exists.
 
-        A build that the deployment starts goes on while the rest is deployed.
+        A build that the deployment starts continues while the rest is deployed.
 
         Raises:
-            FleetError: The CDK failed, a resource of a template was not created, or the project builds a
-                model that does not exist.
+            FleetError: The CDK failed, a resource of a template was not created, or the project builds an
+                unknown model.
         """
         cdk = Cdk(
             environment=self.aws.environment(),
@@ -155,7 +155,7 @@ class Rehearsal:
 
     @property
     def deployed(self) -> Deployed:
-        """The deployment."""
+        """The outputs of the deployment."""
         if self._deployed is None:
             msg = "deploy() comes first"
             raise RuntimeError(msg)
@@ -168,7 +168,7 @@ class Rehearsal:
             The result of each model. Failed models are not served.
 
         Raises:
-            FleetError: A build failed before it came to a result.
+            FleetError: A build failed before it produced a result.
         """
         project = self.deployed.build_project
         failure: FleetError | None = None
@@ -189,7 +189,7 @@ class Rehearsal:
         return results
 
     def _run_build(self, project: str, report: Report) -> FleetError | None:
-        """Run the build project as a person does; returns the error if it fails."""
+        """Run the build project as a user does. Returns the error if it fails."""
         overrides = {
             "FLEET_MODELS": " ".join(self._names),
             "FLEET_RESULTS": f"{self._runs()}rehearsal/results/0.json",
@@ -209,11 +209,11 @@ class Rehearsal:
                 moment.wait(_LOOK_S)
 
     def _runs(self) -> str:
-        """Return the prefix under which build runs keep their documents."""
+        """Return the prefix of the documents of build runs."""
         return f"{self.deployed.repository.rstrip('/')}-builds/runs/"
 
     def _results(self) -> Results:
-        """Return the result of each model, from all documents of all runs."""
+        """Return the result of each model, from the documents of all runs."""
         bucket, _, prefix = self._runs().removeprefix("s3://").partition("/")
         s3 = self.aws.client("s3")
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
@@ -224,14 +224,14 @@ class Rehearsal:
         return merged(Results.from_json(text, where=key) for key, text in documents.items())
 
     def serve(self) -> str:
-        """Start the endpoint's instance; returns the URL for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME."""
+        """Start the endpoint's instance. Returns the URL for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME."""
         self._hosting = self._open.enter_context(Hosting(self.aws, directory=self._folder / "hosting"))
         self.aws.serve_elsewhere("sagemaker-runtime", self._hosting.url)
         self._hosting.start(self.deployed.endpoint)
         return self._hosting.url
 
     def exports(self) -> Mapping[str, str]:
-        """Return the variables that point any AWS SDK and the AWS command line at this rehearsal."""
+        """Return the variables that point any AWS SDK and the AWS command line to this rehearsal."""
         serving = {"AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self._hosting.url} if self._hosting else {}
         return {**self.aws.exports(), **serving}
 
@@ -246,7 +246,7 @@ class Rehearsal:
             yield from predict(model, client)
 
     def inventory(self) -> Inventory:
-        """Return scaling, alarms and dashboard, after all metrics are written."""
+        """Return scaling, alarms and dashboard. Writes all pending metrics first."""
         if self._hosting:
             self._hosting.flush_metrics()
         return read_inventory(self.aws, endpoint=self.deployed.endpoint, dashboard=self.deployed.dashboard)

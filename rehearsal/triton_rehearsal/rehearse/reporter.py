@@ -1,4 +1,4 @@
-"""Progress of a rehearsal on a terminal."""
+"""The progress of a rehearsal on a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPINNER_WIDTH = 4
 
 
 class Reporter:
-    """Reports each step on standard error while it runs, and its outcome.
+    """Reports each running step and its outcome on standard error.
 
     Without a terminal it reports nothing: the result is on standard output.
     """
@@ -26,7 +26,7 @@ class Reporter:
 
     @contextmanager
     def step(self, title: str) -> Iterator[Callable[[str], None]]:
-        """Report a step; yields a function that takes lines of detail, shown next to the title.
+        """Report a step. Yields a function for lines of detail, which are shown next to the title.
 
         The last line that starts with "=> " is the outcome.
         """

@@ -27,7 +27,7 @@ class RehearsalResult:
 
     Attributes:
         deployed: The outputs of `cdk deploy`.
-        results: The result of building each model.
+        results: The build result of each model.
         predictions: Every example, served and compared.
         inventory: Scaling, alarms and dashboard.
         seconds: The wall time.
@@ -41,7 +41,7 @@ class RehearsalResult:
 
     @property
     def exit_code(self) -> int:
-        """0 if every model was built and every prediction matches; a rehearsal without predictions fails."""
+        """0 if every model was built and every prediction matches, otherwise 1. Also 1 without predictions."""
         right = self.predictions and all(prediction.passed for prediction in self.predictions)
         return 0 if right and not self.results.failed else 1
 
@@ -60,7 +60,7 @@ class RehearsalResult:
 
     def lines(self) -> Iterator[str]:
         """Yield the result as tables."""
-        # A log has no width of its own; a terminal has.
+        # Only a terminal has a width; a log has none.
         width = None if sys.stdout.isatty() else _LOG_WIDTH
         console = Console(file=sys.stdout, highlight=False, width=width)
         with console.capture() as capture:
