@@ -166,7 +166,7 @@ Event = Invocation | Download | Load | Unload | Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The source of metrics, with its dimensions. The configuration identifies one of an endpoint's fleets."""
+    """The source of metrics, with its dimensions. The configuration identifies a fleet of the endpoint."""
 
     endpoint: str
     variant: str
@@ -234,7 +234,7 @@ class MetricsPublisher:
     def _collect(
         self, events: list[tuple[Source, Event, float]], flushed: list[threading.Event], wait_s: float
     ) -> bool:
-        """Collect the entries that arrive shortly after the first one. Returns False at the end of the queue."""
+        """Collect entries that arrive shortly after the first one. Returns False at the end of the queue."""
         deadline = time.monotonic() + max(wait_s, 0.0)
         try:
             while True:

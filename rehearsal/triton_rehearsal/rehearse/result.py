@@ -41,7 +41,7 @@ class RehearsalResult:
 
     @property
     def exit_code(self) -> int:
-        """0 if every model was built and every prediction matches, otherwise 1. Also 1 without predictions."""
+        """0 if every model was built and every prediction matches; otherwise, or without predictions, 1."""
         right = self.predictions and all(prediction.passed for prediction in self.predictions)
         return 0 if right and not self.results.failed else 1
 
