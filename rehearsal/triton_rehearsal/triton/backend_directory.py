@@ -1,4 +1,4 @@
-"""Lays out the folder in which a server looks for its backends."""
+"""Creates the folder in which a server looks for its backends."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ NUMPY_2 = _HERE / "python_backend" / "numpy2.py"
 
 _LIBRARY, _UTILITIES = "libtriton_python.so", "triton_python_backend_utils.py"
 
-# The Python backend makes one folder under this name for the environments that it unpacks, and leaves it
-# there when it is killed.
+# The Python backend creates a folder with this name for the environments that it unpacks, and leaves it
+# behind when it is killed.
 _UNPACK_FOLDER = b"/tmp/python_env_"
 
-# The stub finds its packages by the first python3 on PATH, which is an environment's if the model has one. An
-# environment for the Python of an image serves here only where that is the stub's, and at the same place.
+# The stub finds its packages through the first python3 on PATH, which is that of the model's environment if
+# it has one. An environment for an image's Python works here only if it is the stub's version at the same
+# path.
 _STUB = """\
 #!/bin/sh
 environment=$(command -v python3)
@@ -44,24 +45,24 @@ def new_mark() -> str:
 
 
 def leftovers_of(mark: str) -> list[str]:
-    """Glob patterns of what a server with a mark leaves behind when it is killed."""
+    """Return glob patterns of the files that a server with a mark leaves behind when it is killed."""
     return [f"/dev/shm/{mark}*", f"/tmp/{mark}*"]  # noqa: S108
 
 
 def make_backends(
     runtime: Runtime, folder: Path, *, mark: str, of_image: frozenset[str] | None = None
 ) -> None:
-    """Make a backend folder: the Python backend of the server, and our stand-ins for other backends.
+    """Create a backend folder: the server's Python backend, and our stand-ins for other backends.
 
     Args:
         runtime: The server.
-        folder: The folder to make.
+        folder: The folder to create.
         mark: The prefix of names that the server creates outside its folder.
-        of_image: The backends that the image has; stand-ins for no others are made. None for any.
+        of_image: The image's backends. Only these get stand-ins; None for all.
     """
     python = folder / "python"
     python.mkdir(parents=True)
-    # A copy, since the server refuses to share a library with a stand-in that is a link out of the folder.
+    # A copy: for a stand-in, the server does not load a shared library through a link out of the folder.
     library = (runtime.python_backend / _LIBRARY).read_bytes()
     (python / _LIBRARY).write_bytes(_with_our_mark(library, mark))
     utilities = (runtime.python_backend / _UTILITIES).read_text()
@@ -78,7 +79,8 @@ def make_backends(
             (backend / path.name).symlink_to(path)
     found = importlib.util.find_spec("torch")
     if found is not None and found.origin is not None:
-        # PyTorch is 700 MB: the stand-in that needs it takes it from where models are built.
+        # PyTorch has 700 MB: the stand-in that needs it uses the package of the environment that builds
+        # models.
         (folder / "pytorch" / "packages").symlink_to(Path(found.origin).parents[1])
     if not missing(["nvidia.dali"]):
         dali = importlib.util.find_spec("nvidia.dali")
@@ -87,7 +89,7 @@ def make_backends(
 
 
 def _write_stub(path: Path, runtime: Runtime) -> None:
-    """Start the server's stub, with the packages of an environment if those are of its own Python."""
+    """Write a script that starts the server's stub, with an environment's packages if they fit its Python."""
     path.write_text(
         _STUB.format(
             library=f"python{runtime.stub.parent.name}",
@@ -99,10 +101,10 @@ def _write_stub(path: Path, runtime: Runtime) -> None:
 
 
 def _with_our_mark(library: bytes, mark: str) -> bytes:
-    """The backend's library with another folder name of the same length, which identifies the folder's owner.
+    """Return the backend's library with another folder name of the same length, which identifies the owner.
 
-    A library that does not hold the name exactly once stays as it is; a killed server then leaves an empty
-    folder behind.
+    If a library does not contain the name exactly once, it stays unchanged; a killed server then leaves an
+    empty folder behind.
     """
     ours = f"/tmp/{mark}".encode()  # noqa: S108
     if library.count(_UNPACK_FOLDER) != 1 or len(ours) != len(_UNPACK_FOLDER):

@@ -1,7 +1,8 @@
 """The `tritonserver` of a rehearsed build: the bundled server, with the stand-ins for GPU backends.
 
-In NVIDIA's image the program is on PATH, and commands of a build start it there. `install` puts one like it
-on PATH here. However it or its caller ends, its guard ends the server and removes what that leaves behind.
+In NVIDIA's image the program is on PATH, and a build's commands start it. `install` puts an equivalent on
+PATH here. However it or its caller ends, its guard ends the server and removes the files that it leaves
+behind.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _EXIT_MISTAKE = 1
 _EXIT_SIGNAL = 128
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
-# What the environment of a Python here would do to the Python of the server's models.
+# Variables of a Python environment here that would affect the Python of the server's models.
 _OTHER_PYTHON = {"PYTHONHOME", "VIRTUAL_ENV", "PYTHONUSERBASE"}
 
 _RUN = (
@@ -40,7 +41,7 @@ _RUN = (
 
 
 def install(folder: Path) -> Path:
-    """Put the program into a folder, which is made if missing; returns the folder, for PATH."""
+    """Put the program into a folder, which is created if missing. Returns the folder, for PATH."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [str(Path(package.__path__[0]).resolve().parent) for package in (triton_rehearsal, triton_models)]
     command = [sys.executable, "-I", "-c", _RUN.format(paths=paths)]
@@ -51,10 +52,10 @@ def install(folder: Path) -> Path:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the server until it ends; SIGTERM and Ctrl-C stop it as they stop the real one.
+    """Run the server until it ends. SIGTERM and Ctrl-C stop it, like the real one.
 
     Args:
-        arguments: The server's own, as in its `--help`. They override those set here.
+        arguments: The server's own arguments, as in its `--help`. They override those set here.
 
     Returns:
         The server's exit status, or 128 and the number of the signal that ended it.
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
                 str(runtime.server),
                 f"--backend-directory={folder}/backends",
                 *([f"{_PREFIX_FLAG}{mark}"] if len(marks) == 1 else []),
-                # A model made for a GPU may bring configs/cpu.pbtxt; without that file the name is ignored.
+                # A model for a GPU may include configs/cpu.pbtxt. Without this file the name is ignored.
                 "--model-config-name=cpu",
                 *arguments,
             ],
@@ -99,7 +100,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _wait(guarding: subprocess.Popen[bytes]) -> int:
-    """Wait for the end of a guarded server; its exit status, or minus the signal that ended it."""
+    """Wait for the end of a guarded server. Returns its exit status, or the negative signal that ended it."""
     assert guarding.stdin is not None  # noqa: S101  given by PIPE
     assert guarding.stdout is not None  # noqa: S101  given by PIPE
     server = guard.started(guarding)

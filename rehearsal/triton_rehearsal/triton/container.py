@@ -1,4 +1,4 @@
-"""The command line that SageMaker's Triton container makes of its environment."""
+"""The command line that SageMaker's Triton container derives from its environment."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Flag:
     """One environment variable that the container's start script reads.
 
     Attributes:
-        variable: Its name.
-        template: The flag it becomes, with `{}` for its value.
-        default: The value used when the variable is unset or empty. None leaves the flag out.
+        variable: The variable's name.
+        template: The resulting flag, with `{}` for the variable's value.
+        default: The value to use if the variable is unset or empty. None omits the flag.
     """
 
     variable: str
@@ -26,8 +26,8 @@ class Flag:
     default: str | None = None
 
 
-# docker/sagemaker/serve of triton-inference-server/server, read 2026-08-19. The variable that is named
-# DISABLE is handed on as the value, so only "false" turns namespacing off.
+# docker/sagemaker/serve of triton-inference-server/server, read 2026-08-19. The value of the variable with
+# DISABLE in its name is passed on unchanged, so only "false" turns namespacing off.
 FLAGS = (
     Flag(
         variable="SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING",
@@ -67,20 +67,20 @@ PING_MODE = "SAGEMAKER_TRITON_PING_MODE"
 
 _OPTION = re.compile(r"SAGEMAKER_TRITON_(?!ADDITIONAL_ARGS)")
 
-# What the script passes whatever the environment says.
+# The flags that the script always passes.
 FIXED_FLAGS = ("--allow-sagemaker=true", "--allow-http=false", "--model-control-mode=explicit")
 
 
 def server_flags(environment: Mapping[str, str], *, repository: str) -> list[str]:
-    """The flags that the container starts a multi-model server with.
+    """Return the flags with which the container starts a multi-model server.
 
     Args:
         environment: The container's environment variables.
-        repository: The empty folder that stands for the model repository: every model of a multi-model
-            server brings a repository of its own.
+        repository: An empty folder to use as the model repository: every model of a multi-model server has
+            its own repository.
 
     Returns:
-        The flags in the script's order. The additional arguments come last and win over the others.
+        The flags in the script's order. The additional arguments come last and override the others.
     """
     flags = [*FIXED_FLAGS, f"--model-repository={repository}"]
     if not holds("start_script_variables"):
@@ -95,10 +95,10 @@ def server_flags(environment: Mapping[str, str], *, repository: str) -> list[str
 
 
 def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that reach the server process.
+    """Return the variables that reach the server process.
 
-    The script picks "live" as ping mode for every multi-model server but does not export it: a server
-    sees it only if the variable came from outside, with whatever value.
+    The script sets the ping mode "live" for every multi-model server but does not export it. A server sees
+    the ping mode only if the variable comes from outside, whatever its value there.
     """
     variables = {**environment, "SAGEMAKER_MULTI_MODEL": "true"}
     if PING_MODE in variables:

@@ -1,6 +1,6 @@
 """SageMaker's side of the multi-model container contract, over HTTP.
 
-What the platform calls on a container that serves many models:
+The calls of the platform to a container that serves many models:
 https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html
 """
 
@@ -23,7 +23,7 @@ OK = 200
 ALREADY_LOADED = 409
 OUT_OF_MEMORY = 507
 
-# What the platform says instead of an answer, as its callers see it.
+# The platform's messages in place of an answer, as callers see them.
 TIMED_OUT = (
     "Your invocation timed out while waiting for a response from container primary. Review the latency "
     "metrics for each container in Amazon CloudWatch, resolve the issue, and try again."
@@ -33,7 +33,7 @@ TIMED_OUT = (
 INVOCATION_LIMIT_S = 60.0
 LOAD_LIMIT_S = 360.0
 _PING_LIMIT_S = 2.0
-_CONNECTIONS = 1024  # kept open between calls: more than a rehearsal has callers
+_CONNECTIONS = 1024  # kept open between calls; more than the number of callers in a rehearsal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +57,19 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The body as text, for messages."""
+        """The body as a string, for messages."""
         return self.body.decode("utf-8", "replace")
 
 
 class NoAnswerError(Exception):
-    """The container closed the connection, or took longer than the platform waits."""
+    """The container closed the connection, or exceeded the platform's time limit."""
 
 
 class MultiModelContract:
-    """A client of one container; safe to use from many threads.
+    """A client of one container. It can be used from many threads.
 
-    Every call about a model carries the target model's name in a header, as the platform's calls do.
-    Triton names the model after it: without the header an unload finds nothing to unload and blocks for
-    350 seconds.
+    Every call about a model has the target model's name in a header, like the platform's calls. Triton names
+    the model after it: without the header an unload does not find the model and blocks for 350 seconds.
 
     Args:
         server: The container's address, or its Unix socket.
@@ -88,18 +87,18 @@ class MultiModelContract:
         )
 
     def ping(self) -> bool:
-        """Return whether the container accepts requests; False also if nothing listens."""
+        """Return True if the container accepts requests; False if it does not or nothing listens."""
         try:
             return self._call("GET", "/ping", limit_s=_PING_LIMIT_S).ok
         except NoAnswerError:
             return False
 
     def load(self, *, model_id: str, target_model: str, folder: str) -> Answer:
-        """Load a model; returns when it is loaded or refused.
+        """Load a model. Returns when it is loaded or refused.
 
         Args:
-            model_id: The platform's name for the model, one path segment.
-            target_model: The name that callers use, the artifact's key below the prefix.
+            model_id: The platform's name for the model: one path segment.
+            target_model: The name that callers use: the artifact's key below the prefix.
             folder: The unpacked artifact, as a path in the container.
         """
         body = json.dumps({"model_name": model_id, "url": folder}).encode()
@@ -107,12 +106,12 @@ class MultiModelContract:
         return self._call("POST", "/models", headers=headers, body=body, limit_s=LOAD_LIMIT_S)
 
     def unload(self, *, model_id: str, target_model: str) -> Answer:
-        """Unload a model; returns when it is unloaded."""
+        """Unload a model. Returns when it is unloaded."""
         headers = {TARGET_MODEL: target_model}
         return self._call("DELETE", _path(model_id), headers=headers, limit_s=LOAD_LIMIT_S)
 
     def list(self) -> Answer:
-        """The loaded models, as the container lists them."""
+        """Return the container's list of loaded models."""
         return self._call("GET", "/models", limit_s=INVOCATION_LIMIT_S)
 
     def describe(self, *, model_id: str, target_model: str) -> Answer:
@@ -123,10 +122,10 @@ class MultiModelContract:
     def invoke(
         self, *, model_id: str, target_model: str, body: bytes, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """Ask a loaded model.
+        """Invoke a loaded model.
 
         Raises:
-            NoAnswerError: The container gave no answer within 60 seconds, or closed the connection.
+            NoAnswerError: The container did not answer within the limit, or closed the connection.
         """
         sent = {**(headers or {}), TARGET_MODEL: target_model}
         path = f"{_path(model_id)}/invoke"

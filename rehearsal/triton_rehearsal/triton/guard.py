@@ -1,10 +1,10 @@
-"""A small process between us and a server: nothing of the server outlives us, however either of us ends.
+"""A small process between us and a server: nothing of the server outlives us, however either process ends.
 
-Its standard input begins with one line, a JSON object of `Charge`'s fields. It starts the command in a
-process group of its own and prints its process id, or why it cannot keep the server off the network. When
-standard input closes, which the kernel does even for a parent that was killed, it kills the group and removes
-what the server would leave behind. When the server ends first, it cleans up after it, closes standard output
-to say so, and waits for the parent.
+Its standard input begins with one line: a JSON object of `Charge`'s fields. It starts the command in its own
+process group and prints the server's process id, or the reason why it cannot keep the server off the network.
+When standard input closes, which the kernel ensures even if the parent is killed, it kills the group and
+removes the files that the server leaves behind. If the server ends first, it cleans up, closes standard
+output as a signal, and waits for the parent.
 
 Only the standard library, so that it starts in milliseconds.
 """
@@ -41,17 +41,17 @@ _LONGEST_REASON = 4096
 
 @dataclass(frozen=True)
 class Charge:
-    """The server and files of a guard. Not slotted or keyword-only: it crosses a process border as JSON.
+    """The server and files of a guard. Not slotted or keyword-only: it is passed to a process as JSON.
 
     Attributes:
         command: The server's command line.
         environment: The server's environment.
-        directory: Its working folder, removed when the parent is gone.
-        log: The file that takes its output; "" for the guard's own standard error.
-        leftovers: Glob patterns of what it makes elsewhere, removed as soon as it has ended.
-        start: The folder in which it starts; its working folder if "".
-        sockets: A folder of its user's for the ports that it listens on: each becomes a Unix socket there,
-            of that name. If "", they are ports of the loopback interface.
+        directory: The server's folder, removed when the parent is gone.
+        log: The file for the server's output; "" for the guard's own standard error.
+        leftovers: Glob patterns of files that the server creates elsewhere, removed as soon as it has ended.
+        start: The working directory of the server; "" for `directory`.
+        sockets: A folder that only its user can open. Each port on which the server listens becomes a Unix
+            socket there, named after the port. If "", the ports are on the loopback interface.
     """
 
     command: list[str]
@@ -64,10 +64,10 @@ class Charge:
 
 
 def start(charge: Charge) -> subprocess.Popen[bytes]:
-    """Start a guard. Its standard output ends with the server.
+    """Start a guard. Its standard output closes when the server ends.
 
-    The first line is for `started`. The second is the server's exit status, or minus the signal that
-    ended it.
+    The first line of the output is for `started`. The second is the server's exit status, or the negative
+    number of the signal that ended it.
     """
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _RUN.format(root=str(Path(__file__).parents[2]))],
@@ -76,17 +76,17 @@ def start(charge: Charge) -> subprocess.Popen[bytes]:
         start_new_session=True,
     )
     assert process.stdin is not None  # noqa: S101  given by PIPE
-    # Not an argument: the environment may hold what other users of the machine must not read.
+    # Not an argument: the environment may contain secrets, and other users can read arguments.
     process.stdin.write(json.dumps(asdict(charge)).encode() + b"\n")
     process.stdin.flush()
     return process
 
 
 def started(guard: subprocess.Popen[bytes]) -> int:
-    """The process id of a guard's server.
+    """Return the process id of a guard's server.
 
     Raises:
-        FleetError: This machine has no way to keep the server off the network.
+        FleetError: This machine cannot keep the server off the network.
     """
     from triton_models.base.errors import FleetError
 
@@ -117,14 +117,14 @@ def remove_leftovers(patterns: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Guard one server until the parent lets go of our standard input."""
+    """Guard one server until the parent closes our standard input."""
     charge = Charge(**json.loads(sys.stdin.buffer.readline()))
-    # Who asks all processes to end ends the server or the parent as well, and then there is still work to do.
-    # Handlers, for the server would inherit signals that are ignored.
+    # A signal to all processes also ends the server or the parent, and then the guard still has to clean up.
+    # Handlers, because the server would inherit ignored signals.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     libc = ctypes.CDLL(None)
-    # Whatever the server leaves running becomes our child, so that we can wait for its end.
+    # Processes that the server leaves running become our children, so that we can wait for their end.
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     ours, theirs = socket.socketpair()
     with Path(charge.log).open("ab") if charge.log else os.fdopen(os.dup(2), "ab") as log:
@@ -146,7 +146,7 @@ def main() -> None:
     os.write(1, f"{server.pid}\n".encode())
     release = threading.Thread(target=_wait_for_parent, args=(server.pid,), daemon=True)
     release.start()
-    # WNOWAIT keeps the process id, and with it the group's, from being used again before we signal it.
+    # WNOWAIT prevents reuse of the process id, and so of the group's id, before we signal the group.
     ended = os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
     _kill_group(server.pid)
     with contextlib.suppress(ChildProcessError):
@@ -164,7 +164,7 @@ def main() -> None:
 
 def _prepare(libc: ctypes.CDLL, to: socket.socket) -> None:
     """Prepare the child before it becomes the server."""
-    # If we are killed ourselves, the kernel takes the server along.
+    # If the guard itself is killed, the kernel kills the server too.
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     ask_about_own_calls(to)
 

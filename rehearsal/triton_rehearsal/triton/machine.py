@@ -1,7 +1,7 @@
-"""The machine and the image that a container has on AWS, as far as a process in it can see them.
+"""A container's machine and image on AWS, as far as a process in the container can see them.
 
-The release is in the variables that NVIDIA's image sets, and the GPU is what `nvidia-smi` says. Sources, read
-on 2026-11-22: build.py of triton-inference-server/server at r25.09 (PYTHONPATH of the image with DALI,
+NVIDIA's image sets variables with the release, and `nvidia-smi` reports the GPU. Sources, read on 2026-11-22:
+build.py of triton-inference-server/server at r25.09 (PYTHONPATH of the image with DALI,
 NVIDIA_TRITON_SERVER_VERSION); the history of nvcr.io/nvidia/pytorch:25.10-py3 (TRT_VERSION of the base image,
 10.13.3.9).
 """
@@ -20,16 +20,16 @@ from triton_models.facts.releases import RELEASES, Release
 from triton_rehearsal.assumptions import holds
 
 DRIVER = "580.159.03"
-"""What `nvidia-smi` says of every host. AWS documents the driver of no build host; AWS's own fleet in
-CodeBuild had 580.159 in July 2026 (aws/deep-learning-containers, commit 30c2a4767c)."""
+"""The driver that `nvidia-smi` reports on every host. AWS does not document the drivers of its build hosts;
+AWS's own fleet in CodeBuild had 580.159 in July 2026 (aws/deep-learning-containers, commit 30c2a4767c)."""
 
 OLD_DRIVER = "550.163.01"
-"""What it says where a host is assumed to have a driver that is older than CUDA 13 needs."""
+"""The reported driver of a host whose driver is assumed to be too old for CUDA 13."""
 
 _IMAGE = re.compile(r"[/:](?P<release>\d\d\.\d\d)-py3(?P<cpu>-cpu)?$")
-_DALI = "/opt/tritonserver/backends/dali/wheel/dali:"  # of the variable that was unset, the colon is left
+_DALI = "/opt/tritonserver/backends/dali/wheel/dali:"  # the colon remains from an unset variable
 
-# Answers the queries that are sent to it; the real one answers many more.
+# Supports only the queries that are used; the real program supports many more.
 _NVIDIA_SMI = """\
 #!/bin/sh
 case "$1" in
@@ -53,9 +53,9 @@ class Machine:
     Attributes:
         gpu: The GPU model; None without one.
         gpu_count: Number of GPUs.
-        release: The release of the image; None if it is no image of a known one.
+        release: The release of the image; None if it is unknown.
         driver: The host's driver.
-        cpu_image: It is the image for machines without a GPU, which has no TensorRT and no DALI.
+        cpu_image: True for the image for machines without a GPU, which lacks TensorRT and DALI.
     """
 
     gpu: Gpu | None = None
@@ -66,7 +66,7 @@ class Machine:
 
     @classmethod
     def of(cls, *, image: str, instance_type: str | None = None, gpu: Gpu | None = None) -> Machine:
-        """The machine of an instance type, or with a GPU, and the image of an address."""
+        """Return the machine with an image, and with an instance type's GPUs or a given GPU."""
         found = _IMAGE.search(image)
         release = RELEASES.get(found["release"]) if found else None
         instance = INSTANCE_TYPES.get(instance_type) if instance_type else None
@@ -78,25 +78,25 @@ class Machine:
         )
 
     def variables(self) -> Mapping[str, str]:
-        """The variables that the image sets, as far as anything of this project reads them."""
+        """Return the variables of the image that this project reads."""
         if self.release is None:
             return {}
         gpu = {"PYTHONPATH": _DALI, "TRT_VERSION": self.release.tensorrt}
         return {"NVIDIA_TRITON_SERVER_VERSION": self.release.name, **({} if self.cpu_image else gpu)}
 
     def backends(self) -> frozenset[str] | None:
-        """The backends of the image; None if its release is not known."""
+        """Return the backends of the image; None if its release is unknown."""
         return None if self.release is None else backends(self.release, cpu=self.cpu_image)
 
     def assuming(self, driver: str) -> Machine:
-        """The machine, with an older driver where the assumption about its driver does not hold."""
+        """Return the machine; with an older driver if the assumption about its driver does not hold."""
         return self if holds(driver) else replace(self, driver=OLD_DRIVER)
 
     def install(self, folder: Path) -> None:
-        """Put `nvidia-smi` into a folder, if there is a GPU; the folder is made if missing."""
+        """Put an `nvidia-smi` for this machine into a folder, which is created if missing."""
         folder.mkdir(parents=True, exist_ok=True)
         program = folder / "nvidia-smi"
-        if self.gpu is None:  # whatever GPU the machine of the rehearsal has, this one has no GPU
+        if self.gpu is None:  # hides a GPU of the machine on which the rehearsal runs
             program.write_text('#!/bin/sh\necho "nvidia-smi: no devices were found" >&2\nexit 9\n')
         else:
             program.write_text(
@@ -112,10 +112,10 @@ class Machine:
 
 
 def before(folder: Path, path: str) -> str:
-    """A search path with a folder before all others."""
+    """Return a search path with a folder before all others."""
     return os.pathsep.join([str(folder), path])
 
 
 def _device(gpu: Gpu) -> str:
-    """The GPU as nvidia-smi names it, roughly: "NVIDIA A100 40GB"."""
+    """Return approximately nvidia-smi's name of a GPU: "NVIDIA A100 40GB"."""
     return f"NVIDIA {gpu.name.replace('-', ' ')}"

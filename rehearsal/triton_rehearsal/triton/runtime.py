@@ -35,9 +35,9 @@ class Runtime:
     Attributes:
         server: The tritonserver executable.
         python_backend: The folder of the Python backend.
-        stub: The process that runs Python models, built for the interpreter of `binaries`.
+        stub: The executable that runs Python models, built for the interpreter in `binaries`.
         libraries: The folders that the dynamic loader must search, in order.
-        binaries: The folder that comes first on PATH, so that the stub finds its packages.
+        binaries: The folder that must come first on PATH, so that the stub finds its packages.
     """
 
     server: Path
@@ -47,11 +47,11 @@ class Runtime:
     binaries: Path
 
     def variables(self) -> dict[str, str]:
-        """The environment variables without which the server does not run."""
+        """Return the environment variables that the server needs."""
         return {
             "PATH": f"{self.binaries}:{os.environ.get('PATH', os.defpath)}",
             "LD_LIBRARY_PATH": ":".join(str(folder) for folder in self.libraries),
-            # A package in the user's home would win over the stub's environment.
+            # A package in the user's home would take precedence over the stub's environment.
             "PYTHONNOUSERSITE": "1",
         }
 
@@ -63,7 +63,7 @@ def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:
         environment: A virtual environment with nvidia-pytriton and NumPy.
 
     Raises:
-        FleetError: Something is missing; names it and how to get it.
+        FleetError: A part is missing. The error names it and how to get it.
     """
     binaries = environment / "bin"
     if not (binaries / "python").exists():
@@ -95,8 +95,8 @@ def _ask(python: Path) -> dict[str, Any]:
 
 
 def _libraries(facts: dict[str, Any], version: str, bundled: Path) -> tuple[Path, ...]:
-    """The folders with the server's libraries and with the interpreter's, which the stub embeds."""
-    # The stub for the interpreter that the wheel was made with, 3.13, embeds the wheel's own copy.
+    """Return the folders of the server's libraries and of the interpreter's, which the stub embeds."""
+    # The stub for the interpreter of the wheel's build, 3.13, embeds the wheel's own copy.
     if list(bundled.glob(f"libpython3-*.{version.partition('.')[2]}.so*")):
         return (bundled,)
     name = f"libpython{version}.so.1.0"

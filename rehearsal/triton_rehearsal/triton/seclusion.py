@@ -1,16 +1,18 @@
-"""Keeps a server and its children to their user: no port, and no memory that others read.
+"""Restricts a server and its children to their user: no port and no memory that other users can access.
 
-Triton binds its SageMaker port on every address and checks no identity, so whoever reaches that port
-can load and run a model's code. Its shared memory, which requests pass through, is open to every user. So the
-kernel asks this process about some of the server's calls (a seccomp user notification, Linux 5.9):
+Triton binds its SageMaker port on every address and does not authenticate callers, so anyone who reaches this
+port can load and run a model's code. Its shared memory, through which requests pass, is open to every user.
+Therefore the kernel asks this process about some of the server's calls (a seccomp user notification, Linux
+5.9):
 
-- bind(): a TCP port becomes a Unix socket of that number in a folder of the user's. Nothing listens on the
-  network. What names no port gets one of the loopback interface.
-- fchmod() of shared memory: what others may do is left out.
+- bind(): a TCP port becomes a Unix socket with the port's number as its name, in a folder of the user.
+  Nothing listens on the network. A call without a port number gets a port of the loopback interface.
+- fchmod() of shared memory: the permissions of other users are removed.
 
-It is no fence around the code of a model, which runs as its user here.
+This does not isolate the code of a model, which runs as this machine's user.
 
-Only the standard library: the guard starts in milliseconds. Source of the numbers, read on 2026-11-22:
+Only the standard library, so that the guard starts in milliseconds. Source of the numbers, read on
+2026-11-22:
 https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html, <linux/seccomp.h>, <linux/audit.h>
 """
 
@@ -45,14 +47,14 @@ _REPLACEMENT = struct.Struct("=QIIII")
 
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _OFFSET_OF_CALL, _OFFSET_OF_ARCHITECTURE = 0, 4
-_SHARED_MEMORY = "/dev/shm/"  # noqa: S108  where Linux has it
+_SHARED_MEMORY = "/dev/shm/"  # noqa: S108  Linux's folder for it
 _LONGEST_ADDRESS = 28  # sockaddr_in6
 _LONGEST_NAME = 107  # sockaddr_un, and a null byte
 
 
 @dataclass(frozen=True)
 class _Calls:
-    """The numbers of an architecture's system calls."""
+    """The system call numbers of an architecture."""
 
     audit: int
     bind: int
@@ -84,12 +86,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def ask_about_own_calls(to: socket.socket) -> None:
-    """Ask about the system calls of this process and its children from now on.
+    """From now on, let another process decide on the system calls of this process and its children.
 
-    For the child of a fork, before it becomes the server.
+    Called in the child of a fork, before it becomes the server.
 
     Args:
-        to: The socket over which the other end gets the descriptor for `answer_calls`.
+        to: The socket that sends the descriptor for `answer_calls` to the other end.
 
     Raises:
         OSError: The kernel refuses. The other end gets the reason.
@@ -104,9 +106,9 @@ def ask_about_own_calls(to: socket.socket) -> None:
 
 
 def _filtered_calls() -> int:
-    """A descriptor from which the calls of this process are read."""
+    """Return a descriptor from which the calls of this process can be read."""
     calls = _calls()
-    # A process that filters its calls must not gain rights by running a program of another user.
+    # A process that filters its calls must not gain privileges from a program of another user.
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     instructions = [
         (_LOAD, 0, 0, _OFFSET_OF_ARCHITECTURE),
@@ -123,13 +125,13 @@ def _filtered_calls() -> int:
 
 
 def answer_calls(by: socket.socket, folder: Path | None, *, report: Callable[[str], object]) -> None:
-    """Answer what a child asks that called `ask_about_own_calls`, in a thread, for as long as it lives.
+    """Answer the calls of a child that called `ask_about_own_calls`, in a thread, as long as the child lives.
 
     Args:
-        by: The other end of what the child was given.
-        folder: The folder of the sockets, each named by its port. Without one, ports stay ports, of the
+        by: The other end of the child's socket.
+        folder: The folder of the sockets, each named after its port. Without one, ports stay ports of the
             loopback interface.
-        report: Called with why a call failed.
+        report: Called with the reason why a call failed.
     """
     _, (listener, *_), _, _ = socket.recv_fds(by, 1, 1)
     threading.Thread(target=_answer, args=(listener, folder, report), daemon=True).start()
@@ -143,7 +145,7 @@ def _answer(listener: int, folder: Path | None, report: Callable[[str], object])
         try:
             fcntl.ioctl(listener, _RECEIVE, asked)
         except OSError as error:
-            if error.errno in (errno.EINTR, errno.ENOENT):  # who asked is gone
+            if error.errno in (errno.EINTR, errno.ENOENT):  # the caller is gone
                 continue
             return
         call = _Call(*_NOTIFICATION.unpack(asked)[:8])
@@ -152,12 +154,12 @@ def _answer(listener: int, folder: Path | None, report: Callable[[str], object])
         except OSError as error:
             report(f"system call {call.number} of thread {call.thread}: {error}")
             answer = _RESPONSE.pack(call.question, 0, -(error.errno or errno.EACCES), 0)
-        with suppress(FileNotFoundError):  # who asked is gone
+        with suppress(FileNotFoundError):  # the caller is gone
             fcntl.ioctl(listener, _ANSWER, bytearray(answer))
 
 
 def _done(listener: int, call: _Call, folder: Path | None) -> int:
-    """Do what a call may do; returns the flags of the answer."""
+    """Perform the allowed part of a call. Returns the flags of the answer."""
     if call.number == _calls().bind:
         return _bind(listener, call, folder)
     place = Path(f"/proc/{call.thread}/fd/{call.descriptor}")
@@ -168,7 +170,7 @@ def _done(listener: int, call: _Call, folder: Path | None) -> int:
 
 
 def _bind(listener: int, call: _Call, folder: Path | None) -> int:
-    """Bind the caller's socket where it may be."""
+    """Bind the caller's socket to an allowed address."""
     with _socket_of(call) as theirs:
         if theirs.family not in (socket.AF_INET, socket.AF_INET6):
             return _CONTINUE
@@ -189,12 +191,12 @@ def _bind(listener: int, call: _Call, folder: Path | None) -> int:
 
 
 def _private(folder: Path, port: int) -> socket.socket:
-    """A Unix socket in a folder."""
+    """Return a Unix socket in a folder."""
     ours = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     name = str(folder / str(port))
     place = os.open(folder, os.O_PATH)
     try:
-        # The name of a folder may be longer than that of a socket; its descriptor leads there too.
+        # The path may be too long for a socket's name; the folder's descriptor then shortens it.
         ours.bind(name if len(os.fsencode(name)) <= _LONGEST_NAME else f"/proc/self/fd/{place}/{port}")
     except BaseException:
         ours.close()
@@ -205,7 +207,7 @@ def _private(folder: Path, port: int) -> socket.socket:
 
 
 def _socket_of(call: _Call) -> socket.socket:
-    """The socket that a call is about."""
+    """Return the socket of a call."""
     status = Path(f"/proc/{call.thread}/status").read_text()
     process = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Tgid:"))
     calls = _calls()

@@ -34,7 +34,7 @@ DIFFERENCES: Mapping[str, str] = MappingProxyType(
         "--model-config-name": "a model for GPUs may have a configuration for machines without one",
     }
 )
-"""The variables and flags that differ from those of a deployed container, and why."""
+"""The variables and flags that differ from those of a deployed container, with reasons."""
 
 READY_LIMIT_S = 60.0
 _POLL_S = 0.02
@@ -45,32 +45,32 @@ _PORT = 8080
 
 
 class TritonServer:
-    """A server that loads models on demand, with the flags that the deployed model's environment gives.
+    """A server that loads models on demand, with the flags from the deployed container's environment.
 
-    Where a backend needs a GPU, a stand-in of the same name runs the model's ONNX file on the CPU, so that
-    the model's config.pbtxt needs no edit.
+    For a backend that needs a GPU, a stand-in with the same name runs the model's ONNX file on the CPU, so
+    the model's config.pbtxt can stay unchanged.
 
-    It listens on no network: each of its ports is a Unix socket that only this user can open, since whoever
-    reaches Triton can have it run code.
+    It does not listen on a network: each of its ports is a Unix socket that only this user can open, since
+    anyone who reaches Triton can run code through it.
 
     Args:
         environment: The environment variables of the deployed container.
-        directory: A folder that the server makes and owns: it holds the log and is removed on close, or
+        directory: A folder that the server creates and owns. It contains the log and is removed on close, or
             when this process dies.
         triton: The virtual environment with the server.
-        machine: The container's machine; without one, stand-ins for plans load for whatever GPU they are.
+        machine: The container's machine; without one, stand-ins for plans of any GPU load.
 
     Attributes:
         socket: The SageMaker port.
-        sockets: The folder of all ports, each with its number for a name.
+        sockets: The folder of all ports, each named after its number.
         pid: The server's process id.
         log: The file with the server's output.
-        directory: As given.
+        directory: The given folder.
         mark: The prefix of names that the server creates outside its directory.
 
     Raises:
         FleetError: The server is not installed, this machine cannot keep it off the network, or it does not
-            become ready; with the last lines of its log.
+            become ready. In the last case, the error has the last lines of the log.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class TritonServer:
             f"--sagemaker-port={_PORT}",
             f"--backend-directory={self.directory / 'backends'}",
             f"--backend-config=python,shm-region-prefix-name={self.mark}",
-            # A model made for a GPU may bring configs/cpu.pbtxt; without that file the name is ignored.
+            # A model for a GPU may include configs/cpu.pbtxt. Without this file the name is ignored.
             "--model-config-name=cpu",
         ]
         charge = guard.Charge(
@@ -129,7 +129,7 @@ class TritonServer:
 
     @staticmethod
     def _watch(process: subprocess.Popen[bytes], ended: threading.Event) -> None:
-        """Wait for the end of the guard's output, which is the end of the server."""
+        """Wait for the end of the guard's output, which marks the end of the server."""
         assert process.stdout is not None  # noqa: S101  given by PIPE
         process.stdout.read()
         ended.set()
@@ -150,18 +150,18 @@ class TritonServer:
         return not self._ended.is_set()
 
     def wait_for_end(self, limit_s: float) -> bool:
-        """Wait until the server has ended and is cleaned up after; False if it still runs."""
+        """Wait until the server has ended and its files are removed. Returns False if it still runs."""
         return self._ended.wait(limit_s)
 
     def log_tail(self, lines: int = _LOG_LINES) -> str:
-        """The last lines that the server wrote, without the list of its flags that follows a wrong one."""
+        """Return the server's last lines, without the list of flags that follows an invalid flag."""
         if not self.log.exists():
             return ""
         text = self.log.read_text(errors="replace").partition(_USAGE)[0]
         return "\n".join(text.splitlines()[-lines:])
 
     def close(self) -> None:
-        """Kill the server and all its processes; remove its shared memory and its folder."""
+        """Kill the server and all its processes, and remove its shared memory and folder."""
         with self._close_lock:
             self._stop()
             shutil.rmtree(self.directory, ignore_errors=True)
@@ -192,7 +192,7 @@ class TritonServer:
 
 
 def _process_environment(runtime: Runtime, machine: Machine | None, programs: Path) -> dict[str, str]:
-    """Return the variables that a process needs and those of the image. No others exist."""
+    """Return the variables that a process needs and those of the image, and no others."""
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "TZ") if name in os.environ}
     own = {**kept, **runtime.variables()}
     if machine is None:

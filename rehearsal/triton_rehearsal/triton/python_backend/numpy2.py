@@ -1,16 +1,17 @@
 """Lets the server's Python stub work with NumPy 2. Imported inside the stub, before its first tensor.
 
-The stub of the bundled server (Triton 24.10) was compiled against NumPy 1 and reads an element's size
-where NumPy 1 kept it. NumPy 2 keeps the data type's flags there, which are 0: inputs arrive with their first
-element repeated and outputs leave empty, both with status 200. Two places are patched, and nothing that other
-code sees:
+The stub of the bundled server (Triton 24.10) was compiled against NumPy 1 and reads an element's size where
+NumPy 1 stored it. NumPy 2 stores the data type's flags there, which are 0: inputs arrive with their first
+element repeated and outputs are empty, both with status 200. Two places are patched, and other code does not
+notice:
 
-* Inputs: the stub makes arrays through NumPy's table of C functions. It is handed a copy of the table in
-  which "new array" computes the strides itself when it is given zeros.
-* Outputs: while a tensor is made, its array has a data type of its own whose flags hold the element's size.
+* Inputs: the stub creates arrays through NumPy's table of C functions. It gets a copy of the table in which
+  "new array" computes the strides itself if they are zero.
+* Outputs: while a tensor is created, its array has its own data type whose flags contain the element's size.
 
-Triton 24.12 and later need none of this. The layouts: numpy/_core/include/numpy/ndarraytypes.h and
-__multiarray_api.h of NumPy 2.0; the entries that pybind11 uses end at 282.
+Triton 24.12 and later do not need this patch. Sources of the layouts:
+numpy/_core/include/numpy/ndarraytypes.h and __multiarray_api.h of NumPy 2.0. The entries that pybind11 uses
+end at 282.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import numpy as np
 
 _BROKEN_SINCE = 2
 
-# struct _PyArray_Descr of NumPy 2: the flags, where NumPy 1 had the size.
+# struct _PyArray_Descr of NumPy 2: the flags, at the place of NumPy 1's size.
 _FLAGS_OFFSET = 32
 
 _NEW_FROM_DESCR, _ENTRIES = 94, 283
@@ -35,7 +36,7 @@ _NewFromDescr = ctypes.PYFUNCTYPE(
     _POINTER, _POINTER, _POINTER, ctypes.c_int, _POINTER, _POINTER, _POINTER, ctypes.c_int, _POINTER
 )
 
-# Keeps alive what C code points to.
+# Keeps objects alive to which C code points.
 _kept: list[Any] = []
 _in_thread = threading.local()
 
@@ -44,7 +45,8 @@ def patch(utilities: dict[str, Any]) -> None:
     """Patch this stub process, if its NumPy needs it.
 
     Args:
-        utilities: The names of triton_python_backend_utils, where the stub looks up how to serialize text.
+        utilities: The namespace of triton_python_backend_utils, in which the stub looks up the function that
+            serializes strings.
     """
     if int(np.__version__.split(".")[0]) < _BROKEN_SINCE:
         return
@@ -52,7 +54,7 @@ def patch(utilities: dict[str, Any]) -> None:
 
     construct = Tensor.__init__
     with _table_that_computes_strides():
-        # The stub looks the table up once, when it first meets an array.
+        # The stub looks up the table once, at its first array.
         construct(Tensor.__new__(Tensor), "first", np.zeros(1, dtype=np.uint8))
 
     def construct_sized(tensor: Any, name: str, array: Any) -> None:
@@ -74,9 +76,9 @@ def patch(utilities: dict[str, Any]) -> None:
 
 @contextmanager
 def _sized(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    """The array under a data type that has its element's size where the stub looks for it."""
+    """Yield the array with a data type that has the element's size where the stub reads it."""
     contiguous = np.ascontiguousarray(array).reshape(array.shape)
-    # Metadata makes a data type of its own: the usual ones are shared by the process.
+    # With metadata the data type is a separate object: the process shares the usual ones.
     kind = np.dtype(contiguous.dtype, metadata={"sized": True})
     view = contiguous.view(kind)
     flags = ctypes.c_uint64.from_address(id(view.dtype) + _FLAGS_OFFSET)
@@ -91,7 +93,7 @@ def _sized(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
 @contextmanager
 def _table_that_computes_strides() -> Iterator[None]:
     """Replace NumPy's table of C functions by our copy inside the `with`."""
-    # pybind11 looks in the one or the other, by its own version.
+    # The version of pybind11 determines which of the two it uses.
     homes: list[Any] = [import_module(f"numpy.{core}.multiarray") for core in ("_core", "core")]
 
     address, wrap = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_New

@@ -1,7 +1,7 @@
-"""Stands in for Triton's dali backend without a GPU: the same pipeline, run by the Python package of DALI.
+"""Replaces Triton's dali backend without a GPU: runs the same pipeline with DALI's Python package.
 
-It runs inside the server's Python stub, in an environment of its own, so it imports nothing of this
-repository. DALI comes from where models are built, which `packages` next to this file leads to.
+It runs inside the server's Python stub, in the stub's environment, so it imports nothing from this
+repository. DALI comes from the environment that builds models; `packages` next to this file points to it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Array = np.ndarray[Any, Any]
 
 INVALIDATED = "Current pipeline object is no longer valid."
 
-# An operator's device, as the file spells it: a text with its length in front.
+# An operator's device in the file's form: a string preceded by its length.
 GPU_DEVICES = (b"\x05mixed", b"\x03gpu")
 
 
 class TritonPythonModel:
-    """The methods that the Python stub calls: initialize once, execute for every batch, finalize once."""
+    """The methods that the Python stub calls: initialize and finalize once, execute for every batch."""
 
     pipeline: Any = None
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Load the file and refuse what the real backend would refuse."""
+        """Load the file, and refuse it if the real backend would."""
         config = json.loads(args["model_config"])
         folder = Path(args["model_repository"]) / args["model_version"]
         self.content = find_file(folder, config).read_bytes()
@@ -50,7 +50,7 @@ class TritonPythonModel:
             raise pb_utils.TritonModelException(message)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Run each request by itself; one response each, in order."""
+        """Run each request by itself. Returns one response each, in order."""
         return [self.answer(request) for request in requests]
 
     def finalize(self) -> None:
@@ -58,7 +58,7 @@ class TritonPythonModel:
         self.pipeline = None
 
     def make(self) -> Any:
-        """The pipeline, ready to run one batch at a time."""
+        """Return the pipeline, ready to run one batch at a time."""
         try:
             return self.deserialize(
                 self.content,
@@ -72,21 +72,21 @@ class TritonPythonModel:
             raise pb_utils.TritonModelException(f"DALI cannot load the pipeline: {error}") from error
 
     def answer(self, request: Any) -> Any:
-        """The response to one request."""
+        """Return the response to one request."""
         try:
             for entry in request.inputs():
                 self.pipeline.feed_input(entry.name(), list(entry.as_numpy()))
             made = dict(zip(self.outputs, self.pipeline.run(), strict=True))
             tensors = [pb_utils.Tensor(n, made[n].as_array()) for n in request.requested_output_names()]
-        except Exception as error:  # noqa: BLE001  whatever it is, it belongs to this request
-            self.pipeline = self.make()  # what failed once cannot be run again
+        except Exception as error:  # noqa: BLE001  any exception belongs to this request
+            self.pipeline = self.make()  # a pipeline cannot run again after a failure
             words = " ".join(str(error).replace(INVALIDATED, "").split())
             return pb_utils.InferenceResponse(error=pb_utils.TritonError(f"DALI runtime error: {words}"))
         return pb_utils.InferenceResponse(tensors)
 
 
 def find_file(folder: Path, config: Mapping[str, Any]) -> Path:
-    """The serialized pipeline. One that decodes on a GPU cannot be run here."""
+    """Return the serialized pipeline. One that decodes on a GPU cannot run here and is refused."""
     path = folder / (config.get("default_model_filename") or "model.dali")
     if not path.exists():
         message = f"unable to find '{path}' for model '{config['name']}'"
@@ -102,8 +102,8 @@ def find_file(folder: Path, config: Mapping[str, Any]) -> Path:
 
 
 def find_dali(packages: Path) -> Any:
-    """DALI's class of pipelines."""
-    # Last, so that everything else stays what the stub was made for: NumPy above all.
+    """Return DALI's class of pipelines."""
+    # Last on the path, so that the stub keeps its own version of all other packages, above all NumPy.
     sys.path.append(str(packages))
     try:
         from nvidia.dali.pipeline import Pipeline  # type: ignore[import-not-found,unused-ignore]

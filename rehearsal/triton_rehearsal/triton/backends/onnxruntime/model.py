@@ -1,4 +1,4 @@
-"""Stands in for Triton's onnxruntime backend: the same file, by the Python package of ONNX Runtime."""
+"""Replaces Triton's onnxruntime backend: runs the same file with ONNX Runtime's Python package."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from onnx_model import OnnxModel  # type: ignore[import-not-found]
 
 
 class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside the stub
-    """Runs model.onnx, or the file that `default_model_filename` names."""
+    """Runs model.onnx, or the file in `default_model_filename`."""
 
     def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path:
-        """The file the real backend would load."""
+        """Return the file that the real backend would load."""
         path = folder / (config.get("default_model_filename") or "model.onnx")
         if not path.exists():
             message = f"unable to find '{path}' for model '{config['name']}'"

@@ -1,7 +1,7 @@
-"""Stands in for Triton's pytorch backend: the same TorchScript file, by PyTorch's Python package on the CPU.
+"""Replaces Triton's pytorch backend: runs the same TorchScript file with PyTorch's Python package on the CPU.
 
-The package is that of the environment that builds models, whose Python is the same: `packages` next to this
-file leads there. It comes last on the path, so that NumPy stays this environment's own.
+The package comes from the environment that builds models, which has the same Python; `packages` next to this
+file points to it. It comes last on the path, so that NumPy stays that of the stub's environment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from batches import BatchedModel  # type: ignore[import-not-found]
 
 PACKAGES = Path(__file__).parent / "packages"
 
-# NumPy's names of the element types that both PyTorch and Triton have.
+# NumPy's names of the element types that PyTorch and Triton have in common.
 TRITON_TYPES = {
     "bool": "TYPE_BOOL",
     "uint8": "TYPE_UINT8",
@@ -36,7 +36,7 @@ Array = np.ndarray[Any, Any]
 
 
 class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only inside the stub
-    """Runs model.pt, or the file that `default_model_filename` names."""
+    """Runs model.pt, or the file in `default_model_filename`."""
 
     runtime = "PyTorch"
 
@@ -50,7 +50,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             raise pb_utils.TritonModelException(message)
         self.batched = config.get("max_batch_size", 0) > 0
         self.torch = _torch()
-        # A fleet runs many models on one machine: one thread unless the model asks for more.
+        # A fleet runs many models on one machine: each gets one thread unless it requests more.
         threads = config.get("parameters", {}).get("INTRA_OP_THREAD_COUNT", {"string_value": "1"})
         self.torch.set_num_threads(int(threads["string_value"]))
         self.module = self._load(path, config["name"])
@@ -62,16 +62,16 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     def _load(self, path: Path, name: str) -> Any:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of deprecation
+                warnings.simplefilter("ignore")  # about deprecation
                 return self.torch.jit.load(str(path), map_location="cpu").eval()
         except (RuntimeError, ValueError) as error:
             message = f"failed to load model '{name}': {error}"
             raise pb_utils.TritonModelException(message) from error
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
-        """The wanted outputs of one batch."""
+        """Return the wanted outputs of one batch."""
         with warnings.catch_warnings(), self.torch.inference_mode():
-            warnings.simplefilter("ignore")  # about read-only arrays, to which nothing is written
+            warnings.simplefilter("ignore")  # about read-only arrays; nothing writes to them
             answer = self.module(*(self.torch.from_numpy(feed[name]) for name in self.inputs))
         answers = list(answer) if isinstance(answer, tuple | list) else [answer]
         results = dict(zip(self.outputs, (each.numpy() for each in answers), strict=False))
@@ -96,7 +96,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
 
 
 def _torch() -> Any:
-    """PyTorch, which takes a second or two to import: only models that need it wait for it."""
+    """Import PyTorch, which takes a second or two: only models that need it wait for it."""
     if str(PACKAGES) not in sys.path:
         sys.path.append(str(PACKAGES))
     try:
@@ -111,10 +111,10 @@ def _torch() -> Any:
 
 
 def _by_position(declared: Sequence[Mapping[str, Any]], arguments: Sequence[str]) -> list[str]:
-    """The names in the order of the network's tensors, as the real backend finds it out.
+    """Return the names in the order of the network's tensors, by the rules of the real backend.
 
-    Inputs may be called as the arguments of forward(); else names end with `__<position>`; else the order is
-    the configuration's.
+    Inputs may have the names of forward()'s arguments. Otherwise names may end with `__<position>`. Otherwise
+    the configuration's order applies.
     """
     names = [each["name"] for each in declared]
     if arguments and set(names) <= set(arguments):

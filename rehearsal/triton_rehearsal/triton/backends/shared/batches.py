@@ -1,6 +1,6 @@
-"""Batches of requests: those that fit together run as one, and each gets its rows.
+"""Batches of requests: compatible requests run as one batch, and each gets its rows.
 
-It runs inside the server's Python stub, in an environment of its own, so it imports nothing of this
+It runs inside the server's Python stub, in the stub's environment, so it imports nothing from this
 repository.
 """
 
@@ -17,10 +17,10 @@ Array = np.ndarray[Any, Any]
 
 
 class BatchedModel:
-    """The method that the Python stub calls for a batch; a stand-in loads the model and runs it.
+    """The method that the Python stub calls for a batch. A stand-in loads the model and runs it.
 
     Attributes:
-        runtime: The name of the runtime in the real backend's errors.
+        runtime: The runtime's name in the real backend's errors.
         batched: True if tensors have a batch dimension.
     """
 
@@ -28,17 +28,17 @@ class BatchedModel:
     batched: bool
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> Sequence[Array]:
-        """The wanted outputs of one batch, in that order. A stand-in defines it."""
+        """Return the wanted outputs of one batch, in that order. Each stand-in implements this."""
         raise NotImplementedError
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Run the requests together where their shapes allow it; one response each, in order."""
+        """Run the requests, together if their shapes allow it. Returns one response each, in order."""
         responses: list[Any] = [None] * len(requests)
         for members in self._groups(requests).values():
             chosen = [requests[index] for index in members]
             try:
                 answers = self._run(chosen)
-            except Exception as error:  # noqa: BLE001  whatever it is, it belongs to these requests
+            except Exception as error:  # noqa: BLE001  any exception belongs to these requests
                 failure = pb_utils.TritonError(f"{self.runtime} error: {error}")
                 answers = [pb_utils.InferenceResponse(error=failure) for _ in chosen]
             for index, answer in zip(members, answers, strict=True):
@@ -46,7 +46,7 @@ class BatchedModel:
         return responses
 
     def _groups(self, requests: Sequence[Any]) -> dict[Any, list[int]]:
-        """The requests by what they have in common; each group is one run."""
+        """Return the indices of the requests by their common properties; each group is one run."""
         groups: dict[Any, list[int]] = defaultdict(list)
         for index, request in enumerate(requests):
             shapes = tuple((entry.name(), tuple(entry.shape()[1:])) for entry in request.inputs())
@@ -79,7 +79,7 @@ class BatchedModel:
 
 
 def _decoded(array: Array) -> Array:
-    """Text where Triton gives bytes, which is what runtimes take."""
+    """Return strings instead of Triton's bytes, since runtimes require them."""
     if array.dtype != np.object_:
         return array
     texts = [entry.decode() if isinstance(entry, bytes) else str(entry) for entry in array.ravel()]

@@ -1,7 +1,7 @@
 """A Triton backend written in Python that runs an ONNX file on the CPU.
 
-It runs inside the server's Python stub, in an environment of its own, so it imports nothing of this
-repository. `backends/<name>/model.py` says which file of a model it runs.
+It runs inside the server's Python stub, in the stub's environment, so it imports nothing from this
+repository. `backends/<name>/model.py` determines the file of a model that it runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from batches import BatchedModel  # type: ignore[import-not-found]
 
 Array = np.ndarray[Any, Any]
 
-# ONNX Runtime's names of the element types that Triton has too.
+# ONNX Runtime's names of Triton's element types.
 TRITON_TYPES = {
     "tensor(bool)": "TYPE_BOOL",
     "tensor(uint8)": "TYPE_UINT8",
@@ -35,7 +35,7 @@ TRITON_TYPES = {
     "tensor(string)": "TYPE_STRING",
 }
 
-# `optimization { graph { level } }` as the onnxruntime backend reads it; every other level means all.
+# The onnxruntime backend's reading of `optimization { graph { level } }`; every other level means all.
 OPTIMIZATION_LEVELS = {
     -1: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     1: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
@@ -43,17 +43,17 @@ OPTIMIZATION_LEVELS = {
 
 
 class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the stub
-    """The methods that the Python stub calls: initialize once, execute for every batch, finalize once."""
+    """The methods that the Python stub calls: initialize and finalize once, execute for every batch."""
 
     runtime = "onnx runtime"
     session: onnxruntime.InferenceSession | None = None
 
     def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path | bytes:
-        """The ONNX file of the model's version folder, or its content. A backend defines it."""
+        """Return the ONNX file in the model's version folder, or its content. A backend implements this."""
         raise NotImplementedError
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Load the file and refuse what the real backend would refuse."""
+        """Load the file, and refuse it if the real backend would."""
         config = json.loads(args["model_config"])
         folder = Path(args["model_repository"]) / args["model_version"]
         self.batched = config.get("max_batch_size", 0) > 0
@@ -76,7 +76,7 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
             raise pb_utils.TritonModelException("; ".join(mistakes))
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> Sequence[Array]:
-        """The wanted outputs of one batch."""
+        """Return the wanted outputs of one batch."""
         assert self.session is not None  # noqa: S101  the stub initializes first
         results: Sequence[Array] = self.session.run(list(wanted), dict(feed))
         return results
@@ -89,8 +89,8 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
 def _options(config: Mapping[str, Any]) -> onnxruntime.SessionOptions:
     parameters = {name: entry["string_value"] for name, entry in config.get("parameters", {}).items()}
     options = onnxruntime.SessionOptions()
-    # A fleet runs many models on one machine: one thread each unless the model asks for more, and no
-    # thread that spins while it waits.
+    # A fleet runs many models on one machine: each gets one thread unless it requests more, and threads do
+    # not spin while they wait.
     options.intra_op_num_threads = int(parameters.get("intra_op_thread_count", 0)) or 1
     options.inter_op_num_threads = int(parameters.get("inter_op_thread_count", 0)) or 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -133,7 +133,7 @@ def _differences(
 
 
 def _fits(declared: Sequence[int], actual: Sequence[int | str | None]) -> bool:
-    """Return whether one tensor fits both shapes. A name or None stands for any size."""
+    """Return True if a tensor can have both shapes. A name or None means any size."""
     return len(declared) == len(actual) and all(
         size == -1 or not isinstance(real, int) or real == size
         for size, real in zip(declared, actual, strict=True)

@@ -1,10 +1,10 @@
-"""Stands in for Triton's tensorrt backend without a GPU: runs the network of a plan.
+"""Replaces Triton's tensorrt backend without a GPU: runs the network of a plan.
 
-A stand-in for a plan, which a portable build for a GPU makes, says what it stands for, and is refused where
-TensorRT refuses the plan: by another TensorRT than the image's, and on a GPU of another compute capability.
-The texts are TensorRT's (in its support matrix and, with 10.x, in issues of NVIDIA/TensorRT), as Triton's
-backend passes them on (src/loader.cc of tensorrt_backend). An ONNX file in the plan's place says nothing, and
-runs everywhere.
+A portable build for a GPU creates a stand-in for a plan, which describes that plan. It is refused where
+TensorRT refuses the plan: with another TensorRT version than that of its build, and on a GPU with another
+compute capability. The messages are TensorRT's (in its support matrix and, for 10.x, in issues of
+NVIDIA/TensorRT), in the form in which Triton's backend passes them on (src/loader.cc of tensorrt_backend). An
+ONNX file in place of the plan has no such description, and runs everywhere.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OTHER_DEVICE = "generated on an incompatible device, expecting compute {} got c
 
 
 class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside the stub
-    """Runs the network in the stand-in for a plan, or the ONNX file at the place of the missing plan."""
+    """Runs the network in the stand-in for a plan, or the ONNX file in place of a missing plan."""
 
     def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path | bytes:
         """Return the stand-in of a plan; a real plan cannot run here."""
@@ -51,14 +51,14 @@ class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside t
 
 
 def _file_name(config: Mapping[str, Any]) -> str:
-    """The file that the backend opens: one for the GPU's compute capability, or the usual one."""
+    """Return the file that the backend opens: that for the GPU's compute capability, or the default one."""
     by_capability: Mapping[str, str] = config.get("cc_model_filenames") or {}
     found = by_capability.get(_capability() or "") if by_capability else None
     return found or config.get("default_model_filename") or "model.plan"
 
 
 def _network(plan: Path) -> bytes:
-    """The ONNX file in a stand-in, if this machine would load the plan."""
+    """Return the ONNX file in a stand-in; refuse it if this machine could not load the plan."""
     content = plan.read_bytes()
     if not content[_HEADER.size :].startswith(_MARK):
         message = (
@@ -89,7 +89,7 @@ def _refuse_other_device(*, compute_capability: str, hardware: str = "", **_: st
 
 
 def _capability() -> str | None:
-    """The compute capability of the first GPU; None where the server was given no machine."""
+    """Return the compute capability of the first GPU; None if the server has no given machine."""
     if "TRT_VERSION" not in os.environ:
         return None
     run = subprocess.run(
