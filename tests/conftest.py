@@ -1,4 +1,4 @@
-"""The environment of every test, set before the first import of the CDK."""
+"""The environment of all tests, set before the first import of the CDK."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The CDK's template validator costs two seconds a process. tests/stacks/test_app.py runs with it on.
+# The CDK's template validator costs two seconds per process. tests/stacks/test_app.py runs with it.
 os.environ["CDK_VALIDATION"] = "false"
-# jsii runs `node` from PATH. The environment brings its own, so a bare `.venv/bin/pytest` finds it too.
+# jsii runs `node` from PATH. The environment includes one, so a bare `.venv/bin/pytest` finds it too.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
-# No test depends on how fast or busy the machine is. `make fuzz` tries more.
+# No deadline, so that the tests do not depend on the speed or load of the machine. `make fuzz` tries more
+# examples.
 settings.register_profile(
     "untimed",
     deadline=None,
@@ -24,17 +25,17 @@ settings.register_profile(
 )
 settings.load_profile("untimed")
 
-# A long file that starts last leaves the other workers without work.
+# If a long file starts last, the other workers run out of work.
 _LONG_FIRST = ("rehearsal/test_story.py", "rehearsal/", "models/", "triton_aws/", "stacks/", "reporting/")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one worker more than there are cores: a fifth of the time is spent waiting for servers."""
+    """Return one worker more than the number of cores: a fifth of the time is spent waiting for servers."""
     return min((os.cpu_count() or 1) + 1, 8)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the files whose tests take longest."""
+    """Run the files with the longest tests first."""
     tests = Path(__file__).parent
 
     def rank(item: pytest.Item) -> int:
@@ -45,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector what was imported: it would look at all of it again and again."""
+    """Freeze the imported objects, so that the garbage collector does not scan them again and again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)

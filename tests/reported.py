@@ -12,7 +12,7 @@ from triton_models.base.errors import FleetError, Problem
 
 @contextmanager
 def reported(*rules: str) -> Iterator[list[Problem]]:
-    """Expect an error whose problems have these rules, in this order; gives the problems afterwards."""
+    """Expect an error whose problems have these rules, in order. Yields a list that gets the problems."""
     problems: list[Problem] = []
     with pytest.raises(FleetError) as raised:
         yield problems

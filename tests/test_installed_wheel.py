@@ -26,7 +26,7 @@ pytestmark = pytest.mark.story
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "constructs", "model_builds", "rehearsal", "reporting")
 
-# What works with each extra: the modules that can be imported, and the verbs that do what they are asked.
+# The features of each extra: the modules that can be imported, and the verbs that work.
 IMPORTS = {
     "": ("triton_models.spec", "triton_models.client", "triton_rehearsal", "triton_report"),
     "client": ("triton_models.spec", "triton_models.client"),
@@ -37,7 +37,7 @@ IMPORTS = {
 }
 
 
-# Enough for each verb to reach what it needs. There is no account, so those that call AWS end there.
+# Enough arguments for each verb to import its packages. Without an account, verbs that call AWS end there.
 URL = ["--repository", "s3://bucket/models/"]
 ARGUMENTS: dict[str, list[str]] = {
     "init": ["repository", "--name", "Search"],
@@ -61,13 +61,13 @@ ARGUMENTS: dict[str, list[str]] = {
     "diff": ["--all", "--release", "25.09", *URL],
     "summarize": ["s3://bucket/results/"],
 }
-# The verbs that need no extra; the others need "client" and what includes it, or "rehearse".
+# The verbs that need no extra. The others need "client", an extra that includes it, or "rehearse".
 PLAIN = {"init", "new", "merge", "report", "probe", "deliver"}
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy: building leaves folders next to the sources."""
+    """The wheel, built from a copy, because the build leaves folders next to the sources."""
     copy = tmp_path_factory.mktemp("sources")
     for name in SOURCES:
         source = ROOT / name
@@ -85,7 +85,7 @@ def _unbuilt(_folder: str, names: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Returns the interpreter of an environment that holds the wheel, and what an extra asks for."""
+    """A function that returns the interpreter of an environment with the wheel and an extra's packages."""
 
     @functools.cache
     def make(extra: str) -> Path:
@@ -110,7 +110,7 @@ def python(environment: Callable[[str], Path]) -> Path:
 
 
 def _declared(name: str, *, extras: AbstractSet[str] = frozenset()) -> Iterator[str]:
-    """The distributions that a distribution asks for, and those that they ask for in turn."""
+    """Yield the distributions that a distribution requires, directly or indirectly."""
     waiting, seen = [(name, each) for each in extras or {""}], set[tuple[str, str]]()
     while waiting:
         of, extra = each = waiting.pop()
@@ -119,7 +119,7 @@ def _declared(name: str, *, extras: AbstractSet[str] = frozenset()) -> Iterator[
         seen.add(each)
         try:
             lines = distribution(of).requires or []
-        except PackageNotFoundError:  # of another platform, or PyTorch's CUDA
+        except PackageNotFoundError:  # a package for another platform, or PyTorch's CUDA
             continue
         for requirement in map(Requirement, lines):
             if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
@@ -142,7 +142,7 @@ def _link(name: str, packages: Path) -> None:
 def run(
     python: Path, *arguments: str, folder: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run it outside of the repository, without what the tests' own environment would lend it."""
+    """Run the interpreter outside the repository, without the tests' own environment."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(
         [python, "-I", *arguments],
@@ -157,7 +157,7 @@ def run(
 
 def test_the_readmes_fleet_synthesises(python: Path, tmp_path: Path) -> None:
     program = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)[0]
-    # Model builds are the user's own: the wheel has the tools for them, and no models.
+    # Model builds are the user's own: the wheel has the tools for them, but no models.
     (tmp_path / "model_builds").symlink_to(ROOT / "model_builds")
 
     ended = run(python, "-c", program, folder=tmp_path, CDK_OUTDIR=str(tmp_path / "cdk.out"))
@@ -175,7 +175,7 @@ def test_every_module_of_the_constructs_is_in_the_wheel(python: Path) -> None:
         for path in package.rglob("*.py")
         if path.name != "__init__.py"
     )
-    # A function's code runs in Lambda, where boto3 is; here it is only read.
+    # A function's code runs in Lambda, which has boto3. Here it is only read.
     program = f"""
 import importlib, importlib.util
 for each in {modules}:

@@ -1,4 +1,4 @@
-"""The ledger: its rows name what there is, and the pages about them are those of today."""
+"""The ledger: its rows name existing code, and its generated pages are current."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def code() -> str:
 
 
 def exists(name: str, everything: str) -> bool:
-    """Return whether a rule, a class or a dotted name exists."""
+    """Return True if a rule, a class or a dotted name exists."""
     if "." not in name:
         return (f"class {name}" if name[0].isupper() else f'"{name}"') in everything
     for folder in (ROOT, *(ROOT / root for root in ("constructs", "model_builds", "rehearsal", "reporting"))):

@@ -1,4 +1,4 @@
-"""The locks: complete, of the versions that constraints.txt names, and no other index's files pass them."""
+"""The locks: complete, with the versions in constraints.txt, and closed to files from other indexes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def names(path: Path) -> set[str]:
 
 
 def pins(path: Path, python: str) -> dict[str, str]:
-    """The version of each package on Linux with a Python."""
+    """Return the version of each package on Linux with a Python version."""
     machine = {
         "python_full_version": python,
         "python_version": python.rpartition(".")[0],
@@ -53,7 +53,7 @@ def pins(path: Path, python: str) -> dict[str, str]:
 
 
 def test_the_cdks_modules_are_its_own() -> None:
-    """Two packages install aws_cdk.cloud_assembly_schema: the last one wins."""
+    """Two packages install aws_cdk.cloud_assembly_schema: the one installed last wins."""
     entry: Any = cloud_assembly_schema.MetadataEntry
     assert entry.__jsii_type__.startswith("aws-cdk-lib.")
 
@@ -71,7 +71,7 @@ def test_everything_in_a_lock_has_one_version_and_hashes(lock: Path) -> None:
 @pytest.mark.parametrize("python", PYTHONS)
 def test_a_lock_has_the_version_that_the_constraints_name(lock: Path, python: str) -> None:
     if lock.name in OF_THE_RELEASES_PYTHON | {"requirements-sdk.txt", "requirements-triton.txt"}:
-        return  # their requirements name the versions themselves, and nothing else is installed
+        return  # the requirements state the versions themselves, and nothing else is installed
     held = pins(BUILDS / "constraints.txt", python)
 
     locked = {name: version.partition("+")[0] for name, version in pins(lock, python).items()}
@@ -138,7 +138,7 @@ def test_a_file_of_another_index_is_refused_under_a_locked_name_and_version(
 
 
 def _wheel(folder: Path, content: str) -> Path:
-    """A wheel of one module, the same bytes each time."""
+    """Create a wheel with one module, always with the same bytes."""
     folder.mkdir()
     path = folder / "locked-1.0-py3-none-any.whl"
     files = {

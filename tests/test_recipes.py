@@ -1,4 +1,4 @@
-"""Every recipe synthesises, as it stands."""
+"""Every recipe synthesizes without changes."""
 
 from __future__ import annotations
 

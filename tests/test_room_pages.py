@@ -1,4 +1,4 @@
-"""The page of each room of the constructs and of the toolkit, which is the docstring of its package."""
+"""The page of each room of the constructs and of the toolkit. It is the docstring of the room's package."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def neighbors(room: Path) -> set[str]:
 
 
 def imported(room: Path) -> set[str]:
-    """The other rooms of its package that a room imports."""
+    """Return the other rooms of its package that a room imports."""
     found = set()
     for path in room.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

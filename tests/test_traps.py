@@ -1,4 +1,4 @@
-"""Each trap that a rule prevents, set for a correct fleet or artifact: its rule alone catches it."""
+"""Each trap that a rule prevents, in an otherwise correct fleet or artifact: only its rule catches it."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ TENSORRT = "10.13.3.9"
 
 ROWS = re.findall(r"^\| (.+?) \| .+ \| (.+) \|$", (ROOT / "docs" / "traps.md").read_text(), re.MULTILINE)
 TRAPS = {name: stops for name, stops in ROWS if name != "trap"}
-"""What stops each trap, as the page says it."""
+"""The rule that stops each trap, from the page."""
 
 Caught = set[str]
 
 
-# What is correct
+# Correct fleets and artifacts
 
 
 def fleet(tmp_path: Path, *, volume_key: bool = False, **given: Any) -> Caught:
-    """The rules that a fleet breaks, errors and warnings: none, unless something is given that is wrong."""
+    """Return the rules that a fleet breaks, errors and warnings. None, unless a given value is wrong."""
     stack = Stack(App(), "Fleet")
     if volume_key:
         given["encryption_key"] = kms.Key(stack, "Key")
@@ -75,7 +75,7 @@ def fleet(tmp_path: Path, *, volume_key: bool = False, **given: Any) -> Caught:
 
 
 def artifact(tmp_path: Path, spoil: Callable[[Path], None] = lambda root: None, **wanted: str) -> Caught:
-    """The rules that an artifact breaks: none, unless it is spoilt or is to be served elsewhere."""
+    """Return the rules that an artifact breaks. None, unless it is spoiled or meant for another target."""
     root = write_ensemble(tmp_path / "minilm", gpu="A10G")
     write(root / "minilm_encoder" / "1" / "model.plan", plan(TENSORRT))
     spoil(root)
@@ -83,7 +83,7 @@ def artifact(tmp_path: Path, spoil: Callable[[Path], None] = lambda root: None, 
     return {problem.rule for problem in check_path(root, target=target(**served))}
 
 
-# What is wrong with it
+# Traps
 
 
 def edited(folder: str, edit: Callable[[Any], None]) -> Callable[[Path], None]:

@@ -1,6 +1,7 @@
-"""The words of this project: docstrings start with a verb or a noun phrase, and odd phrases do not come back.
+"""The wording of this project: docstrings begin with a verb or a noun phrase, and odd phrases do not return.
 
-`codespell` holds single words, by docs/words.txt; here are phrases and the beginnings of docstrings.
+`codespell` checks single words, with docs/words.txt. This module checks phrases and the beginnings of
+docstrings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The workflows: actions pinned by commit, and no token within reach of code that a pull request brings."""
+"""The workflows: actions are pinned to commits, and code of a pull request cannot reach a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of texts, one file each, where they can be read as they are shown."""
+"""Snapshots of messages, one file each, readable in the form in which they are shown."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class TextFile(SingleFileSnapshotExtension):
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:
-        """The folder of a test module."""
+        """Return the folder of a test module."""
         return str(Path(__file__).parent / "snapshots" / test_location.basename)

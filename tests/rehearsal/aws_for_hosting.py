@@ -1,4 +1,4 @@
-"""A small AWS for the serving tests: moto's server, and what a deployment would have made in it."""
+"""A small AWS for the serving tests: moto's server, with the resources of a deployment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triton_aws.moto_gaps import close_gaps
 
 REGION = "us-east-1"
 
-# The endpoint's environment as our constructs set it.
+# The endpoint's environment, as the constructs set it.
 ENVIRONMENT = {
     "SAGEMAKER_TRITON_PING_MODE": "live",
     "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 
 
 class MotoAws:
-    """Clients of a moto server, and short cuts to deploy with."""
+    """Clients of a moto server, with shortcuts for deployments."""
 
     def __init__(self, url: str, *, key: str = "test") -> None:
         self.url = url
@@ -45,7 +45,7 @@ class MotoAws:
         )
 
     def exports(self, *, runtime: str) -> dict[str, str]:
-        """The environment variables that point an SDK here, and its invocations to a runtime."""
+        """Return the environment variables that point an SDK here, and its invocations to a runtime."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": runtime,

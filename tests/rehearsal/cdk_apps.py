@@ -1,4 +1,4 @@
-"""Apps of users that the real CDK command line deploys."""
+"""Users' apps, deployed by the real CDK command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" /
 
 
 def write_app(folder: Path, source: str, **settings: Any) -> Path:
-    """Write app.py and cdk.json into a folder; returns it."""
+    """Write app.py and cdk.json into a folder and return it."""
     folder.mkdir(exist_ok=True)
     (folder / "app.py").write_text(source, encoding="utf-8")
     (folder / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} app.py", **settings}))
@@ -23,6 +23,6 @@ def write_app(folder: Path, source: str, **settings: Any) -> Path:
 
 
 def cdk_of(aws: EmbeddedAws, app: Path, on_line: Callable[[str], object] = lambda _: None) -> Cdk:
-    """The command line in an app's folder; its output goes to a folder next to that."""
+    """Return the command line for an app's folder. Its output goes to a folder next to the app's."""
     environment = aws.environment(CDK_VALIDATION="false")
     return Cdk(environment=environment, directory=app, output=app.parent / "out", on_line=on_line, cli=CLI)

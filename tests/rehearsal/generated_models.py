@@ -1,4 +1,4 @@
-"""Many small model builds, made as a source folder of a build job; some of them broken."""
+"""Many small model builds in the source folder of a build job, some of them broken."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ BROKEN: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "killed": {"body": "os.kill(os.getpid(), 9)"},
     }
 )
-"""In what way each is broken."""
+"""The defect of each broken model."""
 
 
 def declare(
     models: Path, name: str, number: int, *, code: str = "", body: str = "pass", expected: str = ""
 ) -> None:
-    """Write a model build that multiplies by a number."""
+    """Write the build of a model that multiplies by a number."""
     folder = models / name
     folder.mkdir(parents=True, exist_ok=True)
     factor = f"{number}.0"
@@ -82,7 +82,7 @@ def declare(
 
 
 def source_folder(folder: Path, *, good: int) -> Path:
-    """A source folder like model_builds/, with that many good models and every broken one."""
+    """Create a source folder like model_builds/, with a number of good models and every broken one."""
     models = folder / "models"
     for number in range(good):
         declare(models, f"good-{number:03}", number + 1)
@@ -92,6 +92,6 @@ def source_folder(folder: Path, *, good: int) -> Path:
 
 
 def repair(folder: Path) -> None:
-    """Take out of every broken model what is wrong with it."""
+    """Fix every broken model."""
     for number, name in enumerate(BROKEN):
         declare(folder / "models", name, number + 1)

@@ -1,4 +1,4 @@
-"""A Triton server to load models into by SageMaker's contract."""
+"""A Triton server into which tests load models through SageMaker's contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triton_rehearsal.triton.server import TritonServer
 
 @contextmanager
 def contract_of(folder: Path, **server: Any) -> Iterator[MultiModelContract]:
-    """The contract with a new server."""
+    """Yield the contract with a new server."""
     with (
         TritonServer(ENVIRONMENT, folder / "server", **server) as triton,
         MultiModelContract(triton.socket) as contract,
@@ -24,13 +24,13 @@ def contract_of(folder: Path, **server: Any) -> Iterator[MultiModelContract]:
 
 
 class ModelServer:
-    """One server for the tests of a module, each of which loads models of its own."""
+    """One server for all tests of a module. Each test loads its own models."""
 
     def __init__(self, contract: MultiModelContract, folder: Path) -> None:
         self._contract, self._folder, self._count = contract, folder, 0
 
     def load(self, files: Any) -> tuple[str, Answer]:
-        """Load a model, here that of some files; its name on the server, and the answer."""
+        """Load a model from its files. Returns its name on the server and the answer."""
         self._count += 1
         name = f"m{self._count}"
         root = write(files, self._folder / name)

@@ -1,4 +1,4 @@
-"""An account to probe: the embedded AWS, and time that passes when a test says so."""
+"""An account to probe: the embedded AWS, with time that a test controls."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Account:
     Attributes:
         aws: The embedded AWS.
         folder: The folder of transcripts and journals.
-        meanwhile: Called whenever the probes wait: what happens in the account by itself.
+        meanwhile: Called in every pause of the probes, to simulate changes in the account.
         region: The region of new sessions.
-        minutes_a_pause: Minutes that pass in a pause, besides the real time. None pass while a stack is in
-            progress: its functions are real processes.
+        minutes_a_pause: Minutes that pass in a pause, in addition to the real time. None pass while a stack
+            is in progress: its functions are real processes.
         removing: True once the run has begun to remove something.
-        before: Called before each request, such as "CreateBucket"; what it returns is the error's code and
-            message that AWS answers with, if anything.
-        after: Called when AWS has done a request, before the probe hears of it.
-        start_minutes: Minutes for which a new endpoint is Creating; with 0 it is in service at once.
+        before: Called before each request, with its name, such as "CreateBucket". May return the code and
+            message of an error with which AWS then answers.
+        after: Called when AWS has done a request, before the probe gets the answer.
+        start_minutes: Minutes for which a new endpoint is Creating. With 0 it is in service at once.
     """
 
     def __init__(self, aws: EmbeddedAws, folder: Path, *, runtime: str = "") -> None:
@@ -57,7 +57,7 @@ class Account:
         self.session = self.new_session()
 
     def new_session(self) -> Any:
-        """A session whose clients reach this AWS, each made once."""
+        """Return a session whose clients reach this AWS and are created only once."""
         session = _Session(
             region_name=self.region, aws_access_key_id=self.aws.door.key, aws_secret_access_key="test"
         )
@@ -81,7 +81,7 @@ class Account:
 
     @property
     def clock(self) -> Clock:
-        """Time."""
+        """The clock for the probes."""
         return Clock(now=self._now, pause=self._pause, slow_load_s=1.0, slow_answer_s=1.0, bake_s=600)
 
     def _now(self) -> float:
@@ -100,7 +100,7 @@ class Account:
         return any(stack.status.endswith("IN_PROGRESS") for stack in stacks)
 
     def _start_endpoints(self) -> None:
-        """Let new endpoints serve when their time has passed, which it does while one is waited for."""
+        """Put new endpoints in service after their start time. Time passes while one is Creating."""
         creating = [each for each in self._endpoints() if each.endpoint_status == "Creating"]
         self._passed += 60 if creating else 0
         for endpoint in creating:
@@ -117,33 +117,33 @@ class Account:
         return list(sagemaker_backends[ACCOUNT][self.region].endpoints.values())
 
     def probe(self, *only: str, **options: Any) -> Probed | Cleaned:
-        """`fleet probe account`, with its answer given."""
+        """Run `fleet probe account` with `--yes`."""
         self.removing = False
         given = {"only": list(only) or None, "yes": True, **options}
         return run(arguments(self.folder, **given), session=self.session, clock=self.clock)
 
     def verdicts(self, *only: str, **options: Any) -> dict[str, str]:
-        """The outcome of each belief that these probes decide."""
+        """Run these probes and return the outcome of each belief that they decide."""
         outcome = self.probe(*only, **options)
         assert isinstance(outcome, Probed)
         self.evidence = {each.belief: each.evidence for each in outcome.transcript.verdicts}
         return {each.belief: each.outcome.value for each in outcome.transcript.verdicts}
 
     def assume(self, **assumptions: bool) -> AbstractContextManager[None]:
-        """Let assumptions about AWS hold or not."""
+        """Set assumptions about AWS to true or false."""
         return self.aws.assume(**assumptions)
 
     def left(self) -> list[tuple[str, str]]:
-        """Kind and name of everything that any run left in the account."""
+        """Return kind and name of everything that any run has left in the account."""
         return list(found_in(Clients(self.session, self.region), self.region))
 
     def journals(self) -> list[Path]:
-        """The journals of runs that are not over."""
+        """Return the journals of unfinished runs."""
         return sorted((self.folder / "triton-fleet").glob("probe-*.json"))
 
 
 def arguments(folder: Path, **given: Any) -> argparse.Namespace:
-    """The arguments of a command line."""
+    """Return the arguments of a command line."""
     usual: Mapping[str, Any] = {
         "region": REGION,
         "profile": None,
@@ -160,7 +160,7 @@ def arguments(folder: Path, **given: Any) -> argparse.Namespace:
 
 
 class _Session(boto3.session.Session):
-    """A session that makes each client once: making one takes longer than most probes."""
+    """A session that creates each client once: creating one takes longer than most probes."""
 
     made: dict[tuple[str, str], Any]
     url: str
@@ -179,7 +179,7 @@ class _Session(boto3.session.Session):
 
 
 def on_path(folder: Path, **programs: str) -> str:
-    """A search path with programs of these names before all others; each is a script of the shell."""
+    """Create shell scripts with these names, and return a search path with them before all others."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in programs.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")

@@ -1,7 +1,7 @@
-"""Answers of the rehearsal to the questions that probes have asked a GPU, an image or an account.
+"""The rehearsal's answers to questions that probes have asked of a GPU, an image or an account.
 
-A transcript in docs/transcripts/ holds questions with the real answers. Those that are listed here are put to
-the rehearsal, or to the tables and checks that stand in for what is missing here, and must be answered alike.
+A transcript in docs/transcripts/ contains questions with the real answers. The questions listed here are also
+asked of the rehearsal, or of the tables and checks that replace missing parts. The answers must agree.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ Answered = Mapping[str, Any]
 
 
 def _equal(recorded: Answered, rehearsed: Answered) -> bool:
-    """Return whether all that is answered here is in the record."""
+    """Return True if the record contains everything in the answer here."""
     return all(recorded.get(name) == value for name, value in rehearsed.items())
 
 
 def _versions(recorded: Answered, rehearsed: Answered) -> bool:
-    """Return whether versions are equal in the numbers that both state."""
+    """Return True if versions are equal in the numbers that both contain."""
     return all(PlanHeader(tensorrt=recorded[name]).loads_in(value) for name, value in rehearsed.items())
 
 
 def _within(recorded: Answered, rehearsed: Answered) -> bool:
-    """Return whether texts are in the record's, which name models and places as well; and lists."""
+    """Return True if the record contains these strings and lists. It also names models and paths."""
     return all(
         set(value) <= set(recorded[name]) if isinstance(value, list) else value in recorded[name]
         for name, value in rehearsed.items()
@@ -54,10 +54,10 @@ def _within(recorded: Answered, rehearsed: Answered) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """The answer to a question here.
+    """The rehearsal's answer to a question.
 
     Attributes:
-        answer: The answer; None where the rehearsal cannot answer this question.
+        answer: Returns the answer; None if the rehearsal cannot answer this question.
         agrees: Compares the record with the answer.
     """
 
@@ -70,7 +70,7 @@ def _variables(asked: Asked) -> Answered:
 
 
 def _same_variables(recorded: Answered, rehearsed: Answered) -> bool:
-    """Return whether variables are equal, but for what NVIDIA's packages add to a version: "+cuda13.0"."""
+    """Return True if variables are equal, except for NVIDIA's suffixes of versions, such as "+cuda13.0"."""
     return all((recorded[name] or "").partition("+")[0] == value for name, value in rehearsed.items())
 
 
@@ -97,7 +97,7 @@ def _same_gpus(recorded: Answered, rehearsed: Answered) -> bool:
 
 
 def _refused_plan(asked: Asked) -> Answered:
-    """The text with which the stand-in for TensorRT refuses a plan of another version."""
+    """Return the message with which the stand-in for TensorRT refuses a plan of another version."""
     stand_in = _backend("tensorrt")
     with mock.patch.dict("os.environ", {"TRT_VERSION": asked["own"]}):
         try:
@@ -108,7 +108,7 @@ def _refused_plan(asked: Asked) -> Answered:
 
 
 def _started(asked: Asked) -> Answered | None:
-    """Return the release table's driver; an older one may run by NVIDIA's forward compatibility."""
+    """Return the release table's answer; None for an older driver, which may have forward compatibility."""
     from triton_models.facts.releases import CUDA_MAJORS
 
     needed = CUDA_MAJORS[asked["cuda"].partition(".")[0]].min_driver
@@ -118,7 +118,7 @@ def _started(asked: Asked) -> Answered | None:
 
 @functools.cache
 def _backend(name: str) -> Any:
-    """A stand-in for a backend, loaded without the server that it runs in."""
+    """Return the module of a stand-in for a backend, loaded outside its server."""
     fake = types.ModuleType("triton_python_backend_utils")
     fake.TritonModelException = type("TritonModelException", (Exception,), {})  # type: ignore[attr-defined]
     onnx_model = types.ModuleType("onnx_model")
@@ -160,10 +160,11 @@ REPLAYS: Mapping[str, Replay] = {
 }
 
 
-# What AWS does, and not what an account has: the probes that observe it are run against the embedded AWS.
+# Observations of AWS's behavior, not of an account's contents. Their probes also run against the embedded
+# AWS.
 _BEHAVIOUR = ("configuration-", "error-wording", "eviction-order", "head-bucket", "not-ready")
 _BEHAVIOUR += ("object-overwritten", "old-endpoint-deletion", "payload-limit", "s3-")
-# Differs from place to place and from clock to clock.
+# Fields that differ with the place or the clock.
 _OF_THE_PLACE = frozenset({"region", "seconds", "load_seconds"})
 
 
@@ -181,7 +182,7 @@ def account_disagreements(record: Transcript, rehearsed: Transcript) -> Iterator
 
     Args:
         record: The transcript of `fleet probe account` in an account.
-        rehearsed: That of the same probes against the embedded AWS.
+        rehearsed: The transcript of the same probes against the embedded AWS.
     """
     answers = {_question(each): _placeless(each.answered) for each in rehearsed.observations}
     for observation in record.observations:

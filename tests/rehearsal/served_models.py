@@ -1,4 +1,4 @@
-"""Small real models for the serving tests: Triton model directories and the artifacts made of them."""
+"""Small real models for the serving tests: Triton model directories, and artifacts that contain them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TritonPythonModel:
         return answers
 """
 
-# Answers which fleet it is on.
+# Answers with the fleet on which it runs.
 FLEET = """
 import os
 import numpy as np
@@ -50,7 +50,7 @@ class TritonPythonModel:
 def config(
     *, backend: str, inputs: Mapping[str, str], outputs: Mapping[str, str], batch: int = 8, extra: str = ""
 ) -> str:
-    """A config.pbtxt; inputs and outputs map a name to its data type, every shape is one free dimension."""
+    """Return a config.pbtxt. Inputs and outputs map names to data types; a shape is one free dimension."""
 
     def tensors(kind: str, entries: Mapping[str, str]) -> str:
         rows = ", ".join(f'{{name: "{n}" data_type: {t} dims: [-1]}}' for n, t in entries.items())
@@ -61,7 +61,7 @@ def config(
 
 
 def scaling_onnx(factor: float, *, columns: int | None = None) -> bytes:
-    """An ONNX model with Y = factor * X over [batch, n]."""
+    """Return an ONNX model with Y = factor * X over [batch, n]."""
     graph = helper.make_graph(
         [helper.make_node("Mul", ["X", "factor"], ["Y"])],
         "scaling",
@@ -74,7 +74,7 @@ def scaling_onnx(factor: float, *, columns: int | None = None) -> bytes:
 
 
 def batch_size_onnx() -> bytes:
-    """An ONNX model with Y[i] = the size of the batch that X[i] was run in."""
+    """Return an ONNX model with Y[i] = the size of the batch in which X[i] ran."""
     graph = helper.make_graph(
         [
             helper.make_node("Shape", ["X"], ["size"], end=1),
@@ -92,7 +92,7 @@ def batch_size_onnx() -> bytes:
 
 
 def text_onnx() -> bytes:
-    """An ONNX model that gives its text back."""
+    """Return an ONNX model that returns its strings."""
     graph = helper.make_graph(
         [helper.make_node("Identity", ["X"], ["Y"])],
         "text",
@@ -107,7 +107,7 @@ FLOATS_IN, FLOATS_OUT = {"X": "TYPE_FP32"}, {"Y": "TYPE_FP32"}
 
 
 def python_model(source: str = IDENTITY, *, name: str = "identity", extra: str = "") -> dict[str, bytes]:
-    """The files of an artifact root with one Python model."""
+    """Return the files of an artifact with one Python model."""
     text = config(backend="python", inputs=FLOATS_IN, outputs=FLOATS_OUT, extra=extra)
     return {f"{name}/config.pbtxt": text.encode(), f"{name}/1/model.py": source.encode()}
 
@@ -121,15 +121,15 @@ def onnx_model(
     file: str = "model.onnx",
     batch: int = 8,
 ) -> dict[str, bytes]:
-    """The files of an artifact root with one ONNX model."""
+    """Return the files of an artifact with one ONNX model."""
     text = config(backend=backend, inputs=FLOATS_IN, outputs=FLOATS_OUT, extra=extra, batch=batch)
     return {f"{name}/config.pbtxt": text.encode(), f"{name}/1/{file}": scaling_onnx(factor)}
 
 
 def ensemble(factor: float, *, name: str = "ensemble", backend: str = "onnxruntime") -> dict[str, bytes]:
-    """The files of an artifact root: text → its length (Python) → times a factor (ONNX).
+    """Return the files of an artifact with an ensemble: string → its length (Python) → times a factor (ONNX).
 
-    The composing models are named alike in every such artifact, as no well-made artifact does.
+    The composing models have the same names in every such artifact, which a good artifact avoids.
     """
     steps = """
 platform: "ensemble"
@@ -163,7 +163,7 @@ def write(files: Mapping[str, bytes], folder: Path) -> Path:
 
 
 def tarball(files: Mapping[str, bytes]) -> bytes:
-    """The files as a .tar.gz."""
+    """Return the files as a .tar.gz."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=1) as archive:
         for name, content in files.items():

@@ -1,4 +1,4 @@
-"""`fleet rehearse` as a user runs it, and what it leaves running with `--stay`."""
+"""`fleet rehearse` as a user runs it, and the rehearsal that keeps running with `--stay`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLEET = [sys.executable, "-m", "triton_models", "rehearse"]
 
 
 def run_fleet(*arguments: str, temporary: Path, cwd: Path = ROOT) -> subprocess.Popen[str]:
-    """Start `fleet rehearse` with a folder of its own for everything temporary."""
+    """Start `fleet rehearse` with its own folder for temporary files."""
     environment = {
         **os.environ,
         "PYTHONPATH": f"{ROOT / 'model_builds'}{os.pathsep}{ROOT}",
@@ -41,12 +41,12 @@ def run_fleet(*arguments: str, temporary: Path, cwd: Path = ROOT) -> subprocess.
 
 
 def processes_of(temporary: Path) -> list[str]:
-    """The command lines of every process that works in a temporary folder, the rehearsal's children."""
+    """Return the command lines of the processes in a temporary folder: the rehearsal's children."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # it ended while we looked
+        except OSError:  # the process has ended meanwhile
             continue
         if str(temporary) in command:
             found.append(command)
@@ -54,7 +54,7 @@ def processes_of(temporary: Path) -> list[str]:
 
 
 def clone_with(folder: Path, factors: dict[str, int]) -> Path:
-    """Make a clone of this repository whose models multiply by a number."""
+    """Create a clone of this repository whose models multiply by a number."""
     folder.mkdir()
     shutil.copy(ROOT / "app.py", folder)
     for name in ("stacks", "node_modules"):
@@ -69,13 +69,13 @@ def clone_with(folder: Path, factors: dict[str, int]) -> Path:
 
 @dataclass
 class Stayed:
-    """A rehearsal that is running."""
+    """A running rehearsal."""
 
     project: Path
     document: dict[str, Any]
 
     def ask(self, code: str) -> Any:
-        """Run Python in a process that knows nothing but the exported variables; its last line is JSON."""
+        """Run Python code in a process with only the exported variables. Returns its last line as JSON."""
         environment = {**self.document["exports"], "PATH": os.environ["PATH"]}
         answer = subprocess.run(
             [sys.executable, "-c", code],
@@ -95,7 +95,7 @@ class Stayed:
 
 @contextmanager
 def staying(project: Path, temporary: Path) -> Iterator[Stayed]:
-    """Run the rehearsal of a project until it stays; at its end an interrupt must leave nothing of it."""
+    """Run the rehearsal of a project until it stays. At the end, an interrupt must leave nothing behind."""
     process = run_fleet("--stay", "--json", temporary=temporary, cwd=project)
     try:
         yield Stayed(project, _read_document(process))
@@ -111,7 +111,7 @@ def staying(project: Path, temporary: Path) -> Iterator[Stayed]:
 
 
 def _shared_memory_of(processes: list[str]) -> list[str]:
-    """The shared memory regions of the Triton servers among some processes."""
+    """Return the shared memory regions of the Triton servers among some processes."""
     marks = {mark for command in processes for mark in re.findall(r"shm-region-prefix-name=(\S+)", command)}
     return [str(path) for mark in marks for path in Path("/dev/shm").glob(f"{mark}*")]  # noqa: S108
 

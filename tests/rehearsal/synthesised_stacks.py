@@ -15,13 +15,13 @@ from triton_fleet import ModelRepository
 
 
 def small_stack(app: App | None = None) -> Stack:
-    """A stack that needs no bootstrapped account."""
+    """Return a stack that does not need a bootstrapped account."""
     synthesizer = DefaultStackSynthesizer(generate_bootstrap_version_rule=False)
     return Stack(app or App(), "S", synthesizer=synthesizer)
 
 
 def repository_in(stack: Stack, *, bucket: str = "", key: str = "") -> ModelRepository:
-    """A repository, in a bucket and with a key that exist if they are given."""
+    """Return a repository, with an existing bucket and key if they are given."""
     return ModelRepository(
         stack,
         "Repository",
@@ -31,12 +31,12 @@ def repository_in(stack: Stack, *, bucket: str = "", key: str = "") -> ModelRepo
 
 
 def template_of(stack: Stack) -> str:
-    """The template, as JSON."""
+    """Return the template of a stack as JSON."""
     return json.dumps(Template.from_stack(stack).to_json())
 
 
 def deploy_stack(aws: EmbeddedAws, stack: Stack, verb: str) -> str:
-    """Create or update a stack without what it has of the bootstrap stack; its status and the reason."""
+    """Create or update a stack without its parts for bootstrapping. Returns its status and the reason."""
     template = Template.from_stack(stack).to_json()
     for part in ("Parameters", "Rules"):
         template.pop(part, None)

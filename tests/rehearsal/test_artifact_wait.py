@@ -1,4 +1,4 @@
-"""A single-model endpoint that is deployed before its artifact is published: the deployment waits for it."""
+"""A single-model endpoint is deployed before its artifact is published: the deployment waits for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.story
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 WAIT = "Custom::TritonArtifact"
 WAITS = "Waits for artifacts"
-# The function asks S3 every ten seconds. Nothing else of it is changed for the tests, but where one says so.
+# The function asks S3 every ten seconds. Only this is changed for the tests, unless one states otherwise.
 QUICK = {"POLL_S = 10": "POLL_S = 0.1"}
 
 
@@ -36,7 +36,7 @@ def synthesised() -> str:
 
 
 def template(replaced: dict[str, str] = QUICK, **waiting: Any) -> dict[str, Any]:
-    """The endpoint's template, with parts of the function's code and properties of the wait replaced."""
+    """Return the endpoint's template, with replaced parts of the function's code and of the wait."""
     found: dict[str, Any] = json.loads(synthesised())
     resources = found["Resources"].values()
     functions = [each for each in resources if each["Type"] == "AWS::Lambda::Function"]
@@ -52,7 +52,7 @@ def template(replaced: dict[str, str] = QUICK, **waiting: Any) -> dict[str, Any]
 
 
 def deploy(aws: EmbeddedAws, found: dict[str, Any]) -> str:
-    """Begin to deploy a template; the stack's id."""
+    """Begin to deploy a template. Returns the stack's id."""
     return begin(aws, found.pop("Resources"), **found)
 
 
@@ -78,7 +78,7 @@ def test_the_endpoint_comes_up_when_its_artifact_is_published_during_the_deploym
 
 
 def test_the_wait_outlives_the_function_that_began_it(aws: EmbeddedAws) -> None:
-    # Each of them now hands over half a second after it began.
+    # Each invocation now hands over to the next one after half a second.
     stack = deploy(aws, template({**QUICK, "SPARE_S = 45": "SPARE_S = 899.5"}))
     until(lambda: logged(aws, "START RequestId") > 2)
 

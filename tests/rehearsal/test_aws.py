@@ -1,4 +1,4 @@
-"""The embedded AWS of a rehearsal: its errors, its prices and its images."""
+"""The embedded AWS of a rehearsal: its errors, prices and images."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def aws() -> Iterator[EmbeddedAws]:
 
 
 def listed(aws: EmbeddedAws, instance_type: str) -> list[float]:
-    """The prices per hour of an instance type."""
+    """Return the hourly prices of an instance type."""
     filters = [
         {"Type": "TERM_MATCH", "Field": "instanceName", "Value": instance_type},
         {"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-east-1"},

@@ -1,4 +1,4 @@
-"""The stand-ins serve what the real backends serve and refuse what those refuse."""
+"""The stand-ins serve and refuse the same models and requests as the real backends."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -27,14 +27,14 @@ from triton_rehearsal.triton.runtime import find_runtime
 pytestmark = pytest.mark.story
 
 CPU_CONFIG = "instance_group [{count: 1 kind: KIND_CPU}]"
-# Runs as soon as six rows wait, which is long before the delay is over.
+# Runs as soon as six rows are queued, long before the delay ends.
 WAIT_FOR_SIX = (
     f"dynamic_batching {{preferred_batch_size: [6] max_queue_delay_microseconds: 5000000}}\n{CPU_CONFIG}"
 )
 
 
 class Server(ModelServer):
-    """A server that is asked for the rows of one tensor."""
+    """A server to which tests send the rows of one tensor."""
 
     def invoke(self, name, rows, *, datatype="FP32", tensor="X"):
         shape = [len(rows), len(rows[0])]
@@ -164,7 +164,7 @@ def test_what_cannot_run_here_is_refused_with_the_reason(server, files, message)
 
 
 def stand_in_for(plan: str, *, gpu: str, folder: Path, hardware: Hardware = "this-gpu") -> dict[str, bytes]:
-    """A model with what a portable build for a GPU and a release makes in the place of its plan."""
+    """Return a model whose plan is the stand-in of a portable build for a GPU and a release."""
     onnx = folder / "model.onnx"
     onnx.write_bytes(scaling_onnx(2.0))
     compiler = stand_in(release=release(plan), gpu=gpu_named(gpu))
@@ -175,7 +175,7 @@ def stand_in_for(plan: str, *, gpu: str, folder: Path, hardware: Hardware = "thi
 
 @pytest.fixture(scope="module")
 def g5(tmp_path_factory):
-    """The server of an ml.g5.2xlarge with release 25.09."""
+    """A server as on an ml.g5.2xlarge with release 25.09."""
     folder = tmp_path_factory.mktemp("g5")
     machine = Machine.of(image="repository:25.09-py3", instance_type="ml.g5.2xlarge")
     with contract_of(folder, machine=machine) as contract:

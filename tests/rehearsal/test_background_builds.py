@@ -1,4 +1,4 @@
-"""Builds that are started by the API run in the background, as CodeBuild runs them."""
+"""Builds started through the API run in the background, as in CodeBuild."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ aws = embedded_aws(scope="module")
 
 @pytest.fixture(scope="module")
 def builds(aws: EmbeddedAws) -> Iterator[BuildRunner]:
-    # A minute takes two tenths of a second, so that a build of five can run out of time.
+    # A minute takes two tenths of a second, so that a build with a limit of five minutes can time out.
     with BuildRunner(aws, at_most=2, minute_s=0.2) as running:
         yield running
 
@@ -138,7 +138,7 @@ def test_a_command_sees_its_build_and_the_variables_of_its_start_over_the_projec
     stream = build["logs"]["streamName"]
     assert build["buildStatus"] == "SUCCEEDED"
     assert f"{build['id']} {build['buildNumber']} {stream} us-east-1" in lines
-    # There is no GPU here: what would be a plan says which it stands for.
+    # Without a GPU, a stand-in that describes the plan replaces it.
     assert "a b for A10G, portable: 1" in lines
 
 

@@ -1,4 +1,4 @@
-"""The phases that follow a failed phase of a build, their shell, and their record."""
+"""The phases after a failed phase of a build, with their shell and record."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_an_interrupted_shell_fails_the_command_that_runs_and_all_after_it(tmp_p
 
 def test_what_a_command_started_in_a_session_of_its_own_ends_with_the_shell(tmp_path: Path) -> None:
     with shell_of(tmp_path, "bash", []) as shell:
-        # Its output is its own, so that the shell does not wait for it.
+        # The output is redirected, so that the shell does not wait for it.
         shell.run(f"(setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 600' >/dev/null 2>&1 &)")
         shell.run(f"while [ ! -s {tmp_path}/pid ]; do sleep 0.02; done")
     assert not running(int((tmp_path / "pid").read_text()))

@@ -1,9 +1,9 @@
 """Many models, five of them broken, built by the deployed state machine: all others are published.
 
-Two hundred with FLEET_SCALE=200, as `make fuzz` has it: that takes three minutes.
+With FLEET_SCALE=200, as in `make fuzz`, two hundred models take three minutes.
 
-Nothing is stood in for: the constructs' own template in the embedded AWS, the state machine's own definition,
-the projects' own buildspecs run command by command, a real Triton server that verifies each model.
+All parts are real: the constructs' template in the embedded AWS, the state machine's definition, the
+projects' buildspecs, run command by command, and a Triton server that verifies each model.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.skipif("FLEET_SCALE" not in os.environ, reason="minutes
 GOOD = SCALE - len(BROKEN)
 MODELS_PER_BUILD = SCALE // 8
 AT_A_TIME = 3
-# Of a machine that does much else.
+# Enough for a busy machine.
 _LONGEST_S = 900.0
 
 
@@ -45,11 +45,11 @@ class Run:
     """An execution that has ended.
 
     Attributes:
-        status: Of the execution.
+        status: The execution's status.
         cause: The reason for its failure.
         folder: The files that it left in its folder, by name.
-        most: The most builds of models that ran at a time.
-        seconds: Seconds that it took.
+        most: The maximum number of model builds that ran at the same time.
+        seconds: The duration in seconds.
     """
 
     status: str
@@ -65,7 +65,7 @@ class Run:
 
     @property
     def failed(self) -> dict[str, Any]:
-        """The summary's entry of each model that failed against expectation."""
+        """The summary's entry of each model that failed unexpectedly."""
         models = self.folder["summary.json"]["models"]
         return {
             each["model"]: each
@@ -75,7 +75,7 @@ class Run:
 
     @property
     def built(self) -> list[str]:
-        """The models that were to be built."""
+        """The models that had to be built."""
         return sorted(name for item in self.folder["items.json"] for name in item["models"].split())
 
 
@@ -89,7 +89,7 @@ class Deployed:
         self.status = self.deploy("create")
 
     def deploy(self, verb: str) -> str:
-        """Synthesise, upload the source as the CDK does, and deploy; the stack's status."""
+        """Synthesize, upload the source as the CDK does, and deploy. Returns the stack's status."""
         app = App(outdir=str(self.source.parent / f"cdk.out.{verb}"))
         stack = small_stack(app)
         builds = ModelBuildProject(
@@ -135,7 +135,7 @@ class Deployed:
         )
 
     def _running(self) -> int:
-        """The number of builds of models that have not ended."""
+        """Return the number of model builds that have not ended."""
         codebuild = self.aws.client("codebuild")
         ids = codebuild.list_builds()["ids"]
         builds = codebuild.batch_get_builds(ids=ids)["builds"] if ids else []
@@ -157,12 +157,12 @@ class Deployed:
 
     @property
     def published(self) -> set[str]:
-        """The models that the repository's manifest has."""
+        """Return the models in the repository's manifest."""
         return set(self._models())
 
     @property
     def bills(self) -> list[Any]:
-        """The bills of materials that the manifest names."""
+        """Return the bills of materials that the manifest names."""
         records = [each for model in self._models().values() for each in model["artifacts"].values()]
         names = {each["sbom"] for each in records}
         return [json.loads(self._object(f"models/sbom/{name}.cdx.json")) for name in names]
@@ -178,7 +178,7 @@ aws = embedded_aws(scope="module")
 @pytest.fixture(scope="module")
 def deployed(aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     source = source_folder(tmp_path_factory.mktemp("scale") / "source", good=GOOD)
-    # What is installed is all there, with what that needs: pip takes four times as long to find it out.
+    # All dependencies are installed already. With a check of them, pip takes four times as long.
     with BuildRunner(aws, at_most=AT_A_TIME, lacking={**WITHOUT_GPU, "PIP_NO_DEPS": "1"}):
         yield Deployed(aws, source)
 

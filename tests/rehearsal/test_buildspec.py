@@ -1,4 +1,4 @@
-"""A buildspec is run as CodeBuild runs it."""
+"""A buildspec runs as it does in CodeBuild."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real CDK command line on a small app: deployed, changed, destroyed, and what it says when it fails."""
+"""The real CDK command line on a small app: deployed, changed, destroyed, and its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.cdk import Cdk
 
-# Two stacks with a reference between them, and an output that a change of the context changes.
+# Two stacks with a reference between them, and an output that depends on the context.
 APP = """
 import os
 from aws_cdk import App, CfnOutput, Stack, aws_sagemaker as sagemaker, aws_sns as sns

@@ -1,4 +1,4 @@
-"""Only its user reaches what a rehearsal runs: no other machine, no other user, no web page."""
+"""Only its user can reach the servers of a rehearsal: no other machine, no other user, no web page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/bin")
 NO_USER = 65534
 LIMIT_S = 60.0
 
-# An address is hexadecimal, and each group of four bytes is turned round.
+# An address is in hexadecimal, with the bytes of each group of four in reverse order.
 _LISTENING = "0A"
 
 
@@ -74,7 +74,7 @@ def _tree(pid: int) -> Iterator[int]:
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             started = children.read_text().split()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         for child in started:
             yield from _tree(int(child))
@@ -91,7 +91,7 @@ def _inodes(pid: int) -> Iterator[str]:
 
 
 def is_private(place: Path) -> bool:
-    """Return whether only its user can open a socket."""
+    """Return True if only its user can open a socket."""
     return stat.S_IMODE(place.parent.stat().st_mode) == stat.S_IRWXU
 
 
@@ -166,7 +166,7 @@ def test_a_server_that_a_command_of_a_build_starts_listens_on_the_loopback_inter
     try:
         next(line for line in started.stderr if "Started HTTPService" in line)
         deadline = time.monotonic() + LIMIT_S
-        while not (found := listening(started.pid)).addresses:  # it says so just before
+        while not (found := listening(started.pid)).addresses:  # it reports the start just before
             assert time.monotonic() < deadline
     finally:
         started.terminate()
@@ -230,7 +230,7 @@ attack();
 
 
 class Site:
-    """A web site with one page, which hears what its page achieved."""
+    """A web site with one page, which reports its results back."""
 
     def __init__(self, targets: list[tuple[str, Mapping[str, object]]]) -> None:
         self.heard: list[str] = []
@@ -256,7 +256,7 @@ class Site:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Nothing for each request."""
+                """Do nothing: requests are not logged."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -271,7 +271,7 @@ class Site:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 def test_a_page_in_a_real_browser_gets_nothing_and_changes_nothing(aws: EmbeddedAws, tmp_path: Path) -> None:
-    """With a key that leaked: without one, everybody is refused."""
+    """The page has a leaked key: without one, everybody is refused."""
     s3 = aws.client("s3")
     s3.create_bucket(Bucket="bait")
     write = s3.generate_presigned_post("bait", "written")

@@ -1,4 +1,4 @@
-"""`fleet compare`: models served side by side on this machine, and by an endpoint."""
+"""`fleet compare`: models side by side, served on this machine or by an endpoint."""
 
 from __future__ import annotations
 

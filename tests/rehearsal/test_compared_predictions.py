@@ -1,4 +1,4 @@
-"""Answers compared with their source: right, wrong, or without a source."""
+"""Answers compared with their source: right, wrong or without a source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triton_rehearsal.rehearse.result import _compared
 
 
 class Answering:
-    """A client whose endpoint answers the same to everything."""
+    """A client whose endpoint gives the same answer to every request."""
 
     def __init__(self, answer: object) -> None:
         self.answer = np.array(answer)

@@ -1,4 +1,4 @@
-"""The container's environment becomes the server's command line as the container's own script does it."""
+"""The container's environment becomes the server's command line, as in the container's own script."""
 
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from triton_rehearsal.triton.container import server_environment, server_flags

@@ -78,7 +78,7 @@ def test_a_model_is_loaded_described_listed_invoked_and_unloaded(contract, ident
     answer = contract.invoke(body=FLOATS, headers={"Content-Type": "application/json"}, **names)
     assert answer.headers["content-type"] == "application/json"
     assert json.loads(answer.body)["outputs"][0]["data"] == [1.0, 2.0, 3.0]
-    # Without the target model's name in a header this takes 350 seconds.
+    # Without the target model's name in a header, this takes 350 seconds.
     assert contract.unload(**names).ok
     assert contract.describe(**names).status == 404
 

@@ -1,4 +1,4 @@
-"""The stand-in for Triton's dali backend: which pipelines it runs, and what it says of the others."""
+"""The stand-in for Triton's dali backend: the pipelines that it runs, and its errors for the others."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def contract(tmp_path_factory):
 
 @pytest.fixture
 def model(tmp_path) -> Path:
-    """A model directory; its model.dali is to be written."""
+    """A model directory without a model.dali, which each test writes."""
     (tmp_path / "halves" / "1").mkdir(parents=True)
     (tmp_path / "halves" / "config.pbtxt").write_text(CONFIG.format(more=""))
     return tmp_path / "halves"
 
 
 def halves(device: str = "cpu") -> bytes:
-    """A pipeline that halves what it gets."""
+    """Return a serialized pipeline that halves its input."""
     from nvidia.dali import fn, pipeline_def, types
 
     @pipeline_def(batch_size=1, num_threads=1, device_id=None)
@@ -54,7 +54,7 @@ def halves(device: str = "cpu") -> bytes:
 
 
 def load(contract: MultiModelContract, model: Path) -> tuple[str, str]:
-    """Load a model; its name on the server, and the error."""
+    """Load a model. Returns its name on the server and the error."""
     name = f"{model.parent.name}"
     answer = contract.load(model_id=name, target_model=name, folder=str(model.parent))
     return name, "" if answer.ok else answer.text

@@ -1,4 +1,4 @@
-"""Updates of the app's own stacks, as cdk.json configures them: watched, and undone by an alarm."""
+"""Updates of the app's own stacks, as configured in cdk.json: watched, and rolled back by an alarm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.story
 
 
 def deploy(aws: EmbeddedAws, verb: str, **context: object) -> str:
-    """Create or update both stacks; the status and the reason of the endpoint's."""
+    """Create or update both stacks. Returns the status and the reason of the endpoint's stack."""
     fleet = fleet_app(models="", **context)
     if verb == "create":
         deploy_stack(aws, fleet.models, verb)
@@ -57,7 +57,7 @@ def failing(aws: EmbeddedAws, alarm: str) -> Iterator[None]:
 
 
 def test_a_bad_update_of_the_default_fleet_is_undone_by_its_alarm_and_a_good_one_stays() -> None:
-    with EmbeddedAws(bake_scale=1) as aws:  # ten minutes of waiting, which the alarm ends
+    with EmbeddedAws(bake_scale=1) as aws:  # a wait of ten minutes, which the alarm ends early
         created = deploy(aws, "create")
         before = endpoint(aws)
         alarm = f"{before['EndpointName']}-rollback-NewFleetModelErrors"

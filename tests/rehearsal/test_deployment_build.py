@@ -1,4 +1,4 @@
-"""A deployment that builds the model which its endpoint serves: it waits for the build, and ends with it."""
+"""A deployment that builds the model of its endpoint: it waits for the build and shares its outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.story
 
 SOURCE = Path(__file__).parents[2] / "model_builds"
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
-# The function asks every fifteen seconds. Nothing else of it is changed for the tests.
+# The function polls every fifteen seconds. Only this is changed for the tests.
 OFTEN = ("POLL_S = 15", "POLL_S = 0.1")
 
 
@@ -46,7 +46,7 @@ def synthesised(bucket: str = "", key: str = "") -> str:
 
 
 def deploy(aws: EmbeddedAws, **kept: str) -> str:
-    """Begin to deploy the stack, with a bucket and key that exist if they are given; its id."""
+    """Begin to deploy the stack, with an existing bucket and key if they are given. Returns its id."""
     found: dict[str, Any] = json.loads(synthesised(**kept))
     functions = [each for each in found["Resources"].values() if each["Type"] == "AWS::Lambda::Function"]
     [code] = [
@@ -57,14 +57,14 @@ def deploy(aws: EmbeddedAws, **kept: str) -> str:
 
 
 def build_of(aws: EmbeddedAws) -> dict[str, Any]:
-    """The build that the last deployment has started."""
+    """Return the build that the last deployment has started."""
     codebuild = aws.client("codebuild")
     builds = codebuild.batch_get_builds(ids=codebuild.list_builds()["ids"])["builds"]
     return dict(max(builds, key=lambda build: build["startTime"]))
 
 
 def write_result(aws: EmbeddedAws, **result: Any) -> None:
-    """Write the result on the model where the build was to write it."""
+    """Write the model's result to the key at which the build must write it."""
     variables = {each["name"]: each["value"] for each in build_of(aws)["environment"]["environmentVariables"]}
     bucket, _, key = variables["FLEET_RESULTS"].removeprefix("s3://").partition("/")
     document = {"finished": True, "models": [{"model": "resnet50", "problems": [], **result}]}
@@ -114,7 +114,7 @@ def test_a_model_that_fails_fails_the_deployment_and_the_build_does_not_go_on(aw
     )
 
     status = ended(aws, stack)
-    assert status.startswith("ROLLBACK_FAILED")  # the bucket is not empty, and stays
+    assert status.startswith("ROLLBACK_FAILED")  # the bucket is not empty, so it stays
     assert "resnet50 failed in the step build: no operator Foo. use Bar. Log: l." in reasons(aws, stack)
     assert build_of(aws)["buildStatus"] == "STOPPED"
     assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []

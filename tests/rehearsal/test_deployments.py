@@ -1,4 +1,4 @@
-"""Deployments with guardrails: what each fleet answers step by step, and what an alarm undoes."""
+"""Deployments with guardrails: the answers of each fleet at each step, and the rollback by an alarm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_rehearsal.hosting.service import Hosting
 
-# A quick wait takes a tenth of a second here, a long one a minute: whoever starts a long one ends it.
+# A quick wait takes a tenth of a second here, a long one a minute: a test that starts a long one must end it.
 BAKE_SCALE = 1 / 60
 QUICK, LONG = 6, 3600
 INSTANCES = 4
@@ -117,7 +117,7 @@ class Endpoint:
 
 
 class Asking(Traffic):
-    """An application that asks an endpoint which fleet it is on."""
+    """An application that asks an endpoint for the answering fleet."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class Asking(Traffic):
 
 
 def status(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The status of the new fleet."""
+    """Return the status of the new fleet."""
     [variant] = found["PendingDeploymentSummary"]["ProductionVariants"]
     [latest] = variant["VariantStatus"]
     return {**variant, **latest}
@@ -256,7 +256,7 @@ def test_the_fleets_of_a_deployment_are_reported_apart_in_the_metrics(
 
     names = {"EndpointName": endpoint.name, "VariantName": "AllTraffic"}
 
-    # One request more: the first, which every test makes of its endpoint.
+    # One more request: the first one, which every test sends to its endpoint.
     assert invocations(aws, **names) == 9
     assert invocations(aws, **names, EndpointConfigName=endpoint.blue) == 7
     assert invocations(aws, **names, EndpointConfigName=green) == 2

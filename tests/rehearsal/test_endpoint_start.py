@@ -1,4 +1,4 @@
-"""First deployments: an empty prefix, an endpoint that does not start, and what both leave."""
+"""First deployments: an empty prefix, an endpoint that does not start, and the remains of both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def synthesised(bucket: str = "", key: str = "") -> str:
 
 
 def deploy(aws: EmbeddedAws, found: dict[str, Any]) -> str:
-    """Deploy a template; the stack's status and the reason."""
+    """Deploy a template. Returns the stack's status and the reason."""
     return ended(aws, begin(aws, found.pop("Resources"), **found))
 
 
@@ -54,7 +54,7 @@ def retention(aws: EmbeddedAws) -> dict[str, int | None]:
 
 
 def keys(aws: EmbeddedAws) -> list[str]:
-    """The states of the account's keys."""
+    """Return the states of the account's keys."""
     client = aws.client("kms")
     listed = [each["KeyId"] for each in client.list_keys()["Keys"]]
     return [client.describe_key(KeyId=each)["KeyMetadata"]["KeyState"] for each in listed]

@@ -1,4 +1,4 @@
-"""A fleet's life with the real CDK command line: deployed, changed under traffic, undone, destroyed."""
+"""A fleet's life with the real CDK command line: deployed, changed under traffic, rolled back, destroyed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from triton_rehearsal.hosting.service import Hosting
 pytestmark = pytest.mark.story
 
 
-# What a user's app says. The context is what the user edits between deployments.
+# A user's app. The user edits the context between deployments.
 APP = """
 from aws_cdk import App, BootstraplessSynthesizer, CfnOutput, Duration, Stack
 from triton_fleet import (
@@ -60,10 +60,10 @@ app.synth()
 """
 FIRST = {"fleet": "1", "verbose": "false", "wait": "1", "fewest": "4", "busy": "60", "slow": "1000"}
 SECOND = {"fleet": "2", "verbose": "true", "wait": "1", "fewest": "5", "busy": "70", "slow": "500"}
-# An hour of waiting, which the alarm ends.
+# A wait of an hour, which the alarm ends early.
 FAILING = {**SECOND, "fleet": "3", "wait": "60", "slow": "250"}
 
-# A minute of waiting takes a second.
+# A minute's wait takes one second.
 BAKE_SCALE = 1 / 60
 SCALED_OUT = 6
 ALARM = "search-rollback-NewFleetServerErrors"
@@ -71,7 +71,7 @@ BODY = json.dumps({"inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32",
 
 
 class Application(Traffic):
-    """An application, and an operator who sees the third version fail; an answer is the version."""
+    """An application whose answers are the version, and an operator who sees the third version fail."""
 
     def __init__(self, aws: EmbeddedAws, hosting: Hosting) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """The observations."""
+    """The observations over the fleet's life."""
 
     first: Seen
     second: Seen
@@ -176,7 +176,7 @@ def context(values: dict[str, str]) -> list[str]:
 
 
 def scale_out(aws: EmbeddedAws) -> None:
-    """Scale out as auto scaling would."""
+    """Scale out, as auto scaling does."""
     wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": SCALED_OUT, "DesiredWeight": 1.0}
     aws.client("sagemaker").update_endpoint_weights_and_capacities(
         EndpointName="search", DesiredWeightsAndCapacities=[wanted]

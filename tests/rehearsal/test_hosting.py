@@ -31,7 +31,7 @@ FLOATS = json.dumps(
     {"inputs": [{"name": "X", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
 ).encode()
 
-# Models that do something when they are loaded. What they need to know is written into their source.
+# Models that do something when they are loaded. Their parameters are inserted into their source.
 LOADING = """
 import triton_python_backend_utils as pb_utils
 
@@ -82,7 +82,7 @@ class Endpoint:
         return self.hosting.instance(self.name)
 
     def copies(self):
-        """The folders of models on the instance's disk."""
+        """Return the folders of models on the instance's disk."""
         return list((self.instance.server.directory / "opt" / "ml" / "models").iterdir())
 
 
@@ -94,20 +94,20 @@ def hosting(aws):
 
 @pytest.fixture(scope="module")
 def shared(aws, hosting):
-    """One endpoint for the tests that do not mind other models on it."""
+    """An endpoint shared by tests that tolerate other models on it."""
     return Endpoint(aws, hosting)
 
 
 @pytest.fixture
 def own(aws, tmp_path):
-    """An endpoint for one test, with hosting that sees a change of it at once."""
+    """An endpoint for one test, with hosting that notices changes at once."""
     with Hosting(aws, directory=tmp_path / "hosting", lookup_s=0.0) as hosting:
         yield Endpoint(aws, hosting)
 
 
 @pytest.fixture
 def impatient(aws, tmp_path):
-    """An endpoint for one test, with hosting whose requests wait only a moment for a load."""
+    """An endpoint for one test, with hosting whose requests wait only briefly for a load."""
     with Hosting(aws, directory=tmp_path / "hosting", load_wait_s=0.05) as hosting:
         yield Endpoint(aws, hosting)
 
@@ -216,7 +216,7 @@ def test_a_length_that_is_no_number_is_a_validation_error(shared, length):
 
 
 def raw(shared, *headers):
-    """The answer to a request as no SDK sends it: its status line and its body."""
+    """Send a request that no SDK sends, and return the status line and body of the answer."""
     host = shared.hosting.url.removeprefix("http://")
     name, _, port = host.partition(":")
     lines = [f"POST /endpoints/{shared.name}/invocations HTTP/1.1", f"Host: {host}", *headers]
@@ -337,7 +337,7 @@ def test_a_model_is_served_while_another_one_is_being_loaded(own, tmp_path):
     other = own.upload("other-1.tar.gz", onnx_model(2.0))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(own.ask, slow)
-        with gate.open("w"):  # opens when the slow model is being loaded, and lets it go on when it closes
+        with gate.open("w"):  # opens while the slow model is loading; closing it lets the load continue
             assert own.ask(other) == [2, 4, 6]
             assert not waiting.done()
         assert waiting.result() == [1, 2, 3]
@@ -430,7 +430,7 @@ def test_a_server_that_dies_is_a_model_error_and_the_next_request_gets_a_new_one
     first = own.instance.server
 
     def kill():
-        with gate.open("w"):  # returns when the model has the request
+        with gate.open("w"):  # opens when the model has the request
             os.kill(first.pid, signal.SIGKILL)
 
     killer = threading.Thread(target=kill)

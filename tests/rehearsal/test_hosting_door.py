@@ -1,4 +1,4 @@
-"""Access to the hosting of a rehearsal: as to its AWS."""
+"""Access to the hosting of a rehearsal follows the same rules as access to its AWS."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_key_of_the_run_is_let_in(aws: EmbeddedAws, hosting: Hosting) -> Non
     with pytest.raises(ClientError) as caught:
         client.invoke_endpoint(**ENDPOINT)
 
-    assert caught.value.response["Error"]["Code"] == "ValidationError"  # there is no such endpoint
+    assert caught.value.response["Error"]["Code"] == "ValidationError"  # the endpoint does not exist
 
 
 def test_a_page_is_refused(hosting: Hosting) -> None:

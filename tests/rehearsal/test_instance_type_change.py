@@ -1,4 +1,4 @@
-"""Another instance type under a scaled endpoint: how it fails in place, and how it succeeds with an alias."""
+"""A new instance type for a scaled endpoint: it fails in place, and succeeds with an alias."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SERVICES = ("sagemaker", "application-autoscaling", "ssm", "cloudwatch", "logs",
 
 @cache
 def fleet(instance_type: str, *, name: str | None = None) -> str:
-    """The template of a fleet; with a fixed name it has no alias, as most public code has it."""
+    """Return the template of a fleet. With a fixed name it has no alias, like most public code."""
     stack = small_stack()
     endpoint = MultiModelEndpoint(
         stack,
@@ -54,7 +54,7 @@ def fleet(instance_type: str, *, name: str | None = None) -> str:
 
 
 def deploy(aws: EmbeddedAws, template: str) -> str:
-    """Create or update the stack; returns how it came out."""
+    """Create or update the stack, and return the outcome."""
     cloudformation = aws.client("cloudformation")
     exists = any(each["StackName"] == "s" for each in cloudformation.describe_stacks()["Stacks"])
     act = cloudformation.update_stack if exists else cloudformation.create_stack
@@ -63,7 +63,7 @@ def deploy(aws: EmbeddedAws, template: str) -> str:
 
 
 def endpoints(aws: EmbeddedAws) -> dict[str, str]:
-    """The instance type of each endpoint."""
+    """Return the instance type of each endpoint."""
     sagemaker = aws.client("sagemaker")
     found = {}
     for row in sagemaker.list_endpoints()["Endpoints"]:
@@ -90,7 +90,7 @@ def alias(aws: EmbeddedAws) -> str:
 
 
 class Watch:
-    """Every call that a deployment makes, and after each of them what applications would find."""
+    """Records every call of a deployment and, after each, the state that applications find."""
 
     _READS = ("Describe", "Get", "List")
 
@@ -123,7 +123,7 @@ class Watch:
 
 
 def mute(aws: EmbeddedAws) -> list[str]:
-    """The endpoints whose role may not write to their own log group."""
+    """Return the endpoints whose role cannot write to their log group."""
     sagemaker, iam = aws.client("sagemaker"), aws.client("iam")
     found = []
     for row in sagemaker.list_endpoints()["Endpoints"]:
@@ -141,7 +141,7 @@ def mute(aws: EmbeddedAws) -> list[str]:
 
 @pytest.fixture
 def changed(aws: EmbeddedAws) -> Watch:
-    """A change of the instance type, watched."""
+    """A watched change of the instance type."""
     deploy(aws, fleet(BEFORE))
     watch = Watch(aws)
     deploy(aws, fleet(AFTER))
@@ -262,7 +262,7 @@ def test_everything_is_removed_with_the_stack(aws: EmbeddedAws) -> None:
         alias(aws)
 
 
-# What a user's app says; the instance type is the one thing that changes.
+# A user's app, in which only the instance type changes.
 FLEET_APP = """
 from aws_cdk import App, Stack
 from triton_fleet import EndpointScaling, ModelRepository, MultiModelEndpoint

@@ -56,19 +56,19 @@ def test_throughput_is_of_as_many_callers_at_once_as_asked_for():
     waiting, counts = threading.Barrier(3, timeout=30), []
 
     def ask():
-        waiting.wait()  # lets no caller through before the third
+        waiting.wait()  # holds back all callers until the third arrives
         counts.append(1)
 
     rates = throughputs({"a": ask}, concurrency=3, requests=6)
     assert rates["a"] > 0
-    assert len(counts) == 12  # four blocks, each of at least one request of every caller
+    assert len(counts) == 12  # four blocks, each with at least one request per caller
 
 
 def test_an_error_of_a_caller_is_not_swallowed():
     def ask():
         raise ValueError
 
-    with pytest.raises(ValueError):  # noqa: PT011  it has no text
+    with pytest.raises(ValueError):  # noqa: PT011  it has no message
         throughputs({"a": ask}, concurrency=2, requests=2)
 
 

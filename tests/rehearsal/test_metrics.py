@@ -1,4 +1,4 @@
-"""Hosting's events arrive in CloudWatch as SageMaker reports them."""
+"""Hosting's events arrive in CloudWatch in SageMaker's form."""
 
 import datetime
 
@@ -30,7 +30,7 @@ def aws():
 
 
 def statistics(aws, endpoint, name):
-    """One minute's SampleCount, Sum and unit of a metric; None if it has no data."""
+    """Return a metric's SampleCount, Sum and unit over one minute; None without data."""
     now = datetime.datetime.now(tz=datetime.timezone.utc)
     points = aws.client("cloudwatch").get_metric_statistics(
         Namespace=METRICS[name].namespace,
@@ -115,7 +115,7 @@ def test_closing_sends_what_is_left(aws):
 
 
 class Broken:
-    """A CloudWatch that is gone."""
+    """A CloudWatch that does not answer."""
 
     def put_metric_data(self, **_):
         raise ConnectionError

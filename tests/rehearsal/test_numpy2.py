@@ -1,4 +1,4 @@
-"""Python models get and give whole tensors under NumPy 2, which the bundled server was not built for."""
+"""Python models get and return complete tensors under NumPy 2, although the server was built for NumPy 1."""
 
 import json
 import venv
@@ -13,7 +13,7 @@ from tests.rehearsal.served_models import config, python_model, write
 from triton_models.client import decode, encode
 from triton_rehearsal.triton.runtime import find_runtime
 
-# Says what it got, and gives it back turned around, so that the output is not contiguous.
+# Reports its input and returns it transposed, so that the output is not contiguous.
 REVERSE = """
 import json
 import numpy as np
@@ -46,7 +46,7 @@ TENSORS = {
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """The server's environment with the NumPy of these tests instead of its own."""
+    """The server's environment, with the NumPy of these tests instead of its own."""
     folder = tmp_path_factory.mktemp("numpy2")
     venv.create(folder, symlinks=True)
     packages = next(folder.glob("lib/python*/site-packages"))

@@ -1,4 +1,4 @@
-"""`fleet probe account` against the embedded AWS: the right verdict whether a belief is true or false."""
+"""`fleet probe account` against the embedded AWS: the right verdict for true and for false beliefs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from triton_rehearsal.hosting.service import Hosting
 
 DECIDED = [belief for probe in PROBES for belief in probe.decides]
 
-# What no run with true beliefs can show: the account has a quota, and one GPU adds nothing up. The container
-# of the rehearsal has no /dev/shm of its own.
+# The beliefs that no run with true beliefs can decide: the account has a quota, and with one GPU there is no
+# sum. The container of the rehearsal does not have its own /dev/shm.
 UNDECIDED = {"start-build-without-quota", "gpu-metrics-sum"}
 OF_THIS_MACHINE = {"shared-memory-64-mb"}
 
-# Each of these leaves nothing to ask of the others, and has a test of its own.
+# If one of these is false, the probes cannot ask about the others. Each has its own test.
 ALONE = {
     "alarms_read_with_execution_role",
     "ami_with_multi_model",
@@ -87,7 +87,7 @@ OF_THE_ENDPOINT = {
     "start_script_variables",
     "update_with_scaling_refused",
 }
-# The probes that need no hosting, and no builds.
+# The probes that need neither hosting nor builds.
 ASKING = [
     *("images", "empty-prefix", "configurations", "writes", "narrow-role", "quotas", "prices"),
     *("alarm-topic", "state-machine", "failed-stack", "replaced", "custom-resource"),
@@ -108,7 +108,7 @@ def account(aws: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def hosted(aws: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    """The same, where endpoints serve, builds and jobs run, and CloudWatch gets what a GPU reports."""
+    """An account in which endpoints serve, builds and jobs run, and CloudWatch gets the metrics of a GPU."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", on_path(tmp_path / "programs", ls=f"echo {IMAGE_TRTEXEC}", curl=INDEX))
     with Hosting(aws, lookup_s=0.0, load_wait_s=0.7) as hosting, BuildRunner(aws):
@@ -119,7 +119,7 @@ def hosted(aws: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def report(account: Account, *, metrics: tuple[str, ...] = ()) -> None:
-    """Put what AWS reports of instances, and let alarms see it."""
+    """Put AWS's metrics of instances into CloudWatch, and let alarms react to them."""
     report_gpus(account, metrics=metrics)
     cloudwatch = account.aws.client("cloudwatch")
     for alarm in cloudwatch.describe_alarms(AlarmNamePrefix="fleet-probe-")["MetricAlarms"]:
@@ -142,7 +142,7 @@ def datum(endpoint: str, metric: str) -> dict[str, Any]:
 
 
 def report_gpus(account: Account, *, metrics: tuple[str, ...] = ()) -> None:
-    """Put what AWS reports of a GPU, and let the alarms of scaling policies see it."""
+    """Put AWS's metrics of a GPU into CloudWatch, and let the alarms of scaling policies react to them."""
     cloudwatch = account.aws.client("cloudwatch")
     for target in account.aws.client("application-autoscaling").describe_scalable_targets(
         ServiceNamespace="sagemaker"
@@ -156,7 +156,7 @@ def report_gpus(account: Account, *, metrics: tuple[str, ...] = ()) -> None:
 
 
 OF_INSTANCES = "/aws/sagemaker/Endpoints"
-# PyTorch's index, where a build reaches it.
+# PyTorch's index, for builds that can reach it.
 INDEX = f"""\
 if [ "$https_proxy" = {NOWHERE} ]; then
   echo 'curl: (7) Failed to connect' >&2

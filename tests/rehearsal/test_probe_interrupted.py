@@ -1,4 +1,4 @@
-"""`fleet probe account` when something goes wrong: one error or one reason, and nothing left."""
+"""`fleet probe account` when something goes wrong: one error or one reason, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from triton_models.probe.account.run import run
 
 pytestmark = pytest.mark.story
 
-# Of every kind of thing one, and few of those calls that take long here.
+# One probe for each kind of resource, with few of the calls that are slow here.
 PROBES = [
     *("empty-prefix", "writes", "endpoint", "build-host", "processing-host", "bakes", "scaling"),
     *("state-machine", "failed-stack", "replaced", "updates"),
@@ -31,7 +31,7 @@ _READS = ("Get", "List", "Describe", "Batch", "Head", "Receive", "Filter", "Invo
 
 
 class Killed(BaseException):
-    """The process is gone: nothing after it is done."""
+    """The process was killed: nothing after it runs."""
 
 
 aws = embedded_aws(scope="module", bake_scale=0.0)
@@ -39,7 +39,7 @@ aws = embedded_aws(scope="module", bake_scale=0.0)
 
 @pytest.fixture
 def account(aws: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
-    """One whose builds never end and whose metrics never come: half an hour passes whenever it is waited."""
+    """An account whose builds never end and whose metrics never come. Each pause takes half an hour."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     account = Account(aws, tmp_path)
     account.minutes_a_pause = 30.0
@@ -48,7 +48,7 @@ def account(aws: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture(scope="module")
 def steps(aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> list[int]:
-    """The numbers, from 1, of a run's requests that are the first to change something in their way."""
+    """The numbers, from 1, of a run's first request of each changing operation; with FLEET_FUZZ=1, of all."""
     account, calls = Account(aws, tmp_path_factory.mktemp("steps")), list[str]()
     account.minutes_a_pause = 30.0
     account.before = calls.append
@@ -62,7 +62,7 @@ def steps(aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> list[in
 
 
 def at(number: int, do: Callable[[], Any], *, and_later: bool = False) -> Callable[[str], Any]:
-    """Acts at the request with a number, or at every request from it on."""
+    """Return a function that acts at the request with a number, or at every request from it on."""
     seen = 0
 
     def count(_: str) -> Any:
@@ -85,7 +85,7 @@ def calm(account: Account) -> None:
 
 
 def share(steps: list[int], number: int) -> list[int]:
-    """A quarter of the steps for each of four tests, or all of them with FLEET_FUZZ=1."""
+    """Return a quarter of the steps for each of four tests, or all of them with FLEET_FUZZ=1."""
     return steps if EVERY_STEP else steps[number::4]
 
 
@@ -98,7 +98,7 @@ def test_an_interrupt_at_any_step_leaves_nothing(
         with contextlib.suppress(KeyboardInterrupt):
             account.probe(*PROBES)
         calm(account)
-        if account.removing:  # by what could have been a second Ctrl-C
+        if account.removing:  # the interrupt may have stopped the removal, like a second Ctrl-C
             account.probe(clean=True)
         assert account.left() == [], step
 
@@ -119,7 +119,7 @@ def test_a_run_that_crashed_at_any_step_is_gone_on_with(account: Account, steps:
 
 
 def crash(account: Account, number: int) -> bool:
-    """Let the process die when AWS has done a request, and has not answered; False if it ended before."""
+    """Kill the process after AWS has done a request, but before it answers. False if the run ends earlier."""
     account.after = at(number, raising(Killed))
     account.before = at(number + 1, raising(Killed), and_later=True)
     try:

@@ -1,4 +1,4 @@
-"""A build that needs a Processing job is rehearsed as it runs in AWS: started, logged, waited for."""
+"""A build that needs a Processing job is rehearsed as it runs on AWS: started, logged and awaited."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ aws = embedded_aws(scope="module")
 
 @pytest.fixture(scope="module")
 def source(aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A source archive as the asset is, with one file."""
+    """A source archive in the form of the asset, with one file."""
     archive: Path = tmp_path_factory.mktemp("asset") / "hash.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("message", "from the source")
@@ -121,7 +121,7 @@ def test_a_job_that_cannot_be_run_has_failed(aws: EmbeddedAws, source: str) -> N
 
 
 def _hangs(source: str, mark: Path, **more: Any) -> dict[str, Any]:
-    """A job that goes on for a minute, as does what it starts in a session of its own."""
+    """Return the request of a job that runs for a minute, with a child in another session that does too."""
     hang = f"setsid sleep 60 > /dev/null & echo $! > {mark}.new; mv {mark}.new {mark}; sleep 60"
     return {**_request(source, hang), "ProcessingJobName": mark.name, **more}
 

@@ -1,4 +1,4 @@
-"""The stand-in of the pytorch backend serves what the real one serves, and refuses what that refuses."""
+"""The stand-in for the pytorch backend serves and refuses the same models as the real one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAIT_FOR_SIX = f"dynamic_batching {{preferred_batch_size: [6] max_queue_delay_mi
 
 
 class Weighted(torch.nn.Module):
-    """Two inputs that cannot be exchanged, and two outputs."""
+    """A network with two inputs that are not interchangeable, and two outputs."""
 
     def forward(self, large, small):
         return large * 10 + small, torch.full_like(large, float(large.shape[0]))
@@ -75,11 +75,11 @@ def server(tmp_path_factory):
 @pytest.mark.parametrize(
     ("names", "outputs"),
     [
-        # The names are those of forward()'s arguments; so the order in the configuration is not looked at.
+        # The names are those of forward()'s arguments, so the configuration's order is ignored.
         ({"small": [2.0], "large": [1.0]}, ("A__0", "B__1")),
-        # The numbers say which is which.
+        # The numbers in the names give the order.
         ({"X__1": [2.0], "X__0": [1.0]}, ("B__1", "A__0")),
-        # The order is all there is.
+        # Only the configuration's order is known.
         ({"FIRST": [1.0], "SECOND": [2.0]}, ("A__0", "B__1")),
     ],
 )

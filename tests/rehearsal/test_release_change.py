@@ -43,7 +43,7 @@ pytestmark = pytest.mark.story
 
 ALIAS = alias_name("Fleet")
 
-# What a user's app says, with the functions asking more often. The context is what a deployment changes.
+# A user's app, with functions that poll more often. Deployments change the context.
 APP = """
 from aws_cdk import App, CfnOutput, Duration, Stack
 from aws_cdk import aws_ssm as ssm
@@ -105,7 +105,7 @@ class On:
         return f"Fleet-{self.type.removeprefix('ml.').replace('.', '-')}-{self.release.replace('.', '-')}"
 
     def answer(self, version: int) -> float:
-        """The answer of the model `plan` here: another number for each version, release and GPU."""
+        """Return the answer of the model `plan` here: another number for each version, release and GPU."""
         return version * 100.0 + list(RELEASES).index(self.release) + 0.5 * ("g4dn" in self.type)
 
 
@@ -118,7 +118,7 @@ ALL = (OLD, NEWER, OTHER_GPU, BOTH)
 
 @dataclass
 class Builder:
-    """Runs the builds that deployments start, with tiny models."""
+    """Runs the builds that deployments start. The models are tiny."""
 
     aws: EmbeddedAws
     folder: Path
@@ -139,7 +139,7 @@ class Builder:
                     continue
                 try:
                     self._build(build)
-                except Exception as error:  # noqa: BLE001  the test shows it
+                except Exception as error:  # noqa: BLE001  the test reports it
                     self.problems.append(error)
 
     def _build(self, build: Mapping[str, Any]) -> None:
@@ -164,7 +164,7 @@ class Builder:
         self.aws.finish_build(build["id"], status="FAILED" if failed else "SUCCEEDED")
 
     def publish(self, on: On, *, repository: str) -> None:
-        """Publish what `fleet deliver` does for a target."""
+        """Publish the models for a target, like `fleet deliver`."""
         publish(
             [self._plan(on), self._echo(on)],
             repository=repository,
@@ -204,7 +204,7 @@ class Builder:
 
 
 class Application(Traffic):
-    """An application that follows the alias and asks both models; its answers are those of `plan`.
+    """An application that follows the alias and invokes both models. Its answers are those of `plan`.
 
     Attributes:
         wrong: The answers of `echo` that differ from the requests.
@@ -225,7 +225,7 @@ class Application(Traffic):
 
 
 class Fleet:
-    """One deployed app, and the traffic that it answers."""
+    """A deployed app and its endpoints."""
 
     def __init__(self, aws: EmbeddedAws, cdk: Cdk, builder: Builder) -> None:
         self.aws, self._cdk, self.builder = aws, cdk, builder
@@ -245,7 +245,7 @@ class Fleet:
         )
 
     def loads(self, on: On) -> bool:
-        """Return whether both names mean artifacts for their target, or for any."""
+        """Return True if both models have an artifact for a target, or for any target."""
         models = read_manifest(Repository.parse(self.url), s3=self.aws.client("s3")).models
         return all(model.on(on.target) is not None for model in models.values())
 
@@ -294,7 +294,7 @@ def runtime(fleet: Fleet) -> str:
 
 
 def check(fleet: Fleet, traffic: Application, on: On, *answers: float) -> None:
-    """Nothing failed, every answer was one of these, and the fleet serves from there alone."""
+    """Check that nothing failed, every answer was one of these, and only the target's endpoint serves."""
     asked = traffic.asked
     until(lambda: traffic.asked > asked + 2 or bool(traffic.failures))
     assert traffic.failures == []
@@ -341,7 +341,7 @@ def test_a_new_endpoint_that_does_not_load_is_undone_and_never_served(
 
 def test_a_deployment_that_fails_after_the_alias_moved_is_undone(fleet: Fleet, traffic: Application) -> None:
     fleet.builder.version = 4
-    # The models stack was not undone with the endpoint: for the same target it builds nothing again.
+    # The models stack was not rolled back with the endpoint: for the same target it builds nothing again.
     fleet.builder.publish(NEWER, repository=fleet.url)
     events = fleet.aws.client("ssm").meta.events
 

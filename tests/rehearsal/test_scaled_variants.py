@@ -27,7 +27,7 @@ ACTION = {
 
 @pytest.fixture
 def sagemaker(aws: EmbeddedAws) -> Any:
-    """An endpoint with two variants, of which the first is scaled."""
+    """A SageMaker client. Its account has an endpoint with two variants, the first of them scaled."""
     client = aws.client("sagemaker")
     for model in ("one", "two"):
         client.create_model(
@@ -42,7 +42,7 @@ def sagemaker(aws: EmbeddedAws) -> Any:
 
 
 def configure(sagemaker: Any, name: str, *, model: str = "one", **types: str) -> None:
-    """Create an endpoint configuration with these instance types of variants."""
+    """Create an endpoint configuration with these instance types, by variant."""
     variants = [
         {"VariantName": variant, "ModelName": model, "InitialInstanceCount": 1, "InstanceType": type_name}
         for variant, type_name in types.items()

@@ -1,4 +1,4 @@
-"""State machines that wait for builds, which run on this machine."""
+"""State machines that wait for builds on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ aws = embedded_aws(scope="module", bucket="items")
 
 @pytest.fixture(scope="module")
 def builds(aws: EmbeddedAws) -> Iterator[None]:
-    """A project whose build says $WHAT, and runs it."""
+    """A project whose build prints $WHAT and runs it."""
     commands = ['echo "$WHAT"', 'eval "$WHAT"']
     spec = {"version": "0.2", "phases": {"build": {"commands": commands}}}
     create_project(aws, "builds", json.dumps(spec))

@@ -1,6 +1,6 @@
-"""The rehearsal itself, from end to end, run once as a user runs it: `fleet rehearse --stay --json`.
+"""The rehearsal itself, from end to end, as a user runs it: `fleet rehearse --stay --json`.
 
-Once with two small models, and as a long story with the models that cdk.json names.
+It runs once with two small models and, as a long story, once with the models in cdk.json.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SMALL = {"double": 2, "triple": 3}
 
 
 def until(condition: Callable[[], object], *, process: subprocess.Popen[str]) -> None:
-    """Wait until something is so while a process runs; its end before that fails the test."""
+    """Wait until a condition holds while a process runs. If the process ends earlier, the test fails."""
     while not condition():
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.2)
@@ -49,7 +49,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stayed]:
 
 @pytest.fixture(scope="module", params=["small", pytest.param("named", marks=pytest.mark.story)])
 def stayed(request: pytest.FixtureRequest) -> Stayed:
-    """A rehearsal that ran and stays."""
+    """A rehearsal that has run and stays."""
     found: Stayed = request.getfixturevalue(request.param)
     return found
 
@@ -122,7 +122,7 @@ def test_the_client_finds_the_endpoint_by_its_alias(small: Stayed) -> None:
 def _asked_in_binary(
     stayed: Stayed, model: str, *, tensor: str, shape: list[int], output: str
 ) -> np.ndarray[Any, Any]:
-    """The answer of a model to ones."""
+    """Return the answer of a model to inputs of ones."""
     answer = stayed.ask(f"""
 import boto3, json, numpy as np, tritonclient.http as triton
 tensor = triton.InferInput({tensor!r}, {shape}, "FP32")
@@ -140,7 +140,7 @@ print(json.dumps(read(response["Body"].read(), header_length=size).as_numpy({out
 
 
 def _asked_by_alias(stayed: Stayed, model: str, inputs: str, *, output: str) -> Any:
-    """The answer of a model to inputs, which are Python."""
+    """Return the answer of a model to inputs, which are Python code."""
     return stayed.ask(f"""
 import sys, json, numpy as np
 sys.path.insert(0, {str(ROOT / "model_builds")!r})

@@ -1,4 +1,4 @@
-"""The transcripts in docs/transcripts/: the rehearsal answers as they do, and they name no one."""
+"""The transcripts in docs/transcripts/: the rehearsal's answers agree with them, and they name no one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUSED = (
     "with this version of TensorRT, expecting library version 10.13.3.9 got 10.13.3.255, please rebuild.)"
 )
 
-# By observation: a question, an answer as the rehearsal gives it, and one that it does not give.
+# By observation: a question, an answer that the rehearsal gives, and one that it does not give.
 RECORDED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "variables-of-image": (
         RELEASE,

@@ -1,4 +1,4 @@
-"""A real server starts, and whatever ends it, nothing of it stays."""
+"""A real server starts and, however it ends, leaves nothing behind."""
 
 import json
 import os
@@ -125,7 +125,7 @@ def test_an_environment_without_the_server_is_an_error_that_names_make_setup(tmp
 
 
 def environment_that_says(folder, **changes):
-    """A virtual environment whose Python answers with the facts of the real one, changed."""
+    """Create a virtual environment whose Python reports the facts of the real one, with changes."""
     real = find_runtime()
     facts = {
         "version": [3, 11],

@@ -1,4 +1,4 @@
-"""The `tritonserver` on PATH of a rehearsed build: the bundled server, and nothing of it stays."""
+"""The `tritonserver` on PATH of a rehearsed build: the bundled server, which leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PREFIX = "--backend-config=python,shm-region-prefix-name="
 
 @dataclass(frozen=True)
 class Running:
-    """A program that has started a server with a model."""
+    """A running program that has started a server with a model."""
 
     program: subprocess.Popen[str]
     folder: Path
@@ -49,13 +49,13 @@ class Running:
         return next(each.removeprefix(PREFIX) for each in arguments if each.startswith(PREFIX))
 
     def traces(self, prefix: str) -> list[str]:
-        """Its processes, its shared memory and its temporary files, as far as they exist."""
+        """Return the server's existing processes, shared memory and temporary files."""
         places = [*Path(SHARED_MEMORY).glob(f"{prefix}*"), *Path(TEMPORARY).glob(f"{prefix}*")]
         places += (self.folder / "tmp").iterdir()
         return [*commands_with(str(self.folder)), *map(str, places)]
 
     def after(self, end: Callable[[], None]) -> list[str]:
-        """Return the traces after the end."""
+        """End the program and return the remaining traces."""
         prefix = self.prefix
         assert self.traces(prefix)
         guard = os.pidfd_open(self.guard)
@@ -88,7 +88,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def running(program: Path, tmp_path: Path) -> Iterator[Running]:
-    """The program as a command of a build starts it: with a relative path and another Python's variables."""
+    """The program, started like a build's command: with a relative path and another Python's variables."""
     served_models.write(served_models.python_model(), tmp_path / "models")
     (tmp_path / "tmp").mkdir()
     environment = {
@@ -174,7 +174,7 @@ def test_a_server_has_the_pythonpath_of_the_image_and_no_other_setting_of_the_bu
 def test_a_model_does_not_run_in_the_folder_of_the_build(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The image's PYTHONPATH ends with a colon: files in the working directory could be imported."""
+    """The image's PYTHONPATH ends with a colon, so files in the working directory could be imported."""
     (tmp_path / "of_the_build.py").touch()
     monkeypatch.chdir(tmp_path)
     looks = "import os\nassert not os.path.exists('of_the_build.py')\n"

@@ -1,4 +1,4 @@
-"""An artifact is unpacked whole or not at all, and nowhere but into its folder."""
+"""An artifact is unpacked completely or not at all, and only into its folder."""
 
 import gzip
 import io

@@ -25,7 +25,7 @@ REQUESTS = [WarmUpRequest(model="minilm", body='{"inputs": []}'), WarmUpRequest(
 
 
 class Runtime:
-    """Stands for the endpoint: keeps the path, the target model and the body of every request."""
+    """Replaces the endpoint and records the path, target model and body of every request."""
 
     def __init__(self) -> None:
         self.invoked: list[tuple[str, str, str]] = []
@@ -41,7 +41,7 @@ class Runtime:
                 self.wfile.write(b"{}")
 
             def log_message(self, *_: Any) -> None:
-                """Say nothing."""
+                """Do nothing: requests are not logged."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://localhost:{self._server.server_address[1]}"
@@ -70,7 +70,7 @@ def aws(runtime: Runtime) -> Iterator[EmbeddedAws]:
 
 @cache
 def synthesised(greeting: str) -> str:
-    """A fleet that warms up; another greeting is another configuration, and so a deployment."""
+    """Return the template of a fleet that warms up. Another greeting means another configuration."""
     stack = small_stack()
     endpoint = MultiModelEndpoint(
         stack,
@@ -131,7 +131,7 @@ def test_a_new_release_of_the_default_fleet_has_its_models_loaded_before_the_ali
     for verb, stack in [*stacks, ("update", fleets["26.04"].inference)]:
         assert deploy_stack(aws, stack, verb).startswith(f"{verb.upper()}_COMPLETE")
         if stack is fleets["25.09"].inference:
-            assert runtime.invoked == []  # nothing was published yet
+            assert runtime.invoked == []  # nothing has been published yet
             publish_manifest(aws, stack=fleets["25.09"].models.stack_name)
 
     assert {(path, model) for path, model, _ in runtime.invoked} == {

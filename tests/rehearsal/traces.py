@@ -1,15 +1,15 @@
-"""The traces of a Triton server on this machine, to see that none stays."""
+"""The traces of a Triton server on this machine, to check that none remains."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-SHARED_MEMORY = "/dev/shm"  # noqa: S108  where Linux has it
-TEMPORARY = "/tmp"  # noqa: S108  where Triton unpacks environments, whatever TMPDIR says
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  Linux's folder for it
+TEMPORARY = "/tmp"  # noqa: S108  Triton unpacks environments here, even if TMPDIR is set
 
 
 def traces(mark: str, session: int, directory: Path) -> list[str | Path]:
-    """Its processes, its shared memory and its folders, as far as they exist."""
+    """Return the server's existing processes, shared memory and folders."""
     sessions = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

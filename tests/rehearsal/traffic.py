@@ -11,11 +11,11 @@ _PAUSE_S = 0.01
 
 
 class Traffic(ABC):
-    """An application that sends one request after the other, in a thread of its own.
+    """An application that sends one request after the other, in its own thread.
 
     Attributes:
-        asked: Number of requests that were answered.
-        failures: The errors of the others.
+        asked: Number of answered requests.
+        failures: The errors of the other requests.
     """
 
     def __init__(self) -> None:
@@ -34,13 +34,13 @@ class Traffic(ABC):
         self._thread.join()
 
     def taken(self) -> set[float]:
-        """The answers since this was called last."""
+        """Return the answers since the last call."""
         seen, self._answers = self._answers, set()
         return seen
 
     @abstractmethod
     def ask(self) -> float:
-        """Send a request; returns the answer."""
+        """Send a request and return the answer."""
 
     def _run(self) -> None:
         while not self._ended.wait(_PAUSE_S):

@@ -1,4 +1,4 @@
-"""The history of the sample fleet: what each commit edits, and a repository with all of them."""
+"""The history of the sample fleet: the edits of each commit, and a repository with all commits."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Commit:
     """A change of the sample.
 
     Attributes:
-        name: Its name as a tag, and its message.
-        edits: Text in app.py, and what stands there afterwards.
-        files: Other files with their new content; None removes one.
+        name: The commit's tag and message.
+        edits: Passages of app.py, with their replacements.
+        files: Other files with their new content; None removes a file.
     """
 
     name: str
@@ -90,7 +90,7 @@ HISTORY = (
 
 
 def make_repository(folder: Path) -> list[str]:
-    """Make a git repository of the sample; the tags of its commits, the first one "start"."""
+    """Create a git repository of the sample. Returns the tags of its commits; the first one is "start"."""
     shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
     _git(folder, "init", "--quiet", "--initial-branch=main")
     _commit(folder, "start")

@@ -1,4 +1,4 @@
-"""Assemblies made by hand, for what no sample fleet has."""
+"""Assemblies written by hand, for cases that the sample fleet lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def resource(
     stack: str = "S",
     **kept: bool,
 ) -> Resource:
-    """A resource, which a deployment deletes unless it is said to be kept."""
+    """Return a resource, which a deployment deletes unless it is retained."""
     return Resource(
         stack=stack,
         logical_id=logical_id,
@@ -28,5 +28,5 @@ def resource(
 
 
 def of(*resources: Resource) -> Assembly:
-    """An assembly of these."""
+    """Return an assembly of these resources."""
     return Assembly(resources={each.key: each for each in resources}, warnings=frozenset(), exports={})

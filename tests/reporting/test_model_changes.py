@@ -6,7 +6,7 @@ from triton_report.declared import Declared, ModelChange, model_changes
 
 
 def declared(*built: str, folders: str = "reader writer") -> Declared:
-    """A revision with these folders, of which these are built."""
+    """Return a revision with these model folders, some of which are built."""
     return Declared(
         folders={name: {"build.py": "1"} for name in folders.split()}, built=built, toolkit="the same"
     )

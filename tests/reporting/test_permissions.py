@@ -1,4 +1,4 @@
-"""Widened permissions: statements of all kinds, before and after."""
+"""Widened permissions: all kinds of statements, before and after."""
 
 from __future__ import annotations
 

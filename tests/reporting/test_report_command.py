@@ -1,4 +1,4 @@
-"""`fleet report` as it is typed, in a checkout whose working tree differs from its last commit."""
+"""`fleet report` as a user runs it, in a checkout whose working tree differs from its last commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report on every pair of neighbouring commits of a sample fleet, as a reviewer reads it."""
+"""The report on every pair of neighboring commits of a sample fleet, as a reviewer reads it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIGEST = re.compile("/[0-9a-f]+(?=….zip)")
 
 
 class _Markdown(SingleFileSnapshotExtension):
-    """One file a report, in tests/snapshots, where it can be read as it is shown."""
+    """One file per report in tests/snapshots, readable in the form in which it is shown."""
 
     _write_mode = WriteMode.TEXT
     file_extension = "md"
@@ -37,7 +37,7 @@ class _Markdown(SingleFileSnapshotExtension):
 
 @pytest.fixture(scope="module")
 def revisions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Revision]:
-    """Every commit of the sample, synthesised from a checkout of its own."""
+    """Every commit of the sample, synthesized from its own checkout."""
     folder = tmp_path_factory.mktemp("sample")
     made = {name: committed(folder, name) for name in make_repository(folder)}
     names = list(made)
@@ -58,7 +58,7 @@ def reports(revisions: dict[str, Revision]) -> dict[str, Comparison]:
 def test_a_report_is_as_it_was_reviewed(
     name: str, reports: dict[str, Comparison], snapshot: SnapshotAssertion
 ) -> None:
-    report = _DIGEST.sub("/<digest>", markdown(reports[name]))  # of sources that change with every edit
+    report = _DIGEST.sub("/<digest>", markdown(reports[name]))  # digests of sources change with every edit
 
     assert report == snapshot(extension_class=_Markdown)
 

@@ -1,4 +1,4 @@
-"""The embedded AWS of each test, where its file opens no other."""
+"""The embedded AWS of each test, unless its file opens another one."""
 
 from tests.triton_aws.embedded import embedded_aws
 

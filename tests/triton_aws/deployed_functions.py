@@ -1,4 +1,4 @@
-"""Templates with functions, and waiting, for tests of the embedded AWS."""
+"""Templates with functions, and helpers that wait, for tests of the embedded AWS."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def function_arn(name: str) -> str:
 
 
 def functions(**sources: str) -> dict[str, Any]:
-    """Resources: a function for each source, under its name, and a role for all."""
+    """Return resources: a function for each source, under its name, and one role for all."""
     return {
         "Role": {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": TRUST}},
         **{name.capitalize(): _function(name, source) for name, source in sources.items()},
@@ -53,19 +53,19 @@ def _function(name: str, source: str) -> dict[str, Any]:
 def begin(
     aws: EmbeddedAws, resources: dict[str, Any], *, stack: str = "s", verb: str = "create", **more: Any
 ) -> str:
-    """Begin to create or update a stack; its id."""
+    """Begin to create or update a stack. Returns its id."""
     operation = getattr(aws.client("cloudformation"), f"{verb}_stack")
     body = json.dumps({"Resources": resources, **more})
     return str(operation(StackName=stack, TemplateBody=body)["StackId"])
 
 
 def settle(aws: EmbeddedAws, resources: dict[str, Any], *, verb: str = "create", **more: Any) -> str:
-    """Create or update the stack `s` and wait for the end; its status and the reason."""
+    """Create or update the stack `s` and wait for the end. Returns its status and the reason."""
     return ended(aws, begin(aws, resources, verb=verb, **more), verb=verb)
 
 
 def destroy(aws: EmbeddedAws) -> str:
-    """Delete the stack `s` and wait for the end; its status and the reason."""
+    """Delete the stack `s` and wait for the end. Returns its status and the reason."""
     cloudformation = aws.client("cloudformation")
     [stack] = cloudformation.describe_stacks(StackName="s")["Stacks"]
     cloudformation.delete_stack(StackName="s")
@@ -73,53 +73,53 @@ def destroy(aws: EmbeddedAws) -> str:
 
 
 def ended(aws: EmbeddedAws, stack: str, *, verb: str = "create") -> str:
-    """Wait until the operation has ended; the stack's status and the reason."""
+    """Wait until the operation has ended. Returns the stack's status and the reason."""
     cloudformation = aws.client("cloudformation")
-    # The waiter counts a rollback as a failure; here it is an end like any other.
+    # The waiter treats a rollback as a failure. Here it is an end like any other.
     with contextlib.suppress(WaiterError):
         cloudformation.get_waiter(f"stack_{verb}_complete").wait(StackName=stack, WaiterConfig=_OFTEN)
     return status(aws, stack)
 
 
 def status(aws: EmbeddedAws, stack: str = "s") -> str:
-    """The stack's status and the reason."""
+    """Return the stack's status and the reason."""
     [found] = aws.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
     return f"{found['StackStatus']} {found.get('StackStatusReason', '')}".strip()
 
 
 def outputs(aws: EmbeddedAws, stack: str = "s") -> dict[str, str]:
-    """The stack's outputs."""
+    """Return the stack's outputs."""
     [found] = aws.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
     return {row["OutputKey"]: row["OutputValue"] for row in found.get("Outputs", [])}
 
 
 def physical_ids(aws: EmbeddedAws, type_name: str, *, stack: str = "s") -> list[str]:
-    """The physical ids of the stack's resources of a type."""
+    """Return the physical ids of the stack's resources of a type."""
     rows = aws.client("cloudformation").list_stack_resources(StackName=stack)["StackResourceSummaries"]
     return [row["PhysicalResourceId"] for row in rows if row["ResourceType"] == type_name]
 
 
 def reasons(aws: EmbeddedAws, stack: str) -> str:
-    """The reasons of all events of a stack."""
+    """Return the reasons of all events of a stack."""
     events = aws.client("cloudformation").describe_stack_events(StackName=stack)["StackEvents"]
     return " ".join(each.get("ResourceStatusReason") or "" for each in events)
 
 
 def noted(aws: EmbeddedAws, key: str) -> Any:
-    """Wait until a function has put a JSON object into the bucket `notes`; what it is."""
+    """Wait until a function has put a JSON object into the bucket `notes`. Returns the object."""
     s3 = aws.client("s3")
     s3.get_waiter("object_exists").wait(Bucket="notes", Key=key, WaiterConfig=_OFTEN)
     return json.loads(s3.get_object(Bucket="notes", Key=key)["Body"].read())
 
 
 def notes(aws: EmbeddedAws) -> list[str]:
-    """The keys of what functions have put into the bucket `notes`."""
+    """Return the keys of the objects that functions have put into the bucket `notes`."""
     found = aws.client("s3").list_objects_v2(Bucket="notes").get("Contents", [])
     return [each["Key"] for each in found]
 
 
 def logged(aws: EmbeddedAws, words: str) -> int:
-    """Return the number of log lines that have the words."""
+    """Return the number of log lines that contain the words."""
     logs = aws.client("logs")
     groups = [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]]
     events = [event for name in groups for event in logs.filter_log_events(logGroupName=name)["events"]]
@@ -127,7 +127,7 @@ def logged(aws: EmbeddedAws, words: str) -> int:
 
 
 def until(reached: Callable[[], bool]) -> None:
-    """Return when the condition holds; fail after half a minute."""
+    """Wait until the condition holds; fail after half a minute."""
     moment = threading.Event()
     for _ in range(600):
         if reached():
@@ -137,7 +137,7 @@ def until(reached: Callable[[], bool]) -> None:
 
 
 def running(pid: int) -> bool:
-    """Return whether a process runs; a zombie does not."""
+    """Return True if a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Deployment configurations of endpoints, as UpdateEndpoint takes them."""
+"""Deployment configurations of endpoints, in UpdateEndpoint's form."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from triton_aws import EmbeddedAws
 def embedded_aws(
     *, scope: Literal["function", "module"] = "function", bucket: str = "", **settings: Any
 ) -> Any:
-    """A fixture that opens an embedded AWS, with a bucket of that name if one is given."""
+    """Return a fixture that opens an embedded AWS, with a bucket if a name is given."""
 
     @pytest.fixture(scope=scope)
     def aws() -> Iterator[EmbeddedAws]:

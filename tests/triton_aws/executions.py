@@ -1,4 +1,4 @@
-"""State machines of tests: started, and awaited."""
+"""Starts and awaits the state machines of tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _numbers = itertools.count()
 
 
 def begin(aws: EmbeddedAws, states: dict[str, Any], given: Any) -> str:
-    """Start a state machine that begins with its first state; the execution's ARN."""
+    """Start a state machine that begins with its first state. Returns the execution's ARN."""
     client = aws.client("stepfunctions")
     machine = client.create_state_machine(
         name=f"machine-{next(_numbers)}",

@@ -15,7 +15,7 @@ def serving(*, image: str, instance_type: str = "ml.g5.2xlarge", **endpoint: Any
         "InstanceType": instance_type,
     }
     return {
-        # The other way round than they depend on each other.
+        # In the reverse order of their dependencies.
         "Endpoint": {
             "Type": "AWS::SageMaker::Endpoint",
             "Properties": {

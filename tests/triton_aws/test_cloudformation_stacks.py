@@ -22,7 +22,7 @@ def cloudformation(aws: EmbeddedAws) -> Any:
 
 
 def events(aws: EmbeddedAws, stack: str = "s") -> list[tuple[str, str]]:
-    """The events of the resources, oldest first."""
+    """Return the events of the resources, oldest first."""
     found = aws.client("cloudformation").describe_stack_events(StackName=stack)["StackEvents"]
     return [
         (event["LogicalResourceId"], event["ResourceStatus"])
@@ -234,7 +234,7 @@ IMPORTING = {"Subscription": {"Type": "AWS::SNS::Subscription", "Properties": SU
 def deploy_by_change_set(
     cloudformation: Any, stack: str, template: dict[str, Any], kind: str = "CREATE", **more: Any
 ) -> None:
-    """As the CDK command line deploys: every stack's change set has the same name."""
+    """Deploy as the CDK command line does: every stack's change set has the same name."""
     change = {"StackName": stack, "ChangeSetName": "deploy"}
     body = json.dumps(template)
     cloudformation.create_change_set(**change, ChangeSetType=kind, TemplateBody=body, **more)

@@ -1,4 +1,4 @@
-"""Every resource type that the embedded CloudFormation has: created, read back, changed in place, deleted."""
+"""Every resource type of the embedded CloudFormation: created, read back, changed in place, deleted."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def permissions(action: str) -> dict[str, Any]:
 
 
 class Case(NamedTuple):
-    """A resource named `It`, a change that does not replace it, and how its own service shows the difference.
+    """A resource named `It`, a change that does not replace it, and its service's view of the difference.
 
-    `read` gets the physical id; what it returns is compared with `before` and `after` the change.
+    `read` gets the physical id. Its result must equal `before`, and `after` once the change is deployed.
     """
 
     type_name: str
@@ -190,7 +190,7 @@ def rule(aws: EmbeddedAws, physical_id: str) -> Any:
 
 
 def function(aws: EmbeddedAws, physical_id: str) -> Any:
-    """Its variables, time-out and tags, and what it answers."""
+    """Return a function's variables, timeout and tags, and its answer."""
     client = aws.client("lambda")
     found = client.get_function(FunctionName=physical_id)
     answer = json.loads(client.invoke(FunctionName=physical_id)["Payload"].read())
@@ -620,7 +620,7 @@ def name_of(it: Case) -> str:
 
 
 def test_every_type_of_the_catalogue_has_a_case() -> None:
-    # Nothing of a permission changes in place: test_events.py has it.
+    # A permission cannot change in place: test_events.py covers it.
     assert [found.type_name for found in CASES] == sorted(set(TYPES) - {"AWS::Lambda::Permission"})
 
 

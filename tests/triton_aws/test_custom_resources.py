@@ -1,4 +1,4 @@
-"""Custom resources in the embedded AWS: what their function is asked, and what its answers do."""
+"""Custom resources in the embedded AWS: the requests to their function, and the effect of its answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from triton_aws import EmbeddedAws
 
 pytestmark = pytest.mark.story
 
-# Notes every request, and answers as its properties say. Without boto3 a call takes a fifth of the time.
+# Notes every request, and answers as the resource's properties say. Without boto3 a call takes a fifth of the
+# time.
 MAKER = """
     import json, os, time, urllib.request
 
@@ -63,7 +64,7 @@ aws = embedded_aws(bucket="notes")
 
 
 def made(function: str = "maker", **properties: Any) -> dict[str, Any]:
-    """A template's resources: the functions, and one resource that one of them makes."""
+    """Return a template's resources: the functions, and one resource that one of them creates."""
     return {
         **functions(maker=MAKER, silent=SILENT, crashing=CRASHING),
         "Made": {
@@ -75,14 +76,14 @@ def made(function: str = "maker", **properties: Any) -> dict[str, Any]:
 
 
 def requests(aws: EmbeddedAws) -> list[dict[str, Any]]:
-    """The requests to the function, in order."""
+    """Return the requests to the function, in order."""
     s3 = aws.client("s3")
     keys = [each["Key"] for each in s3.list_objects_v2(Bucket="notes").get("Contents", [])]
     return [json.loads(s3.get_object(Bucket="notes", Key=key)["Body"].read()) for key in sorted(keys)]
 
 
 def asked(aws: EmbeddedAws) -> list[tuple[str, str]]:
-    """For each request its type and the physical id in it."""
+    """Return the type and physical id of each request."""
     return [(each["RequestType"], each.get("PhysicalResourceId", "")) for each in requests(aws)]
 
 

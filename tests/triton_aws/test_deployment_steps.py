@@ -1,4 +1,4 @@
-"""The steps of an endpoint's deployment, as its configuration asks for them."""
+"""The steps of an endpoint's deployment, by its configuration."""
 
 from __future__ import annotations
 

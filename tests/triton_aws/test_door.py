@@ -1,4 +1,4 @@
-"""Access to the embedded AWS: for programs with a key of the run, and for no web page."""
+"""Access to the embedded AWS: only for programs with a key of the run, never for web pages."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ aws = embedded_aws(scope="module")
 
 
 def foreign(url: str, service: str, **keys: str) -> Any:
-    """A client with other keys than the run's."""
+    """Return a client with other keys than the run's."""
     made = {"aws_access_key_id": "AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key": "x", **keys}
     once = Config(retries={"total_max_attempts": 1}, proxies={})
     return boto3.client(service, endpoint_url=url, region_name="us-east-1", config=once, **made)
 
 
 def status(url: str, *, method: str = "GET", **headers: str) -> tuple[int, dict[str, str]]:
-    """Send a request without an SDK; returns the status and headers of the answer."""
+    """Send a request without an SDK. Returns the status and headers of the answer."""
     request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

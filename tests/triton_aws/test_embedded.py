@@ -1,4 +1,4 @@
-"""The embedded AWS as a server: where it is, who reaches it, and what is left of it."""
+"""The embedded AWS as a server: its address, the access to it, and its remains."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_closed_one_answers_no_more() -> None:
 
 
 def test_it_needs_no_profile_of_the_caller_and_requests_and_crashes_leave_the_terminal_alone() -> None:
-    # In a process of its own: moto is imported once, and pytest would take over the logging that is tested.
+    # In a separate process: moto is imported only once, and pytest would capture the tested logging.
     program = """
 from triton_aws import EmbeddedAws
 with EmbeddedAws() as aws:

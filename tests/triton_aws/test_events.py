@@ -1,4 +1,4 @@
-"""EventBridge in the embedded AWS: which events start a function, with what, and what SageMaker sends."""
+"""EventBridge in the embedded AWS: the events that invoke a function, its input, and SageMaker's events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps.events import publish_event
 
-# Notes what it gets, under the key that is in it.
+# Notes its event under the event's key.
 NOTES = """
     import json, os, urllib.request
 
@@ -40,7 +40,7 @@ aws = embedded_aws(bucket="notes")
 
 
 def ruled(pattern: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A template's resources: a function that notes its events, and a rule that starts it."""
+    """Return a template's resources: a function that notes its events, and a rule that invokes it."""
     properties = {"EventPattern": pattern, "Targets": [TARGET], **more}
     return {
         **functions(notes=NOTES),
@@ -61,7 +61,7 @@ def publish(key: str, *, source: str = "aws.sagemaker", **detail: Any) -> None:
 
 
 def baking(status: str) -> dict[str, Any]:
-    """The part of SageMaker's event that has the progress of a deployment."""
+    """Return the part of SageMaker's event with the progress of a deployment."""
     variant = {"VariantName": "AllTraffic", "VariantStatus": [{"Status": status}]}
     return {"PendingDeploymentSummary": {"ProductionVariants": [variant]}}
 
@@ -116,12 +116,12 @@ def test_an_event_that_does_not_match_starts_nothing(
 
 
 def permission(rule: Any) -> dict[str, Any]:
-    """A permission of the function for a rule."""
+    """Return a permission of the function for a rule."""
     return {**PERMISSION, "Properties": {**PERMISSION["Properties"], "SourceArn": rule}}
 
 
 def always() -> dict[str, Any]:
-    """A second rule, for every event: when its function has run, the first rule has been looked at."""
+    """Return a second rule for every event: once its function has run, the first rule has been evaluated."""
     target = {**TARGET, "Input": json.dumps({"key": "always"})}
     rule = {"EventPattern": {"account": [ACCOUNT]}, "Targets": [target]}
     return {

@@ -1,4 +1,4 @@
-"""Functions in the embedded AWS: their code runs as Lambda runs it, and ends with it."""
+"""Functions in the embedded AWS: their code runs as in Lambda, and ends with the embedded AWS."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_a_function_that_invokes_itself_without_end_is_stopped(aws: EmbeddedAws)
 
         def handler(event, context):
             url = f"{os.environ['AWS_ENDPOINT_URL']}/2015-03-31/functions/loop/invocations"
-            # What the SDK sends, without the fifth of a second in which it is imported.
+            # The request that the SDK sends, without the fifth of a second for its import.
             headers = {
                 "Authorization": "AWS4-HMAC-SHA256 Credential="
                 f"{os.environ['AWS_ACCESS_KEY_ID']}/20260101/us-east-1/lambda/aws4_request",

@@ -1,4 +1,4 @@
-"""The parts of moto that the embedded AWS depends on without moto's promise to keep them."""
+"""The internals of moto that the embedded AWS depends on. moto does not promise to keep them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about the embedded AWS: its example runs, and its figures are true."""
+"""The page about the embedded AWS: its example runs, and its numbers are correct."""
 
 from __future__ import annotations
 

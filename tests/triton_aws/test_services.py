@@ -1,4 +1,4 @@
-"""Services of the embedded AWS, where moto alone differs from AWS."""
+"""Services of the embedded AWS for which moto alone differs from AWS."""
 
 from __future__ import annotations
 

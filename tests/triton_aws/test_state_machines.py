@@ -1,4 +1,4 @@
-"""State machines run in the embedded AWS as Step Functions runs them."""
+"""State machines run in the embedded AWS as in Step Functions."""
 
 from __future__ import annotations
 
