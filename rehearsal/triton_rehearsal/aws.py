@@ -31,7 +31,7 @@ def open_aws(port: int = 0, *, region: str = "us-east-1") -> EmbeddedAws:
             what=str(error),
             where="the embedded AWS",
             expected="a free TCP port from 1024 to 65535, or 0 for any",
-            fix="stop what listens there (ss -ltnp shows it), or omit the port to get a free one",
+            fix="stop the process that listens there (see ss -ltnp), or omit the port to get a free one",
         ) from error
 
 
@@ -47,7 +47,7 @@ def _problem(missing: MissingResource) -> Problem:
         what=f"{kind} {name} was not created: {missing.reason}",
         where=f"stack {missing.stack}, resource {name}",
         expected="every resource of a deployed template exists",
-        why="the stack is complete all the same, so the rehearsal proves nothing about it",
+        why="the stack is reported as complete, but the rehearsal proves nothing about this resource",
         fix=f"register {kind} in rehearsal/triton_aws/cloudformation, or remove it from the template",
     )
 

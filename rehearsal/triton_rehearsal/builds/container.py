@@ -271,6 +271,6 @@ def failure_of(
         what=what,
         where=f"build {shown['id']}",
         expected="status 0 from every command",
-        why="nothing of this build was published after that command\n" + log.tail(lines),
-        fix="run the command by hand in model_builds/ and fix what it reports",
+        why="the build published nothing after this command\n" + log.tail(lines),
+        fix="run the command manually in model_builds/ and fix the errors that it reports",
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DIFFERENCES: Mapping[str, str] = MappingProxyType(
     {
         "FLEET_PORTABLE": "there is no GPU: a stand-in replaces the plan",
-        "AWS_ACCESS_KEY_ID": "the embedded AWS has keys, where a role has an address for credentials",
+        "AWS_ACCESS_KEY_ID": "the embedded AWS has keys, a role has an address for credentials",
         "AWS_SECRET_ACCESS_KEY": "as AWS_ACCESS_KEY_ID",
         "AWS_SESSION_TOKEN": "as AWS_ACCESS_KEY_ID",
         "AWS_ENDPOINT_URL": "the embedded AWS's address",
@@ -39,8 +39,8 @@ DIFFERENCES: Mapping[str, str] = MappingProxyType(
         "TMPDIR": "a folder of the build, instead of /tmp",
         "PATH": "this machine's programs, after stand-ins for the image's",
         "HF_HOME": "this machine's cache of the model hub, so that weights are not fetched for each build",
-        SOCKETS: "a server listens where only this machine's user can reach it: it runs what it is sent",
-        "PIP_CONFIG_FILE": "this machine's, which may name the only index that it can reach",
+        SOCKETS: "a server listens where only this machine's user can reach it: it runs what it receives",
+        "PIP_CONFIG_FILE": "this machine's, which may name the only index within reach",
     }
 )
 """The variables that differ from those of a container on AWS, with reasons. `NETWORK` has more of them."""

@@ -86,7 +86,7 @@ class Subject:
             what=f"{self.name!r} is not served: {why}",
             where="the rehearsal's Triton server",
             expected="a model that loads and answers its first example",
-            fix=f"`fleet verify` shows it alone: fleet build {self.name} -o build && fleet verify "
+            fix=f"verify the model alone: fleet build {self.name} -o build && fleet verify "
             f"build/{self.build.name}",
             rule="compare-served",
         )

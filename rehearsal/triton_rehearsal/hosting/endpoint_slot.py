@@ -145,4 +145,4 @@ class EndpointSlot:
 
 def closing() -> ApiError:
     """Return the error for a request that arrives too late."""
-    return ApiError(503, "ServiceUnavailable", "The hosting is being closed.")
+    return ApiError(503, "ServiceUnavailable", "The hosting is closing.")

@@ -189,5 +189,5 @@ def _text(value: str) -> str:
 
 
 def _unknown_operation(method: str, path: str) -> ApiError:
-    message = f"{method} {path} is not served here: there is only InvokeEndpoint"
+    message = f"{method} {path} is not supported here: only InvokeEndpoint is"
     return ApiError(404, "UnknownOperationException", message)

@@ -141,7 +141,7 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
     declared = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"][0]
     container = _container(sagemaker.describe_model(ModelName=declared["ModelName"]))
     if container.get("Mode") != "MultiModel":
-        message = f"Endpoint {endpoint} is not a multi-model endpoint; the rehearsal serves no other kind."
+        message = f"Endpoint {endpoint} is not a multi-model endpoint; the rehearsal serves only these."
         raise validation_error(message)
     bucket, _, prefix = container["ModelDataUrl"].removeprefix("s3://").partition("/")
     caching = container.get("MultiModelConfig", {}).get("ModelCacheSetting", "Enabled")

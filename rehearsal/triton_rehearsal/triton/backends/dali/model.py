@@ -109,7 +109,7 @@ def find_dali(packages: Path) -> Any:
         from nvidia.dali.pipeline import Pipeline  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
         message = (
-            f"the rehearsal runs a DALI pipeline with DALI's Python package, and cannot import it ({error}). "
+            f"the rehearsal runs a DALI pipeline with DALI's Python package, but cannot import it ({error}). "
             "Install it: python -m triton_models.builds.locked dali"
         )
         raise pb_utils.TritonModelException(message) from error

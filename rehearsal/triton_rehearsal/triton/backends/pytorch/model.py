@@ -103,8 +103,8 @@ def _torch() -> Any:
         import torch
     except ImportError as error:
         message = (
-            f"PyTorch cannot be loaded: {error}. The rehearsal takes it from the environment that builds "
-            "models, made with the same Python as the server's: run `make clean setup`"
+            f"PyTorch cannot be loaded: {error}. The rehearsal uses the package of the environment that "
+            "builds models, which must have the same Python as the server's: run `make clean setup`"
         )
         raise pb_utils.TritonModelException(message) from error
     return torch

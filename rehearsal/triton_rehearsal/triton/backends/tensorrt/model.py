@@ -63,8 +63,8 @@ def _network(plan: Path) -> bytes:
     if not content[_HEADER.size :].startswith(_MARK):
         message = (
             f"'{plan}' is a TensorRT plan: it runs only on the GPU model it was compiled for, and this "
-            "server has no GPU. Build the model with FLEET_PORTABLE=1, as a rehearsal does: what is in the "
-            "plan's place then holds the network"
+            "server has no GPU. Build the model with FLEET_PORTABLE=1, as a rehearsal does: a stand-in with "
+            "the network then replaces the plan"
         )
         raise pb_utils.TritonModelException(message)
     about, _, network = content[_HEADER.size + len(_MARK) :].partition(b"\n")
