@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from aws_cdk import App, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
 
@@ -106,3 +107,26 @@ def test_everything_is_made_inside_its_construct(stack: Stack) -> None:
 
     # Next to them only the accounts of the image, which every construct of the stack shares.
     assert {child.node.id for child in stack.node.children} == {"Repository", "Endpoint", "TritonImage2509"}
+
+
+def test_an_application_may_follow_resolve_and_invoke_and_reads_no_weights(
+    stack: Stack, source: Path
+) -> None:
+    role = iam.Role(stack, "Application", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    fleet(stack, source).grant_invoke(role)
+
+    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
+    [document] = [
+        each["Properties"]["PolicyDocument"]
+        for name, each in policies.items()
+        if name.startswith("Application")
+    ]
+    found = {statement["Action"]: str(statement["Resource"]) for statement in document["Statement"]}
+    assert set(found) == {
+        "ssm:GetParameter",
+        "sagemaker:InvokeEndpoint",
+        "s3:ListBucket",
+        "s3:GetObject",
+        "kms:Decrypt",
+    }
+    assert "/models/manifest.json" in found["s3:GetObject"]

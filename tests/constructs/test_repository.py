@@ -152,6 +152,20 @@ def test_reading_is_limited_to_the_prefix(
     assert _actions(statements) == {"s3:ListBucket", "s3:GetObject", "kms:Decrypt"}
 
 
+def test_resolving_names_reads_the_manifest_and_no_weights(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    repository.grant_resolve(_role(stack))
+    statements = _statements(resources)
+    by_action = {each["Action"]: each for each in statements}
+
+    assert _actions(statements) == {"s3:ListBucket", "s3:GetObject", "kms:Decrypt"}
+    assert by_action["s3:GetObject"]["Resource"]["Fn::Join"][1][-1] == "/models/manifest.json"
+    assert by_action["s3:ListBucket"]["Condition"] == {
+        "StringLikeIfExists": {"s3:prefix": ["models/manifest.json"]}
+    }
+
+
 def test_publishing_writes_and_cannot_delete(
     stack: Stack, repository: ModelRepository, resources: Resources
 ) -> None:

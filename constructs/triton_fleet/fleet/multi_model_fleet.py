@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aws_cdk import Annotations, Names
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
@@ -166,6 +167,17 @@ class MultiModelFleet(Construct):
         self.alarms, self.dashboard = self._operations(limits, topic, hourly_price_usd)
         accept(in_endpoint(self.endpoint, self.library.repository))
         accept(in_alarms(self.alarms, self.rollback))
+
+    @typed
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow what `triton_models.client.Client` does: follow the alias, resolve names, and invoke models.
+
+        The weights stay closed, and the grant holds through changes of the release and the instance type.
+
+        Args:
+            grantee: The principal of the application.
+        """
+        return self.alias.grant_invoke(grantee).combine(self.library.repository.grant_resolve(grantee))
 
     def _refuse_next_to_library(self, **arguments: object) -> None:
         collector = ProblemCollector.of(self)

@@ -141,6 +141,31 @@ class ModelRepository(Construct):
         )
 
     @typed
+    def grant_resolve(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to read the manifest, which says the artifact of each name, and no artifact.
+
+        It is all that an application needs of the repository: SageMaker reads the weights. Listing is
+        limited to the manifest; without it S3 answers 403 while nothing is published yet.
+        """
+        manifest = f"{self.prefix}{MANIFEST_NAME}"
+        return (
+            iam.Grant.add_to_principal(
+                grantee=grantee,
+                actions=["s3:ListBucket"],
+                resource_arns=[self.bucket.bucket_arn],
+                conditions={"StringLikeIfExists": {"s3:prefix": [manifest]}},
+            )
+            .combine(
+                iam.Grant.add_to_principal(
+                    grantee=grantee,
+                    actions=["s3:GetObject"],
+                    resource_arns=[self.bucket.arn_for_objects(manifest)],
+                )
+            )
+            .combine(self._grant_key(grantee, "kms:Decrypt"))
+        )
+
+    @typed
     def grant_publish(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to add artifacts and to move names: no deleting, and nothing outside the prefix.
 
