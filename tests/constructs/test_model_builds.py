@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aws_cdk import App, Duration, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Annotations, Match
 from declared import Build, declare
 from synthesised import Resources
 
@@ -129,6 +130,19 @@ def test_an_imported_role_gets_them_unless_it_is_immutable(
 
     assert _project(resources)["ServiceRole"] == arn
     assert len(resources("AWS::IAM::Policy")) == policies
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "service"), [("ml.g5.2xlarge", "CodeBuild"), ("ml.g6.xlarge", "SageMaker")]
+)
+def test_what_an_immutable_role_must_allow_is_a_warning(
+    stack: Stack, build: Build, instance_type: str, service: str
+) -> None:
+    arn = "arn:aws:iam::123456789012:role/builds"
+    build(instance_type=instance_type, role=iam.Role.from_role_arn(stack, "Mine", arn, mutable=False))
+
+    allow = Match.string_like_regexp(f"(?=.*s3:PutObject)(?=.*ecr:BatchGetImage).*{service} to assume")
+    assert len(Annotations.from_stack(stack).find_warning("/Fleet/Builds", allow)) == 1
 
 
 def test_a_processing_job_runs_with_an_existing_role(

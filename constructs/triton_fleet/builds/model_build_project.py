@@ -19,6 +19,7 @@ from constructs import Construct
 from triton_fleet.arguments.checks import literal_list, not_literal, quantity_range
 from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_fleet.arguments.late import LateProblems
+from triton_fleet.arguments.roles import advise_on_immutable
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.builds import processing_jobs
@@ -302,13 +303,16 @@ class ModelBuildProject(Construct):
 
     def _allowed(self, role: iam.IRole, own: Sequence[iam.PolicyStatement]) -> iam.IRole:
         """The role with permissions to publish to the repository, pull one image, and do what is its own."""
-        self.repository.grant_publish(role)
+        granted = self.repository.grant_publish(role).principal_statements
         fetched = self._inputs.weights_statements(self)
         kept = timing_cache(self.repository).read_write_statements("TimingCache") if self.gpu else []
-        for statement in (*self.image.pull_statements(), *own, *fetched, *kept):
+        statements = [*self.image.pull_statements(), *own, *fetched, *kept]
+        for statement in statements:
             role.add_to_principal_policy(statement)
         if self._inputs.hub_token is not None:
-            self._inputs.hub_token.grant_read(role)
+            granted += self._inputs.hub_token.grant_read(role).principal_statements
+        service = "SageMaker" if isinstance(self.machine.choice, ProcessingJob) else "CodeBuild"
+        advise_on_immutable(self, role, [*granted, *statements], service=service)
         return role
 
     def _description(self) -> str:

@@ -17,9 +17,10 @@ from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct, IDependable
 
 from triton_fleet.arguments.collector import ProblemCollector, warn
+from triton_fleet.arguments.roles import is_immutable
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.endpoint.execution_role import execution_role, is_immutable, see_alarms
+from triton_fleet.endpoint.execution_role import execution_role, see_alarms
 from triton_fleet.endpoint.imported import ImportedEndpoint, invocation_grant
 from triton_fleet.endpoint.instance_checks import host_ami_reported
 from triton_fleet.endpoint.sequence_advice import SequenceAdvice

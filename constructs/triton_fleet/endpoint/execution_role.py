@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Annotations, ArnFormat, Stack
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct, IDependable
 
+from triton_fleet.arguments.roles import advise_on_immutable
 from triton_fleet.endpoint.shared import Shared
 from triton_fleet.hosting.compliance import acknowledge_network_interfaces
 from triton_fleet.images.image import TritonImage
 from triton_fleet.metrics.facts import HOST_NAMESPACE, INVOCATION_NAMESPACE
-
-IMMUTABLE_ROLE = "triton-fleet:immutable-role"
-"""The id of the warning of a given role that gets no permissions."""
 
 
 def execution_role(
@@ -54,14 +52,8 @@ def execution_role(
         acknowledge_network_interfaces(role)
     if key is not None:
         granted += _grant_volume(role, key)
-    if is_immutable(role):
-        _advise_on_immutable(scope, [*granted, *statements])
+    advise_on_immutable(scope, role, [*granted, *statements], service="SageMaker")
     return role, policy
-
-
-def is_immutable(role: iam.IRole) -> bool:
-    """Return whether permissions that a role was given are dropped: no policy holds them."""
-    return not any(isinstance(each, iam.CfnPolicy) for each in role.node.find_all())
 
 
 def _grant_volume(role: iam.IRole, key: kms.IKey) -> list[iam.PolicyStatement]:
@@ -73,15 +65,6 @@ def _grant_volume(role: iam.IRole, key: kms.IKey) -> list[iam.PolicyStatement]:
         conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
     )
     return [*used.principal_statements, *attached.principal_statements]
-
-
-def _advise_on_immutable(scope: Construct, statements: Sequence[iam.PolicyStatement]) -> None:
-    actions = sorted({action for each in statements for action in each.actions})
-    Annotations.of(scope).add_warning_v2(
-        IMMUTABLE_ROLE,
-        "The role is imported as immutable, so no permission was added to it. It must allow "
-        f"{', '.join(actions)}, and SageMaker to assume it.",
-    )
 
 
 def see_alarms(scope: Construct, names: Sequence[str]) -> iam.PolicyStatement:
