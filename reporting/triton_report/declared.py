@@ -25,11 +25,13 @@ class ModelChange:
     Attributes:
         name: Its folder.
         what: The change; "built" and "not built" concern the build job's list alone.
+        built: True if the build job builds it afterwards.
         files: The files in it that differ.
     """
 
     name: str
     what: Literal["added", "changed", "removed", "built", "not built"]
+    built: bool = True
     files: tuple[str, ...] = ()
 
 
@@ -51,6 +53,10 @@ class Declared:
     def count(self) -> int:
         """The number of models that the build job builds."""
         return len(self.folders) if _EVERY in self.built else len(self.built)
+
+    def builds(self, name: str) -> bool:
+        """Return True if the build job builds the folder, or another form of its model."""
+        return any(each.partition(":")[0] in {name, _EVERY} for each in self.built)
 
     @classmethod
     def read(cls, checkout: Path) -> Declared:
@@ -75,19 +81,17 @@ def model_changes(before: Declared, after: Declared) -> list[ModelChange]:
 
 def _change(name: str, before: Declared, after: Declared) -> ModelChange | None:
     old, new = before.folders.get(name), after.folders.get(name)
+    was, is_ = before.builds(name), after.builds(name)
     if old is None:
-        return ModelChange(name=name, what="added")
+        return ModelChange(name=name, what="added", built=is_)
     if new is None:
-        return ModelChange(name=name, what="removed")
+        return ModelChange(name=name, what="removed", built=False)
     if old != new:
         files = sorted(file for file in {*old, *new} if old.get(file) != new.get(file))
-        return ModelChange(name=name, what="changed", files=tuple(files))
-    was, is_ = (
-        any(each.partition(":")[0] in {name, _EVERY} for each in one.built) for one in (before, after)
-    )
+        return ModelChange(name=name, what="changed", built=is_, files=tuple(files))
     if was == is_:
         return None
-    return ModelChange(name=name, what="built" if is_ else "not built")
+    return ModelChange(name=name, what="built" if is_ else "not built", built=is_)
 
 
 def _built(checkout: Path) -> Iterator[str]:

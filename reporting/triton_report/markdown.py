@@ -219,8 +219,7 @@ def _table_of_models(comparison: Comparison) -> Iterator[str]:
     yield _row(titles)
     yield "|---" * len(titles) + "|"
     for each in comparison.models:
-        removed = each.what == "removed"
-        targets = [] if removed else comparison.targets_after
+        targets = comparison.targets_after if each.built else []
         cells = [f"`{each.name}`", _became(each), " and ".join(targets) or "nothing"]
         if published is not None:
             cells.append(published.get(each.name, "nothing"))
@@ -238,7 +237,9 @@ def _became(change: ModelChange) -> str:
         "not built": "the build job no longer builds it",
     }
     files = f": {', '.join(f'`{file}`' for file in change.files)}" if change.files else ""
-    return f"{words.get(change.what, change.what)}{files}"
+    idle = change.what in ("added", "changed") and not change.built
+    unbuilt = "; **not in `models`, so the build job does not build it**" if idle else ""
+    return f"{words.get(change.what, change.what)}{files}{unbuilt}"
 
 
 def _watching(comparison: Comparison) -> Iterator[str]:

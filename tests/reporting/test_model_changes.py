@@ -30,3 +30,18 @@ def test_a_folder_that_comes_or_goes_is_reported_whoever_builds_it() -> None:
         ("speaker", "added"),
         ("writer", "removed"),
     ]
+
+
+def test_a_new_folder_that_the_configuration_does_not_name_is_not_built() -> None:
+    before, after = declared("reader", folders="reader"), declared("reader", folders="reader speaker")
+
+    assert model_changes(before, after) == [ModelChange(name="speaker", what="added", built=False)]
+
+
+def test_a_new_folder_that_the_configuration_names_is_built() -> None:
+    before, after = (
+        declared("reader", folders="reader"),
+        declared("reader", "speaker:small", folders="reader speaker"),
+    )
+
+    assert model_changes(before, after) == [ModelChange(name="speaker", what="added", built=True)]
