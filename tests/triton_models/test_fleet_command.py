@@ -283,6 +283,7 @@ def test_a_verb_that_the_build_job_lacks_says_so() -> None:
 
 def test_a_missing_package_is_a_users_mistake(monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "triton_report", None)
+    monkeypatch.delitem(sys.modules, "triton_report.command", raising=False)
 
     assert main(["report", "--base", "HEAD"]) == 1
     assert "pip install 'triton-fleet[rehearse]'" in capsys.readouterr().err
