@@ -53,7 +53,11 @@ ROWS = (
         "in addition to the system's, and PYTHONNOUSERSITE hides them from the server's models",
         grade=Grade.PUBLIC_RECORD,
         source="pip's documentation; PEP 668; the images of 24.12 and newer have Ubuntu 24.04's Python 3.12",
-        depends=("triton_fleet.builds.commands", "triton_models.environments.slim"),
+        depends=(
+            "triton_fleet.builds.commands",
+            "triton_models.environments.slim",
+            "triton_fleet.builds.toolkit",
+        ),
         decided_by=DecidedBy.BY_HAND,
         command="any build: its log has no error of pip, and `fleet verify` finds no package of the build",
         if_false="Create a virtual environment with --system-site-packages in the buildspec",
