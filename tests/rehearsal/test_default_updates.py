@@ -1,4 +1,4 @@
-"""Updates of the app's own stacks, as configured in cdk.json: watched, and rolled back by an alarm."""
+"""Updates of the app's own stacks, as configured by default: watched, and rolled back by an alarm."""
 
 from __future__ import annotations
 

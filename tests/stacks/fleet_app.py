@@ -25,7 +25,10 @@ from triton_fleet.fleet import model_library, multi_model_fleet
 from triton_fleet.fleet.accepted_findings import Acceptance
 
 ROOT = Path(__file__).parents[2]
-CONTEXT: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
+
+# The feature flags of cdk.json, and settings of the tests' own: those of cdk.json are their editor's.
+SETTINGS: dict[str, object] = {"models": ["minilm", "resnet50"]}
+CONTEXT: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"] | {"tritonFleet": SETTINGS}
 
 # Assets stay where they are. The app in a process of its own copies them, as the command line does.
 _NO_COPIES = {"aws:cdk:disable-asset-staging": True}
@@ -64,7 +67,7 @@ class FleetApp:
 
 
 def new_fleet(*, environment: Mapping[str, str] = MappingProxyType({}), **context: object) -> FleetApp:
-    """The app with the context of cdk.json, and what `-c KEY=VALUE` and the CDK's environment add to it."""
+    """The app with the context of the tests, and what `-c KEY=VALUE` and the CDK's environment add to it."""
     app = App(context=CONTEXT | _NO_COPIES | context)
     config = fleet_config(app.node, environment=environment)
     models = ModelsStack(app, f"{config.name}Models", config=config)
@@ -121,7 +124,7 @@ def run_app(
 
     Args:
         output: The folder of the templates.
-        context: Added to the context of cdk.json.
+        context: Added to the context of the tests.
         spoil: A statement that spoils the app before it runs.
         environment: Variables to add.
     """

@@ -22,7 +22,7 @@ FAMILIES = ("c5", "c6i", "c7i", "m5", "m6i", "m7i", "r7i")
 
 @pytest.fixture(scope="module")
 def fleet() -> FleetApp:
-    """The fleet of cdk.json with its models, on CPUs."""
+    """The fleet with default settings, on CPUs."""
     return fleet_app(instance_type=CPU)
 
 

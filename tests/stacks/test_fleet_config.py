@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from aws_cdk import App
-from fleet_app import CONTEXT
 
 from triton_fleet import CapacitySize
 from triton_fleet.app.config import FleetConfig
@@ -27,12 +26,6 @@ def _problems(*arguments: Any, **keywords: Any) -> list[Problem]:
 
 def test_an_empty_context_gives_the_defaults() -> None:
     assert _read() == FleetConfig()
-
-
-def test_cdk_json_spells_the_defaults_out_and_names_the_models() -> None:
-    expected = FleetConfig(models=("minilm", "resnet50"))
-
-    assert fleet_config(App(context=CONTEXT).node, environment={}) == expected
 
 
 def test_the_command_line_wins_over_cdk_json() -> None:

@@ -27,7 +27,7 @@ class _TemplateExtension(JSONSnapshotExtension):
 
 @pytest.fixture(scope="module")
 def default() -> FleetApp:
-    """The fleet of cdk.json."""
+    """The fleet with default settings and two models."""
     return fleet_app()
 
 

@@ -41,7 +41,7 @@ class VpcInferenceStack(Stack):
 
 
 def vpc_fleet() -> FleetApp:
-    """The models of cdk.json, served from a VPC."""
+    """Two models, served from a VPC."""
     context: dict[str, Any] = dict(CONTEXT)
     app = App(context=context)
     models = ModelsStack(app, "PrivateModels", config=fleet_config(app.node, environment={}))
