@@ -62,7 +62,7 @@ def clone_with(folder: Path, factors: dict[str, int]) -> Path:
     for name, factor in factors.items():
         generated_models.declare(folder / "model_builds" / "models", name, factor)
     settings = json.loads((ROOT / "cdk.json").read_text())
-    settings["context"]["tritonFleet"]["models"] = list(factors)
+    settings["context"]["tritonFleet"] = {"models": list(factors)}
     (folder / "cdk.json").write_text(json.dumps(settings))
     return folder
 
