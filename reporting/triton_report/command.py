@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Report:
             "summary": headline(compared),
             "base": compared.before_name,
             "head": compared.after_name,
+            "settings": [asdict(each) for each in compared.settings],
             "changes": [
                 {
                     "effect": change.effect.value,

@@ -11,6 +11,7 @@ from triton_report.changes import Change, changes
 from triton_report.declared import ModelChange, model_changes
 from triton_report.permissions import PermissionChange, permission_change
 from triton_report.revisions import Revision
+from triton_report.settings import Setting, setting_changes
 from triton_report.spending import Fleet, fleets
 from triton_report.watching import Watching, watching_change
 
@@ -24,6 +25,7 @@ class Comparison:
         after_name: The revision that is compared with it.
         before: The deployment of the base.
         after: The deployment afterwards.
+        settings: The settings that differ, which cause the rest.
         changes: The resources.
         permissions: The changed permissions.
         watching: Alarms and charts.
@@ -39,6 +41,7 @@ class Comparison:
     after_name: str
     before: Assembly
     after: Assembly
+    settings: tuple[Setting, ...]
     changes: tuple[Change, ...]
     permissions: PermissionChange
     watching: Watching
@@ -105,6 +108,7 @@ def compare(before: Revision, after: Revision, *, published: Mapping[str, str] |
         after_name=after.name,
         before=before.assembly,
         after=after.assembly,
+        settings=tuple(setting_changes(before.assembly, after.assembly, before.declared, after.declared)),
         changes=tuple(changes(before.assembly, after.assembly)),
         permissions=permission_change(before.assembly, after.assembly),
         watching=watching_change(before.assembly, after.assembly),

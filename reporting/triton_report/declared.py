@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from triton_models.base.digests import digest_of
 from triton_models.base.source_files import contents
@@ -14,6 +14,8 @@ from triton_models.base.source_files import contents
 MODELS = Path("model_builds") / "models"
 TOOLKIT = Path("model_builds") / "triton_models"
 
+# The folder of `fleet init`, which links to the models.
+_NOT_MAKING = ("starter",)
 # What stands for every model in the configuration.
 _EVERY = "*"
 
@@ -43,11 +45,13 @@ class Declared:
         folders: The content of each folder: a digest of each file, by its name.
         built: The folders that the build job makes, as cdk.json says.
         toolkit: A digest of what builds them.
+        settings: The other settings of cdk.json, as text, by their names.
     """
 
     folders: Mapping[str, Mapping[str, str]]
     built: tuple[str, ...]
     toolkit: str
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -63,10 +67,12 @@ class Declared:
         """The model builds of a checkout, of which none is executed."""
         declarations = sorted((checkout / MODELS).glob("*/build.py"))
         toolkit = checkout / TOOLKIT
+        configured = list(_configured(checkout))
         return cls(
             folders={path.parent.name: contents(path.parent) for path in declarations},
-            built=tuple(_built(checkout)),
-            toolkit=digest_of(contents(toolkit) if toolkit.is_dir() else {}),
+            built=tuple(str(name) for each in configured for name in _listed(each["models"])),
+            toolkit=digest_of(contents(toolkit, without=_NOT_MAKING) if toolkit.is_dir() else {}),
+            settings=dict(leaf for each in configured for leaf in _leaves(each)),
         )
 
 
@@ -94,12 +100,25 @@ def _change(name: str, before: Declared, after: Declared) -> ModelChange | None:
     return ModelChange(name=name, what="built" if is_ else "not built", built=is_)
 
 
-def _built(checkout: Path) -> Iterator[str]:
-    """The models of the configuration in cdk.json, if it has one."""
+def _configured(checkout: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield each configuration of a fleet in cdk.json: an object with models."""
     try:
         context = json.loads((checkout / "cdk.json").read_text()).get("context", {})
     except (OSError, ValueError):
         return
     for value in context.values():
-        if isinstance(value, Mapping) and isinstance(value.get("models"), list):
-            yield from map(str, value["models"])
+        if isinstance(value, Mapping) and isinstance(value.get("models"), list | str):
+            yield value
+
+
+def _listed(models: list[Any] | str) -> list[Any]:
+    return [name.strip() for name in models.split(",")] if isinstance(models, str) else models
+
+
+def _leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each setting as text, with the path of its name."""
+    for name, each in value.items():
+        if isinstance(each, Mapping):
+            yield from _leaves(each, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", each if isinstance(each, str) else json.dumps(each)

@@ -14,12 +14,18 @@ from triton_report.declared import ModelChange
 from triton_report.intrinsics import written
 from triton_report.permissions import Grant
 from triton_report.risk import WORDS, Risk, meaning
+from triton_report.settings import model_summary
 
 _LONGEST_VALUE = 80
 # The name of an uploaded file, which is shortened.
 _HASH = re.compile(r"\b([0-9a-f]{9})[0-9a-f]{55}\b")
 _BEFORE = 20
 _MOST_ROWS = 40
+_SERVES = "AWS::SageMaker::"
+_MOST_SETTINGS = 6
+_MOST_PATHS = 4
+# Rows of ordinary permissions before they share one.
+_MOST_PERMISSIONS = 3
 
 # What happens to one, and to several.
 _VERBS = {
@@ -38,9 +44,10 @@ def markdown(comparison: Comparison) -> str:
     """Return the report, which ends with a newline."""
     parts = [
         f"### {headline(comparison)}",
+        *_summary(comparison),
         *_table(comparison),
-        *_cost(comparison),
         *_models(comparison),
+        *_cost(comparison),
         *_watching(comparison),
         *_warnings(comparison),
         *_details(comparison),
@@ -50,19 +57,34 @@ def markdown(comparison: Comparison) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """The summary in a line."""
+    """Return what was changed, in a line; if that is no setting and no model, what results from it."""
+    chosen = [*map(str, comparison.settings[:_MOST_SETTINGS])]
+    if (more := len(comparison.settings) - _MOST_SETTINGS) > 0:
+        chosen.append(f"{more} more settings")
+    said = ", ".join(each for each in (*chosen, model_summary(comparison.models)) if each)
+    return f"{said[0].upper()}{said[1:]}" if said else _consequence(comparison)
+
+
+def _summary(comparison: Comparison) -> Iterator[str]:
+    """Return the consequences, below a headline of the causes, and the difference in cost."""
+    lines = []
+    if comparison.settings or comparison.models:
+        lines.append(_consequence(comparison))
+    if difference := _difference(comparison):
+        lines.append(f"Cost: {difference}")
+    if lines:
+        yield "\n".join(f"* {line}" for line in lines)
+
+
+def _consequence(comparison: Comparison) -> str:
     risks = [meaning(change).risk for change in comparison.changes]
-    left = comparison.stacks_left
-    lost = len(comparison.watching.alarms_lost)
     said = [
-        _counted(len(left), "orphaned stack", "orphaned stacks"),
+        _counted(len(comparison.stacks_left), "orphaned stack", "orphaned stacks"),
         _counted(risks.count(Risk.DOWNTIME), "risk of downtime", "risks of downtime"),
         _counted(risks.count(Risk.DATA), "risk to data", "risks to data"),
         _counted(risks.count(Risk.REPLACEMENT), "resource replaced", "resources replaced"),
         _counted(len(comparison.permissions.widened), "wider permission", "wider permissions"),
-        _counted(lost, "alarm removed", "alarms removed"),
-        _difference(comparison),
-        _counted(len(comparison.models), "model differs", "models differ"),
+        _counted(len(comparison.watching.alarms_lost), "alarm removed", "alarms removed"),
     ]
     parts = [each for each in said if each]
     if parts:
@@ -83,7 +105,10 @@ def _difference(comparison: Comparison) -> str:
 
 
 def _table(comparison: Comparison) -> Iterator[str]:
-    """Return the rows of the table, the riskiest first; resources of one type and fate share a row."""
+    """Return the rows of the table, the riskiest first; resources of one type and fate share a row.
+
+    What serves comes before what watches it.
+    """
     fates: dict[tuple[Risk, str, Effect, str], list[Change]] = {}
     for change in comparison.changes:
         means = meaning(change)
@@ -92,12 +117,11 @@ def _table(comparison: Comparison) -> Iterator[str]:
             fates.setdefault(key, []).append(change)
     lines = [
         f"| {risk.title} | {_all_of(alike)} {_verb(effect, len(alike))}{_along(alike)} | {text} |"
-        for (risk, _, effect, text), alike in sorted(fates.items(), key=lambda fate: fate[0][0])
+        for (risk, _, effect, text), alike in sorted(
+            fates.items(), key=lambda fate: (fate[0][0], not fate[0][1].startswith(_SERVES))
+        )
     ]
-    lines += [
-        f"| 🔑 permission | {_holder(grants)} may now {_does(grants)} | {_upon(grants)} |"
-        for grants in _grouped(comparison.permissions.widened)
-    ]
+    lines += _permission_rows(comparison.permissions.widened)
     if lost := comparison.watching.alarms_lost:
         names = ", ".join(f"`{name}`" for name in lost)
         lines.append(
@@ -112,11 +136,39 @@ def _table(comparison: Comparison) -> Iterator[str]:
         yield "\n".join(["| risk | what | why it matters |", "|---|---|---|", *lines])
 
 
+def _permission_rows(widened: Sequence[Grant]) -> Iterator[str]:
+    """Return a row for each wider permission; many ordinary ones share a row, which the details list."""
+    groups = _grouped(widened)
+    ordinary = [grants for grants in groups if not grants[0].is_broad]
+    if not _folds(ordinary):
+        ordinary = []
+    for grants in groups:
+        if grants not in ordinary:
+            yield f"| 🔑 permission | {_permission(grants)} | {_upon(grants)} |"
+    if ordinary:
+        holders: dict[str, int] = {}
+        for grants in ordinary:
+            holders[_holder(grants)] = holders.get(_holder(grants), 0) + len(grants)
+        total = _counted(sum(holders.values()), "permission", "permissions")
+        named = ", ".join(f"{number} of {who}" for who, number in holders.items())
+        yield f"| 🔑 permission | {total}: {named} | on named resources, or under a condition; see below |"
+
+
+def _folds(ordinary: list[list[Grant]]) -> bool:
+    return len(ordinary) > _MOST_PERMISSIONS
+
+
+def _permission(grants: list[Grant]) -> str:
+    return f"{_holder(grants)} may now {_does(grants)}"
+
+
 def _all_of(alike: list[Change]) -> str:
     first = alike[0]
     if len(alike) == 1:
         return _what(first)
-    paths = ", ".join(f"`{change.resource.path}`" for change in alike)
+    paths = ", ".join(f"`{change.resource.path}`" for change in alike[:_MOST_PATHS])
+    if (more := len(alike) - _MOST_PATHS) > 0:
+        paths += f" and {more} more"
     return f"{len(alike)} {_word(first.resource)}s ({paths})"
 
 
@@ -267,6 +319,10 @@ def _details(comparison: Comparison) -> Iterator[str]:
         rows = [line for change in comparison.changes for line in _detail(change, comparison)]
         total = _counted(len(comparison.changes), "resource", "resources")
         yield _folded(f"Every change: {total}", "\n".join(rows))
+    ordinary = [grants for grants in _grouped(comparison.permissions.widened) if not grants[0].is_broad]
+    if _folds(ordinary):
+        lines = [f"* {_permission(each)} {_upon(each)}" for each in ordinary]
+        yield _folded(f"Permissions widened: {sum(map(len, ordinary))}", "\n".join(lines))
     if narrowed := comparison.permissions.narrowed:
         lines = [f"* {_holder(each)} no longer: {', '.join(f'`{one.action}`' for one in each)} {_upon(each)}"
                  for each in _grouped(narrowed)]  # fmt: skip

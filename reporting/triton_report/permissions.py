@@ -23,7 +23,7 @@ _ABOUT_ITSELF = {
     "AWS::EC2::VPCEndpoint": "PolicyDocument",
 }
 
-
+_ENDPOINT = "AWS::SageMaker::Endpoint"
 # The name of an uploaded file, which every change of its content changes.
 _HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
@@ -45,6 +45,14 @@ class Grant:
     action: str
     resource: str
     condition: str = ""
+
+    @property
+    def is_broad(self) -> bool:
+        """True if a reviewer must see it: for an outsider, of many actions, on everything, or once denied."""
+        outsider = self.who == "*" or self.who.startswith("arn:") or self.who.isdecimal()
+        many_actions = self.action.endswith("*") or " " in self.action
+        unlimited = not self.condition and (self.resource == "*" or self.action.startswith("iam:"))
+        return outsider or many_actions or unlimited or not self.allowed
 
     def covers(self, other: Grant) -> bool:
         """Return whether this permission covers another one."""
@@ -72,7 +80,7 @@ class PermissionChange:
 
 def permission_change(before: Assembly, after: Assembly) -> PermissionChange:
     """Compare all permissions of two assemblies."""
-    old, new = list(grants(before)), list(grants(after))
+    old, new = list(_of_the_new_endpoints(before, after)), list(grants(after))
     old = _under_new_names(old, new)
     gained, lost = _beyond(new, old), _beyond(old, new)
     return PermissionChange(
@@ -85,6 +93,30 @@ def grants(assembly: Assembly) -> Iterator[Grant]:
     """Every permission in an assembly."""
     for resource in assembly.resources.values():
         yield from _of(resource, assembly)
+
+
+def _of_the_new_endpoints(before: Assembly, after: Assembly) -> Iterator[Grant]:
+    """Yield the old permissions, as if endpoints that are replaced had had their new names before."""
+    new_names = {(each.stack, each.path): _endpoint_name(each) for each in after.of_type(_ENDPOINT)}
+    renamed: dict[str, str] = {}
+    for endpoint in before.of_type(_ENDPOINT):
+        old, new = _endpoint_name(endpoint), new_names.get((endpoint.stack, endpoint.path))
+        if old and new and old != new:
+            renamed |= {old: new, old.lower(): new.lower()}
+    whole = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in renamed))
+
+    def rename(text: str) -> str:
+        return whole.sub(lambda found: renamed[found[0]], text) if renamed else text
+
+    for each in grants(before):
+        yield replace(
+            each, who=rename(each.who), resource=rename(each.resource), condition=rename(each.condition)
+        )
+
+
+def _endpoint_name(endpoint: Resource) -> str | None:
+    name = endpoint.properties.get("EndpointName")
+    return name if isinstance(name, str) else None
 
 
 def _under_new_names(old: list[Grant], new: list[Grant]) -> list[Grant]:

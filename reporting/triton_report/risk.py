@@ -91,7 +91,7 @@ _BECOMES_ANOTHER: Mapping[str, str] = {
     "AWS::IAM::Role": "policies elsewhere with the old role's ARN no longer apply",
     "AWS::SNS::Topic": "subscriptions must be confirmed again",
     "AWS::CodeBuild::Project": "the history of builds is lost, and callers of the old name fail",
-    "AWS::CloudWatch::Alarm": "its history and state are lost",
+    "AWS::CloudWatch::Alarm": "the history and the state are lost",
     "AWS::EC2::VPCEndpoint": "connections through it break until the new one exists",
     "AWS::EC2::SecurityGroup": "rules elsewhere with the old group no longer apply",
 }

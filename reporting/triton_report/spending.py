@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ class Fleet:
         instance_type: The instance type of its instances.
         least: Its fewest instances.
         most: Its most.
+        policies: Its scaling policies.
     """
 
     stack: str
@@ -30,6 +31,7 @@ class Fleet:
     instance_type: str
     least: int
     most: int
+    policies: tuple[Resource, ...] = ()
 
     @property
     def instance(self) -> InstanceType | None:
@@ -64,7 +66,8 @@ def _of(endpoint: Resource, assembly: Assembly) -> Iterator[Fleet]:
         variants = assembly.resources[key].properties.get("ProductionVariants", [])
         for variant in variants:
             first = variant.get("InitialInstanceCount")
-            limits = _limits(endpoint, variant.get("VariantName"), assembly) or (first, first)
+            target = _scalable_target(endpoint, variant.get("VariantName"), assembly)
+            limits = _limits(target) if target is not None else (first, first)
             if isinstance(variant.get("InstanceType"), str) and all(isinstance(each, int) for each in limits):
                 name = (
                     endpoint.path if len(variants) == 1 else f"{endpoint.path}/{variant.get('VariantName')}"
@@ -75,16 +78,25 @@ def _of(endpoint: Resource, assembly: Assembly) -> Iterator[Fleet]:
                     instance_type=variant["InstanceType"],
                     least=limits[0],
                     most=limits[1],
+                    policies=tuple(_policies(target, assembly)) if target is not None else (),
                 )
 
 
-def _limits(endpoint: Resource, variant: Any, assembly: Assembly) -> tuple[Any, Any] | None:
-    """The smallest and largest capacity that auto scaling keeps for a variant."""
-    for target in assembly.of_type("AWS::ApplicationAutoScaling::ScalableTarget"):
-        if _scales(target, endpoint, variant, assembly):
-            given: Mapping[str, Any] = target.properties
-            return _number(given.get("MinCapacity")), _number(given.get("MaxCapacity"))
-    return None
+def _scalable_target(endpoint: Resource, variant: Any, assembly: Assembly) -> Resource | None:
+    """Return the target with the capacity that auto scaling keeps for a variant."""
+    targets = assembly.of_type("AWS::ApplicationAutoScaling::ScalableTarget")
+    return next((each for each in targets if _scales(each, endpoint, variant, assembly)), None)
+
+
+def _limits(target: Resource) -> tuple[Any, Any]:
+    """Return the smallest and largest capacity."""
+    return _number(target.properties.get("MinCapacity")), _number(target.properties.get("MaxCapacity"))
+
+
+def _policies(target: Resource, assembly: Assembly) -> Iterator[Resource]:
+    for policy in assembly.of_type("AWS::ApplicationAutoScaling::ScalingPolicy"):
+        if target.key in references(policy.properties.get("ScalingTargetId"), policy.stack):
+            yield policy
 
 
 def _scales(target: Resource, endpoint: Resource, variant: Any, assembly: Assembly) -> bool:

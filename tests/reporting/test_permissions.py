@@ -8,7 +8,7 @@ import pytest
 from templates import of, resource
 
 from triton_report.assembly import Assembly
-from triton_report.permissions import PermissionChange, permission_change
+from triton_report.permissions import Grant, PermissionChange, permission_change
 
 BUCKET = "arn:aws:s3:::models"
 
@@ -146,3 +146,52 @@ def test_the_hash_of_an_uploaded_file_is_no_permission() -> None:
         return assembly(allow("s3:GetObject", on=f"arn:aws:s3:::assets/{digest * 64}.zip"))
 
     assert permission_change(reads("a"), reads("b")) == PermissionChange(widened=(), narrowed=())
+
+
+def test_what_an_endpoint_could_do_under_its_old_name_is_nothing_new() -> None:
+    before, after = (
+        of(
+            resource("Endpoint", "AWS::SageMaker::Endpoint", {"EndpointName": name}),
+            *assembly(
+                allow("sagemaker:InvokeEndpoint", on=f"arn:aws:sagemaker:endpoint/{name}")
+            ).resources.values(),
+        )
+        for name in ("fleet-g5", "fleet-g4dn")
+    )
+
+    assert permission_change(before, after).widened == ()
+
+
+def test_what_another_endpoint_may_do_is_new_even_if_its_name_begins_alike() -> None:
+    before, after = (
+        of(
+            resource("Endpoint", "AWS::SageMaker::Endpoint", {"EndpointName": name}),
+            *assembly(
+                allow("sagemaker:InvokeEndpoint", on=f"arn:aws:sagemaker:endpoint/{other}")
+            ).resources.values(),
+        )
+        for name, other in (("fleet", "fleetwood"), ("navy", "navywood"))
+    )
+
+    assert len(permission_change(before, after).widened) == 1
+
+
+@pytest.mark.parametrize(
+    ("grant", "broad"),
+    [
+        (Grant(who="Role", allowed=True, action="s3:GetObject", resource=BUCKET), False),
+        (Grant(who="Role", allowed=True, action="s3:*", resource=BUCKET), True),
+        (Grant(who="Role", allowed=True, action="not s3:GetObject", resource=BUCKET), True),
+        (Grant(who="Role", allowed=True, action="s3:GetObject", resource="*"), True),
+        (Grant(who="Role", allowed=True, action="s3:GetObject", resource="*", condition="{}"), False),
+        (Grant(who="Role", allowed=False, action="s3:GetObject", resource=BUCKET), True),
+        (Grant(who="Role", allowed=True, action="iam:PassRole", resource=BUCKET), True),
+        (Grant(who="*", allowed=True, action="s3:GetObject", resource=BUCKET), True),
+        (Grant(who="arn:aws:iam::1:root", allowed=True, action="s3:GetObject", resource=BUCKET), True),
+        (Grant(who="lambda.amazonaws.com", allowed=True, action="sts:AssumeRole", resource="Role"), False),
+    ],
+)
+def test_a_permission_is_broad_if_its_holder_its_actions_or_its_resources_are(
+    grant: Grant, broad: bool
+) -> None:
+    assert grant.is_broad is broad

@@ -35,7 +35,7 @@ def test_the_working_tree_is_compared_with_a_commit(
     assert summary["permissions_widened"] == 0
     assert summary["usd_a_month"] == {"floor": 0, "ceiling": 0}
     assert {change["risk"] for change in summary["changes"]} == {"none"}
-    assert (tmp_path / "report.md").read_text().startswith("### 1 model differs\n")
+    assert (tmp_path / "report.md").read_text().startswith("### Model reader changed\n")
 
 
 @pytest.mark.story

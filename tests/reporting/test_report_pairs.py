@@ -67,20 +67,26 @@ def test_a_report_is_as_it_was_reviewed(
     ("name", "said"),
     [
         ("a-comment", "Nothing changes in the deployment"),
-        ("more-instances", "up to +2,212 USD per month"),
-        ("a-larger-instance", "USD per month"),
-        ("a-newer-release", "2 resources replaced"),
-        ("a-second-model", "1 model differs"),
+        ("more-instances", "Capacity 1 to 4 → 1 to 6"),
+        ("a-larger-instance", "Instance type ml.g5.2xlarge → ml.g5.4xlarge"),
+        ("a-newer-release", "Release 25.09 → 26.05"),
+        ("a-second-model", "Models + writer"),
+        ("a-changed-model", "Model reader changed"),
+        ("a-removed-model", "Models - writer"),
         ("later-alarms", "without risk"),
         ("a-wide-permission", "1 wider permission"),
         ("another-id", "replaced"),
+        ("another-name-of-the-endpoint", "13 resources replaced"),
         ("no-more-capture", "1 risk to data"),
         ("no-alarms", "10 alarms removed"),
         ("another-stack", "1 orphaned stack"),
     ],
 )
-def test_the_headline_says_what_matters(name: str, said: str, reports: dict[str, Comparison]) -> None:
+def test_the_headline_says_what_was_changed_and_otherwise_what_results(
+    name: str, said: str, reports: dict[str, Comparison]
+) -> None:
     assert said in headline(reports[name])
+    assert "USD" not in headline(reports[name])
 
 
 def test_going_back_narrows_what_was_widened(revisions: dict[str, Revision]) -> None:
