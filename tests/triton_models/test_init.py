@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -145,6 +146,40 @@ def test_an_edited_file_is_never_written_and_is_shown_again(repository: Path) ->
     assert set(upgrade(repository, write=True).edited) == {"Makefile"}
     assert (repository / "Makefile").read_text() == "mine:\n"
     assert set(upgrade(repository).edited) == {"Makefile"}
+
+
+@pytest.mark.usefixtures("newer")
+def test_a_file_of_ones_own_under_a_new_name_is_never_written_and_is_shown_again(repository: Path) -> None:
+    (repository / "more.txt").write_text("mine\n")
+
+    assert set(upgrade(repository, write=True).edited) == {"more.txt"}
+    assert set(upgrade(repository, write=True).edited) == {"more.txt"}
+    assert (repository / "more.txt").read_text() == "mine\n"
+
+
+@pytest.mark.usefixtures("newer")
+@pytest.mark.parametrize("written", range(5))
+def test_an_upgrade_that_was_interrupted_is_finished_by_the_next(
+    written: int, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / "README.md").write_text("mine\n")
+    write_whole, left = init.write_whole, iter(range(written))
+
+    def full(path: Path, content: bytes) -> None:
+        if next(left, None) is None:
+            raise OSError(28, "No space left on device")
+        write_whole(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(init, "write_whole", full)
+        with contextlib.suppress(OSError):
+            upgrade(repository, write=True)
+    upgrade(repository, write=True)
+
+    found = upgrade(repository)
+    assert (found.before, found.replaced) == ("9.9", {})
+    assert (repository / "Makefile").read_text() == "all:\n"
+    assert (repository / "README.md").read_text() == "mine\n"
 
 
 @pytest.mark.usefixtures("newer")

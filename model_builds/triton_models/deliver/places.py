@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_models.base.errors import FleetError
+from triton_models.base.whole_files import write_whole
 from triton_models.repository.s3 import aws_errors, repository_client, workers
 
 if TYPE_CHECKING:
@@ -48,14 +48,7 @@ class Place:
                 body = text.encode()
                 self._client().put_object(Bucket=bucket, Key=key, Body=body, ContentType="application/json")
                 return
-            path = Path(self.address)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_name(f".{path.name}.{os.getpid()}")
-            try:
-                temporary.write_text(text)
-                temporary.replace(path)
-            finally:
-                temporary.unlink(missing_ok=True)
+            write_whole(Path(self.address), text.encode())
 
     def read(self) -> bytes:
         """Read the document.

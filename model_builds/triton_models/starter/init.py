@@ -18,6 +18,7 @@ from typing import Any
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.source_files import LEFTOVERS, source_files
 from triton_models.base.suggest import did_you_mean
+from triton_models.base.whole_files import write_whole
 
 RECORD = ".fleet-init.json"
 """The file in a repository that says what `fleet init` wrote, and from which version."""
@@ -126,11 +127,11 @@ def begin(folder: Path, *, name: str, models: Sequence[str]) -> Started:
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         staging = Path(temporary) / folder.name
         for path, content in files.items():
-            _write(staging / path, content)
+            write_whole(staging / path, content)
         for model in models:
             leave_out = shutil.ignore_patterns(*LEFTOVERS)
             shutil.copytree(_MODELS / model, staging / "model_builds" / "models" / model, ignore=leave_out)
-        _write(staging / RECORD, _record(name, models, files))
+        write_whole(staging / RECORD, _record(name, models, files))
         staging.replace(folder)  # an empty folder is replaced; one that is not empty by now is an error
     return Started(folder=folder, files=tuple(files), models=tuple(models))
 
@@ -160,9 +161,10 @@ def upgrade(folder: Path, *, write: bool = False) -> Upgrade:
         (replaced if untouched else edited)[path] = _diff(path, there or b"", content)
     if write:
         for path in replaced:
-            _write(folder / path, files[path])
+            write_whole(folder / path, files[path])
+        merged = {path: content for path, content in files.items() if path not in edited}
         kept = {path: record["files"][path] for path in edited if path in record["files"]}
-        _write(folder / RECORD, _record(record["name"], record["models"], files, kept=kept))
+        write_whole(folder / RECORD, _record(record["name"], record["models"], merged, kept=kept))
     return Upgrade(
         before=record["version"], after=_version(), replaced=replaced, edited=edited, written=write
     )
@@ -265,11 +267,6 @@ def _version() -> str:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
 
 
 def _diff(path: str, before: bytes, after: bytes) -> str:

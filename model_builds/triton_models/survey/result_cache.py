@@ -12,13 +12,13 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from triton_models.base.source_files import contents
+from triton_models.base.whole_files import write_whole
 from triton_models.survey.servable import CheckedDeclaration
 
 FOLDER = ".fleet_cache"
@@ -111,9 +111,8 @@ def write_cache(source: Path, circumstances: str, cached: Mapping[str, CachedRes
     with contextlib.suppress(OSError):
         folder.mkdir(exist_ok=True)
         (folder / ".gitignore").write_text("*\n")
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-            json.dump({"circumstances": circumstances, "checked": rows}, file)
-        Path(file.name).replace(folder / _FILE)
+        document = {"circumstances": circumstances, "checked": rows}
+        write_whole(folder / _FILE, json.dumps(document).encode())
 
 
 def _cached(row: Mapping[str, Any]) -> CachedResult:

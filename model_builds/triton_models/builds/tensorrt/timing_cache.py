@@ -18,7 +18,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Protocol
 
 from triton_models.base.errors import FleetError
+from triton_models.base.whole_files import write_whole
 
 TIMING_CACHE_VARIABLE = "FLEET_TIMING_CACHE"
 
@@ -66,15 +66,7 @@ class Folder:
 
     def write(self, name: str, content: bytes) -> None:
         """Implement `Place`."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{name}-", dir=self.path)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            Path(temporary).replace(self.path / name)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(self.path / name, content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
