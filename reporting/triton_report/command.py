@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> Report:
     """
     project = _project(Path.cwd())
     progress(f"synthesising {arguments.base}")
-    base = committed(project, arguments.base)
+    base = committed(project, arguments.base, install=arguments.install_base)
     progress(f"synthesizing {arguments.head or 'the working tree'}")
     head = committed(project, arguments.head) if arguments.head else working_tree(project)
     published = _published(arguments.repository) if arguments.repository else None

@@ -33,6 +33,8 @@ class Comparison:
         toolkit_changed: True if the toolkit that builds the models differs.
         models_before: Number of models that the build job made.
         models_after: Number of models that it makes.
+        one_library: True if the base requires another version of the library, and was synthesized with this
+            one all the same.
         published: The current artifact of each model, such as "95.4 MB, for A10G and Triton 25.09"; None
             if not requested.
     """
@@ -49,6 +51,7 @@ class Comparison:
     toolkit_changed: bool
     models_before: int
     models_after: int
+    one_library: bool = False
     published: Mapping[str, str] | None = None
 
     @property
@@ -116,6 +119,7 @@ def compare(before: Revision, after: Revision, *, published: Mapping[str, str] |
         toolkit_changed=before.declared.toolkit != after.declared.toolkit,
         models_before=before.declared.count,
         models_after=after.declared.count,
+        one_library=before.declared.library != after.declared.library and before.python == after.python,
         published=published,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,10 @@ from triton_models.base.source_files import contents
 MODELS = Path("model_builds") / "models"
 TOOLKIT = Path("model_builds") / "triton_models"
 
+REQUIREMENTS = "requirements.txt"
+
+# The library in a repository's requirements.
+_LIBRARY = re.compile(r"^triton-fleet(?:\[[\w, -]*\])?\s*==\s*([^\s;#]+)", re.MULTILINE)
 # The folder of `fleet init`, which links to the models.
 _NOT_MAKING = ("starter",)
 # What stands for every model in the configuration.
@@ -46,12 +51,14 @@ class Declared:
         built: The folders that the build job makes, as cdk.json says.
         toolkit: A digest of what builds them.
         settings: The other settings of cdk.json, as text, by their names.
+        library: The version of this library in requirements.txt; "" in a repository that contains it.
     """
 
     folders: Mapping[str, Mapping[str, str]]
     built: tuple[str, ...]
     toolkit: str
     settings: Mapping[str, str] = field(default_factory=dict)
+    library: str = ""
 
     @property
     def count(self) -> int:
@@ -68,11 +75,13 @@ class Declared:
         declarations = sorted((checkout / MODELS).glob("*/build.py"))
         toolkit = checkout / TOOLKIT
         configured = list(_configured(checkout))
+        library = _library(checkout)
         return cls(
             folders={path.parent.name: contents(path.parent) for path in declarations},
             built=tuple(str(name) for each in configured for name in _listed(each["models"])),
-            toolkit=digest_of(contents(toolkit, without=_NOT_MAKING) if toolkit.is_dir() else {}),
+            toolkit=digest_of(contents(toolkit, without=_NOT_MAKING)) if toolkit.is_dir() else library,
             settings=dict(leaf for each in configured for leaf in _leaves(each)),
+            library=library,
         )
 
 
@@ -109,6 +118,12 @@ def _configured(checkout: Path) -> Iterator[Mapping[str, Any]]:
     for value in context.values():
         if isinstance(value, Mapping) and isinstance(value.get("models"), list | str):
             yield value
+
+
+def _library(checkout: Path) -> str:
+    path = checkout / REQUIREMENTS
+    found = _LIBRARY.search(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return found[1] if found else ""
 
 
 def _listed(models: list[Any] | str) -> list[Any]:

@@ -72,6 +72,11 @@ def _summary(comparison: Comparison) -> Iterator[str]:
         lines.append(_consequence(comparison))
     if difference := _difference(comparison):
         lines.append(f"Cost: {difference}")
+    if comparison.one_library:
+        lines.append(
+            "Not shown: the changes of triton-fleet, because both were synthesized with the new version."
+            " `--install-base` synthesizes the base with its own."
+        )
     if lines:
         yield "\n".join(f"* {line}" for line in lines)
 

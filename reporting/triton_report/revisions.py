@@ -7,15 +7,17 @@ import os
 import subprocess
 import sys
 import tempfile
+import venv
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from triton_models.base.errors import FleetError
 from triton_report.assembly import Assembly, read_assembly
-from triton_report.declared import Declared
+from triton_report.declared import REQUIREMENTS, Declared
 
+_HERE = Path(sys.executable)
 # Where the packages of a checkout lie: they come before those that are installed.
 _SOURCE_ROOTS = ("constructs", "model_builds", ".")
 
@@ -28,11 +30,13 @@ class Revision:
         name: As it was given, with its commit.
         assembly: Its synthesised stacks.
         declared: Its models.
+        python: The interpreter that synthesized it.
     """
 
     name: str
     assembly: Assembly
     declared: Declared
+    python: Path = _HERE
 
 
 def working_tree(project: Path) -> Revision:
@@ -44,11 +48,18 @@ def working_tree(project: Path) -> Revision:
     return _synthesised(project, name="the working tree")
 
 
-def committed(project: Path, ref: str) -> Revision:
+def committed(project: Path, ref: str, *, install: bool = False) -> Revision:
     """A commit of the project, checked out elsewhere for as long as it takes.
 
+    Args:
+        project: The project's folder.
+        ref: The commit.
+        install: If the commit requires another version of this library than the project does, install its
+            requirements into an environment of its own, and synthesize it there.
+
     Raises:
-        FleetError: There is no such commit, or it cannot be synthesised.
+        FleetError: There is no such commit, its requirements cannot be installed, or it cannot be
+            synthesised.
     """
     commit = _git(project, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
     if commit is None:
@@ -60,7 +71,9 @@ def committed(project: Path, ref: str) -> Revision:
             rule="revision",
         )
     with _checkout(project, commit) as folder:
-        return _synthesised(folder, name=f"{ref} ({commit[:9]})")
+        install = install and Declared.read(folder).library != Declared.read(project).library
+        with _environment(folder / REQUIREMENTS) if install else nullcontext(_HERE) as python:
+            return _synthesised(folder, name=f"{ref} ({commit[:9]})", python=python)
 
 
 @contextmanager
@@ -77,7 +90,27 @@ def _checkout(project: Path, commit: str) -> Iterator[Path]:
             _git(root, "worktree", "remove", "--force", str(folder))
 
 
-def _synthesised(folder: Path, *, name: str) -> Revision:
+@contextmanager
+def _environment(requirements: Path) -> Iterator[Path]:
+    """Yield the interpreter of a temporary environment with these requirements."""
+    with tempfile.TemporaryDirectory(prefix="fleet-report-") as temporary:
+        venv.create(temporary, symlinks=True, with_pip=True)
+        python = Path(temporary) / "bin" / "python3"
+        pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "-r", requirements]
+        run = subprocess.run(pip, capture_output=True, text=True, check=False)
+        if run.returncode:
+            raise FleetError.of(
+                what=f"the requirements of the base cannot be installed:\n{run.stderr.strip()[-2000:]}",
+                where=f"pip install -r {requirements.name}",
+                expected="requirements that an index has",
+                why="the base is synthesized with the library that it requires",
+                fix="make them available, or omit `--install-base`",
+                rule="revision-requirements",
+            )
+        yield python
+
+
+def _synthesised(folder: Path, *, name: str, python: Path = _HERE) -> Revision:
     settings = json.loads((folder / "cdk.json").read_text())
     with tempfile.TemporaryDirectory(prefix="fleet-report-") as output:
         run = subprocess.run(
@@ -85,9 +118,7 @@ def _synthesised(folder: Path, *, name: str) -> Revision:
             cwd=folder,
             env={
                 **os.environ,
-                "PATH": os.pathsep.join(
-                    [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-                ),
+                "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
                 "PYTHONPATH": os.pathsep.join(str(folder / root) for root in _SOURCE_ROOTS),
                 "CDK_CONTEXT_JSON": json.dumps(settings.get("context", {})),
                 "CDK_OUTDIR": output,
@@ -104,7 +135,9 @@ def _synthesised(folder: Path, *, name: str) -> Revision:
                 fix="fix what it reports; for an older commit, install its requirements first",
                 rule="revision-synthesis",
             )
-        return Revision(name=name, assembly=read_assembly(Path(output)), declared=Declared.read(folder))
+        return Revision(
+            name=name, assembly=read_assembly(Path(output)), declared=Declared.read(folder), python=python
+        )
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

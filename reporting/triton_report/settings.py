@@ -63,6 +63,7 @@ def setting_changes(before: Assembly, after: Assembly, old: Declared, new: Decla
         prefix = f"`{other.name}` " if len(is_) > 1 else ""
         yield from _differences(_of_fleet(one, before), _of_fleet(other, after), prefix=prefix)
     yield from _differences({"release": _releases(before)}, {"release": _releases(after)})
+    yield from _differences({"triton-fleet": old.library}, {"triton-fleet": new.library})
     yield from _differences(_others(old), _others(new))
 
 

@@ -92,8 +92,8 @@ HISTORY = (
 def make_repository(folder: Path) -> list[str]:
     """Create a git repository of the sample. Returns the tags of its commits; the first one is "start"."""
     shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
-    _git(folder, "init", "--quiet", "--initial-branch=main")
-    _commit(folder, "start")
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    commit_all(folder, "start")
     for commit in HISTORY:
         app = folder / "app.py"
         text = app.read_text()
@@ -110,16 +110,16 @@ def make_repository(folder: Path) -> list[str]:
             else:
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(content)
-        _commit(folder, commit.name)
+        commit_all(folder, commit.name)
     return ["start", *(commit.name for commit in HISTORY)]
 
 
-def _commit(folder: Path, name: str) -> None:
-    _git(folder, "add", "--all")
-    _git(folder, "commit", "--quiet", "--allow-empty", "--message", name)
-    _git(folder, "tag", name)
+def commit_all(folder: Path, name: str) -> None:
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", name)
+    git(folder, "tag", name)
 
 
-def _git(folder: Path, *arguments: str) -> None:
+def git(folder: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
     subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True)

@@ -28,6 +28,11 @@ def report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--base", required=True, metavar="REF", help="the commit to compare with, such as origin/main"
     )
+    parser.add_argument(
+        "--install-base",
+        action="store_true",
+        help="synthesize the base with the version of triton-fleet that it requires, which is installed",
+    )
     parser.add_argument("--head", metavar="REF", help="the commit to report on (default: the working tree)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the report to this file")
     add_repository(parser)
