@@ -1,11 +1,11 @@
-"""`make docs`: write every generated page."""
+"""Writes every generated page: `python -m docs.generate`."""
 
 from __future__ import annotations
 
-from docs.generate import alarms, ledger, probes, reference
+from docs.generate import alarms, command_line, configuration, declarations, errors, ledger, probes, reference
 
 if __name__ == "__main__":
     reference.write()
-    alarms.PAGE.write_text(alarms.page(), encoding="utf-8")
     ledger.write()
-    probes.PAGE.write_text(probes.page(), encoding="utf-8")
+    for each in (alarms, command_line, configuration, declarations, errors, probes):
+        each.PAGE.write_text(each.page(), encoding="utf-8")

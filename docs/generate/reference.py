@@ -7,26 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import griffe
 
-ROOT = Path(__file__).resolve().parents[2]
+from docs.generate.docstrings import (
+    ROOT,
+    default_of,
+    described,
+    fields,
+    line,
+    load,
+    prose,
+    public_names,
+    sections,
+    summary,
+    target,
+    type_of,
+)
+
 REFERENCE = ROOT / "docs" / "reference"
 _GIVEN_BY_EVERY_CONSTRUCT = ("self", "scope", "construct_id")
 
 
 def pages() -> Mapping[str, str]:
     """Every page by its file name."""
-    sources = [str(ROOT / "constructs"), str(ROOT / "model_builds")]
-    loader = griffe.GriffeLoader(search_paths=sources, docstring_parser="google")
-    loader.load("triton_models")
-    package = loader.load("triton_fleet")
-    names = sorted(_text(name).strip("'\"") for name in package["__all__"].value.elements)
-    classes = {name: _target(package[name]) for name in names}
-    index = "\n".join(f"| [{name}]({name}.md) | {_summary(each)} |" for name, each in classes.items())
+    package = load("triton_fleet")
+    names = public_names(package)
+    classes = {name: target(package[name]) for name in names}
+    index = "\n".join(f"| [{name}]({name}.md) | {summary(each)} |" for name, each in classes.items())
     first = (
-        f"# Reference of `triton_fleet`\n\n{_summary(package)}\n\n| name | what it is |\n|---|---|\n{index}\n"
+        f"# Reference of `triton_fleet`\n\n{summary(package)}\n\n| name | what it is |\n|---|---|\n{index}\n"
     )
     return {"README.md": first, **{f"{name}.md": _page(name, each, names) for name, each in classes.items()}}
 
@@ -45,7 +55,7 @@ def write() -> None:
 def _page(name: str, documented: griffe.Object, names: Sequence[str]) -> str:
     parts = [
         f"# {name}",
-        _prose(documented),
+        prose(documented),
         *_bases(documented, names),
         *_arguments(documented),
         *_attributes(documented),
@@ -67,87 +77,44 @@ def _arguments(documented: griffe.Object) -> Iterator[str]:
     init = documented.members.get("__init__")
     if not isinstance(init, griffe.Function) or init.docstring is None:
         return
-    described = _described(init, "parameters")
+    meanings = described(init, "parameters")
     rows = [
-        f"| `{parameter.name}` | {_type(parameter.annotation)} | {_default(parameter.default)} "
-        f"| {described.get(parameter.name, '')} |"
+        f"| `{parameter.name}` | {type_of(parameter.annotation)} | {default_of(parameter.default)} "
+        f"| {meanings.get(parameter.name, '')} |"
         for parameter in init.parameters
         if parameter.name not in _GIVEN_BY_EVERY_CONSTRUCT
         and parameter.kind is not griffe.ParameterKind.var_keyword
     ]
     if rows:
         yield "## Arguments\n\n| argument | type | default | |\n|---|---|---|---|\n" + "\n".join(rows)
-    for section in _sections(init, "raises"):
-        lines = [f"- `{each.annotation}`: {_line(each.description)}" for each in section.value]
+    for section in sections(init, "raises"):
+        lines = [f"- `{each.annotation}`: {line(each.description)}" for each in section.value]
         yield "## Errors\n\n" + "\n".join(lines)
 
 
 def _attributes(documented: griffe.Object) -> Iterator[str]:
     """Return the public attributes; those of a value are its arguments too."""
-    described = _described(documented, "attributes")
-    if not described:
+    meanings = described(documented, "attributes")
+    if not meanings:
         return
-    if "dataclass" not in documented.labels:
-        rows = [f"| `{name}` | {meaning} |" for name, meaning in described.items()]
-        yield "## Attributes\n\n| attribute | |\n|---|---|\n" + "\n".join(rows)
+    if "dataclass" in documented.labels:
+        yield "## Fields\n\n" + "\n".join(fields(documented))
         return
-    rows = []
-    for name, meaning in described.items():
-        field = documented.members.get(name)
-        if isinstance(field, griffe.Attribute):
-            kind, default = _type(field.annotation), _default(field.value)
-            rows.append(f"| `{name}` | {kind} | {default} | {meaning} |")
-    yield "## Fields\n\n| field | type | default | |\n|---|---|---|---|\n" + "\n".join(rows)
+    rows = [f"| `{name}` | {meaning} |" for name, meaning in meanings.items()]
+    yield "## Attributes\n\n| attribute | |\n|---|---|\n" + "\n".join(rows)
 
 
 def _methods(documented: griffe.Object) -> Iterator[str]:
-    for member in map(_target, documented.members.values()):
+    for member in map(target, documented.members.values()):
         if isinstance(member, griffe.Function) and not member.name.startswith("_"):
             taken = ", ".join(
                 parameter.name for parameter in member.parameters if parameter.name not in ("self", "cls")
             )
-            described = _described(member, "parameters")
-            lines = "\n".join(f"- `{name}`: {meaning}" for name, meaning in described.items())
-            yield f"## {member.name}({taken})\n\n{_prose(member)}" + (f"\n\n{lines}" if lines else "")
-
-
-def _sections(documented: griffe.Object, kind: str) -> Iterator[Any]:
-    if documented.docstring is not None:
-        yield from (section for section in documented.docstring.parsed if section.kind.value == kind)
-
-
-def _described(documented: griffe.Object, kind: str) -> dict[str, str]:
-    return {each.name: _line(each.description) for part in _sections(documented, kind) for each in part.value}
-
-
-def _prose(documented: griffe.Object) -> str:
-    return "\n\n".join(section.value for section in _sections(documented, "text"))
-
-
-def _summary(documented: griffe.Object | griffe.Alias) -> str:
-    return _prose(_target(documented)).split("\n\n", maxsplit=1)[0].replace("\n", " ")
-
-
-def _target(member: griffe.Object | griffe.Alias) -> griffe.Object:
-    return member.final_target if isinstance(member, griffe.Alias) else member
+            meanings = described(member, "parameters")
+            lines = "\n".join(f"- `{name}`: {meaning}" for name, meaning in meanings.items())
+            yield f"## {member.name}({taken})\n\n{prose(member)}" + (f"\n\n{lines}" if lines else "")
 
 
 def _source(documented: griffe.Object) -> str:
     path = Path(documented.filepath if isinstance(documented.filepath, Path) else documented.filepath[0])
     return f"../../{path.relative_to(ROOT).as_posix()}"
-
-
-def _type(annotation: object) -> str:
-    return f"`{_text(annotation)}`".replace("|", "\\|") if annotation is not None else ""
-
-
-def _default(value: object) -> str:
-    return f"`{_text(value)}`".replace("|", "\\|") if value is not None else ""
-
-
-def _text(expression: object) -> str:
-    return " ".join(str(expression).split())
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")

@@ -28,6 +28,10 @@ _EXTENSIONS = {"next_power_of_two": 0, "same_as_requested": 1}
 class OnnxRuntime:
     """ONNX Runtime, on the CPU or with its CUDA provider. None leaves an option to ONNX Runtime.
 
+    ```python
+    OnnxRuntime(graph_optimization="extended", arena_extension="same_as_requested")
+    ```
+
     Attributes:
         intra_op_threads: Threads within an operator on the CPU; by default one per core, for each model.
         inter_op_threads: Threads across operators, with parallel execution.
@@ -119,6 +123,10 @@ class OnnxRuntime:
 class TensorRt:
     """TensorRT: the network is compiled into a plan by a GPU build, and stays ONNX in a portable one.
 
+    ```python
+    TensorRt(precision="fp16", opt_batch=8)
+    ```
+
     Attributes:
         precision: "fp32" keeps FP32 arithmetic. "tf32" lets TensorRT use TF32 on Ampere and newer. "fp16"
             lets it choose FP16 kernels; since TensorRT 11 the network is first converted to FP16.
@@ -176,6 +184,10 @@ class LibTorch:
 
     The backend identifies tensors by position: inputs and outputs are named `<word>__<index>`, such as
     INPUT__0 and OUTPUT__0.
+
+    ```python
+    LibTorch(export="script", weight_sharing=True)
+    ```
 
     Attributes:
         export: "trace" records the operations of one example; "script" compiles forward() with its branches.
@@ -262,6 +274,10 @@ class LibTorch:
 class PythonBackend:
     """Triton's Python backend. Its shared memory is a setting of the server, not of a model.
 
+    ```python
+    PythonBackend(host_inputs=False)
+    ```
+
     Attributes:
         host_inputs: False passes tensors on the GPU to the model directly, without a copy to host memory.
         environment: The packed environment it runs in, such as "$$TRITON_MODEL_DIRECTORY/environment.tar.gz".
@@ -289,6 +305,10 @@ class PythonBackend:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dali:
     """NVIDIA DALI, which decodes and prepares images, video and audio.
+
+    ```python
+    Dali(num_threads=2)
+    ```
 
     Attributes:
         num_threads: CPU threads per model instance. They exist as long as the model is loaded, even if it is
@@ -319,7 +339,12 @@ class Dali:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorFlow:
-    """TensorFlow, for a frozen graph. Triton supports it up to release 25.02."""
+    """TensorFlow, for a frozen graph. Triton supports it up to release 25.02.
+
+    ```python
+    TensorFlow()
+    ```
+    """
 
     @property
     def backend(self) -> str:

@@ -47,6 +47,10 @@ def is_name(text: str) -> bool:
 class Example:
     """An example request, sent by the rehearsal and used to compute the reference.
 
+    ```python
+    Example(name="two rows", inputs={"FEATURES": np.zeros((2, 4), np.float32)})
+    ```
+
     Attributes:
         name: A short description for the table, such as "longer than the limit".
         inputs: The tensors of the request.
@@ -59,6 +63,27 @@ class Example:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDefinition:
     """The declaration of a model: its parts, and the answers it must give.
+
+    ```python
+    ModelDefinition(
+        name="tiny",
+        description="4 numbers to 2 scores",
+        weights=RandomWeights(seed=7),
+        models=[
+            PyTorchNetwork(
+                name="tiny",
+                network=network,
+                inputs=[Tensor("FEATURES", "FP32", [4])],
+                outputs=["SCORES"],
+                max_batch_size=32,
+            )
+        ],
+        examples=examples,
+        reference=reference,
+        output="SCORES",
+        tolerance=1e-4,
+    )
+    ```
 
     Attributes:
         name: The model's name, also used for its folder, its artifact and by applications.

@@ -31,6 +31,10 @@ class Wheels:
     A portable build leaves the environment out: the rehearsal runs another Python, in which the packages must
     be installed.
 
+    ```python
+    Wheels(["numpy==2.2.6", "pandas==2.3.3"])
+    ```
+
     Attributes:
         wheels: All packages as name==version, including NumPy. Dependencies are not added, because models
             never import most of them. For several releases, a mapping from a release's Python to the wheels,
@@ -76,6 +80,10 @@ class PackedEnvironment:
     issues 5045 and 6115). `Wheels` has none of these costs; use it if there are wheels.
 
     A portable build leaves it out.
+
+    ```python
+    PackedEnvironment("environment.tar.gz")
+    ```
 
     Attributes:
         path: The .tar.gz, relative to the folder of the declaration, or absolute. Pack it on Linux x86-64, on

