@@ -20,7 +20,7 @@ help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 synth: $(STAMPS)/synth node_modules/.package-lock.json ## Synthesise the stacks as a pull request does: no account, no network
-	npx --no-install cdk synth --quiet
+	npx --no-install cdk synth --quiet --context 'stage=*'
 
 test: setup ## Run every test but the long stories; one of them stays
 	$(PYTEST) -m "not story"

@@ -31,7 +31,7 @@ class InferenceStack(Stack):
         super().__init__(
             scope,
             construct_id,
-            env=Environment(region=config.region),
+            env=Environment(account=config.account, region=config.region),
             description="Triton Fleet: the multi-model endpoint, its scaling, alarms and dashboard",
         )
         self.fleet = MultiModelFleet(

@@ -34,7 +34,7 @@ class ModelsStack(Stack):
         super().__init__(
             scope,
             construct_id,
-            env=Environment(region=config.region),
+            env=Environment(account=config.account, region=config.region),
             description="Triton Fleet: the model repository and the job that builds models for it",
         )
         self.library = ModelLibrary(

@@ -44,10 +44,16 @@ def page() -> str:
     """Return the page."""
     documented = load("triton_fleet")["app.config.FleetConfig"]
     meanings = described(documented, "attributes")
-    notes = prose(documented).split("\n\n", maxsplit=1)[1].removeprefix("Updates: ")
+    notes = "\n\n".join(map(_note, prose(documented).split("\n\n")[1:]))
     rows = [_row(each, meanings[each.name]) for each in fields(FleetConfig) if each.metadata.get("key", True)]
     table = "\n".join(["| key | kind | default | meaning |", "|---|---|---|---|", *rows])
-    return f"{_HEAD}\n{table}\n\n## Updates\n\n{notes[0].upper()}{notes[1:]}\n"
+    return f"{_HEAD}\n{table}\n\n{notes}\n"
+
+
+def _note(paragraph: str) -> str:
+    """Return a paragraph such as "Updates: every strategy ..." with its subject as the heading."""
+    subject, _, text = paragraph.partition(": ")
+    return f"## {subject}\n\n{text[0].upper()}{text[1:]}"
 
 
 def _row(each: Field[Any], meaning: str) -> str:

@@ -10,6 +10,9 @@ from triton_models.base.errors import FleetError, Problem
 from triton_models.facts.prices import PRICES
 from triton_rehearsal.assumptions import holds
 
+REGION = "us-east-1"
+"""The region of a rehearsal of a project that fixes none."""
+
 _GPU_IMAGE = re.compile(r"-py3$")
 # The assumption that an image with a matching tag exists; the first match counts.
 _PUBLISHED = (
@@ -18,7 +21,7 @@ _PUBLISHED = (
 )
 
 
-def open_aws(port: int = 0, *, region: str = "us-east-1") -> EmbeddedAws:
+def open_aws(port: int = 0, *, region: str = REGION) -> EmbeddedAws:
     """Open the embedded AWS of a rehearsal.
 
     Raises:
@@ -68,7 +71,7 @@ class TritonImages:
         assumption = next((name for name, pattern in _PUBLISHED if pattern.search(tag)), None)
         if assumption is not None and not holds(assumption):
             return False
-        return holds("images_in_every_region") or region == "us-east-1"
+        return holds("images_in_every_region") or region == REGION
 
     def needs_gpu(self, image: str) -> bool:
         """Return True if an image needs a GPU to start."""

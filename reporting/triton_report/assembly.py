@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,7 +27,8 @@ class Resource:
         stack: The stack's name.
         logical_id: Its id in the template.
         type: Such as "AWS::S3::Bucket".
-        path: Its construct's path below the stack, such as "Repository/Bucket".
+        path: Its construct's path below the stack, such as "Repository/Bucket"; with the stack, if others
+            have the same, as those of several stages do.
         properties: As the template has them.
         kept_when_removed: True if it stays in the account when it leaves the template.
         kept_when_replaced: True if it stays when another resource takes its place.
@@ -109,7 +111,18 @@ def read_assembly(folder: Path) -> Assembly:
                 for entry in entries
                 if entry["type"] == _WARNING
             }
-    return Assembly(resources=resources, warnings=frozenset(warnings), exports=exports)
+    return Assembly(
+        resources={each.key: each for each in _kept_apart(resources.values())},
+        warnings=frozenset(warnings),
+        exports=exports,
+    )
+
+
+def _kept_apart(resources: Collection[Resource]) -> Iterator[Resource]:
+    """Yield the resources, with the stack in each path that several stacks have."""
+    stacks = Counter(path for path, _ in {(each.path, each.stack) for each in resources})
+    for each in resources:
+        yield replace(each, path=f"{each.stack}/{each.path}") if stacks[each.path] > 1 else each
 
 
 def _exports(stack: str, template: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:

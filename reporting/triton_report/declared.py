@@ -78,7 +78,7 @@ class Declared:
         library = _library(checkout)
         return cls(
             folders={path.parent.name: contents(path.parent) for path in declarations},
-            built=tuple(str(name) for each in configured for name in _listed(each["models"])),
+            built=tuple(dict.fromkeys(str(name) for each in configured for name in _built(each))),
             toolkit=digest_of(contents(toolkit, without=_NOT_MAKING)) if toolkit.is_dir() else library,
             settings=dict(leaf for each in configured for leaf in _leaves(each)),
             library=library,
@@ -110,13 +110,13 @@ def _change(name: str, before: Declared, after: Declared) -> ModelChange | None:
 
 
 def _configured(checkout: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield each configuration of a fleet in cdk.json: an object with models."""
+    """Yield each configuration of a fleet in cdk.json: an object with models, in itself or in its stages."""
     try:
         context = json.loads((checkout / "cdk.json").read_text()).get("context", {})
     except (OSError, ValueError):
         return
     for value in context.values():
-        if isinstance(value, Mapping) and isinstance(value.get("models"), list | str):
+        if isinstance(value, Mapping) and any(_built(value)):
             yield value
 
 
@@ -124,6 +124,16 @@ def _library(checkout: Path) -> str:
     path = checkout / REQUIREMENTS
     found = _LIBRARY.search(path.read_text(encoding="utf-8")) if path.is_file() else None
     return found[1] if found else ""
+
+
+def _built(configured: Mapping[str, Any]) -> list[Any]:
+    """Return the models that a fleet builds, in any of its stages."""
+    stages = configured.get("stages")
+    own = (
+        [each for each in stages.values() if isinstance(each, Mapping)] if isinstance(stages, Mapping) else []
+    )
+    lists = [each.get("models", configured.get("models")) for each in own or [configured]]
+    return [name for each in lists if isinstance(each, list | str) for name in _listed(each)]
 
 
 def _listed(models: list[Any] | str) -> list[Any]:

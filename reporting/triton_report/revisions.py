@@ -20,6 +20,8 @@ from triton_report.declared import REQUIREMENTS, Declared
 _HERE = Path(sys.executable)
 # Where the packages of a checkout lie: they come before those that are installed.
 _SOURCE_ROOTS = ("constructs", "model_builds", ".")
+# The value of `-c stage=` for all of them; it selects nothing in a project without stages.
+_EVERY_STAGE = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +122,7 @@ def _synthesised(folder: Path, *, name: str, python: Path = _HERE) -> Revision:
                 **os.environ,
                 "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
                 "PYTHONPATH": os.pathsep.join(str(folder / root) for root in _SOURCE_ROOTS),
-                "CDK_CONTEXT_JSON": json.dumps(settings.get("context", {})),
+                "CDK_CONTEXT_JSON": json.dumps(settings.get("context", {}) | {"stage": _EVERY_STAGE}),
                 "CDK_OUTDIR": output,
             },
             capture_output=True,

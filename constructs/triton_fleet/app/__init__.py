@@ -1,7 +1,7 @@
 """The app of a fleet: from the settings in `cdk.json` to templates that pass every check.
 
 `config` is the configuration, with a description of each key. `context` reads it from the CDK's context,
-`problems` and `updates` check it. `synthesis` runs the app: it writes the templates, or prints all
+`problems`, `updates` and `stages` check it. `synthesis` runs the app: it writes the templates, or prints all
 mistakes.
 
     import sys
@@ -13,7 +13,7 @@ Imports: arguments, builds, endpoint, hosting, images, operations, repository, s
 """
 
 from triton_fleet.app.config import FleetConfig
-from triton_fleet.app.context import fleet_config
+from triton_fleet.app.context import fleet_config, fleet_configs
 from triton_fleet.app.synthesis import synthesize
 
-__all__ = ["FleetConfig", "fleet_config", "synthesize"]
+__all__ = ["FleetConfig", "fleet_config", "fleet_configs", "synthesize"]

@@ -50,7 +50,9 @@ class FleetConfig:
     """The configuration of a fleet.
 
     Attributes:
-        name: Prefix of the stacks' names and name of the endpoint: 1 to 63 letters, digits and hyphens.
+        name: Prefix of the stacks' names and name of the endpoint: 1 to 63 letters, digits and hyphens. In a
+            stage, a hyphen and the stage's name follow, unless the stage sets a name itself.
+        account: The account of the stacks, 12 digits. Without it, one template serves every account.
         region: The region of the stacks. Without it, one template serves every region.
         instance_type: The endpoint's instance type. It decides the GPU that models are compiled on; on a type
             without a GPU, such as ml.c7i.2xlarge, nothing is compiled.
@@ -107,6 +109,12 @@ class FleetConfig:
         hourly_price_usd: The price of an instance per hour. By default the known price on demand.
         deployed_in: No key: `region`, or else the region of the CDK's command line. It decides the machine of
             builds, because CodeBuild has GPUs on demand in few regions.
+        stage: No key: the stage that these settings are of, or None without stages. See "Stages".
+
+    Stages: the key `stages` next to the others holds an object for each stage, such as {"staging":
+    {"account": "111111111111", "region": "eu-west-1", "max_capacity": 2}, "production": {...}}. A stage has
+    every shared setting that it does not set itself. `-c stage=production` selects one, and `-c stage='*'`
+    all of them, in one synthesis.
 
     Updates: every strategy but rolling starts a second fleet next to the first. The quota of the instance
     type must hold both, and both are billed until the old one is gone. SageMaker suspends auto scaling
@@ -118,6 +126,7 @@ class FleetConfig:
     """
 
     name: str = "TritonFleet"
+    account: str | None = None
     region: str | None = None
     instance_type: str = DEFAULT_INSTANCE_TYPE
     allow_unlisted_instance_type: bool = False
@@ -152,6 +161,7 @@ class FleetConfig:
     alarm_topic: str = ""
     hourly_price_usd: float | None = None
     deployed_in: str | None = field(default=None, metadata={"key": False})
+    stage: str | None = field(default=None, metadata={"key": False})
 
     @property
     def thresholds(self) -> Thresholds:

@@ -1,7 +1,8 @@
 """The configuration, read from CDK context and the environment: here and nowhere else.
 
 `cdk.json` holds it under one key, `tritonFleet`. On the command line every entry can be given on its own:
-`cdk deploy --all -c instance_type=ml.g5.4xlarge -c max_capacity=8`. There every value is a string.
+`cdk deploy --all -c instance_type=ml.g5.4xlarge -c max_capacity=8`. There every value is a string, and
+precedes that of the selected stage, which precedes that of all stages.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from constructs import Node
@@ -19,9 +21,18 @@ from constructs import Node
 from triton_fleet import CapacitySize
 from triton_fleet.app.config import DECLARED, FleetConfig, Requests
 from triton_fleet.app.problems import problems
+from triton_fleet.app.stages import (
+    STAGE,
+    STAGES,
+    repeated_keys,
+    selected,
+    stage_choice,
+    stage_environment,
+    stage_names,
+)
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.errors import Problem
+from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
 
 UNKNOWN_CONFIG_KEY = Check(id="unknown-config-key", source=FROM_ARGUMENTS)
@@ -29,6 +40,13 @@ CONFIG_VALUE_KIND = Check(id="config-value-kind", source=FROM_ARGUMENTS)
 
 
 CONTEXT_KEY = "tritonFleet"
+
+_PLACE = f"the context {CONTEXT_KEY!r} (cdk.json, or -c KEY=VALUE)"
+
+# The type of each key, as it is written in the code.
+_KEYS: Mapping[str, str] = {
+    each.name: str(each.type) for each in fields(FleetConfig) if each.metadata.get("key", True)
+}
 
 _PORTION = re.compile(r"([0-9]+)( ?%)?")
 
@@ -124,72 +142,154 @@ _READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
 }
 
 
-def fleet_config(node: Node, *, environment: Mapping[str, str] = os.environ) -> FleetConfig:
-    """Read the configuration from the context of the app.
+def fleet_configs(
+    node: Node, *, environment: Mapping[str, str] = os.environ, file: Path = Path("cdk.json")
+) -> tuple[FleetConfig, ...]:
+    """Read the configuration of every selected stage from the context of the app.
+
+    All stages are checked, also those that are not selected.
 
     Args:
         node: The app's node.
         environment: The process environment. Only CDK_DEFAULT_REGION is read: the CLI sets it to where it
             would deploy, so a region that cannot work is found before that.
+        file: The file from which the CLI takes the context. It is read for repeated keys only, of which the
+            CLI hands on the last.
+
+    Returns:
+        One configuration per stage; without stages, that of the fleet.
 
     Raises:
         FleetError: Unknown keys, values of the wrong kind, unknown or unfitting instance type, release or
-            region, and an impossible capacity range: all of them together.
+            region, an impossible capacity range, and stages that are unknown, without an account or of the
+            same name: all of them together.
     """
-    collector = ProblemCollector(f"the context {CONTEXT_KEY!r} (cdk.json, or -c KEY=VALUE)")
-    keys = (each for each in fields(FleetConfig) if each.metadata.get("key", True))
-    types = {each.name: str(each.type) for each in keys}
-    config = FleetConfig(**_values(node, types, collector))
-    config = replace(config, deployed_in=config.region or environment.get("CDK_DEFAULT_REGION"))
-    collector.add(problems(config, collector, region=config.deployed_in))
+    collector = ProblemCollector(_PLACE)
+    collector.add(repeated_keys(file, below=CONTEXT_KEY))
+    given = node.get_all_context()
+    shared = dict(_object(CONTEXT_KEY, given.get(CONTEXT_KEY), collector))
+    stages = {
+        name: _object(f"stage {name!r}", each, collector)
+        for name, each in _object(STAGES, shared.pop(STAGES, None), collector).items()
+    }
+    collector.add(_unknown_keys(shared, (*_KEYS, STAGES), where=collector.where))
+    collector.add(_unknown_keys(_lookalikes(given), (*_KEYS, CONTEXT_KEY, STAGE), where=collector.where))
+    collector.add(stage_choice(given.get(STAGE), stages, where=_PLACE))
+    declared: Mapping[str | None, Mapping[str, Any]] = dict(stages.items()) or {None: {}}
+    wanted = selected(given.get(STAGE), declared)
+    configs = [
+        _config(
+            name, given if name in wanted else {}, shared, own, environment=environment, collector=collector
+        )
+        for name, own in declared.items()
+    ]
+    collector.add(stage_names(configs, together=wanted, where=collector.where(STAGES)))
     collector.raise_if_any()
+    return tuple(each for each in configs if each.stage in wanted)
+
+
+def fleet_config(node: Node, *, environment: Mapping[str, str] = os.environ) -> FleetConfig:
+    """Read the configuration of a fleet without stages, or of the selected one, as `fleet_configs` does.
+
+    Raises:
+        FleetError: As `fleet_configs`; or several stages are selected.
+    """
+    configs = fleet_configs(node, environment=environment)
+    if len(configs) > 1:
+        raise_if_any(stage_choice(None, [each.stage or "" for each in configs], where=_PLACE))
+    return configs[0]
+
+
+def _object(name: str, given: object, collector: ProblemCollector) -> Mapping[str, Any]:
+    """Return a JSON object of the context; an empty one if it is missing, or something else."""
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    collector.add(_wrong_kind(name, given, "an object of keys and values", where=collector.where(name)))
+    return {}
+
+
+class _StageProblems(ProblemCollector):
+    """Collects the problems of a stage, and says of each key whether the stage or all of them share it."""
+
+    def __init__(self, stage: str | None, own: Collection[str]) -> None:
+        super().__init__(_PLACE)
+        self._stage, self._own = stage, own
+
+    def where(self, argument: str) -> str:
+        own = argument in self._own
+        return f"{argument} of stage {self._stage!r} in {_PLACE}" if own else super().where(argument)
+
+
+def _config(
+    stage: str | None,
+    given: Mapping[str, object],
+    shared: Mapping[str, object],
+    own: Mapping[str, object],
+    *,
+    environment: Mapping[str, str],
+    collector: ProblemCollector,
+) -> FleetConfig:
+    """Read and check the configuration of one stage, or of the fleet without stages.
+
+    Args:
+        stage: The stage's name; None without stages.
+        given: The values on the command line, which precede all others.
+        shared: The values for all stages.
+        own: The stage's values, which precede the shared ones.
+        environment: The process environment.
+        collector: Collects the mistakes; those in shared values once for all stages.
+    """
+    found = _StageProblems(stage, {key for key in own if given.get(key) is None})
+    found.add(_unknown_keys(own, _KEYS, where=found.where))
+    config = FleetConfig(**_values(_merged(shared, own, given), found), stage=stage)
+    if stage and given.get("name") is None and "name" not in own:
+        config = replace(config, name=f"{config.name}-{stage}")
+    config = replace(config, deployed_in=config.region or environment.get("CDK_DEFAULT_REGION"))
+    found.add(problems(config, found, region=config.deployed_in))
+    if stage:
+        found.add(stage_environment(config, where=f"stage {stage!r} of {_PLACE}"))
+    collector.add(found.problems)
     return config
 
 
-def _values(node: Node, types: Mapping[str, str], collector: ProblemCollector) -> dict[str, Any]:
-    """Return the context's value of each key; a missing key keeps its default.
+def _merged(*sources: Mapping[str, object]) -> dict[str, object]:
+    """Return the last value of each key that is not null."""
+    return {key: value for each in sources for key, value in each.items() if value is not None}
 
-    Args:
-        node: The app's node.
-        types: The type of each key, as it is written in the code.
-        collector: Collects the mistakes.
-    """
-    nested = node.try_get_context(CONTEXT_KEY) or {}
-    if not isinstance(nested, dict):
-        collector.add(_wrong_kind(CONTEXT_KEY, nested, "an object of keys and values", collector))
-        nested = {}
-    collector.add(_unknown_keys(nested, node.get_all_context(), types, collector))
+
+def _values(given: Mapping[str, object], collector: ProblemCollector) -> dict[str, Any]:
+    """Return the value of each key; a missing key keeps its default, and so does one of the wrong kind."""
     found = {}
-    for key, kind in types.items():
-        given = node.try_get_context(key)
-        given = nested.get(key) if given is None else given
-        if given is None:
+    for key, kind in _KEYS.items():
+        if key not in given:
             continue
         read, expected = _READERS[kind]
         try:
-            found[key] = read(given)
+            found[key] = read(given[key])
         except ValueError:
-            collector.add(_wrong_kind(key, given, expected, collector))
+            collector.add(_wrong_kind(key, given[key], expected, where=collector.where(key)))
     return found
 
 
 def _unknown_keys(
-    nested: Mapping[str, object],
-    flat: Mapping[str, object],
-    known: Mapping[str, str],
-    collector: ProblemCollector,
+    given: Iterable[str], known: Collection[str], *, where: Callable[[str], str]
 ) -> Iterator[Problem]:
-    """Keys that nothing reads. The context holds the CDK's own as well, so there only lookalikes count."""
-    misread = [key for key in nested if key not in known]
-    misread += [key for key in flat if _resembles(key, (*known, CONTEXT_KEY))]
-    for key in misread:
-        yield UNKNOWN_CONFIG_KEY.problem(
-            what=f"unknown key {key!r}",
-            where=collector.where(key),
-            expected=f"one of {', '.join(known)}",
-            why="it would be ignored, and the default deployed in its place",
-            fix=did_you_mean(key, (*known, CONTEXT_KEY), otherwise="remove it"),
-        )
+    """Yield a problem per key that nothing reads."""
+    for key in given:
+        if key not in known:
+            yield UNKNOWN_CONFIG_KEY.problem(
+                what=f"unknown key {key!r}",
+                where=where(key),
+                expected=f"one of {', '.join(known)}",
+                why="it would be ignored, and the default deployed in its place",
+                fix=did_you_mean(key, known, otherwise="remove it"),
+            )
+
+
+def _lookalikes(given: Iterable[str]) -> Iterator[str]:
+    """Yield the keys of the context that resemble one of a fleet; it holds the CDK's own as well."""
+    known = (*_KEYS, CONTEXT_KEY, STAGE)
+    return (key for key in given if _resembles(key, known))
 
 
 def _resembles(key: str, known: Sequence[str]) -> bool:
@@ -198,7 +298,7 @@ def _resembles(key: str, known: Sequence[str]) -> bool:
     return bool(close) and key not in known
 
 
-def _wrong_kind(key: str, given: object, expected: str, collector: ProblemCollector) -> Iterator[Problem]:
+def _wrong_kind(key: str, given: object, expected: str, *, where: str) -> Iterator[Problem]:
     yield CONFIG_VALUE_KIND.problem(
-        what=f"{key} is {given!r}", where=collector.where(key), expected=expected, fix=f"give {expected}"
+        what=f"{key} is {given!r}", where=where, expected=expected, fix=f"give {expected}"
     )

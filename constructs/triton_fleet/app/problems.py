@@ -30,8 +30,13 @@ FLEET_NAME = Check(
     id="fleet-name",
     source="2026-11-22: CreateStack of CloudFormation and CreateEndpoint of SageMaker in botocore 1.44.5",
 )
+ACCOUNT_ID = Check(
+    id="account-id",
+    source="2026-11-23: https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-identifiers.html",
+)
 
 
+_ACCOUNT = re.compile(r"[0-9]{12}")
 _NAME = re.compile(r"[A-Za-z](-*[A-Za-z0-9])*")
 _LONGEST_NAME = 63
 
@@ -88,6 +93,7 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
         where=where("parallel_builds"),
     )
     yield from _name(config.name, where=where("name"))
+    yield from _account(config.account, where=where("account"))
     yield from hourly_price(config.hourly_price_usd, where=where("hourly_price_usd"))
     yield from update_problems(config, where=where)
     yield from topic_arn(config.alarm_topic or None, region=region, where=where("alarm_topic"))
@@ -169,4 +175,16 @@ def _name(name: str, *, where: str) -> Iterator[Problem]:
         expected=f"1 to {_LONGEST_NAME} letters, digits and hyphens, a letter first and no hyphen last",
         why="CloudFormation and SageMaker accept no other name for a stack and an endpoint",
         fix="name the fleet like TritonFleet or search-prod",
+    )
+
+
+def _account(account: str | None, *, where: str) -> Iterator[Problem]:
+    if account is None or _ACCOUNT.fullmatch(account):
+        return
+    yield ACCOUNT_ID.problem(
+        what=f"account is {account!r}",
+        where=where,
+        expected="12 digits, such as 123456789012",
+        why="the CDK's command line finds no credentials for any other",
+        fix="copy the account's id; it is no alias, and keeps the zeros at its beginning",
     )

@@ -13,7 +13,7 @@ from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks, NagPack, NIST80053R5Checks, PCIDSS321Checks
 
 from triton_fleet.app.config import FleetConfig
-from triton_fleet.app.context import fleet_config
+from triton_fleet.app.context import fleet_configs
 from triton_fleet.arguments.late import defer, late_problems
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 
@@ -34,7 +34,7 @@ def synthesize(
     """Run an app: read the configuration, declare the stacks, check them, and write the templates.
 
     Args:
-        declare: Declares the stacks of a configuration in the app.
+        declare: Declares the stacks of a configuration in the app. It is called for each selected stage.
         packs: The packs of cdk-nag that the stacks must pass: see `attach`.
 
     Returns:
@@ -42,7 +42,8 @@ def synthesize(
     """
     app = App(stack_traces=False)  # of a Python app they name temporary folders, and differ every time
     try:
-        declare(app, fleet_config(app.node))
+        for config in fleet_configs(app.node):
+            declare(app, config)
         attach(app, packs=packs)
         write_templates(app)
     except FleetError as error:

@@ -66,9 +66,14 @@ class ProblemCollector:
             return None
 
     def add(self, *found: Iterable[Problem]) -> None:
-        """Collect what checks find."""
+        """Collect what checks find, each problem once."""
         for problems in found:
-            self._problems.extend(problems)
+            self._problems.extend(each for each in problems if each not in self._problems)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems that were collected."""
+        return tuple(self._problems)
 
     def raise_if_any(self) -> None:
         """Raise every problem that was collected.

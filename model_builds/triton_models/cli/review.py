@@ -19,6 +19,9 @@ def rehearse(parser: argparse.ArgumentParser) -> None:
         help=f"{NAME_HELP} (default: the models that the stack builds)",
     )
     chosen.add_argument("--all", action="store_true", help="rehearse every model under model_builds/models/")
+    parser.add_argument(
+        "--stage", metavar="NAME", help="a stage in cdk.json (default: the first one, if there are stages)"
+    )
     parser.add_argument("--stay", action="store_true", help="keep everything running until Ctrl-C")
     parser.add_argument("--port", type=int, default=0, help="the embedded AWS's port (default: a free one)")
 

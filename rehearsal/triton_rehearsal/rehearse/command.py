@@ -32,7 +32,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
     _end_like_an_interrupt()
     start = time.perf_counter()
     models = model_names() if arguments.all else arguments.names
-    with Rehearsal(project=_project_root(), port=arguments.port, models=models) as rehearsal:
+    project, port, stage = _project_root(), arguments.port, arguments.stage
+    with Rehearsal(project=project, port=port, models=models, stage=stage) as rehearsal:
         rehearsed = _rehearse(rehearsal, reporter, start)
         if arguments.stay:
             _show(rehearsed, rehearsal.exports(), as_json=arguments.json)
@@ -43,7 +44,10 @@ def run(arguments: argparse.Namespace) -> Outcome:
 
 
 def _rehearse(rehearsal: Rehearsal, reporter: Reporter, start: float) -> RehearsalResult:
-    with reporter.step("Deploy with the CDK to an embedded AWS") as say:
+    stage = rehearsal.stage.name
+    with reporter.step(
+        f"Deploy {f'the stage {stage} ' if stage else ''}with the CDK to an embedded AWS"
+    ) as say:
         deployed = rehearsal.deploy(say)
         say(f"=> {deployed.resources} resources created")
     with reporter.step("Build, verify and publish the models with the build job's buildspec") as say:

@@ -16,13 +16,14 @@ from triton_models.base.errors import FleetError, raise_if_any
 from triton_models.client import Client
 from triton_models.deliver.results import Results, merged
 from triton_models.spec import load_builds
-from triton_rehearsal.aws import open_aws, resource_problems
+from triton_rehearsal.aws import REGION, open_aws, resource_problems
 from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.cdk import Cdk
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.rehearse.inventory import Inventory
 from triton_rehearsal.rehearse.inventory import read as read_inventory
 from triton_rehearsal.rehearse.predictions import Prediction, predict
+from triton_rehearsal.rehearse.stage import read_stage
 from triton_rehearsal.triton.runtime import find_runtime
 
 Report = Callable[[str], None]
@@ -87,13 +88,17 @@ class Rehearsal:
         project: The repository's root, which contains cdk.json.
         port: The port of the embedded AWS; 0 for a free one.
         models: The names of the models to build and serve; empty for those that the deployed project builds.
+        stage: The stage of the project; None for the first one, if it has stages.
 
     Raises:
         FleetError: The port is taken, a model does not exist, or the Triton server is not installed.
     """
 
-    def __init__(self, *, project: Path, port: int = 0, models: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, project: Path, port: int = 0, models: Sequence[str] = (), stage: str | None = None
+    ) -> None:
         self._project = project
+        self.stage = read_stage(project, stage)
         self._declarations = project / "model_builds" / "models"
         find_runtime()  # fails here if the server is missing, not at the end
         self._names = list(models)
@@ -101,7 +106,7 @@ class Rehearsal:
         self._open = ExitStack()
         try:
             self._folder = self._open.enter_context(_own_temporary_folder())
-            self.aws = self._open.enter_context(open_aws(port))
+            self.aws = self._open.enter_context(open_aws(port, region=self.stage.region or REGION))
             self._builds = self._open.enter_context(BuildRunner(self.aws))
         except BaseException:
             self._open.close()
@@ -125,7 +130,8 @@ class Rehearsal:
             on_line=report,
         )
         cdk.bootstrap()
-        outputs = cdk.deploy(*(("-c", f"models={','.join(self._names)}") if self._names else ()))
+        named = ["-c", f"models={','.join(self._names)}"] if self._names else []
+        outputs = cdk.deploy(*self.stage.context(), *named)
         stacks = list(outputs)
         raise_if_any(problem for stack in stacks for problem in resource_problems(self.aws, stack))
         values = {name: value for stack in outputs.values() for name, value in stack.items()}

@@ -1,0 +1,53 @@
+"""The stage that a rehearsal deploys, moved to the account of the embedded AWS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from triton_aws import ACCOUNT
+
+_NONE: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The environment of a deployment, as `cdk.json` says.
+
+    Attributes:
+        name: The stage; None without stages.
+        region: The region; None if the project leaves it to the AWS profile.
+        fixed: True if the project names an account, which is not that of the embedded AWS.
+    """
+
+    name: str | None = None
+    region: str | None = None
+    fixed: bool = False
+
+    def context(self) -> list[str]:
+        """Return the arguments of the CDK's command line that deploy this stage to the embedded AWS."""
+        chosen = ["-c", f"stage={self.name}"] if self.name else []
+        return [*chosen, *(["-c", f"account={ACCOUNT}"] if self.fixed else [])]
+
+
+def read_stage(project: Path, name: str | None = None) -> Stage:
+    """Read the environment of a stage.
+
+    Args:
+        project: The repository's root, which contains cdk.json.
+        name: The stage; None for the first one that is declared, if any. An unknown one is left to the app,
+            which lists those that there are.
+    """
+    context = json.loads((project / "cdk.json").read_text(encoding="utf-8")).get("context", _NONE)
+    settings = _object(context.get("tritonFleet"))
+    stages = _object(settings.get("stages"))
+    name = name or next(iter(stages), None)
+    values = {**settings, **_object(stages.get(name or ""))}
+    return Stage(name=name, region=values.get("region"), fixed=values.get("account") is not None)
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else _NONE

@@ -1,0 +1,48 @@
+"""The stage that a rehearsal deploys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triton_rehearsal.rehearse.stage import Stage, read_stage
+
+HERE = ["-c", "account=123456789012"]
+STAGES = {
+    "development": {"account": "111111111111", "region": "eu-west-1"},
+    "production": {"region": "eu-west-2"},
+}
+
+
+def _stage(folder: Path, settings: Any, name: str | None = None) -> Stage:
+    (folder / "cdk.json").write_text(json.dumps({"context": {"tritonFleet": settings}}))
+    return read_stage(folder, name)
+
+
+def test_the_first_stage_is_rehearsed_in_its_region_and_the_account_of_the_embedded_aws(
+    tmp_path: Path,
+) -> None:
+    stage = _stage(tmp_path, {"stages": STAGES})
+
+    assert (stage.region, stage.context()) == ("eu-west-1", ["-c", "stage=development", *HERE])
+
+
+def test_a_named_stage_is_rehearsed_with_the_shared_settings(tmp_path: Path) -> None:
+    stage = _stage(
+        tmp_path, {"account": "222222222222", "region": "eu-west-1", "stages": STAGES}, "production"
+    )
+
+    assert (stage.region, stage.context()) == ("eu-west-2", ["-c", "stage=production", *HERE])
+
+
+def test_an_unknown_stage_is_left_to_the_app(tmp_path: Path) -> None:
+    assert _stage(tmp_path, {"stages": STAGES}, "third").context() == ["-c", "stage=third"]
+
+
+@pytest.mark.parametrize("settings", [{"name": "Search"}, {"stages": {}}, None, []])
+def test_a_fleet_without_stages_is_deployed_as_it_is(tmp_path: Path, settings: Any) -> None:
+    assert _stage(tmp_path, settings) == Stage()
+    assert _stage(tmp_path, settings).context() == []

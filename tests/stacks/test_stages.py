@@ -1,0 +1,240 @@
+"""Stages in cdk.json: shared settings once, and what each stage sets differently."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from fleet_app import CONTEXT, run_app
+
+from app import declare
+from triton_fleet.app import fleet_config, fleet_configs
+from triton_fleet.app.config import FleetConfig
+from triton_models.base.errors import FleetError, Problem
+
+STAGING = {"account": "111111111111", "region": "eu-west-1", "max_capacity": 2}
+PRODUCTION = {"account": "222222222222", "region": "eu-west-1"}
+STAGES: dict[str, Any] = {"staging": STAGING, "production": PRODUCTION}
+
+
+def _read(stages: Any = None, *, file: Path = Path("none.json"), **context: Any) -> tuple[FleetConfig, ...]:
+    shared = context.pop("shared", {"release": "26.05", "max_capacity": 8})
+    given = context | {"tritonFleet": shared | {"stages": STAGES if stages is None else stages}}
+    return fleet_configs(App(context=given).node, environment={}, file=file)
+
+
+def _problems(*arguments: Any, **keywords: Any) -> list[Problem]:
+    with pytest.raises(FleetError) as raised:
+        _read(*arguments, **keywords)
+    return list(raised.value.problems)
+
+
+def test_a_stage_has_its_own_values_and_all_others_are_shared() -> None:
+    (staging,) = _read(stage="staging")
+    (production,) = _read(stage="production")
+
+    assert (staging.account, staging.max_capacity, staging.release) == ("111111111111", 2, "26.05")
+    assert (production.account, production.max_capacity, production.release) == ("222222222222", 8, "26.05")
+    assert (staging.stage, staging.deployed_in) == ("staging", "eu-west-1")
+
+
+def test_every_stage_is_read_in_its_order_with_a_star() -> None:
+    assert [each.stage for each in _read(stage="*")] == ["staging", "production"]
+
+
+def test_the_fleet_of_a_stage_is_named_after_it_unless_it_says_otherwise() -> None:
+    given = {"staging": STAGING, "production": PRODUCTION | {"name": "Search"}}
+    names = [each.name for each in _read(given, stage="*", shared={"name": "Find"})]
+
+    assert names == ["Find-staging", "Search"]
+
+
+def test_the_command_line_precedes_the_stage() -> None:
+    (config,) = _read(stage="staging", max_capacity="5", name="Search", account="333333333333")
+
+    assert (config.max_capacity, config.name, config.account) == (5, "Search", "333333333333")
+
+
+def test_a_value_on_the_command_line_is_for_the_selected_stage_only() -> None:
+    same = {"staging": STAGING | {"name": "Search"}, "production": PRODUCTION | {"name": "Search"}}
+    (config,) = _read(same, stage="staging", account="333333333333")
+
+    assert config.account == "333333333333"
+
+
+@pytest.mark.parametrize(
+    ("keys", "rule", "where", "fix"),
+    [
+        ({}, "stage-choice", "the context 'tritonFleet'", "-c stage=staging"),
+        ({"stage": "productio"}, "unknown-stage", "-c stage", "did you mean production"),
+        ({"stage": "production", "stages": {}}, "unknown-stage", "-c stage", "remove it"),
+        (
+            {"stages": STAGES | {"third": {"region": "eu-west-1"}}, "stage": "*"},
+            "stage-environment",
+            "stage 'third'",
+            '"account"',
+        ),
+        ({"stages": {"third": {"account": "1" * 12}}, "stage": "*"}, "stage-environment", "", '"region"'),
+        (
+            {"stages": {"staging": STAGING | {"max_capcity": 3}}, "stage": "*"},
+            "unknown-config-key",
+            "max_capcity of stage 'staging'",
+            "did you mean max_capacity",
+        ),
+        (
+            {"stages": {"staging": STAGING | {"stages": {}}}, "stage": "*"},
+            "unknown-config-key",
+            "stages of stage 'staging'",
+            "",
+        ),
+        (
+            {"stages": {"staging": STAGING | {"max_capacity": "many"}}, "stage": "*"},
+            "config-value-kind",
+            "max_capacity of stage 'staging'",
+            "an integer",
+        ),
+        (
+            {"stages": {"staging": STAGING | {"account": "production"}}, "stage": "*"},
+            "account-id",
+            "account of stage 'staging'",
+            "",
+        ),
+        (
+            {"stages": {"staging": STAGING | {"account": 111111111111}}, "stage": "*"},
+            "config-value-kind",
+            "account of stage 'staging'",
+            "a string",
+        ),
+        ({"stages": {"sta ging": STAGING}, "stage": "*"}, "fleet-name", "name of the context", ""),
+        ({"stages": [STAGING], "stage": "*"}, "config-value-kind", "stages of the context", "an object"),
+        (
+            {"stages": {"staging": "1" * 12}, "stage": "*"},
+            "config-value-kind",
+            "stage 'staging'",
+            "an object",
+        ),
+        ({"stages": {}, "stage": None, "tritonflet": 1}, "unknown-config-key", "", "tritonFleet"),
+        ({"stage": None, "stages": {}, "shared": {"stage": "a"}}, "unknown-config-key", "", "stages"),
+    ],
+)
+def test_a_mistake_is_reported_at_its_place(keys: dict[str, Any], rule: str, where: str, fix: str) -> None:
+    problem = _problems(**keys)[0]
+
+    assert (problem.rule, where in problem.where, fix in problem.fix) == (rule, True, True)
+
+
+@pytest.mark.parametrize(
+    ("other", "selected", "refused"),
+    [
+        ({"account": "111111111111"}, "staging", True),
+        ({"account": "111111111111", "region": "eu-central-1"}, "staging", False),
+        ({}, "staging", False),
+        ({}, "*", True),
+    ],
+    ids=["same place", "another region", "another account", "in one synthesis"],
+)
+def test_two_stages_of_one_name_are_refused_where_they_would_be_the_same_stacks(
+    other: dict[str, str], selected: str, refused: bool
+) -> None:
+    stages = {"staging": STAGING | {"name": "Search"}, "production": PRODUCTION | {"name": "search"} | other}
+
+    found = (
+        [each.rule for each in _problems(stages, stage=selected)]
+        if refused
+        else _read(stages, stage=selected)
+    )
+
+    assert found == ["stage-name"] if refused else len(found) == 1
+
+
+def test_stages_that_are_not_selected_are_checked_too() -> None:
+    given = {"staging": STAGING, "production": PRODUCTION | {"instance_type": "ml.g5.2xlrage"}}
+    (problem,) = _problems(given, stage="staging")
+
+    assert problem.where.startswith("instance_type of stage 'production'")
+
+
+def test_a_mistake_in_shared_settings_is_reported_once() -> None:
+    (problem,) = _problems(stage="*", shared={"release": "25.9"})
+
+    assert problem.where.startswith("release of the context 'tritonFleet'")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('{"stages": {"staging": {}, "staging": {}}}', "stages of tritonFleet of cdk.json"),
+        ('{"max_capacity": 1, "max_capacity": 2}', "tritonFleet of cdk.json"),
+        ('{"stages": {"a": {"account": "1", "account": "2"}}}', "a of stages of tritonFleet of cdk.json"),
+        ('{}, "tritonFleet": {}', "the context of cdk.json"),
+    ],
+)
+def test_a_key_that_stands_twice_is_found_in_the_file_as_the_command_line_loses_the_first(
+    tmp_path: Path, text: str, where: str
+) -> None:
+    file = tmp_path / "cdk.json"
+    file.write_text(f'{{"context": {{"tritonFleet": {text}}}}}')
+
+    (problem,) = _problems(stage="*", file=file)
+
+    assert (problem.rule, problem.where) == ("repeated-key", where)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"context": 1}', '{"context": {"other": {"a": 1, "a": 2}}}'])
+def test_what_else_is_in_the_file_is_not_its_business(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "cdk.json"
+    file.write_text(text)
+
+    assert len(_read(stage="*", file=file)) == 2
+
+
+def test_a_star_is_a_fleet_without_stages_as_well() -> None:
+    assert _read({}, stage="*") == (FleetConfig(release="26.05", max_capacity=8),)
+
+
+def test_a_single_configuration_is_that_of_the_selected_stage() -> None:
+    node = App(context={"tritonFleet": {"stages": STAGES}, "stage": "staging"}).node
+    assert fleet_config(node, environment={}).stage == "staging"
+
+    with pytest.raises(FleetError) as raised:
+        fleet_config(App(context={"tritonFleet": {"stages": STAGES}, "stage": "*"}).node, environment={})
+    assert [each.rule for each in raised.value.problems] == ["stage-choice"]
+
+
+def test_stages_that_share_an_account_have_stacks_of_their_own() -> None:
+    stages = {"staging": STAGING, "production": STAGING}
+    app = App(context={"tritonFleet": {"models": [], "stages": stages}, "stage": "*"})
+    for config in fleet_configs(app.node, environment={}):
+        declare(app, config)
+
+    stacks = [each for each in app.node.children if isinstance(each, Stack)]
+    assert [each.stack_name for each in stacks] == [
+        f"TritonFleet-{stage}{part}"
+        for stage in ("staging", "production")
+        for part in ("Models", "Inference")
+    ]
+
+
+@pytest.mark.story
+def test_one_synthesis_writes_every_stage_for_its_own_account_and_region(tmp_path: Path) -> None:
+    stages = {"staging": STAGING, "production": PRODUCTION | {"region": "us-west-2"}}
+    settings = CONTEXT["tritonFleet"] | {"stages": stages}
+
+    completed = run_app(tmp_path, context={"tritonFleet": settings, "stage": "*"})
+
+    assert completed.returncode == 0, completed.stderr
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    found = {
+        name: each["environment"]
+        for name, each in manifest["artifacts"].items()
+        if each["type"] == "aws:cloudformation:stack"
+    }
+    assert found == {
+        "TritonFleet-stagingModels": "aws://111111111111/eu-west-1",
+        "TritonFleet-stagingInference": "aws://111111111111/eu-west-1",
+        "TritonFleet-productionModels": "aws://222222222222/us-west-2",
+        "TritonFleet-productionInference": "aws://222222222222/us-west-2",
+    }
