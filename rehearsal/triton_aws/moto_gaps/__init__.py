@@ -9,7 +9,18 @@ from importlib import import_module
 
 _SERVICES = (
     *("application_autoscaling", "cloudtrail", "cloudwatch", "codebuild", "codebuild_builds"),
-    *("codebuild_fleets", "ecr", "events", "iam", "lambda_", "logs", "processing_jobs", "s3", "sagemaker"),
+    *(
+        "codebuild_fleets",
+        "ecr",
+        "events",
+        "iam",
+        "lambda_",
+        "logs",
+        "metrics",
+        "processing_jobs",
+        "s3",
+        "sagemaker",
+    ),
     *("service_quotas", "session", "states", "states_map"),
 )
 

@@ -6,19 +6,16 @@ moto's gaps:
 - A new alarm is OK, and a change resets it to OK. In AWS a new alarm is INSUFFICIENT_DATA, and a change keeps
   the state.
 - An alarm accepts actions of any region. AWS refuses those of another region.
-- Statistics of a metric include every metric with additional dimensions. In AWS another set of dimensions is
-  another metric.
 """
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from moto.cloudwatch.exceptions import ValidationError
-from moto.cloudwatch.models import Alarm, CloudWatchBackend, Statistics
+from moto.cloudwatch.models import Alarm, CloudWatchBackend
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
@@ -37,7 +34,6 @@ _STATE = ("state_value", "state_reason", "state_reason_data", "state_updated_tim
 
 _moto_put = CloudWatchBackend.put_metric_alarm
 _moto_describe = CloudWatchResponse.describe_alarms
-_moto_statistics = CloudWatchBackend.get_metric_statistics
 
 
 def _put_metric_alarm(self: CloudWatchBackend, name: str, **options: Any) -> Alarm:
@@ -88,23 +84,8 @@ def _describe_alarms(self: CloudWatchResponse) -> ActionResult:
     )
 
 
-def _get_metric_statistics(self: CloudWatchBackend, *asked: Any, **named: Any) -> list[Statistics]:
-    wanted = {(each["Name"], each["Value"]) for each in named["dimensions"]}
-    found = [data for data in self.get_all_metrics() if _dimensions(data) == wanted]
-    exact: Any = copy.copy(self)
-    exact.get_all_metrics = lambda: found
-    statistics: list[Statistics] = _moto_statistics(exact, *asked, **named)
-    return statistics
-
-
-def _dimensions(data: Any) -> set[tuple[str, str]]:
-    return {(each.name, each.value) for each in data.dimensions}
-
-
 def install() -> None:
     """Close the gaps."""
     patch.add(CloudWatchResponse, put_composite_alarm=_put_composite_alarm)
     patch.replace(CloudWatchResponse, describe_alarms=_describe_alarms)
-    patch.replace(
-        CloudWatchBackend, put_metric_alarm=_put_metric_alarm, get_metric_statistics=_get_metric_statistics
-    )
+    patch.replace(CloudWatchBackend, put_metric_alarm=_put_metric_alarm)

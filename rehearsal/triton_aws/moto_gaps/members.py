@@ -39,8 +39,13 @@ REPLACED: Members = MappingProxyType(
             "describe_change_set",
             "execute_change_set",
         ),
-        "moto.cloudwatch.models.CloudWatchBackend": ("get_metric_statistics", "put_metric_alarm"),
-        "moto.cloudwatch.responses.CloudWatchResponse": ("describe_alarms",),
+        "moto.cloudwatch.models.CloudWatchBackend": ("put_metric_alarm", "put_metric_data"),
+        "moto.cloudwatch.responses.CloudWatchResponse": (
+            "describe_alarms",
+            "get_metric_data",
+            "get_metric_statistics",
+            "list_metrics",
+        ),
         "moto.codebuild.responses.CodeBuildResponse": (
             "batch_get_builds",
             "batch_get_projects",
@@ -114,7 +119,8 @@ CALLED: Members = MappingProxyType(
     {
         "moto.cloudformation.models.CloudFormationBackend": ("_resolve_update_parameters",),
         "moto.cloudformation.models.Stack": ("_add_stack_event",),
-        "moto.core.responses.BaseResponse": ("_get_bool_param", "_get_param"),
+        "moto.cloudwatch.models.CloudWatchBackend": ("_validate_parameters_put_metric_data",),
+        "moto.core.responses.BaseResponse": ("_get_bool_param", "_get_param", "_get_params"),
         "moto.events.models.EventPattern": ("_does_item_match_filters",),
         "moto.sagemaker.models.FakeEndpoint": ("_process_production_variants",),
         f"{_EXEC}.state_map.iteration.distributed_iteration_component.DistributedIterationComponent": (

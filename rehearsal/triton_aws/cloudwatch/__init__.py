@@ -1,0 +1,1 @@
+"""CloudWatch's metrics: samples become statistics, metric math and alarm states."""
