@@ -114,6 +114,25 @@ def test_closing_sends_what_is_left(aws):
     assert statistics(aws, "left", "Invocations")[1] == 300.0
 
 
+def test_the_requests_of_a_second_are_one_datum_per_metric_however_many():
+    sent = []
+
+    class Recording:
+        """A CloudWatch that keeps what it gets."""
+
+        def put_metric_data(self, MetricData, **_):  # noqa: N803
+            sent.extend(MetricData)
+
+    publisher = MetricsPublisher(Recording(), usage=dict)
+    for _ in range(1000):
+        publisher.add(SOURCE, Invocation(**ANSWERED))
+    publisher.close()
+
+    seconds = {each["Timestamp"] for each in sent}
+    assert len(sent) <= len(seconds) * 2 * len(Invocation(**ANSWERED).samples())
+    assert sum(sum(each["Counts"]) for each in sent if each["MetricName"] == "Invocations") == 1000
+
+
 class Broken:
     """A CloudWatch that does not answer."""
 

@@ -7,7 +7,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,9 @@ _GATHER_S = 1.0
 
 # The maximum number of metric data per call (API reference of PutMetricData).
 _CALL_LIMIT = 1000
+
+# The maximum number of values per datum (API reference of MetricDatum).
+_VALUE_LIMIT = 150
 
 _SUCCESS, _CLIENT_ERROR, _SERVER_ERROR = range(200, 300), range(400, 500), range(500, 600)
 
@@ -172,16 +176,13 @@ class Source:
     variant: str
     config: str = ""
 
-    def dimensions(self) -> list[dict[str, str]]:
-        """The dimensions in PutMetricData's form."""
-        return [
-            {"Name": "EndpointName", "Value": self.endpoint},
-            {"Name": "VariantName", "Value": self.variant},
-        ]
+    def dimensions(self) -> tuple[tuple[str, str], ...]:
+        """The names and values of the dimensions."""
+        return ("EndpointName", self.endpoint), ("VariantName", self.variant)
 
-    def fleet_dimensions(self) -> list[dict[str, str]]:
+    def fleet_dimensions(self) -> tuple[tuple[str, str], ...]:
         """The dimensions of one fleet."""
-        return [*self.dimensions(), {"Name": "EndpointConfigName", "Value": self.config}]
+        return (*self.dimensions(), ("EndpointConfigName", self.config))
 
 
 class MetricsPublisher:
@@ -258,18 +259,7 @@ class MetricsPublisher:
             return []
 
     def _send(self, events: list[tuple[Source, Event, float]]) -> None:
-        by_namespace: dict[str, list[dict[str, Any]]] = {}
-        for source, event, at in events:
-            for name, value in event.samples().items():
-                data = by_namespace.setdefault(METRICS[name].namespace, [])
-                data.append(_datum(source.dimensions(), name, value, at))
-                if (
-                    source.config
-                    and holds("endpoint_config_dimension")
-                    and METRICS[name].namespace == INVOCATION_NAMESPACE
-                ):
-                    data.append(_datum(source.fleet_dimensions(), name, value, at))
-        for namespace, data in by_namespace.items():
+        for namespace, data in _by_namespace(events).items():
             for start in range(0, len(data), _CALL_LIMIT):
                 try:
                     self._cloudwatch.put_metric_data(
@@ -279,12 +269,38 @@ class MetricsPublisher:
                     _log.warning("metrics were lost", exc_info=True)
 
 
-def _datum(dimensions: list[dict[str, str]], name: str, value: float, at: float) -> dict[str, Any]:
+def _by_namespace(events: Iterable[tuple[Source, Event, float]]) -> dict[str, list[dict[str, Any]]]:
+    """Return PutMetricData's data of events, with the values of each metric in a second counted together."""
+    counted: dict[tuple[str, tuple[tuple[str, str], ...], int], Counter[float]] = {}
+    for source, event, at in events:
+        for name, value in event.samples().items():
+            for dimensions in _dimension_sets(source, METRICS[name]):
+                counted.setdefault((name, dimensions, int(at)), Counter())[value] += 1
+    data: dict[str, list[dict[str, Any]]] = {}
+    for (name, dimensions, second), values in counted.items():
+        items = list(values.items())
+        for start in range(0, len(items), _VALUE_LIMIT):
+            some = items[start : start + _VALUE_LIMIT]
+            data.setdefault(METRICS[name].namespace, []).append(_datum(name, dimensions, second, some))
+    return data
+
+
+def _dimension_sets(source: Source, metric: Metric) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Yield the dimensions under which a metric of a source is known."""
+    yield source.dimensions()
+    if source.config and metric.namespace == INVOCATION_NAMESPACE and holds("endpoint_config_dimension"):
+        yield source.fleet_dimensions()
+
+
+def _datum(
+    name: str, dimensions: Iterable[tuple[str, str]], second: int, values: Iterable[tuple[float, int]]
+) -> dict[str, Any]:
     return {
         "MetricName": name,
-        "Dimensions": dimensions,
-        "Timestamp": datetime.datetime.fromtimestamp(at, tz=datetime.timezone.utc),
-        "Value": value,
+        "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions],
+        "Timestamp": datetime.datetime.fromtimestamp(second, tz=datetime.timezone.utc),
+        "Values": [value for value, _ in values],
+        "Counts": [float(count) for _, count in values],
         "Unit": METRICS[name].unit,
     }
 
