@@ -8,10 +8,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_models.spec import Example, ModelDefinition
 from triton_rehearsal.rehearse.predictions import Prediction, predict
-from triton_rehearsal.rehearse.result import _compared
+from triton_rehearsal.rehearse.result import compared
 
 
 class Answering:
@@ -46,22 +47,23 @@ def prediction(build: ModelDefinition, answer: object) -> Prediction:
 @pytest.mark.parametrize(
     ("answer", "passed", "result"),
     [
-        ([1.0, 2.0], True, "equal, 0e+00"),
+        ([1.0, 2.0], True, "identical"),
         ([1.0, 2.5], False, "WRONG, 5e-01 > 1e-01"),
-        ([1.0], False, "WRONG, inf > 1e-01"),
-        ([1.0, np.nan], False, "WRONG, inf > 1e-01"),
+        ([1.0, 2.05], True, "equal, 5e-02"),
+        ([1.0], False, "WRONG"),
+        ([1.0, np.nan], False, "WRONG"),
     ],
 )
 def test_an_answer_is_compared_with_the_reference(answer, passed, result):
     made = prediction(BUILD, answer)
     assert made.passed is passed
-    assert _compared(made).plain == result
+    assert compared(made) == result
 
 
 def test_without_a_reference_an_answer_is_shown_and_not_called_equal():
     made = prediction(replace(BUILD, reference=None, tolerance=None), [1.0, 2.0])
     assert (made.passed, made.difference, made.reference) == (True, None, "none")
-    assert _compared(made).plain == "answered"
+    assert compared(made) == "no reference"
 
 
 def test_texts_are_shown_and_compared():
@@ -69,3 +71,14 @@ def test_texts_are_shown_and_compared():
     right, wrong = prediction(build, [b"yes"]), prediction(build, [b"no"])
     assert (right.output, right.passed) == ("[1] 'yes'", True)
     assert (wrong.output, wrong.passed) == ("[1] 'no'", False)
+
+
+def test_a_request_that_fails_is_the_last_of_its_model_and_not_right():
+    class Failing(Answering):
+        def infer(self, **_: object) -> dict[str, Any]:
+            raise FleetError.of(what="it broke", where="here", expected="an answer", fix="mend it")
+
+    examples = [Example(name=name, inputs={}) for name in ("one", "two")]
+    (made,) = predict(replace(BUILD, examples=lambda: examples), cast("Client", Failing(0)))
+    assert (made.example, made.passed, compared(made)) == ("one", False, "FAILED")
+    assert made.problems[0].what == "it broke"

@@ -97,7 +97,8 @@ def test_a_cold_start_is_the_median_and_each_of_its_parts_too():
     assert document["cold_starts_ms"] == [4000, 1000, 2000]
 
 
-def test_parts_that_only_the_platform_knows_are_left_open():
+def test_parts_that_only_the_platform_knows_are_left_open(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     seen = measured("a")
     platform = Measurement(
         name="b", backends=("tensorrt",), size=1, cold=(ColdStart(total_s=1.0),), latencies_s=(0.1,)
@@ -107,7 +108,8 @@ def test_parts_that_only_the_platform_knows_are_left_open():
     assert row.split()[5:7] == ["-", "-"]
 
 
-def test_the_table_says_what_it_is_of_and_what_it_does_not_say():
+def test_the_table_says_what_it_is_of_and_what_it_does_not_say(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     lines = list(comparison(measured("a"), measured("longer:name")).lines())
     assert lines[0] == "served by a machine"
     header, first, second = lines[2:5]
@@ -128,3 +130,13 @@ def test_a_model_that_answers_otherwise_than_its_source_is_named_and_fails_the_c
 
 def test_models_without_a_reference_are_only_timed():
     assert comparison(measured("a"), measured("b")).exit_code == 0
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_the_table_fits_the_width_and_keeps_what_matters(width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    models = (measured("resnet50:onnx_tuned"), measured("resnet50:torchscript"))
+    header, *rows = list(comparison(*models).lines())[2:5]
+    assert [len(line) for line in (header, *rows) if len(line) > width] == []
+    assert {"model", "cold", "p50", "req/s"} <= set(header.split())
+    assert ("unpack" in header) is (width > 80)

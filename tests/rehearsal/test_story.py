@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,7 +18,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from botocore import xform_name
+from botocore.session import Session
 
+from tests.rehearsal import generated_models
 from tests.rehearsal.stayed import ROOT, Stayed, clone_with, processes_of, run_fleet, staying
 
 LIMIT_S = 280
@@ -113,6 +117,23 @@ def test_a_network_reads_an_image(named: Stayed) -> None:
     assert logits.std() > 0
 
 
+def test_the_call_that_it_prints_for_boto3_is_answered(small: Stayed) -> None:
+    (output,) = small.ask(small.document["calls"]["boto3"])["outputs"]
+    assert output["data"] == [2, 2, 2]
+
+
+def test_the_call_that_it_prints_for_the_command_line_has_the_options_of_the_service(small: Stayed) -> None:
+    command = small.document["calls"]["the AWS command line"].replace("\\\n", "")
+    verb, options, output = shlex.split(command)[1:3], shlex.split(command)[3:-1], shlex.split(command)[-1]
+    members = (
+        Session().get_service_model("sagemaker-runtime").operation_model("InvokeEndpoint").input_shape.members
+    )
+    assert (verb, output) == (["sagemaker-runtime", "invoke-endpoint"], "/dev/stdout")
+    assert {xform_name(name, "-") for name in members}.issuperset(
+        name.removeprefix("--") for name in options[::2]
+    )
+
+
 def test_the_client_finds_the_endpoint_by_its_alias(small: Stayed) -> None:
     assert _asked_by_alias(small, "double", "{'X': np.array([[1, 2, 3]], np.float32)}", output="Y") == [
         [2, 4, 6]
@@ -188,6 +209,33 @@ def test_there_are_alarms_and_one_that_pages(stayed: Stayed) -> None:
     conditions = [alarm["condition"] for alarm in stayed.document["inventory"]["alarms"]]
     assert sum(condition.count("ALARM(") > 1 for condition in conditions) == 1
     assert len(conditions) > 1
+
+
+@pytest.mark.story
+def test_a_model_that_fails_fails_the_rehearsal_and_is_the_last_word(tmp_path: Path) -> None:
+    clone = clone_with(tmp_path / "clone", {"double": 2})
+    generated_models.declare(
+        clone / "model_builds" / "models", "raises", 2, **generated_models.BROKEN["raises"]
+    )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+
+    process = run_fleet("double", "raises", temporary=temporary, cwd=clone)
+    output, progress = process.communicate(timeout=LIMIT_S)
+
+    assert process.returncode == 1
+    assert re.search(
+        r"^FAILED .* Build, verify and publish the models  1 published, 1 failed", progress, re.M
+    )
+    assert re.search(r"^ok .* Invoke every model", progress, re.M)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f]", progress + output)
+    assert "Alarms" not in output
+    assert re.search(r"double +one row .* identical", output)
+    reason = output.partition("FAILED: 1 of 2 models built")[2]
+    assert "raises: failed in build\n  building 'raises' failed: RuntimeError: no such layer" in reason
+    assert "where:    model_builds/models/raises/build.py:" in reason
+    assert output.splitlines()[-1] == "Then rehearse again: fleet rehearse raises"
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_taken_port_is_reported_and_nothing_is_left(tmp_path: Path) -> None:

@@ -415,7 +415,7 @@ def test_in_codebuild_the_log_is_the_builds_own(environment, delivery, models, s
     assert result.log == "CloudWatch Logs Builds, stream 5d0f"
     out, error = capfd.readouterr()
     assert out == ""
-    assert error.index("loud: begins") < error.index("exporting") < error.index("loud: failed in build")
+    assert error.index("loud: build") < error.index("exporting") < error.index("loud: failed in build")
     assert not delivery.logs.exists()
 
 

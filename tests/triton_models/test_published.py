@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -15,7 +16,7 @@ from triton_models.base.errors import FleetError
 from triton_models.repository import history
 from triton_models.repository.history import Artifacts
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.repository.published import published
+from triton_models.repository.published import built_for, published
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 FOR_A10G = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}
@@ -67,7 +68,10 @@ def test_every_unknown_name_is_reported(manifest: Manifest) -> None:
     ]
 
 
-def test_the_table_is_aligned_and_says_for_what_when_and_by_whom(manifest: Manifest) -> None:
+def test_the_table_is_aligned_and_says_for_what_when_and_by_whom(
+    manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     rows = tuple(published(manifest, ["minilm"]))
     head, newest, *_ = Artifacts(repository="s3://b/models/", rows=rows).lines()
 
@@ -80,6 +84,20 @@ def test_the_table_is_aligned_and_says_for_what_when_and_by_whom(manifest: Manif
     assert "A10G, release 25.09, TensorRT 10.13.3.9" in newest
     assert "2026-11-24T12:00:00Z" in newest
     assert newest.endswith("ann3")
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_at_every_width_the_table_fits_and_digests_are_whole(
+    width: int, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    digest = "0123456789abcdef"
+    rows = [replace(row, artifact=f"minilm-{digest}.tar.gz") for row in published(manifest, ["minilm"])]
+    head, *lines = Artifacts(repository="s3://b/models/", rows=tuple(rows)).lines()
+
+    assert [line for line in lines if len(line) > width] == []
+    assert [line for line in lines if f"-{digest}.tar.gz" not in line and f" {digest} " not in line] == []
+    assert {"model", "artifact", "state", "published"} <= set(head.split())
 
 
 @pytest.mark.parametrize(
@@ -96,7 +114,7 @@ def test_what_an_artifact_was_built_for_is_reported_as_far_as_it_is_known(
 ) -> None:
     (row,) = published(_with(Manifest(), "m-1", day=1, record=record))
 
-    assert said in row.cells()
+    assert built_for(row.record) == said
 
 
 def _run(repository: str) -> Artifacts:

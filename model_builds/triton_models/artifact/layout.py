@@ -173,6 +173,11 @@ def is_version(name: str) -> bool:
     return _VERSION_NAME.fullmatch(name) is not None
 
 
+def digest_of_artifact(name: str) -> str:
+    """Return the digest in an artifact's file name, `<model>-<digest>.tar.gz`."""
+    return name.removesuffix(ARCHIVE_SUFFIX).rpartition("-")[2]
+
+
 def model_name(path: Path) -> str:
     """Return the model's name from an archive's file name, without its digest."""
     stem = path.name.removesuffix(ARCHIVE_SUFFIX)

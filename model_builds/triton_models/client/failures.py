@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -176,7 +177,7 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
     if status == _BAD_REQUEST and _UNKNOWN_MODEL in said:
         return Failure(
             rule="model-unloaded",
-            what=said,
+            what=_error_in(said),
             expected="the model that was just loaded",
             fix="retry; if the error persists, check that every model it calls is in its artifact",
             again=Again.SOON,
@@ -185,7 +186,7 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
     if status == _BAD_REQUEST:
         return Failure(
             rule="invoke",
-            what=said,
+            what=_error_in(said),
             expected="a model that loads, and inputs that match its config.pbtxt",
             fix="correct the inputs or the model",
             again=Again.NO,
@@ -193,12 +194,20 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
         )
     return Failure(
         rule="model-failed",
-        what=said,
+        what=_error_in(said),
         expected="a response of the model",
         fix="check the container's log; correct the model, or give it more time or memory",
         again=Again.SOON if status in _PASSING else Again.NO,
         **facts,
     )
+
+
+def _error_in(said: str) -> str:
+    """Return the error of Triton's JSON answer; any other message as it is."""
+    try:
+        return str(json.loads(said)["error"]).strip()
+    except (ValueError, TypeError, KeyError):
+        return said
 
 
 def _said(error: Exception) -> str:

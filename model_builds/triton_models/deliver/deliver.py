@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -179,7 +180,6 @@ class _Run:
         if self._service is None:
             log = log_file(self._delivery.logs, name)
             log.unlink(missing_ok=True)
-        say(f"{name}: begins")
         self._step = "read"
         try:
             ended = worker.do(
@@ -188,7 +188,7 @@ class _Run:
                 name=name,
                 seconds=self._delivery.model_seconds,
                 log=log,
-                on_step=self._begins,
+                on_step=partial(self._begins, name),
             )
         except BaseException:
             self._failed(name, Ended(problems=(_interrupted(name),)))
@@ -202,7 +202,8 @@ class _Run:
         self._seconds[name] = ended.seconds
         publisher.add(ended.answer)
 
-    def _begins(self, step: str) -> None:
+    def _begins(self, name: str, step: str) -> None:
+        say(f"{name}: {step}")
         self._step = cast("Step", step)  # `make` reports only these
 
     def _failed(self, name: str, ended: Ended[Made]) -> None:

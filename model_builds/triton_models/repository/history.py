@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from triton_models.repository.manifest import Repository
-from triton_models.repository.published import PublishedArtifact, published
+from triton_models.artifact.layout import digest_of_artifact
+from triton_models.base.tables import Column, table
+from triton_models.repository.manifest import Repository, in_json
+from triton_models.repository.published import PublishedArtifact, built_for, published
 from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
 from triton_models.repository.stored_manifest import read
 from triton_models.repository.verified import verify
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+_DAY = len("2026-11-23")  # the beginning of a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +46,28 @@ class Artifacts:
         if not self.rows:
             yield f"no models are published in {self.repository}"
             return
-        heads = ("model", "artifact", "state", "on", "MB", "built for", "published", "by")
-        yield from _table([heads, *(row.cells() for row in self.rows)], right=heads.index("MB"))
+        yield from table(self._columns())
         if self.verified is not None:
             yield f"{self.verified} objects match the manifest"
+
+    def _columns(self) -> list[Column]:
+        """Return the columns; a digest names an artifact as well as its file name does, also to rollback."""
+        rows = self.rows
+        published = [in_json(row.change.at) if row.change else "?" for row in rows]
+        return [
+            Column(title="model", cells=[row.model for row in rows]),
+            Column(
+                title="artifact",
+                cells=[row.artifact for row in rows],
+                short=[digest_of_artifact(row.artifact) for row in rows],
+            ),
+            Column(title="state", cells=[row.state for row in rows]),
+            Column(title="on", cells=[", ".join(map(str, row.targets)) for row in rows], rank=1),
+            Column(title="MB", cells=[f"{row.record.size / 1e6:,.1f}" for row in rows], right=True, rank=2),
+            Column(title="built for", cells=[built_for(row.record) for row in rows], rank=4),
+            Column(title="published", cells=published, short=[each[:_DAY] for each in published], rank=1),
+            Column(title="by", cells=[row.change.by if row.change else "?" for row in rows], rank=3),
+        ]
 
 
 def run(arguments: argparse.Namespace, *, s3: S3Client | None = None) -> Artifacts:
@@ -56,14 +78,3 @@ def run(arguments: argparse.Namespace, *, s3: S3Client | None = None) -> Artifac
         rows = tuple(published(read(where, client).manifest, arguments.names))
         verified = verify(rows, where, client) if arguments.verify else None
     return Artifacts(repository=where.url, rows=rows, verified=verified)
-
-
-def _table(rows: Sequence[Sequence[str]], *, right: int) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(_padded(row, widths, right)).rstrip()
-
-
-def _padded(row: Iterable[str], widths: Sequence[int], right: int) -> Iterator[str]:
-    for number, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        yield cell.rjust(width) if number == right else cell.ljust(width)

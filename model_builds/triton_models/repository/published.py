@@ -49,19 +49,6 @@ class PublishedArtifact:
             "by": self.change.by if self.change else None,
         }
 
-    def cells(self) -> tuple[str, ...]:
-        """Return the cells of the row."""
-        return (
-            self.model,
-            self.artifact,
-            self.state,
-            ", ".join(map(str, self.targets)),
-            f"{self.record.size / 1e6:,.1f}",
-            built_for(self.record),
-            in_json(self.change.at) if self.change else "?",
-            self.change.by if self.change else "?",
-        )
-
 
 def published(manifest: Manifest, models: Sequence[str] = ()) -> list[PublishedArtifact]:
     """Return the artifacts of some models, or of all, newest first.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.layout import ARCHIVE_SUFFIX
+from triton_models.artifact.layout import digest_of_artifact
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
@@ -206,7 +206,7 @@ def _chosen(
 def _chosen_by_name(
     record: ModelRecord, to: str, target: ArtifactTarget | None, *, model: str, where: Repository
 ) -> dict[ArtifactTarget, str]:
-    names = [name for name in record.artifacts if to in (name, _digest(name))]
+    names = [name for name in record.artifacts if to in (name, digest_of_artifact(name))]
     if not names:
         raise FleetError.of(
             what=f"{model!r} has no artifact {to!r}",
@@ -229,10 +229,6 @@ def _chosen_by_name(
         fix=f"run `fleet history {model}` to see the targets of each artifact",
         rule="publication-target",
     )
-
-
-def _digest(name: str) -> str:
-    return name.removesuffix(ARCHIVE_SUFFIX).rpartition("-")[2]
 
 
 def _refuse_gone(record: ModelRecord, target: str, where: Repository, s3: S3Client) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from triton_models.base.tables import Column, table
 from triton_rehearsal.compare.measurement import Measurement, percentile
 
-_TEXT_COLUMNS = 2
 _NO_DECIMALS = 100  # milliseconds
 
 
@@ -57,7 +57,7 @@ class Comparison:
         """Yield the lines of a table, with times in milliseconds, and of the notes."""
         yield f"served by {self.where}"
         yield ""
-        yield from table(self._rows())
+        yield from table(list(self._columns()))
         yield ""
         yield (
             f"Times in ms. Cold start: from the request to the first answer, median of "
@@ -70,52 +70,34 @@ class Comparison:
                 how = f"{model.difference:.2g} from its source, {model.allowed:.2g} allowed"
                 yield f"{model.name} is wrong: {how}"
 
-    def _rows(self) -> Iterator[Sequence[str]]:
-        yield (
-            "model",
-            "runs in",
-            "MB",
-            "cold",
-            "x",
-            "unpack",
-            "load",
-            "1st",
-            "p50",
-            "x",
-            "p95",
-            "p99",
-            "req/s",
-        )
-        first = self.models[0]
-        for model in self.models:
-            shown = model.as_dict()
-            yield (
-                model.name,
-                ", ".join(model.backends),
-                f"{model.size / 1e6:.1f}",
-                _number(shown["cold_start_ms"]),
-                f"{model.cold_s / first.cold_s:.2f}",
-                _number(shown["unpack_ms"]),
-                _number(shown["load_ms"]),
-                _number(shown["first_warm_ms"]),
-                _number(shown["p50_ms"]),
-                f"{_usual(model) / _usual(first):.2f}",
-                _number(shown["p95_ms"]),
-                _number(shown["p99_ms"]),
-                f"{model.throughput:.1f}",
+    def _columns(self) -> Iterator[Column]:
+        first, models = self.models[0], self.models
+        shown = [model.as_dict() for model in models]
+
+        def times(title: str, key: str, *, rank: int = 0) -> Column:
+            return Column(
+                title=title, cells=[_number(each[f"{key}_ms"]) for each in shown], right=True, rank=rank
             )
 
+        def ratios(ratio: Callable[[Measurement], float], *, rank: int) -> Column:
+            cells = [f"{ratio(model) / ratio(first):.2f}" for model in models]
+            return Column(title="x", cells=cells, right=True, rank=rank)
 
-def table(rows: Iterator[Sequence[str]]) -> Iterator[str]:
-    """Yield rows in columns: strings left-aligned, numbers right-aligned."""
-    given = list(rows)
-    widths = [max(map(len, column)) for column in zip(*given, strict=True)]
-    for row in given:
-        cells = [
-            text.ljust(width) if number < _TEXT_COLUMNS else text.rjust(width)
-            for number, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(cells).rstrip()
+        sizes = [f"{model.size / 1e6:.1f}" for model in models]
+        rates = [f"{model.throughput:.1f}" for model in models]
+        yield Column(title="model", cells=[model.name for model in models])
+        yield Column(title="runs in", cells=[", ".join(model.backends) for model in models], rank=2)
+        yield Column(title="MB", cells=sizes, right=True, rank=1)
+        yield times("cold", "cold_start")
+        yield ratios(lambda model: model.cold_s, rank=3)
+        yield times("unpack", "unpack", rank=6)
+        yield times("load", "load", rank=5)
+        yield times("1st", "first_warm", rank=7)
+        yield times("p50", "p50")
+        yield ratios(_usual, rank=1)
+        yield times("p95", "p95", rank=4)
+        yield times("p99", "p99", rank=1)
+        yield Column(title="req/s", cells=rates, right=True)
 
 
 def _usual(model: Measurement) -> float:

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import get_args
 
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import Outcome
+from triton_models.deliver.results import Status
+from triton_models.deliver.results import Step as BuildStep
 from triton_models.spec import model_names
-from triton_rehearsal.rehearse.rehearsal import Rehearsal
-from triton_rehearsal.rehearse.reporter import Reporter
+from triton_rehearsal.rehearse.calls import example_calls
+from triton_rehearsal.rehearse.predictions import Prediction
+from triton_rehearsal.rehearse.rehearsal import Deployed, Rehearsal
+from triton_rehearsal.rehearse.reporter import Reporter, Step
 from triton_rehearsal.rehearse.result import RehearsalResult
+
+_ANNOUNCEMENT = "Two small models take one to two minutes. The first rehearsal also downloads their weights."
+# Steps of a model that take little time.
+_MINOR = ("read", "check", "pack")
+# A line of `fleet deliver` about a model.
+_MODEL_STEP = re.compile(rf"\S+: ({'|'.join((*get_args(BuildStep), *get_args(Status)))})\b")
 
 
 def run(arguments: argparse.Namespace) -> Outcome:
@@ -36,7 +49,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
     with Rehearsal(project=project, port=port, models=models, stage=stage) as rehearsal:
         rehearsed = _rehearse(rehearsal, reporter, start)
         if arguments.stay:
-            _show(rehearsed, rehearsal.exports(), as_json=arguments.json)
+            _show(rehearsed, rehearsal, as_json=arguments.json)
             _wait_for_interrupt()
     if arguments.stay:
         sys.exit(rehearsed.exit_code)  # the result has been printed
@@ -45,49 +58,72 @@ def run(arguments: argparse.Namespace) -> Outcome:
 
 def _rehearse(rehearsal: Rehearsal, reporter: Reporter, start: float) -> RehearsalResult:
     stage = rehearsal.stage.name
-    with reporter.step(
-        f"Deploy {f'the stage {stage} ' if stage else ''}with the CDK to an embedded AWS"
-    ) as say:
-        deployed = rehearsal.deploy(say)
-        say(f"=> {deployed.resources} resources created")
-    with reporter.step("Build, verify and publish the models with the build job's buildspec") as say:
-        results = rehearsal.build(say)
+    reporter.say(_ANNOUNCEMENT)
+    with reporter.step(f"Deploy {f'the stage {stage} ' if stage else ''}with the CDK to an embedded AWS") as step:
+        deployed = rehearsal.deploy(step.say)
+        step.end(f"{deployed.resources} resources created")
+    with reporter.step("Build, verify and publish the models") as step:
+        results = rehearsal.build(partial(_follow, step))
         counts = ", ".join(f"{count} {result}" for result, count in results.counts().items() if count)
-        say(f"=> {counts}, into {deployed.repository}")
-    with reporter.step("Start a Triton server for the endpoint") as say:
-        rehearsal.serve()
-        say(f"=> {deployed.endpoint}")
-    with reporter.step("Invoke every model and compare with its source") as say:
-        predictions = []
-        for prediction in rehearsal.predictions():
-            say(f"{prediction.model}: {prediction.example}")
-            predictions.append(prediction)
+        step.end(f"{counts}, into {deployed.repository}", failed=bool(results.failed))
     return RehearsalResult(
         deployed=deployed,
         results=results,
-        predictions=tuple(predictions),
+        predictions=tuple(_serve(rehearsal, reporter)) if rehearsal.models else (),
         inventory=rehearsal.inventory(),
         seconds=time.perf_counter() - start,
     )
 
 
-def _show(rehearsed: RehearsalResult, exports: Mapping[str, str], *, as_json: bool) -> None:
-    """Print the result before the wait."""
-    if as_json:
-        lines = [json.dumps({**rehearsed.as_dict(), "exports": dict(exports)}, indent=2)]
+def _serve(rehearsal: Rehearsal, reporter: Reporter) -> list[Prediction]:
+    with reporter.step("Start a Triton server for the endpoint") as step:
+        rehearsal.serve()
+        step.end(rehearsal.deployed.endpoint)
+    predictions: list[Prediction] = []
+    with reporter.step("Invoke every model and compare with its source") as step:
+        for model in rehearsal.models:
+            step.enter(f"invoke {model.name}")
+            for prediction in rehearsal.predictions(model):
+                step.say(prediction.example)
+                predictions.append(prediction)
+        wrong = sum(not prediction.passed for prediction in predictions)
+        step.end(f"{wrong} of {len(predictions)} failed" if wrong else "", failed=bool(wrong))
+    return predictions
+
+
+def _follow(step: Step, line: str) -> None:
+    """Show a line of the build's log: a model that is built or done, or a line of output."""
+    if found := _MODEL_STEP.match(line):
+        step.enter(line.partition("; log: ")[0], is_minor=found[1] in _MINOR)
     else:
-        commands = [f"export {name}={value}" for name, value in exports.items()]
-        lines = [
-            *rehearsed.lines(),
-            "",
-            "Running. Point any AWS SDK or the AWS command line here:",
-            "",
-            *commands,
-            "",
-            "Ctrl-C ends it.",
-        ]
+        step.say(line)
+
+
+def _show(rehearsed: RehearsalResult, rehearsal: Rehearsal, *, as_json: bool) -> None:
+    """Print the result before the wait."""
+    exports = rehearsal.exports()
+    calls = example_calls(
+        rehearsal.models, rehearsed.predictions, endpoint=rehearsed.deployed.endpoint, folder=rehearsal.folder
+    )
+    if as_json:
+        document = {**rehearsed.as_dict(), "exports": dict(exports), "calls": dict(calls)}
+        lines = [json.dumps(document, indent=2)]
+    else:
+        lines = [*rehearsed.lines(), "", *_running(rehearsed.deployed, exports, calls)]
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
+
+
+def _running(deployed: Deployed, exports: Mapping[str, str], calls: Mapping[str, str]) -> Iterator[str]:
+    """Yield what a user needs to call a running rehearsal."""
+    yield "The rehearsal keeps running. In another terminal, these variables point any AWS SDK here:"
+    yield from ("", *(f"export {name}={value}" for name, value in exports.items()), "")
+    yield f"Endpoint:         {deployed.endpoint}"
+    yield f"Alias:            {deployed.alias}"
+    yield f"Model repository: {deployed.repository}"
+    for program, text in calls.items():
+        yield from ("", f"With {program}:", "", *text.splitlines())
+    yield from ("", "Ctrl-C ends it.")
 
 
 def _wait_for_interrupt() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from triton_models.base.errors import FleetError, Problem
 from triton_models.client import Client
 from triton_models.spec import Example, ModelDefinition
 from triton_models.verify.comparing import is_text, largest_difference, shown
@@ -28,38 +29,45 @@ class Prediction:
         model: The model's name.
         artifact: The target model.
         example: The example's name.
-        cold_ms: Milliseconds of the first call; if it is the model's first, with download and load.
+        cold_ms: Milliseconds of the first call; if it is the model's first, with download and load. None if
+            the endpoint did not answer.
         warm_ms: Milliseconds of the same call when repeated.
         output: The shape of the declared output and its first values, as served.
         reference: The first values of the same output from the source framework; "none" without a reference.
         difference: The largest absolute difference from the reference; infinite if the shapes differ, None
             without a reference.
         tolerance: The largest difference that the model's declaration accepts.
+        problems: The reasons why the endpoint did not answer; empty if it did.
     """
 
     model: str
     artifact: str
     example: str
-    cold_ms: float
-    warm_ms: float
-    output: str
-    reference: str
-    difference: float | None
-    tolerance: float
+    cold_ms: float | None = None
+    warm_ms: float | None = None
+    output: str = ""
+    reference: str = "none"
+    difference: float | None = None
+    tolerance: float = 0.0
+    problems: tuple[Problem, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """True if the values match the reference, or without a reference."""
-        return self.difference is None or self.difference <= self.tolerance
+        """True if the endpoint answered, with the reference's values if there is a reference."""
+        return not self.problems and (self.difference is None or self.difference <= self.tolerance)
 
 
-def predict(build: ModelDefinition, client: Client) -> list[Prediction]:
-    """Serve every example of a model twice and compare the answer with the reference.
+def predict(build: ModelDefinition, client: Client) -> Iterator[Prediction]:
+    """Serve every example of a model twice and yield the comparison with the reference.
 
-    Raises:
-        FleetError: The model is not in the manifest.
+    The first example that the endpoint does not answer is the last one.
     """
-    return [_predict_one(build, client, example) for example in build.examples()]
+    for example in build.examples():
+        try:
+            yield _predict_one(build, client, example)
+        except FleetError as error:
+            yield Prediction(model=build.name, artifact="", example=example.name, problems=error.problems)
+            return
 
 
 def _predict_one(build: ModelDefinition, client: Client, example: Example) -> Prediction:

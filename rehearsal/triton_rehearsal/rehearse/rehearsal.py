@@ -15,7 +15,7 @@ from typing import Any
 from triton_models.base.errors import FleetError, raise_if_any
 from triton_models.client import Client
 from triton_models.deliver.results import Results, merged
-from triton_models.spec import load_builds
+from triton_models.spec import ModelDefinition, load_builds
 from triton_rehearsal.aws import REGION, open_aws, resource_problems
 from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.cdk import Cdk
@@ -241,21 +241,25 @@ class Rehearsal:
         serving = {"AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self._hosting.url} if self._hosting else {}
         return {**self.aws.exports(), **serving}
 
-    def predictions(self) -> Iterator[Prediction]:
-        """Invoke every model with its declared inputs, and yield each comparison."""
+    def predictions(self, model: ModelDefinition) -> Iterator[Prediction]:
+        """Invoke a model with its declared inputs, and yield each comparison."""
         client = Client(
             alias=self.deployed.alias,
             repository=self.deployed.repository,
             session=_Session(exports=self.exports()),
         )
-        for model in self.models:
-            yield from predict(model, client)
+        yield from predict(model, client)
 
     def inventory(self) -> Inventory:
         """Return scaling, alarms and dashboard. Writes all pending metrics first."""
         if self._hosting:
             self._hosting.flush_metrics()
         return read_inventory(self.aws, endpoint=self.deployed.endpoint, dashboard=self.deployed.dashboard)
+
+    @property
+    def folder(self) -> Path:
+        """The folder for temporary files, which the end of the rehearsal removes."""
+        return self._folder
 
     def close(self) -> None:
         """End every process and remove every file of this rehearsal."""

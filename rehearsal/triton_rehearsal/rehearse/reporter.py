@@ -1,54 +1,143 @@
-"""The progress of a rehearsal on a terminal."""
+"""The progress of a rehearsal: each step with its time, on a terminal and in a log."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TextIO
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.text import Text
 
-_SPINNER_WIDTH = 4
+_EVERY_S = 15.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """A running step.
+
+    Attributes:
+        title: The step, in a few words.
+        on_phase: Called with the name of each part that begins.
+        phase: The current part, such as "minilm: build".
+        detail: The latest line of output.
+        outcome: The outcome, once it is known.
+        failed: True if it failed.
+    """
+
+    title: str
+    on_phase: Callable[[str], None]
+    phase: str = ""
+    detail: str = ""
+    outcome: str = ""
+    failed: bool = False
+
+    def say(self, line: str) -> None:
+        """Show a line of output until the next one."""
+        self.detail = " ".join(line.split()) or self.detail
+
+    def enter(self, phase: str, *, is_minor: bool = False) -> None:
+        """Begin a part of the step; a minor one has no line of its own in a log."""
+        self.phase, self.detail = phase, ""
+        if not is_minor:
+            self.on_phase(phase)
+
+    def end(self, outcome: str, *, failed: bool = False) -> None:
+        """Set the outcome."""
+        self.outcome, self.failed = outcome, failed
+
+    @property
+    def latest(self) -> str:
+        """The current part and the latest line of output."""
+        return "  ".join(each for each in (self.phase, self.detail) if each)
 
 
 class Reporter:
-    """Reports each running step and its outcome on standard error.
+    """Reports steps on standard error.
 
-    Without a terminal it reports nothing: the result is on standard output.
+    A terminal shows the running step with its time. A log gets a line for each step and each part of it, and
+    one more whenever an interval has passed.
+
+    Args:
+        console: The console to write to; None for standard error.
+        every_s: The interval of lines in a log, in seconds.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._console = Console(file=stream or sys.stderr, highlight=False)
-        self._shows = self._console.is_terminal
+    def __init__(self, console: Console | None = None, *, every_s: float = _EVERY_S) -> None:
+        self._console = console or Console(file=sys.stderr, highlight=False)
+        self._every_s = every_s
+        self._began = time.monotonic()
+        # Standard error may have colors without being a terminal, but then it cannot take lines back.
+        self._is_live = self._console.file.isatty() and not self._console.is_dumb_terminal
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(Text(text), soft_wrap=True)
 
     @contextmanager
-    def step(self, title: str) -> Iterator[Callable[[str], None]]:
-        """Report a step. Yields a function for lines of detail, which are shown next to the title.
+    def step(self, title: str) -> Iterator[Step]:
+        """Report a step, which fails with the exception that ends it."""
+        began = time.monotonic()
+        step = Step(title=title, on_phase=lambda phase: None if self._is_live else self._log(phase))
+        try:
+            with self._live(step, began) if self._is_live else self._logged(step):
+                yield step
+        except BaseException as error:
+            interrupted = isinstance(error, KeyboardInterrupt)
+            step.end("interrupted" if interrupted else str(error).partition("\n")[0], failed=True)
+            raise
+        finally:
+            self._print_end(step, time.monotonic() - began)
 
-        The last line that starts with "=> " is the outcome.
-        """
-        start = time.perf_counter()
-        result = ""
-        status = self._console.status(title) if self._shows else None
+    def _print_end(self, step: Step, seconds: float) -> None:
+        word = ("FAILED", "bold red") if step.failed else ("ok", "green")
+        line = Text.assemble(word, f" {seconds:5.1f} s  {step.title}")
+        if step.outcome:
+            line.append(f"  {step.outcome}", style="dim")
+        if self._is_live:
+            self._console.print(line, no_wrap=True, overflow="ellipsis")
+        else:
+            self._console.print(line, soft_wrap=True)
 
-        def detail(line: str) -> None:
-            nonlocal result
-            if line.startswith("=> "):
-                result = line.removeprefix("=> ")
-            elif status is not None and line.strip():
-                room = max(0, self._console.width - len(title) - _SPINNER_WIDTH)
-                status.update(Text.assemble(title, (f"  {line.strip()}"[:room], "dim")))
+    def _live(self, step: Step, began: float) -> AbstractContextManager[object]:
+        return self._console.status(_Running(step, began))
 
-        shown: AbstractContextManager[Any] = status if status is not None else nullcontext()
-        with shown:
-            yield detail
-        if self._shows:
-            seconds = time.perf_counter() - start
-            self._console.print(
-                Text.assemble(("ok", "green"), f" {seconds:5.1f} s  {title}  ", (result, "dim")),
-                no_wrap=True,
-                overflow="ellipsis",
-            )
+    @contextmanager
+    def _logged(self, step: Step) -> Iterator[None]:
+        ended = threading.Event()
+
+        def repeat() -> None:
+            while not ended.wait(self._every_s):
+                self._log(step.latest or step.title)
+
+        self._log(step.title)
+        thread = threading.Thread(target=repeat, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _log(self, text: str) -> None:
+        self.say(f"{_clock(time.monotonic() - self._began)}  {text}")
+
+
+class _Running:
+    """A line about a running step, which is drawn anew several times per second."""
+
+    def __init__(self, step: Step, began: float) -> None:
+        self._step = step
+        self._began = began
+
+    def __rich__(self) -> Text:
+        clock = _clock(time.monotonic() - self._began)
+        parts = (f"{clock}  {self._step.title}", (f"  {self._step.latest}", "dim"))
+        return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import math
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from triton_models.artifact.layout import digest_of_artifact
+from triton_models.base.errors import Problem
+from triton_models.base.tables import Column, output_width, table
 from triton_models.deliver.results import Results
 from triton_rehearsal.rehearse.inventory import Inventory
 from triton_rehearsal.rehearse.predictions import Prediction
 from triton_rehearsal.rehearse.rehearsal import Deployed
 
-_MILLISECONDS = "{:,.0f}"
-_LOG_WIDTH = 150
+# The source folder of a build, which is removed with the build, and the folder that it was copied from.
+_SOURCE = re.compile(r"\S*/fleet-build-\w+/src/")
+_FOLDER = "model_builds/"
+_GOOD = ("published", "unchanged", "equal", "identical")
+_BAD = ("failed in", "FAILED", "WRONG")
+_STYLES = ("bold green", "bold red")  # by exit code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,111 +66,162 @@ class RehearsalResult:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield the result as tables."""
-        # Only a terminal has a width; a log has none.
-        width = None if sys.stdout.isatty() else _LOG_WIDTH
-        console = Console(file=sys.stdout, highlight=False, width=width)
+        """Yield the result as tables; of a failure what failed, and the reasons last."""
+        console = Console(file=sys.stdout, highlight=False)
         with console.capture() as capture:
-            for part in (
-                _results_table(self.results),
-                _predictions_table(self.predictions),
-                _scaling_table(self.inventory),
-                _alarms_table(self.inventory),
-                _dashboard_table(self.inventory),
-                self._summary(),
-            ):
-                console.print(part)
+            for line in self._tables():
+                console.print(_colored(line), soft_wrap=True)
+            console.print(Text(self._summary(), style=_STYLES[self.exit_code]), soft_wrap=True)
+            for line in _reasons(self.results, self.predictions):
+                console.print(Text(line), soft_wrap=True)
         yield from capture.get().splitlines()
 
-    def _summary(self) -> Text:
-        right = sum(prediction.passed for prediction in self.predictions)
-        total = len(self.predictions)
-        built, models = len(self.results.results) - len(self.results.failed), len(self.results.results)
-        return Text(
-            f"{built} of {models} models built, {right} of {total} predictions match their reference, "
-            f"in {self.seconds:.0f} s.",
-            style="bold green" if self.exit_code == 0 else "bold red",
-        )
+    def _tables(self) -> Iterator[str]:
+        width = output_width()
+        yield from _section("Builds", _builds(self.results), width)
+        if self.predictions:
+            yield from _section("Predictions", _predictions(self.predictions), width)
+            if legend := _legend(self.predictions):
+                yield from (legend, "")
+        if not self.exit_code:
+            yield from _inventory(self.inventory, self.deployed, width)
+
+    def _summary(self) -> str:
+        models = len(self.results.results)
+        built = models - len(self.results.failed)
+        compared = [each for each in self.predictions if each.difference is not None or each.problems]
+        right = sum(each.passed for each in compared)
+        said = [f"{built} of {models} models built"]
+        if compared:
+            said.append(f"{right} of {len(compared)} predictions match their reference")
+        if alone := len(self.predictions) - len(compared):
+            said.append(f"{alone} prediction{'s' * (alone > 1)} without a reference")
+        verdict = "FAILED: " if self.exit_code else ""
+        return f"{verdict}{', '.join(said)}, in {self.seconds:.0f} s."
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(
-        title=title, title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE_HEAD
-    )
-    for column in columns:
-        table.add_column(column, overflow="fold", justify="right" if column.endswith(" ms") else "left")
-    table.caption_justify = "left"
-    return table
+def _section(title: str, columns: Sequence[Column], width: int) -> Iterator[str]:
+    yield title
+    yield from (f"  {line}" for line in table(columns, width=width - 2))
+    yield ""
 
 
-def _results_table(results: Results) -> Table:
-    table = _table("Builds", "model", "result", "seconds", "artifact or reason")
-    for result in results.results:
-        said = Text(result.status, style="bold red" if result.failed else "green")
-        if result.failed:
-            said.append(f" in {result.step}")
-        outcome = result.reason if result.failed else result.artifact
-        table.add_row(result.model, said, f"{result.seconds:.1f}", outcome)
-    table.caption = "Each model was built, checked, verified by a Triton server, packed and published."
-    return table
+def _builds(results: Results) -> list[Column]:
+    rows = results.results
+    return [
+        Column(title="model", cells=[each.model for each in rows]),
+        Column(
+            title="result", cells=[f"failed in {each.step}" if each.failed else each.status for each in rows]
+        ),
+        Column(title="seconds", cells=[f"{each.seconds:.1f}" for each in rows], right=True),
+        Column(
+            title="artifact",
+            cells=[each.artifact for each in rows],
+            short=[digest_of_artifact(each.artifact) for each in rows],
+        ),
+    ]
 
 
-def _predictions_table(predictions: tuple[Prediction, ...]) -> Table:
-    table = _table(
-        "Predictions", "model", "artifact", "example", "cold ms", "warm ms", "output", "reference", "result"
-    )
-    shown: set[str] = set()
-    for made in predictions:
-        first = made.model not in shown
-        shown.add(made.model)
-        table.add_row(
-            made.model if first else "",
-            made.artifact.removeprefix(f"{made.model}-").removesuffix(".tar.gz") if first else "",
-            made.example,
-            _MILLISECONDS.format(made.cold_ms),
-            _MILLISECONDS.format(made.warm_ms),
-            made.output,
-            made.reference,
-            _compared(made),
-        )
-    tolerance = max((made.tolerance for made in predictions), default=0.0)
-    table.caption = f"equal: every value is within {tolerance:.0e} of the source framework's."
-    return table
+def _predictions(predictions: Sequence[Prediction]) -> list[Column]:
+    firsts = [
+        made.model if number == 0 or predictions[number - 1].model != made.model else ""
+        for number, made in enumerate(predictions)
+    ]
+    return [
+        Column(title="model", cells=firsts),
+        Column(title="example", cells=[made.example for made in predictions]),
+        Column(title="cold ms", cells=[_ms(made.cold_ms) for made in predictions], right=True),
+        Column(title="warm ms", cells=[_ms(made.warm_ms) for made in predictions], right=True),
+        Column(title="output", cells=[made.output for made in predictions], rank=1),
+        Column(title="reference", cells=[made.reference for made in predictions], rank=2),
+        Column(title="result", cells=[compared(made) for made in predictions]),
+    ]
 
 
-def _compared(made: Prediction) -> Text:
+def _ms(milliseconds: float | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds:,.0f}"
+
+
+def compared(made: Prediction) -> str:
+    """Return the result of a comparison in a few words."""
+    if made.problems:
+        return "FAILED"
     if made.difference is None:
-        return Text("answered", style="green")
-    difference = f"{made.difference:.0e}"
+        return "no reference"
+    if made.difference == 0:
+        return "identical"
+    how = f", {made.difference:.0e}" if math.isfinite(made.difference) else ""
     if made.passed:
-        return Text(f"equal, {difference}", style="green")
-    return Text(f"WRONG, {difference} > {made.tolerance:.0e}", style="bold red")
+        return f"equal{how}"
+    return f"WRONG{how} > {made.tolerance:.0e}" if how else "WRONG"
 
 
-def _scaling_table(inventory: Inventory) -> Table:
-    table = _table("Auto scaling", "scalable target", "instances", "metric", "target")
-    for target in inventory.targets:
-        for policy in target.policies:
-            table.add_row(
-                target.resource, f"{target.minimum} to {target.maximum}", policy.metric, f"{policy.target:g}"
-            )
-    return table
+def _legend(predictions: Sequence[Prediction]) -> str:
+    """Return what "equal" means; "" if nothing is."""
+    tolerances = [made.tolerance for made in predictions if made.passed and made.difference]
+    if not tolerances:
+        return ""
+    return f"equal: no value is further than {max(tolerances):.0e} from the source framework's."
 
 
-def _alarms_table(inventory: Inventory) -> Table:
-    table = _table("Alarms", "alarm", "condition")
-    for alarm in inventory.alarms:
-        table.add_row(alarm.name, alarm.condition)
-    return table
-
-
-def _dashboard_table(inventory: Inventory) -> Table:
-    table = _table("Dashboard", "widget", "metrics")
-    for widget in inventory.widgets:
-        table.add_row(widget.title, ", ".join(widget.metrics))
+def _inventory(inventory: Inventory, deployed: Deployed, width: int) -> Iterator[str]:
+    """Yield the tables of what was deployed; one that has no rows is left out."""
+    if rows := [(target, policy) for target in inventory.targets for policy in target.policies]:
+        columns = [
+            Column(title="variant", cells=[target.resource.rpartition("/")[2] for target, _ in rows]),
+            Column(title="instances", cells=[f"{target.minimum} to {target.maximum}" for target, _ in rows]),
+            Column(title="metric", cells=[policy.metric for _, policy in rows]),
+            Column(title="target", cells=[f"{policy.target:g}" for _, policy in rows], right=True),
+        ]
+        yield from _section(f"Auto scaling of {deployed.endpoint}", columns, width)
+    if alarms := inventory.alarms:
+        prefix = f"{deployed.endpoint}-"
+        columns = [
+            Column(title="alarm", cells=[each.name.removeprefix(prefix) for each in alarms]),
+            Column(title="condition", cells=[each.condition.replace(prefix, "") for each in alarms]),
+        ]
+        yield from _section(f"Alarms, named {prefix}...", columns, width)
+    if widgets := inventory.widgets:
+        metrics = {metric for each in widgets for metric in each.metrics}
+        yield f"Dashboard {deployed.dashboard}: {len(widgets)} charts of {len(metrics)} metrics"
     peak, hits = inventory.peak_models_loaded, inventory.cache_hit_ratio
-    table.caption = (
-        f"Peak models loaded: {'no data' if peak is None else format(peak, 'g')}\n"
-        f"Requests that hit a loaded model: {'no data' if hits is None else f'{100 * hits:.1f} %'}"
+    if peak is not None:
+        yield f"  Most models loaded at once (LoadedModelCount): {peak:g}"
+    if hits is not None:
+        yield f"  Requests that hit a loaded model (ModelCacheHit): {100 * hits:.1f} %"
+    yield ""
+
+
+def _reasons(results: Results, predictions: Sequence[Prediction]) -> Iterator[str]:
+    """Yield the reason of each failure, and the next step."""
+    for result in results.failed:
+        yield from ("", f"{result.model}: failed in {result.step}")
+        yield from _indented(result.problems)
+    for made in predictions:
+        if made.problems:
+            yield from ("", f"{made.model}, {made.example}: FAILED at the endpoint")
+            yield from _indented(made.problems)
+        elif not made.passed:
+            yield from ("", f"{made.model}, {made.example}: {compared(made)}")
+            yield f"  answer:    {made.output}"
+            yield f"  reference: {made.reference}"
+            yield f"  tolerance: {made.tolerance:g}"
+            yield "  fix:       find what differs between the endpoint and the build, which was right there"
+    names = dict.fromkeys(
+        [result.model for result in results.failed] + [made.model for made in predictions if not made.passed]
     )
-    return table
+    if names:
+        yield from ("", f"Then rehearse again: fleet rehearse {' '.join(names)}")
+
+
+def _indented(problems: Sequence[Problem]) -> Iterator[str]:
+    for problem in problems:
+        yield from (f"  {_SOURCE.sub(_FOLDER, line)}" for line in str(problem).splitlines())
+
+
+def _colored(line: str) -> Text:
+    """Return a line with its verdict in color, where the output has colors."""
+    text = Text(line)
+    text.highlight_words(_GOOD, "green")
+    text.highlight_words(_BAD, "bold red")
+    return text

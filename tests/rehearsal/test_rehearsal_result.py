@@ -1,0 +1,177 @@
+"""The result of a rehearsal as a person reads it, at several widths."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from triton_models.base.errors import Problem
+from triton_models.deliver.results import ModelResult, Results
+from triton_rehearsal.rehearse.inventory import Alarm, Inventory, Policy, ScalableTarget, Widget
+from triton_rehearsal.rehearse.predictions import Prediction
+from triton_rehearsal.rehearse.rehearsal import Deployed
+from triton_rehearsal.rehearse.result import RehearsalResult
+
+ENDPOINT = "TritonFleet-g5-2xlarge-25-09"
+ARTIFACT = "resnet50-3cad2c69296e68e5.tar.gz"
+PROBLEM = Problem(
+    what="no such layer", where="/home/fleet-build-1a/src/models/resnet50/build.py:3", expected="a", fix="b"
+)
+BUILT = ModelResult(model="resnet50", status="published", step="publish", seconds=13.1, artifact=ARTIFACT)
+FAILED = ModelResult(model="churn", status="failed", step="build", problems=(PROBLEM,))
+RIGHT = Prediction(
+    model="resnet50",
+    artifact=ARTIFACT,
+    example="a batch of different lengths",
+    cold_ms=1804,
+    warm_ms=8,
+    output="[2, 1000] -0.5598 -0.3596…",
+    reference="-0.5598 -0.3596…",
+    difference=3e-6,
+    tolerance=1e-4,
+)
+INVENTORY = Inventory(
+    targets=(
+        ScalableTarget(
+            resource=f"endpoint/{ENDPOINT}/variant/AllTraffic",
+            minimum=1,
+            maximum=4,
+            policies=(Policy(name="p", metric="SageMakerVariantInvocationsPerInstance", target=600),),
+        ),
+    ),
+    alarms=(
+        Alarm(
+            name=f"{ENDPOINT}-ticket-Silent",
+            condition="requests arrive, no instance reports > 0",
+            description="",
+        ),
+        Alarm(
+            name=f"{ENDPOINT}-page",
+            condition=" OR ".join(f'ALARM("{ENDPOINT}-page-{each}")' for each in ("A", "B", "C", "D")),
+            description="",
+        ),
+    ),
+    widgets=(Widget(title="Loaded models", metrics=("LoadedModelCount",)),),
+    peak_models_loaded=2,
+    cache_hit_ratio=0.875,
+)
+NOTHING = Inventory(targets=(), alarms=(), widgets=(), peak_models_loaded=None, cache_hit_ratio=None)
+
+
+def result(
+    *results: ModelResult, predictions: tuple[Prediction, ...] = (), inventory: Inventory = INVENTORY
+) -> RehearsalResult:
+    return RehearsalResult(
+        deployed=Deployed(
+            endpoint=ENDPOINT,
+            alias="/fleet/endpoint",
+            dashboard=ENDPOINT,
+            repository="s3://bucket/models/",
+            build_project="Builds",
+            resources=51,
+        ),
+        results=Results(results=results),
+        predictions=predictions,
+        inventory=inventory,
+        seconds=83,
+    )
+
+
+def shown(rehearsed: RehearsalResult) -> str:
+    return "\n".join(rehearsed.lines())
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_at_every_width_no_line_is_wider_and_no_digest_is_broken(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = list(result(BUILT, predictions=(RIGHT, replace(RIGHT, example="two"))).lines())
+
+    assert [line for line in lines if len(line) > width] == []
+    assert any(re.search(r"\b3cad2c69296e68e5\b", line) for line in lines)
+    assert [line for line in lines if "3cad" in line and "3cad2c69296e68e5" not in line] == []
+
+
+def test_values_are_shown_if_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    rehearsed = result(BUILT, predictions=(RIGHT,))
+    monkeypatch.setenv("COLUMNS", "80")
+    assert RIGHT.output not in shown(rehearsed)
+    monkeypatch.setenv("COLUMNS", "160")
+    assert f"{RIGHT.output}  {RIGHT.reference}" in shown(rehearsed)
+
+
+def test_a_right_rehearsal_ends_with_its_summary() -> None:
+    rehearsed = result(BUILT, predictions=(RIGHT,))
+
+    assert rehearsed.exit_code == 0
+    assert list(rehearsed.lines())[-1] == (
+        "1 of 1 models built, 1 of 1 predictions match their reference, in 83 s."
+    )
+    assert "page-A" in shown(rehearsed)
+
+
+def test_a_failure_leaves_the_alarms_out_and_ends_with_the_reason_and_the_next_step() -> None:
+    rehearsed = result(BUILT, FAILED, predictions=(RIGHT,))
+    lines = list(rehearsed.lines())
+
+    assert rehearsed.exit_code == 1
+    assert "Alarms" not in shown(rehearsed)
+    assert "Auto scaling" not in shown(rehearsed)
+    start = next(
+        number for number, line in enumerate(lines) if line.startswith("FAILED: 1 of 2 models built")
+    )
+    assert lines[start + 2 :] == [
+        "churn: failed in build",
+        "  no such layer",
+        "    where:    model_builds/models/resnet50/build.py:3",
+        "    expected: a",
+        "    fix:      b",
+        "",
+        "Then rehearse again: fleet rehearse churn",
+    ]
+
+
+def test_nothing_is_called_equal_if_nothing_was_compared() -> None:
+    text = shown(result(FAILED))
+
+    assert "equal" not in text
+    assert "Predictions" not in text
+    assert "match" not in text
+
+
+def test_a_model_without_a_reference_is_not_called_equal() -> None:
+    alone = replace(RIGHT, reference="none", difference=None, tolerance=0.0)
+    rehearsed = result(BUILT, predictions=(alone,))
+
+    assert rehearsed.exit_code == 0
+    assert "no reference" in shown(rehearsed)
+    assert "equal" not in shown(rehearsed)
+    assert list(rehearsed.lines())[-1] == "1 of 1 models built, 1 prediction without a reference, in 83 s."
+
+
+def test_an_answer_that_differs_is_repeated_at_the_end() -> None:
+    rehearsed = result(BUILT, predictions=(replace(RIGHT, difference=0.5),))
+    end = shown(rehearsed).partition("FAILED: ")[2]
+
+    assert rehearsed.exit_code == 1
+    assert "WRONG, 5e-01 > 1e-04" in end
+    assert RIGHT.output in end
+    assert "equal" not in shown(rehearsed)
+
+
+def test_a_request_that_failed_is_repeated_with_its_reason() -> None:
+    refused = Prediction(model="resnet50", artifact="", example="one", problems=(PROBLEM,))
+    rehearsed = result(BUILT, predictions=(refused,))
+
+    assert rehearsed.exit_code == 1
+    assert "0 of 1 predictions match" in shown(rehearsed)
+    assert "resnet50, one: FAILED at the endpoint\n  no such layer" in shown(rehearsed)
+
+
+def test_tables_without_rows_are_left_out() -> None:
+    text = shown(result(BUILT, predictions=(RIGHT,), inventory=NOTHING))
+
+    assert [title for title in ("Auto scaling", "Alarms", "Dashboard", "no data") if title in text] == []
