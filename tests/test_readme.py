@@ -66,3 +66,17 @@ def test_every_test_that_the_page_of_evidence_names_exists() -> None:
     named = re.findall(r"`(tests/[^`]+)`", (ROOT / "docs" / "verified.md").read_text())
     assert named
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_rehearsal_that_it_shows_has_the_steps_and_titles_of_the_program() -> None:
+    shown = code("console")[0]
+    program = (ROOT / "rehearsal" / "triton_rehearsal" / "rehearse" / "command.py").read_text()
+    steps = [
+        step.replace("{target}", "") for step in re.findall(r'reporter\.step\(f?"(.*)"\)', program)
+    ]
+    result = (ROOT / "rehearsal" / "triton_rehearsal" / "rehearse" / "result.py").read_text()
+    titles = re.findall(r'Column\(\s*title="(.*?)"', result)
+    assert steps
+    assert re.findall(r"^ok +[\d.]+ s  (.*?)(?:  .*)?$", shown, re.MULTILINE) == steps
+    assert [title for title in titles if title not in {*re.findall(r"\S+(?: ms)?", shown), "reference"}] == []
+    assert [line for line in shown.splitlines() if len(line) > 100] == []

@@ -6,6 +6,7 @@ import pytest
 
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build, run
+from triton_models.cli.main import main
 
 
 def arguments(*names: str, output: Path, models: Path, gpu: str | None = None, release: str = "25.09"):
@@ -47,6 +48,18 @@ def test_a_build_says_that_its_weights_are_random(declare, models, tmp_path, cap
     path.write_text(f"from triton_models.spec import RandomWeights\n{seeded}")
     build("tiny", output=tmp_path / "out", models=models)
     assert "tiny has random weights" in capsys.readouterr().err
+
+
+def test_below_a_repository_its_models_are_built_into_the_current_folder(
+    declare, models, tmp_path, monkeypatch
+):
+    declare("tiny")
+    below = tmp_path / "repository" / "docs"
+    below.mkdir(parents=True)
+    models.rename(tmp_path / "repository" / "models")
+    monkeypatch.chdir(below)
+    assert main(["build", "tiny"]) == 0
+    assert (below / "build" / "tiny" / "tiny" / "config.pbtxt").is_file()
 
 
 def test_nothing_else_is_left_in_the_output_folder(tiny, tmp_path):

@@ -14,9 +14,11 @@ from tests.rehearsal.served_models import (
     onnx_model,
     scaling_onnx,
     text_onnx,
+    write,
 )
 from triton_models.builds.tensorrt.options import PlanOptions
 from triton_models.builds.tensorrt.stand_in import stand_in
+from triton_models.builds.without_gpu import configure_without_gpu
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import release
 from triton_models.facts.tensorrt import Hardware
@@ -134,6 +136,16 @@ def test_two_ensembles_whose_steps_share_names_answer_each_with_its_own_steps(se
 def test_a_gpu_model_runs_here_if_it_brings_a_configuration_for_the_cpu(server):
     files = onnx_model(2.0, extra="instance_group [{kind: KIND_GPU}]")
     files["scaling/configs/cpu.pbtxt"] = onnx_model(2.0, extra=CPU_CONFIG)["scaling/config.pbtxt"]
+    name = server.serve(files)
+    assert server.ask(name, [[1]]) == [[2]]
+
+
+@pytest.mark.parametrize("group", ["kind: KIND_GPU", "count: 2 gpus: [0]", "kind: KIND_GPU gpus: [0, 1]"])
+@pytest.mark.parametrize("backend", ["onnxruntime", "tensorrt"])
+def test_a_gpu_model_of_a_rehearsed_build_runs_here(group, backend, server, tmp_path):
+    root = write(onnx_model(2.0, backend=backend, extra=f"instance_group [{{{group}}}]"), tmp_path / "built")
+    assert list(configure_without_gpu(root)) == ["scaling"]
+    files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     name = server.serve(files)
     assert server.ask(name, [[1]]) == [[2]]
 

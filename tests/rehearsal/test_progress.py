@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 
 class Log(io.StringIO):
-    """A log that tells when a line with a text is in it."""
+    """A log that notes when a text is written to it."""
 
     def __init__(self, awaited: str) -> None:
         super().__init__()
@@ -130,12 +130,21 @@ def test_a_terminal_shows_the_time_of_the_running_step() -> None:
         ("resnet50:torchscript: verify", "resnet50:torchscript: verify"),
         ("a: failed in build: it broke; log: CloudWatch Logs b", "a: failed in build: it broke"),
         ("a: published as a-0123.tar.gz (1.0 s)", "a: published as a-0123.tar.gz (1.0 s)"),
-        ("warning: building takes long", ""),
         ("Collecting numpy", ""),
     ],
 )
 def test_a_line_of_the_build_about_a_model_is_a_part_of_the_step(line: str, phase: str) -> None:
-    step = Step(title="Build", on_phase=lambda phase: None)
+    step = Step(title="Build", on_phase=lambda phase: None, on_note=lambda line: None)
     _follow(step, line)
 
     assert (step.phase, step.detail) == (phase, "" if phase else line)
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+@pytest.mark.parametrize("line", ["note: churn runs on the CPU", "warning: churn has random weights"])
+def test_notes_and_warnings_of_the_build_stay(line: str, stream: type[io.StringIO]) -> None:
+    written = stream()
+    with reporter(written).step("Build") as step:
+        _follow(step, line)
+
+    assert f"{line}\n" in plain(written)

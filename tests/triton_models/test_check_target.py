@@ -193,6 +193,16 @@ def test_a_plain_server_minds_the_name_that_an_endpoint_replaces(tmp_path: Path)
     assert rules(root, MULTI_MODEL) == set()
 
 
+def test_a_model_of_another_name_is_pointed_to_the_option_that_accepts_it(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    with Edit(root / "resnet50") as config:
+        config.name = "net"
+    (problem,) = check_path(root, target=PLAIN)
+
+    assert "--endpoint-kind multi-model" in problem.fix
+    assert run(root, endpoint_kind="multi-model") == set()
+
+
 # Without a configuration
 
 

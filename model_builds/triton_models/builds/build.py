@@ -23,6 +23,7 @@ from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
 from triton_models.builds.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
+from triton_models.builds.without_gpu import configure_without_gpu
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.reading import blame, folder_of, load_build, load_builds
 from triton_models.declare.weights import RandomWeights
@@ -161,6 +162,9 @@ def build(
             check_tolerance=declaration.check_tolerance,
         )
         _write(declaration, job)
+        if rehearsed and not cpu:
+            for model in configure_without_gpu(root):
+                sys.stderr.write(f"note: {model} asks for a GPU (KIND_GPU); here it runs on the CPU\n")
         if isinstance(declaration.weights, RandomWeights):
             sys.stderr.write(f"warning: {name} has random weights, so its answers are meaningless\n")
         (root / BUILD_FILE).write_text(json.dumps(_about(declaration, job), indent=2) + "\n")

@@ -32,6 +32,9 @@ _EACH_OUTPUT_ONCE = frozenset({"dali", "tensorrt"})
 
 def model_name(subject: Subject) -> Iterator[Problem]:
     """Check that a model has the name of its directory."""
+    # A multi-model endpoint renames the model, so that AWS's examples have any name.
+    endpoint = "; for an endpoint that names the models itself: --endpoint-kind multi-model"
+    hint = endpoint if subject.target.endpoint is None and len(subject.models) == 1 else ""
     for model, config in subject.parsed():
         own = subject.is_renamed(model) or not model.path or not config.name
         if own or config.name == model.folder:
@@ -42,7 +45,7 @@ def model_name(subject: Subject) -> Iterator[Problem]:
             f"the model in folder {model.folder!r} has the name {config.name!r}",
             expected=f"name: {model.folder!r}, or no name",
             why='Triton refuses the model, and ensembles with it: "not available or ambiguous"',
-            fix="make folder and name equal, or remove the name",
+            fix="make folder and name equal, or remove the name" + hint,
         )
 
 

@@ -48,7 +48,10 @@ def seconds(text: str) -> float:
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add `--models DIR`, the folder of the declarations."""
     parser.add_argument(
-        "--models", type=Path, metavar="DIR", help="the folder of model builds (default: model_builds/models)"
+        "--models",
+        type=Path,
+        metavar="DIR",
+        help="the folder of model builds (default: model_builds/models, here or in a folder above)",
     )
 
 
@@ -61,7 +64,7 @@ def add_output(parser: argparse.ArgumentParser, *, default: Path | None = None) 
         default=default,
         required=default is None,
         metavar="DIR",
-        help="the folder to write to" + (" (default: %(default)s)" if default else ""),
+        help="the folder to write to" + (" (default: %(default)s, in the current folder)" if default else ""),
     )
 
 

@@ -28,6 +28,8 @@ from triton_rehearsal.rehearse.reporter import Reporter, Step
 from triton_rehearsal.rehearse.result import RehearsalResult
 
 _ANNOUNCEMENT = "Two small models take one to two minutes. The first rehearsal also downloads their weights."
+# Lines of `fleet build` that a user should not miss.
+_NOTES = ("note: ", "warning: ")
 # Steps of a model that take little time.
 _MINOR = ("read", "check", "pack")
 # A line of `fleet deliver` about a model.
@@ -41,11 +43,12 @@ def run(arguments: argparse.Namespace) -> Outcome:
         FleetError: A step failed. Everything that was started has ended.
         SystemExit: With `--stay`, the rehearsal was interrupted. The status is the rehearsal's exit code.
     """
-    reporter = Reporter()
+    project, reporter = _project_root(), Reporter()
+    reporter.say(_ANNOUNCEMENT)
     _end_like_an_interrupt()
     start = time.perf_counter()
     models = model_names() if arguments.all else arguments.names
-    project, port, stage = _project_root(), arguments.port, arguments.stage
+    port, stage = arguments.port, arguments.stage
     with Rehearsal(project=project, port=port, models=models, stage=stage) as rehearsal:
         rehearsed = _rehearse(rehearsal, reporter, start)
         if arguments.stay:
@@ -58,18 +61,20 @@ def run(arguments: argparse.Namespace) -> Outcome:
 
 def _rehearse(rehearsal: Rehearsal, reporter: Reporter, start: float) -> RehearsalResult:
     stage = rehearsal.stage.name
-    reporter.say(_ANNOUNCEMENT)
-    with reporter.step(f"Deploy {f'the stage {stage} ' if stage else ''}with the CDK to an embedded AWS") as step:
+    target = f"the stage {stage} " if stage else ""
+    with reporter.step(f"Deploy {target}with the CDK to an embedded AWS") as step:
         deployed = rehearsal.deploy(step.say)
         step.end(f"{deployed.resources} resources created")
     with reporter.step("Build, verify and publish the models") as step:
         results = rehearsal.build(partial(_follow, step))
         counts = ", ".join(f"{count} {result}" for result, count in results.counts().items() if count)
         step.end(f"{counts}, into {deployed.repository}", failed=bool(results.failed))
+    predictions = tuple(_serve(rehearsal, reporter)) if rehearsal.models else ()
+    reporter.say("")
     return RehearsalResult(
         deployed=deployed,
         results=results,
-        predictions=tuple(_serve(rehearsal, reporter)) if rehearsal.models else (),
+        predictions=predictions,
         inventory=rehearsal.inventory(),
         seconds=time.perf_counter() - start,
     )
@@ -92,9 +97,11 @@ def _serve(rehearsal: Rehearsal, reporter: Reporter) -> list[Prediction]:
 
 
 def _follow(step: Step, line: str) -> None:
-    """Show a line of the build's log: a model that is built or done, or a line of output."""
+    """Show a line of the build's log: a model that is built or done, a note, or output."""
     if found := _MODEL_STEP.match(line):
         step.enter(line.partition("; log: ")[0], is_minor=found[1] in _MINOR)
+    elif line.startswith(_NOTES):
+        step.note(line)
     else:
         step.say(line)
 
@@ -155,7 +162,7 @@ def _project_root() -> Path:
     raise FleetError.of(
         what=f"no cdk.json in {here} or above it",
         where="the working directory",
-        expected="a clone of the repository",
+        expected="a repository with a fleet, such as one that `fleet init` began",
         why="the rehearsal deploys the stacks that cdk.json names",
         fix="change into the repository and run it again",
     )

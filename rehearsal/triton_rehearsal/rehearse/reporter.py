@@ -22,6 +22,7 @@ class Step:
     Attributes:
         title: The step, in a few words.
         on_phase: Called with the name of each part that begins.
+        on_note: Called with each line that stays.
         phase: The current part, such as "minilm: build".
         detail: The latest line of output.
         outcome: The outcome, once it is known.
@@ -30,6 +31,7 @@ class Step:
 
     title: str
     on_phase: Callable[[str], None]
+    on_note: Callable[[str], None]
     phase: str = ""
     detail: str = ""
     outcome: str = ""
@@ -44,6 +46,10 @@ class Step:
         self.phase, self.detail = phase, ""
         if not is_minor:
             self.on_phase(phase)
+
+    def note(self, line: str) -> None:
+        """Print a line that stays."""
+        self.on_note(line)
 
     def end(self, outcome: str, *, failed: bool = False) -> None:
         """Set the outcome."""
@@ -81,7 +87,8 @@ class Reporter:
     def step(self, title: str) -> Iterator[Step]:
         """Report a step, which fails with the exception that ends it."""
         began = time.monotonic()
-        step = Step(title=title, on_phase=lambda phase: None if self._is_live else self._log(phase))
+        on_phase: Callable[[str], None] = (lambda _: None) if self._is_live else self._log
+        step = Step(title=title, on_phase=on_phase, on_note=self.say)
         try:
             with self._live(step, began) if self._is_live else self._logged(step):
                 yield step
