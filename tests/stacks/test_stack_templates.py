@@ -188,7 +188,7 @@ def test_a_fleet_can_do_without_warm_up_and_rollback_alarms(adjusted: FleetApp) 
     assert "AutoRollbackConfiguration" not in _deployment(adjusted)
 
 
-def test_the_readme_names_every_service_that_cloudformation_needs_permissions_for(
+def test_the_page_about_deploying_names_every_service_that_cloudformation_needs_permissions_for(
     updated: FleetApp, adjusted: FleetApp, elsewhere: FleetApp
 ) -> None:
     others = {"ApplicationAutoScaling": "application-autoscaling", "StepFunctions": "states"}
@@ -199,7 +199,9 @@ def test_the_readme_names_every_service_that_cloudformation_needs_permissions_fo
         for resource in Template.from_stack(stack).to_json()["Resources"].values()
         if resource["Type"].startswith("AWS::")
     }
-    permissions = (ROOT / "README.md").read_text().partition("**Permissions.**")[2].partition("\n- **")[0]
+    permissions = (
+        (ROOT / "docs" / "deploy.md").read_text().partition("Check permissions")[2].partition("\n## ")[0]
+    )
 
     assert [service for service in sorted(services) if f"`{service}`" not in permissions] == []
 
