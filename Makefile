@@ -51,13 +51,15 @@ rehearse: setup ## Deploy, build, publish, serve and verify on this machine
 rehearse-all: setup $(STAMPS)/rehearsal-all ## The same with every model, the heavy ones too
 	fleet rehearse --all
 
-docs: setup ## Write docs/reference from the docstrings
+docs: setup ## Write the generated pages, and build the site of all pages in build/site
 	python -m docs.generate
+	python -m docs.generate.site
+	zensical build --strict --clean
 
 bench: setup ## Measure, as ratios within one run
 	python -m benchmarks
 
-setup: $(STAMPS)/synth $(STAMPS)/rehearsal $(STAMPS)/sdk $(STAMPS)/triton node_modules/.package-lock.json ## Install what every command needs
+setup: $(STAMPS)/synth $(STAMPS)/rehearsal $(STAMPS)/sdk $(STAMPS)/docs $(STAMPS)/triton node_modules/.package-lock.json ## Install what every command needs
 
 clean: ## Remove what set-up and builds made
 	rm -rf $(VENV) .venv-triton node_modules cdk.out build dist
@@ -90,6 +92,10 @@ $(STAMPS)/sdk: locks/requirements-sdk.txt | $(STAMPS)/synth
 
 $(STAMPS)/dev: locks/requirements-dev.txt $(STAMPS)/synth
 	pip install $(HASHED) --no-deps -r locks/requirements-dev.txt
+	@touch $@
+
+$(STAMPS)/docs: locks/requirements-docs.txt $(STAMPS)/synth
+	pip install $(HASHED) --no-deps -r locks/requirements-docs.txt
 	@touch $@
 
 $(STAMPS)/triton: locks/requirements-triton.txt | $(STAMPS)/synth

@@ -1,0 +1,123 @@
+"""The site of the pages: it is complete, its links lead somewhere, and it needs nothing from another host."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+import pytest
+import yaml
+
+from docs.generate.site import ROOT, place, stage
+
+CONFIGURATION = ROOT / "mkdocs.yml"
+LOADED = {"script": "src", "img": "src", "iframe": "src", "link": "href"}
+"""What a browser loads with a page, and does not merely link to."""
+
+
+class Page(HTMLParser):
+    """The links, the anchors and the loaded files of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.loaded: set[str] = set()
+        self.anchors: set[str] = set()
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value for name, value in attrs if value}
+        self.anchors |= {given[name] for name in ("id", "name") if name in given}
+        if tag == "a" and "href" in given:
+            self.links.add(given["href"])
+        if LOADED.get(tag) in given and given.get("rel") != "canonical":
+            self.loaded.add(given[LOADED[tag]])
+
+
+def build(folder: Path) -> subprocess.CompletedProcess[str]:
+    shutil.copy(CONFIGURATION, folder)
+    return subprocess.run(
+        ["zensical", "build", "--strict"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site."""
+    folder = tmp_path_factory.mktemp("site")
+    stage(folder / "build" / "pages")
+    built = build(folder)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder / "build" / "site"
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Page]:
+    return {path: Page(path) for path in site.rglob("*.html") if path.name != "404.html"}
+
+
+def broken(pages: dict[Path, Page], site: Path) -> Iterator[str]:
+    for path, page in pages.items():
+        for link in page.links:
+            file, anchor = urldefrag(unquote(link))
+            target = (path.parent / file).resolve() if file else path
+            target = target / "index.html" if target.is_dir() else target
+            if "://" in link or link.startswith(("mailto:", "javascript:")):
+                continue
+            if not target.is_file() or (anchor and target in pages and anchor not in pages[target].anchors):
+                yield f"{path.relative_to(site)}: {link}"
+
+
+@pytest.mark.story
+def test_every_link_of_the_site_leads_to_a_page_and_an_anchor(pages: dict[Path, Page], site: Path) -> None:
+    assert len(pages) > 80
+    assert sorted(broken(pages, site)) == []
+
+
+@pytest.mark.story
+def test_a_page_loads_nothing_from_another_host(pages: dict[Path, Page]) -> None:
+    loaded = {each for page in pages.values() for each in page.loaded}
+
+    assert any(each.endswith(".css") for each in loaded)
+    assert {each for each in loaded if "//" in each} == set()
+
+
+@pytest.mark.story
+def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
+    stage(tmp_path / "build" / "pages")
+    (tmp_path / "build" / "pages" / "concepts.md").write_text("# Concepts\n\n[nowhere](clients.md#nowhere)\n")
+
+    assert build(tmp_path).returncode != 0
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    written = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    navigation = yaml.safe_load(CONFIGURATION.read_text())["nav"]
+    named = {
+        path
+        for section in navigation
+        for entries in section.values()
+        for entry in entries
+        for path in entry.values()
+    }
+
+    assert {str(place(path)) for path in written} - named == set()
+
+
+def test_links_to_code_lead_to_a_page_with_the_code(tmp_path: Path) -> None:
+    stage(tmp_path)
+
+    alias = (tmp_path / "reference" / "EndpointAlias.md").read_text()
+    assert "](../source/constructs/triton_fleet/scaling/alias.py.md)" in alias
+    assert (
+        "class EndpointAlias" in (tmp_path / "source/constructs/triton_fleet/scaling/alias.py.md").read_text()
+    )
