@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -41,7 +42,7 @@ class Page(HTMLParser):
 def build(folder: Path) -> subprocess.CompletedProcess[str]:
     shutil.copy(CONFIGURATION, folder)
     return subprocess.run(
-        ["zensical", "build", "--strict"],
+        [sys.executable, "-m", "zensical", "build", "--strict"],
         cwd=folder,
         capture_output=True,
         text=True,

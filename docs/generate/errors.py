@@ -6,6 +6,7 @@ Read statically. A part of a text that depends on what was given is `…`.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -138,7 +139,8 @@ def _entry(name: str, rule: _Rule) -> Iterator[str]:
         yield f"Source: {linked}.\n"
 
 
-def _rules() -> dict[str, _Rule]:
+@functools.cache
+def _rules() -> Mapping[str, _Rule]:
     paths = [path for package in _PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     everywhere = dict(_shared(paths))
     modules = [_Module(path, everywhere) for path in paths]
