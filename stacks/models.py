@@ -54,6 +54,8 @@ class ModelsStack(Stack):
             build_on_deployment=config.build_on_deployment,
             expected_region=config.deployed_in,
         )
+        if config.promoted_by:
+            self.library.repository.allow_reading(*config.promoted_by)
         self._put_out()
 
     def _put_out(self) -> None:

@@ -51,6 +51,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "publish": ["net-0123456789abcdef.tar.gz", *URL],
     "history": URL,
     "rollback": ["net", *URL],
+    "promote": ["net", "--from", "s3://staging/models/", "--to", "s3://production/models/"],
     "prune": ["--keep", "1", *URL],
     "rehearse": [],
     "report": ["--base", "HEAD"],

@@ -394,6 +394,22 @@ ENDPOINTS_AND_VARIANTS = (
         ),
     ),
     Case(
+        arguments.role_arn,
+        "role-arn",
+        good=(
+            given(arn="arn:aws:iam::123456789012:role/deploy"),
+            given(arn="arn:aws-cn:iam::123456789012:role/path/to/deploy"),
+            given(arn=None),
+        ),
+        bad=(
+            given(arn="deploy"),
+            given(arn="arn:aws:iam::123456789012:user/ann"),
+            given(arn="arn:aws:iam::123:role/deploy"),
+            given(arn="arn:aws:iam::123456789012:role/*"),
+            given(arn="arn:aws:sts::123456789012:assumed-role/deploy/session"),
+        ),
+    ),
+    Case(
         arguments.secret_arn,
         "secret-arn",
         good=(
@@ -409,6 +425,7 @@ ENDPOINTS_AND_VARIANTS = (
             given(arn="arn:aws:secretsmanager:us-east-1:123:secret:hub/token-a1B2c3"),
         ),
     ),
+    Case(repository.own_policies, "existing-bucket", good=(given(owned=True),), bad=(given(owned=False),)),
     Case(
         repository.existing_bucket,
         "existing-bucket",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,45 @@ def test_resolving_names_reads_the_manifest_and_no_weights(
     assert by_action["s3:ListBucket"]["Condition"] == {
         "StringLikeIfExists": {"s3:prefix": ["models/manifest.json"]}
     }
+
+
+PROMOTER = "arn:aws:iam::222222222222:role/deploy"
+
+
+def test_a_role_of_another_account_may_read_the_artifacts_and_use_the_key(
+    repository: ModelRepository, resources: Resources
+) -> None:
+    repository.allow_reading(PROMOTER)
+    (bucket,) = resources("AWS::S3::BucketPolicy")
+    (key,) = resources("AWS::KMS::Key")
+    given = [
+        each
+        for each in (*bucket["PolicyDocument"]["Statement"], *key["KeyPolicy"]["Statement"])
+        if each.get("Condition", {}).get("ArnEquals") == {"aws:PrincipalArn": PROMOTER}
+    ]
+
+    assert [each["Action"] for each in given] == ["s3:ListBucket", "s3:GetObject", "kms:Decrypt"]
+    assert given[0]["Condition"]["StringLikeIfExists"] == {"s3:prefix": ["models", "models/*"]}
+    assert given[1]["Resource"]["Fn::Join"][1][-1] == "/models/*"
+    assert {json.dumps(each["Principal"]) for each in given} == {
+        '{"AWS": {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":iam::222222222222:root"]]}}'
+    }
+
+
+def test_the_policies_of_an_existing_bucket_cannot_be_changed(stack: Stack) -> None:
+    kept = ModelRepository(
+        stack,
+        "Kept",
+        bucket=s3.Bucket.from_bucket_name(stack, "KeptBucket", "kept-models"),
+        encryption_key=kms.Key.from_key_arn(stack, "KeptKey", KEPT_KEY),
+    )
+    with reported("existing-bucket"):
+        kept.allow_reading(PROMOTER)
+
+
+def test_a_user_is_not_a_role(repository: ModelRepository) -> None:
+    with reported("role-arn"):
+        repository.allow_reading("arn:aws:iam::222222222222:user/ann")
 
 
 def test_publishing_writes_and_cannot_delete(

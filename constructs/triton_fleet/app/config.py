@@ -75,6 +75,8 @@ class FleetConfig:
         bucket: The name of an existing bucket for the models, such as that of a destroyed fleet. Empty for a
             new bucket.
         encryption_key: The ARN of the key that encrypts the bucket. Empty for a new key.
+        promoted_by: The ARNs of roles of other accounts that may read the models, to promote them to the next
+            stage with `fleet promote`. They need the same permissions in their own account.
         asset_key: The ARN of the KMS key that `cdk bootstrap --bootstrap-kms-key-id` was given, if any.
             Builds read their source with it.
         build_on_deployment: Start a build in a deployment that changes what a build would make.
@@ -139,6 +141,7 @@ class FleetConfig:
     hub_token: str = ""
     bucket: str = ""
     encryption_key: str = ""
+    promoted_by: tuple[str, ...] = ()
     asset_key: str = ""
     build_on_deployment: bool = True
     parallel_builds: int = 1

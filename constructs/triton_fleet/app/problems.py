@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from triton_fleet.app.config import EVERY_MODEL, FleetConfig
 from triton_fleet.app.updates import update_problems
-from triton_fleet.arguments.checks import key_arn, number_range, secret_arn, topic_arn
+from triton_fleet.arguments.checks import key_arn, number_range, role_arn, secret_arn, topic_arn
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.builds.checks import MOST_BUILDS, build_weights
 from triton_fleet.builds.machine_checks import nowhere_to_build
@@ -76,15 +76,7 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
     yield from _retired_and_built(config, where=where("retired_models"))
     yield from build_weights(config.weights, read=None, where=where("weights"))
     yield from secret_arn(config.hub_token or None, where=where("hub_token"))
-    yield from bucket_name(config.bucket or None, where=where("bucket"))
-    yield from key_arn(config.encryption_key or None, region=region, where=where("encryption_key"))
-    yield from key_arn(config.asset_key or None, region=region, where=where("asset_key"))
-    yield from existing_bucket(
-        bucket=bool(config.bucket),
-        key=bool(config.encryption_key),
-        access_logs=False,
-        where=where("encryption_key"),
-    )
+    yield from _repository(config, where=where, region=region)
     yield from number_range(
         config.parallel_builds,
         least=1,
@@ -102,6 +94,20 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
     yield from capacity(config.min_capacity, config.max_capacity, where=where("min_capacity"))
     for key, (per, limit) in _TARGETS.items():
         yield from scaling_target(getattr(config, key), limit=limit, per=per, where=where(key))
+
+
+def _repository(config: FleetConfig, *, where: Callable[[str], str], region: str | None) -> Iterator[Problem]:
+    yield from bucket_name(config.bucket or None, where=where("bucket"))
+    yield from key_arn(config.encryption_key or None, region=region, where=where("encryption_key"))
+    yield from key_arn(config.asset_key or None, region=region, where=where("asset_key"))
+    yield from existing_bucket(
+        bucket=bool(config.bucket),
+        key=bool(config.encryption_key),
+        access_logs=False,
+        where=where("encryption_key"),
+    )
+    for arn in config.promoted_by:
+        yield from role_arn(arn, where=where("promoted_by"))
 
 
 # The keys of auto scaling's targets: what each is given for, and the most that its metric can reach.

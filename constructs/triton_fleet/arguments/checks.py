@@ -219,6 +219,24 @@ _RESERVATION = _Arn(
 )
 
 
+_ROLE = _Arn(
+    check=Check(
+        id="role-arn",
+        source="2026-11-23: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html",
+    ),
+    name="role",
+    pattern=re.compile(r"arn:aws[a-z-]*:iam:():[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]{1,576}"),
+    example="arn:aws:iam::123456789012:role/deploy",
+    why="a user, a session or a name is not a role",
+    fix="copy the ARN of the role, which begins with arn:aws:iam::",
+)
+
+
+def role_arn(arn: str | None, *, where: str) -> Iterator[Problem]:
+    """Yield the problem with a role's ARN; see `_arn`."""
+    yield from _arn(_ROLE, arn, region=None, where=where)
+
+
 def key_arn(arn: str | None, *, region: str | None, where: str) -> Iterator[Problem]:
     """Yield the problem with the ARN of a key that encrypts a bucket; see `_arn`."""
     yield from _arn(_KEY, arn, region=region, where=where)

@@ -45,6 +45,23 @@ def existing_bucket(*, bucket: bool, key: bool, access_logs: bool, where: str) -
         )
 
 
+def own_policies(*, owned: bool, where: str) -> Iterator[Problem]:
+    """The problem with changing the policies of a bucket or a key that exist.
+
+    Args:
+        owned: True if both belong to the stack.
+        where: The place that the problem names.
+    """
+    if not owned:
+        yield EXISTING_BUCKET.problem(
+            what="the bucket or its key is not the stack's own",
+            where=where,
+            expected="a bucket and a key that the stack creates",
+            why="a stack cannot change the policies of others",
+            fix="allow the role in the policies of the bucket and the key where they are created",
+        )
+
+
 def bucket_name(name: str | None, *, where: str) -> Iterator[Problem]:
     """The problem with a bucket's name; None is no bucket."""
     if name is None or (_BUCKET_NAME.fullmatch(name) and ".." not in name):

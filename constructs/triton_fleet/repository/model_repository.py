@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from aws_cdk import Annotations as Advice
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Arn, ArnFormat, Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from triton_fleet.arguments.checks import role_arn
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.repository.checks import existing_bucket, repository_prefix
+from triton_fleet.repository.checks import existing_bucket, own_policies, repository_prefix
 from triton_fleet.repository.usage import RepositoryUsage
 from triton_models.repository.manifest import MANIFEST_NAME
 
@@ -164,6 +165,46 @@ class ModelRepository(Construct):
             )
             .combine(self._grant_key(grantee, "kms:Decrypt"))
         )
+
+    @typed
+    def allow_reading(self, *role_arns: str) -> None:
+        """Let roles of other accounts read artifacts and manifest, as `fleet promote` does.
+
+        It takes two permissions: this one, in the policies of bucket and key, and the same actions in the
+        policy of the role, which its own account grants. The policies name the account and compare the role,
+        because S3 refuses a policy that names a role before it exists.
+
+        Args:
+            role_arns: The ARNs of the roles.
+
+        Raises:
+            FleetError: A string is no role's ARN, or the bucket or its key is not the stack's own, so that
+                their policies cannot be changed.
+        """
+        collector = ProblemCollector.of(self)
+        for arn in role_arns:
+            collector.add(role_arn(known(arn), where=collector.where("role_arns")))
+        collector.add(
+            own_policies(
+                owned=self.owned and isinstance(self.key, kms.Key), where=collector.where("role_arns")
+            )
+        )
+        collector.raise_if_any()
+        for arn in role_arns:
+            account = iam.AccountPrincipal(Arn.split(arn, ArnFormat.SLASH_RESOURCE_NAME).account)
+            reader = iam.PrincipalWithConditions(account, {"ArnEquals": {"aws:PrincipalArn": arn}})
+            listing = iam.PrincipalWithConditions(reader, self.list_condition)
+            bucket = self.bucket
+            for principal, action, resource in (
+                (listing, "s3:ListBucket", bucket.bucket_arn),
+                (reader, "s3:GetObject", self.artifacts_arn),
+            ):
+                bucket.add_to_resource_policy(
+                    iam.PolicyStatement(actions=[action], principals=[principal], resources=[resource])
+                )
+            self.key.add_to_resource_policy(
+                iam.PolicyStatement(actions=["kms:Decrypt"], principals=[reader], resources=["*"])
+            )
 
     @typed
     def grant_publish(self, grantee: iam.IGrantable) -> iam.Grant:

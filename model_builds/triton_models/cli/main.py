@@ -60,6 +60,11 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
         "rollback": Verb(
             "make a model's earlier artifact current again", repository.rollback, "repository.rollback"
         ),
+        "promote": Verb(
+            "copy tested artifacts to another repository and make them current",
+            repository.promote,
+            "repository.promote",
+        ),
         "prune": Verb("delete artifacts that are no longer used", repository.prune, "repository.prune"),
     },
     "Try a change": {

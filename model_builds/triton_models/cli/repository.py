@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from triton_models.cli.options import add_portable, add_repository
+from triton_models.cli.options import add_account, add_portable, add_repository
 
 
 def publish(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +40,33 @@ def rollback(parser: argparse.ArgumentParser) -> None:
         parser, "only for this target, such as sm86-trt10.13.3 (default: all that have an earlier artifact)"
     )
     add_repository(parser)
+
+
+def promote(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `fleet promote`."""
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("names", nargs="*", default=[], metavar="NAME", help="the models")
+    chosen.add_argument("--all", action="store_true", help="promote every model")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        required=True,
+        metavar="URL",
+        help="the repository in which they were tested, s3://bucket/prefix/",
+    )
+    parser.add_argument(
+        "--to", required=True, metavar="URL", help="the repository that gets them, s3://bucket/prefix/"
+    )
+    add_portable(parser)
+    _add_target(parser, "only the artifacts for this target, such as sm86-trt10.13.3 (default: for all)")
+    parser.add_argument("--dry-run", action="store_true", help="only list what would be copied")
+    group = add_account(parser)
+    group.add_argument(
+        "--from-profile", metavar="NAME", help="the AWS profile for the source (default: --profile)"
+    )
+    group.add_argument(
+        "--from-region", metavar="REGION", help="the AWS region of the source (default: --region)"
+    )
 
 
 def prune(parser: argparse.ArgumentParser) -> None:

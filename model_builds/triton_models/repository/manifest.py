@@ -222,6 +222,20 @@ class Manifest:
         unchanged = all(models[name] is self.models.get(name) for name in models)
         return self if unchanged else replace(self, models=models)
 
+    def with_promoted(self, wanted: Iterable[Publication], *, at: datetime, by: str) -> Manifest:
+        """Return a manifest with the same current artifacts as another one; itself if they are the same.
+
+        Unlike a publication, a promotion that is repeated leaves narrower targets as they are.
+        """
+        publications = list(wanted)
+        absent = {each.model for each in publications if not self._has(each)}
+        return self.with_published((each for each in publications if each.model in absent), at=at, by=by)
+
+    def _has(self, wanted: Publication) -> bool:
+        model = self.models.get(wanted.model, NEW)
+        current = all(model.current.get(target) == wanted.artifact for target in wanted.targets)
+        return current and model.artifacts.get(wanted.artifact) == wanted.record
+
     def with_rollback(
         self, *, model: str, to: str, at: datetime, by: str, target: ArtifactTarget
     ) -> Manifest:

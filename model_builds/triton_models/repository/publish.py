@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.pack.pack import Artifact
 from triton_models.repository.local import read_artifacts, records
-from triton_models.repository.manifest import ArtifactRecord, Publication, Repository
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.presence import missing
 from triton_models.repository.s3 import aws_errors, contended, publisher, repository_client, wanted_repository
 from triton_models.repository.sbom import store
@@ -161,23 +162,58 @@ def _published(
     publications = list(_publications(wanted, kept, target))
     if sbom:
         store(sbom, where, s3)
+    send = partial(upload, repository=where, s3=s3, part_bytes=part_bytes)
+    sent, before = make_current(publications, wanted, where, s3, stored, send=send, by=by)
+    names = tuple(artifact.path.name for artifact in wanted)
+    return Published(
+        repository=where.url,
+        uploaded=tuple(name for name in names if name in sent),
+        present=tuple(name for name in names if name not in sent),
+        targets={each.model: each.artifact for each in publications},
+        unchanged=tuple(each.model for each in publications if _is_current(each, before)),
+    )
+
+
+def make_current(
+    publications: Sequence[Publication],
+    artifacts: Sequence[Artifact],
+    where: Repository,
+    s3: S3Client,
+    stored: StoredManifest,
+    *,
+    send: Callable[[Sequence[Artifact]], Iterable[str]],
+    by: str | None = None,
+    change: Callable[..., Manifest] = Manifest.with_published,
+) -> tuple[set[str], StoredManifest]:
+    """Send the artifacts that are missing, then let their names refer to them, in one write of the manifest.
+
+    Args:
+        publications: The names, with the records of their artifacts.
+        artifacts: The artifacts.
+        where: The repository.
+        s3: The client to use.
+        stored: The manifest that was read first.
+        send: Sends artifacts, and returns the names of those that were not there yet.
+        by: The author for the manifest; None for the build or the user of this process.
+        change: Returns the manifest with the publications.
+
+    Returns:
+        The names of the artifacts that were sent, and the manifest before the change.
+
+    Raises:
+        FleetError: `fleet prune` is deleting an artifact, or other publishers were always faster.
+    """
     sent: set[str] = set()
     for _ in range(ROUNDS):
-        _refuse_deleting(wanted, stored, where)
+        _refuse_deleting(artifacts, stored, where)
         # In each round, after reading the manifest: `fleet prune` may have deleted an artifact before that.
         # If it starts after that, the manifest has changed by the time it is to be replaced.
-        absent = missing(wanted, stored.manifest, where, s3)
-        sent.update(upload(absent, where, s3, part_bytes=part_bytes))
-        new = stored.manifest.with_published(publications, at=stored.at, by=publisher() if by is None else by)
+        absent = missing(artifacts, stored.manifest, where, s3)
+        sent.update(send(absent))
+        author = publisher() if by is None else by
+        new = change(stored.manifest, publications, at=stored.at, by=author)
         if new is stored.manifest or replaced(stored, new, where, s3):
-            names = tuple(artifact.path.name for artifact in wanted)
-            return Published(
-                repository=where.url,
-                uploaded=tuple(name for name in names if name in sent),
-                present=tuple(name for name in names if name not in sent),
-                targets={each.model: each.artifact for each in publications},
-                unchanged=tuple(each.model for each in publications if _is_current(each, stored)),
-            )
+            return sent, stored
         stored = read(where, s3)  # another publisher changed it: start from that version
     raise contended(where.manifest_url)
 

@@ -32,13 +32,18 @@ LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412"
 NOT_FOUND = frozenset({"NoSuchKey", "404", "NotFound"})
 
 
-def repository_client() -> S3Client:
-    """Return an S3 client from the environment, safe for threads."""
+def repository_client(*, profile: str | None = None, region: str | None = None) -> S3Client:
+    """Return an S3 client, safe for threads.
+
+    Args:
+        profile: The AWS profile; None for that of the environment.
+        region: The AWS region; None for that of the environment or the profile.
+    """
     import boto3.session
     from botocore.config import Config
 
     # A separate session, because boto3's default session keeps its first credentials.
-    return boto3.session.Session().client(
+    return boto3.session.Session(profile_name=profile, region_name=region).client(
         "s3", config=Config(retries=_retries(), max_pool_connections=THREADS)
     )
 
@@ -103,9 +108,8 @@ def aws_errors(repository: str) -> Iterator[None]:
     except aws.ClientError as error:
         code = error_code(error)
         message = error.response.get("Error", {}).get("Message", "")
-        what, fix = _CLIENT_ERRORS.get(
-            code, (f"AWS refused: {code} {message}", "look the code up in the service's API reference")
-        )
+        refused = (f"AWS refused: {code} {message}", "look the code up in the service's API reference")
+        what, fix = _denied(error) or _CLIENT_ERRORS.get(code, refused)
         why = f"{error.operation_name}: {code}: {message}"
         raise _aws_error(what, repository=repository, why=why, fix=fix) from None
     except (aws.NoCredentialsError, aws.PartialCredentialsError, aws.CredentialRetrievalError) as error:
@@ -126,6 +130,23 @@ def aws_errors(repository: str) -> Iterator[None]:
             why=str(error),
             fix="check --profile, --region, the AWS_* environment variables and ~/.aws/config",
         ) from None
+
+
+def _denied(error: Any) -> tuple[str, str] | None:
+    """Return what was denied, if that is not the repository itself, and what to do."""
+    if not error_code(error).startswith("AccessDenied"):
+        return None
+    if error.operation_name.startswith("AssumeRole"):
+        return (
+            "the role cannot be assumed",
+            "name another profile, or let the role's trust policy name your identity",
+        )
+    if "kms:" in error.response.get("Error", {}).get("Message", ""):
+        return (
+            "the role cannot use the repository's KMS key",
+            "allow the action named above in the role's policy, and in the key's if it is of another account",
+        )
+    return None
 
 
 _DENIED = (

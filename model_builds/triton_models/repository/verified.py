@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,17 +10,14 @@ from typing import TYPE_CHECKING
 from triton_models.artifact.layout import ARCHIVE_SUFFIX
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.pack.pack import DIGEST_LENGTH
+from triton_models.repository.download import read_digest
 from triton_models.repository.manifest import Repository
 from triton_models.repository.published import PublishedArtifact
-from triton_models.repository.s3 import NOT_FOUND, error_code, workers
+from triton_models.repository.s3 import workers
 from triton_models.repository.sbom import sbom_name
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-
-_CHUNK_BYTES = 1 << 20
-# The SDK retries requests, but not an interrupted read of the response.
-_READS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +48,15 @@ def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Clie
     """
     wanted = tuple(dict.fromkeys(each for row in rows for each in _recorded(row)))
     with workers() as pool:
-        found = tuple(pool.map(partial(_sha256, repository=repository, s3=s3), wanted))
-    names = (problem for row in rows for problem in _misnamed(row, repository))
+        names = [each.name for each in wanted]
+        found = tuple(pool.map(partial(read_digest, repository=repository, s3=s3), names))
+    misnamed = (problem for row in rows for problem in _misnamed(row, repository))
     read = (
         _differs(each, sha256, repository)
         for each, sha256 in zip(wanted, found, strict=True)
         if sha256 != each.sha256
     )
-    raise_if_any((*read, *names))
+    raise_if_any((*read, *misnamed))
     return len(wanted)
 
 
@@ -67,28 +64,6 @@ def _recorded(row: PublishedArtifact) -> Iterator[Recorded]:
     yield Recorded(name=row.artifact, sha256=row.record.sha256)
     if row.record.sbom:
         yield Recorded(name=sbom_name(row.record.sbom), sha256=row.record.sbom)
-
-
-def _sha256(wanted: Recorded, *, repository: Repository, s3: S3Client) -> str | None:
-    """Return the digest of an object's bytes; None if it does not exist."""
-    import botocore.exceptions as aws
-
-    for left in reversed(range(_READS)):
-        digest = hashlib.sha256()
-        try:
-            answer = s3.get_object(Bucket=repository.bucket, Key=repository.key(wanted.name))
-            for chunk in answer["Body"].iter_chunks(_CHUNK_BYTES):
-                digest.update(chunk)
-        except aws.ClientError as error:
-            if error_code(error) in NOT_FOUND:
-                return None
-            raise
-        except (aws.HTTPClientError, aws.IncompleteReadError, aws.FlexibleChecksumError):
-            if not left:
-                raise
-        else:
-            return digest.hexdigest()
-    raise AssertionError  # the last read returns or raises
 
 
 def _differs(wanted: Recorded, found: str | None, repository: Repository) -> Problem:

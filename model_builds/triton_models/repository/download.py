@@ -1,0 +1,54 @@
+"""Objects of a repository as they are in S3, with the digest of the bytes that arrived."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from triton_models.repository.manifest import Repository
+from triton_models.repository.s3 import NOT_FOUND, error_code
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_CHUNK_BYTES = 1 << 20
+# The SDK retries requests, but not an interrupted read of the response.
+_READS = 3
+
+
+def read_digest(name: str, repository: Repository, s3: S3Client, *, into: Path | None = None) -> str | None:
+    """Read an object, and return the SHA-256 of its bytes; None if it does not exist.
+
+    Args:
+        name: Its name in the repository.
+        repository: The repository.
+        s3: The client to use.
+        into: A file to write the bytes to. Without one they are only read.
+
+    Raises:
+        botocore.exceptions.ClientError: S3 refuses.
+        OSError: The file cannot be written.
+    """
+    import botocore.exceptions as aws
+
+    for left in reversed(range(_READS)):
+        digest = hashlib.sha256()
+        try:
+            answer = s3.get_object(Bucket=repository.bucket, Key=repository.key(name))
+            with into.open("wb") if into is not None else contextlib.nullcontext() as file:
+                for chunk in answer["Body"].iter_chunks(_CHUNK_BYTES):
+                    digest.update(chunk)
+                    if file is not None:
+                        file.write(chunk)
+        except aws.ClientError as error:
+            if error_code(error) in NOT_FOUND:
+                return None
+            raise
+        except (aws.HTTPClientError, aws.IncompleteReadError, aws.FlexibleChecksumError):
+            if not left:
+                raise
+        else:
+            return digest.hexdigest()
+    raise AssertionError  # the last read returns or raises

@@ -1,0 +1,322 @@
+"""`fleet promote`: give another repository, of any account and region, the artifacts that were tested in one.
+
+The bytes are copied, never built again: each artifact is read with the digest that the source's manifest
+records, and written as `fleet publish` writes it. The manifest comes last, in one write for all models, so an
+interrupted promotion has changed either all names or none. The next one copies what is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_models.artifact.layout import ARCHIVE_SUFFIX
+from triton_models.artifact.plans import is_rehearsal, refused
+from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.pack.pack import Artifact
+from triton_models.repository.download import read_digest
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
+from triton_models.repository.presence import missing
+from triton_models.repository.publish import make_current
+from triton_models.repository.s3 import aws_errors, publisher, repository_client, workers
+from triton_models.repository.sbom import sbom_name, store
+from triton_models.repository.stored_manifest import StoredManifest, read
+from triton_models.repository.upload import PART_BYTES, upload
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+# The artifacts that are on this machine's disk at a time have about this size together, or are one.
+_BATCH_BYTES = 2 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """The promotion of a model on one target.
+
+    Attributes:
+        model: The model's name.
+        target: The target.
+        artifact: The artifact that is current there afterwards.
+        before: The artifact that was current before; None if there was none.
+    """
+
+    model: str
+    target: ArtifactTarget
+    artifact: str
+    before: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the promotion as JSON-ready data."""
+        return {
+            "model": self.model,
+            "target": str(self.target),
+            "artifact": self.artifact,
+            "before": self.before,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promoted:
+    """The outcome of `fleet promote`.
+
+    Attributes:
+        source: The URL of the repository from which the artifacts come.
+        repository: The URL of the repository to which they go.
+        promotions: The promotions, by model and target.
+        copied: The artifacts that were copied, or would be.
+        dry_run: True if nothing was changed.
+    """
+
+    source: str
+    repository: str
+    promotions: tuple[Promotion, ...]
+    copied: tuple[str, ...]
+    dry_run: bool = False
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON-ready data."""
+        return {
+            "source": self.source,
+            "repository": self.repository,
+            "promotions": [each.as_dict() for each in self.promotions],
+            "copied": list(self.copied),
+            "dry_run": self.dry_run,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield one line per model and target."""
+        for each in self.promotions:
+            name = each.model if each.target == ANY else f"{each.model} on {each.target}"
+            copied = "copied" if each.artifact in self.copied else "already there"
+            was = "unchanged" if each.before == each.artifact else f"was {each.before or 'not published'}"
+            yield f"{name} -> {self.repository}{each.artifact} ({copied}, {was})"
+        if self.dry_run:
+            yield "Nothing was changed: omit --dry-run to promote."
+
+
+def run(arguments: argparse.Namespace) -> Promoted:
+    """Run `fleet promote NAME... --from URL --to URL`.
+
+    Raises:
+        FleetError: As `promote`.
+    """
+    source = Repository.parse(arguments.source)
+    with aws_errors(source.url):
+        source_s3 = repository_client(profile=arguments.from_profile, region=arguments.from_region)
+    with aws_errors(Repository.parse(arguments.to).url):
+        s3 = repository_client()
+    return promote(
+        None if arguments.all else arguments.names,
+        source=arguments.source,
+        repository=arguments.to,
+        source_s3=source_s3,
+        s3=s3,
+        portable=arguments.portable or is_rehearsal(),
+        target=ArtifactTarget.parse(arguments.target) if arguments.target else None,
+        dry_run=arguments.dry_run,
+    )
+
+
+def promote(
+    models: Sequence[str] | None,
+    *,
+    source: str,
+    repository: str,
+    source_s3: S3Client,
+    s3: S3Client,
+    portable: bool = False,
+    target: ArtifactTarget | None = None,
+    by: str | None = None,
+    part_bytes: int = PART_BYTES,
+    dry_run: bool = False,
+) -> Promoted:
+    """Copy the current artifacts of models from one repository to another, and make them current there.
+
+    Args:
+        models: The models; None for all.
+        source: The repository from which they come, such as s3://staging/models/.
+        repository: The repository to which they go.
+        source_s3: The client for the source, safe for threads.
+        s3: The client for the destination, safe for threads.
+        portable: True if artifacts may be portable, because no endpoint on AWS serves this repository.
+        target: Only the artifacts that are current for this target; None for every target.
+        by: The author for the manifest; None for the build or the user of this process. The source's URL
+            is added.
+        part_bytes: The size from which an artifact is uploaded in parts.
+        dry_run: True to change nothing.
+
+    Raises:
+        FleetError: The two repositories are one, a model is unknown in the source or has no artifact for the
+            target, an artifact is portable, missing or not the one that was published, or S3 refuses.
+    """
+    from_, to = Repository.parse(source), Repository.parse(repository)
+    raise_if_any(_same(from_, to))
+    with aws_errors(from_.url):
+        publications = _publications(read(from_, source_s3).manifest, models, target)
+    if not portable:
+        stand_ins = (each.artifact for each in publications if each.record.portable)
+        raise_if_any(refused(stand_ins, repository=to.url))
+    with aws_errors(to.url), tempfile.TemporaryDirectory(prefix="fleet-promote-") as folder:
+        stored = read(to, s3)
+        artifacts = _artifacts(publications, Path(folder))
+        if dry_run:
+            absent = missing(artifacts, stored.manifest, to, s3)
+            copied = {each.path.name for each in absent}
+        else:
+            _copy_bills({each.record.sbom for each in publications}, from_, source_s3, to, s3)
+            send = partial(_copied, source=from_, source_s3=source_s3, to=to, s3=s3, part_bytes=part_bytes)
+            author = f"{publisher() if by is None else by}, from {from_.url}"
+            copied, stored = make_current(
+                publications, artifacts, to, s3, stored, send=send, by=author, change=Manifest.with_promoted
+            )
+    return Promoted(
+        source=from_.url,
+        repository=to.url,
+        promotions=tuple(_promotions(publications, stored)),
+        copied=tuple(each.path.name for each in artifacts if each.path.name in copied),
+        dry_run=dry_run,
+    )
+
+
+def _publications(
+    tested: Manifest, models: Sequence[str] | None, target: ArtifactTarget | None
+) -> list[Publication]:
+    """Return the current artifacts of models, the wider targets first: a later publication overrides them."""
+    found: list[Publication] = []
+    problems: list[Problem] = []
+    for name in sorted(tested.models) if models is None else dict.fromkeys(models):
+        try:
+            record = tested.model(name)
+            current = dict(record.current)
+            if target is not None:
+                current = {target: tested.target_model(name, target)}
+        except FleetError as error:
+            problems.extend(error.problems)
+            continue
+        for each, artifact in sorted(current.items(), key=lambda item: (-item[0].width, str(item[0]))):
+            kept = record.artifacts[artifact]
+            found.append(Publication(model=name, artifact=artifact, record=kept, target=each))
+    raise_if_any(problems)
+    if not found:
+        raise FleetError.of(
+            what="there is no model to promote",
+            where=tested.where,
+            expected="a repository with published models",
+            fix="publish and test them there first",
+            rule="nothing-to-promote",
+        )
+    return found
+
+
+def _artifacts(publications: Iterable[Publication], folder: Path) -> list[Artifact]:
+    """Return the artifacts, each once, with the paths to which they would be downloaded."""
+    found = {each.artifact: _artifact(each, folder) for each in publications}
+    return list(found.values())
+
+
+def _artifact(wanted: Publication, folder: Path) -> Artifact:
+    record: ArtifactRecord = wanted.record
+    return Artifact(
+        model=wanted.model,
+        digest=wanted.artifact.removesuffix(ARCHIVE_SUFFIX).removeprefix(f"{wanted.model}-"),
+        path=folder / wanted.artifact,
+        size=record.size,
+        sha256=record.sha256,
+        build=dict(record.build),
+    )
+
+
+def _copied(
+    absent: Sequence[Artifact],
+    *,
+    source: Repository,
+    source_s3: S3Client,
+    to: Repository,
+    s3: S3Client,
+    part_bytes: int,
+) -> list[str]:
+    """Copy artifacts by way of this machine's disk, a batch at a time."""
+    sent: list[str] = []
+    for batch in _batches(absent):
+        with aws_errors(source.url), workers() as pool:
+            digests = pool.map(partial(_downloaded, repository=source, s3=source_s3), batch)
+            raise_if_any(
+                _differs(each, digest, source)
+                for each, digest in zip(batch, digests, strict=True)
+                if digest != each.sha256
+            )
+        sent += upload(batch, to, s3, part_bytes=part_bytes)
+        for each in batch:
+            each.path.unlink()
+    return sent
+
+
+def _batches(artifacts: Iterable[Artifact]) -> Iterator[list[Artifact]]:
+    batch: list[Artifact] = []
+    for each in artifacts:
+        if batch and sum(other.size for other in batch) + each.size > _BATCH_BYTES:
+            yield batch
+            batch = []
+        batch.append(each)
+    if batch:
+        yield batch
+
+
+def _downloaded(artifact: Artifact, *, repository: Repository, s3: S3Client) -> str | None:
+    return read_digest(artifact.path.name, repository, s3, into=artifact.path)
+
+
+def _copy_bills(
+    bills: Iterable[str], source: Repository, source_s3: S3Client, to: Repository, s3: S3Client
+) -> None:
+    """Copy the bills of materials that the records name."""
+    with tempfile.TemporaryDirectory(prefix="fleet-promote-") as folder:
+        for bill in sorted({each for each in bills if each}):
+            path = Path(folder) / bill
+            with aws_errors(source.url):
+                digest = read_digest(sbom_name(bill), source, source_s3, into=path)
+            if digest == bill:  # it describes an artifact, which is served without it as well
+                store(path.read_bytes(), to, s3)
+
+
+def _promotions(publications: Iterable[Publication], before: StoredManifest) -> Iterator[Promotion]:
+    for each in publications:
+        target = each.target or ANY
+        model = before.manifest.models.get(each.model)
+        yield Promotion(
+            model=each.model,
+            target=target,
+            artifact=each.artifact,
+            before=model.on(target) if model is not None else None,
+        )
+
+
+def _same(source: Repository, to: Repository) -> Iterator[Problem]:
+    if source == to:
+        yield Problem(
+            what=f"both repositories are {to.url}",
+            where="fleet promote --from URL --to URL",
+            expected="two repositories",
+            why="a promotion copies from one stage to the next",
+            fix="give the RepositoryUrl outputs of two stages",
+            rule="same-repository",
+        )
+
+
+def _differs(wanted: Artifact, found: str | None, source: Repository) -> Problem:
+    return Problem(
+        what="the object is missing" if found is None else f"the object has other content: SHA-256 {found}",
+        where=f"{source.url}{wanted.path.name}",
+        expected=f"SHA-256 {wanted.sha256}, as in the manifest",
+        why="it is not what was tested",
+        fix="restore the object's earlier version (the bucket is versioned), or publish the model again",
+        rule="artifact-gone" if found is None else "artifact-changed",
+    )

@@ -1,0 +1,357 @@
+"""Promoting copies what was tested, byte by byte, and moves names in the other repository."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.triton_models.faulty_s3 import FAULTS, Fault, FaultyS3
+from tests.triton_models.publisher_nursery import PART_BYTES
+from tests.triton_models.publishing_aws import (
+    ENVIRONMENT,
+    artifact,
+    client,
+    consistent_manifest,
+    delete,
+    new_repository,
+    objects,
+    put,
+    small_aws,
+    stored,
+)
+from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.base.errors import FleetError
+from triton_models.cli.main import main
+from triton_models.pack.pack import Artifact
+from triton_models.repository.manifest import Manifest, Repository
+from triton_models.repository.promote import Promoted, promote
+from triton_models.repository.publish import publish
+from triton_models.repository.rollback import rollback
+from triton_models.repository.s3 import aws_errors
+from triton_models.repository.sbom import sbom_name
+
+A10G = ArtifactTarget.parse("sm86-trt10.13.3")
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Two repositories, and artifacts of a small and a large model of which the first has two versions."""
+
+    s3: Any
+    staging: str
+    production: str
+    small: list[Artifact]
+    large: Artifact
+
+    def promote(self, *models: str, s3: Any = None, source_s3: Any = None, **more: Any) -> Promoted:
+        """Promote from staging to production."""
+        return promote(
+            list(models) or None,
+            source=self.staging,
+            repository=self.production,
+            source_s3=source_s3 or self.s3,
+            s3=s3 or self.s3,
+            part_bytes=PART_BYTES,
+            by="ann",
+            **more,
+        )
+
+    def current(self) -> dict[str, str]:
+        """Return what each name refers to in production, after reading every object there."""
+        manifest = consistent_manifest(self.production, self.s3)
+        return {name: manifest.target_model(name) for name in manifest.models}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The address of a small AWS."""
+    with small_aws() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Artifact], Artifact]:
+    """The artifacts."""
+    folder = tmp_path_factory.mktemp("artifacts")
+    noise = random.Random(1).randbytes(9000)  # noqa: S311 -- it does not compress, and is always the same
+    small = [artifact(folder, name="small", weights=weights) for weights in (b"first", b"second")]
+    return small, artifact(folder, name="large", weights=noise)
+
+
+@pytest.fixture
+def stages(url: str, made: tuple[list[Artifact], Artifact]) -> Stages:
+    """Staging with the newer artifacts, and production with the older one of the small model."""
+    s3, (small, large) = client(url), made
+    stages = Stages(
+        s3=s3, staging=new_repository(s3), production=new_repository(s3), small=small, large=large
+    )
+    publish([small[0]], repository=stages.production, s3=s3, by="earlier")
+    for each in ([small[0]], [small[1], large]):
+        publish(each, repository=stages.staging, s3=s3, sbom=b'{"bom": 1}')
+    return stages
+
+
+def rules(stages: Stages, *models: str, **more: Any) -> list[str]:
+    """Return the rules of the problems of a promotion."""
+    with pytest.raises(FleetError) as caught:
+        stages.promote(*models, **more)
+    return [problem.rule for problem in caught.value.problems]
+
+
+def test_the_bytes_are_those_of_the_source(stages: Stages) -> None:
+    stages.promote("small", "large")
+
+    for each in (stages.small[1], stages.large):
+        name = each.path.name
+        assert stored(name, stages.production, stages.s3) == stored(name, stages.staging, stages.s3)
+    assert stages.current() == {"small": stages.small[1].path.name, "large": stages.large.path.name}
+
+
+def test_the_record_and_the_bill_of_materials_come_along(stages: Stages) -> None:
+    stages.promote()
+
+    before, after = (
+        consistent_manifest(url, stages.s3).models["large"] for url in (stages.staging, stages.production)
+    )
+    assert after.artifacts == before.artifacts
+    bill = after.artifacts[stages.large.path.name].sbom
+    assert sbom_name(bill) in objects(stages.production, stages.s3)
+
+
+def test_history_says_from_where_and_by_whom(stages: Stages) -> None:
+    stages.promote("small")
+
+    history = consistent_manifest(stages.production, stages.s3).models["small"].history
+    assert [(change.how, change.by) for change in history] == [
+        ("publish", "earlier"),
+        ("publish", f"ann, from {stages.staging}"),
+    ]
+    undone = rollback("small", repository=stages.production, s3=stages.s3)
+    assert undone.current == stages.small[0].path.name
+
+
+def test_only_the_named_models_move(stages: Stages) -> None:
+    done = stages.promote("small")
+
+    assert [(each.model, each.before) for each in done.promotions] == [("small", stages.small[0].path.name)]
+    assert set(stages.current()) == {"small"}
+
+
+def test_what_is_current_in_the_source_is_promoted_after_a_rollback(stages: Stages) -> None:
+    rollback("small", repository=stages.staging, s3=stages.s3)
+
+    done = stages.promote("small")
+
+    assert done.copied == ()
+    assert stages.current()["small"] == stages.small[0].path.name
+
+
+def test_a_second_promotion_changes_nothing(stages: Stages) -> None:
+    stages.promote()
+    before = stored("manifest.json", stages.production, stages.s3)
+
+    done = stages.promote()
+
+    assert done.copied == ()
+    assert stored("manifest.json", stages.production, stages.s3) == before
+    assert all("already there, unchanged" in line for line in done.lines())
+
+
+def test_each_target_gets_what_it_has_in_the_source(stages: Stages) -> None:
+    publish([stages.small[0]], repository=stages.staging, s3=stages.s3, target=A10G)
+
+    for _ in range(2):
+        stages.promote("small")
+        model = consistent_manifest(stages.production, stages.s3).models["small"]
+        assert model.current == {ANY: stages.small[1].path.name, A10G: stages.small[0].path.name}
+    assert len(model.history) == 3
+
+
+def test_a_target_alone_can_be_promoted(stages: Stages) -> None:
+    stages.promote("small", target=A10G)
+
+    model = consistent_manifest(stages.production, stages.s3).models["small"]
+    assert model.current == {ANY: stages.small[0].path.name, A10G: stages.small[1].path.name}
+
+
+def test_a_dry_run_lists_and_changes_nothing(stages: Stages) -> None:
+    before = objects(stages.production, stages.s3), stored("manifest.json", stages.production, stages.s3)
+
+    done = stages.promote(dry_run=True)
+
+    assert set(done.copied) == {stages.small[1].path.name, stages.large.path.name}
+    assert (
+        objects(stages.production, stages.s3),
+        stored("manifest.json", stages.production, stages.s3),
+    ) == before
+
+
+def test_more_than_fits_on_the_disk_at_a_time_goes_in_batches(
+    stages: Stages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triton_models.repository.promote._BATCH_BYTES", 1)
+
+    assert len(stages.promote().copied) == 2
+    assert len(stages.current()) == 2
+
+
+def test_all_unknown_models_are_reported_together(stages: Stages) -> None:
+    assert rules(stages, "smal", "large", "lrge") == ["unknown-model", "unknown-model"]
+
+
+def test_a_repository_is_not_promoted_to_itself(stages: Stages) -> None:
+    with pytest.raises(FleetError) as caught:
+        promote(
+            None, source="s3://one/models", repository="s3://one/models/", source_s3=stages.s3, s3=stages.s3
+        )
+    assert [problem.rule for problem in caught.value.problems] == ["same-repository"]
+
+
+def test_an_empty_source_has_nothing_to_promote(stages: Stages) -> None:
+    empty = Stages(stages.s3, new_repository(stages.s3), stages.production, stages.small, stages.large)
+
+    assert rules(empty) == ["nothing-to-promote"]
+
+
+@pytest.mark.parametrize("side", ["staging", "production"])
+def test_a_bucket_that_does_not_exist_is_named_before_anything_is_written(stages: Stages, side: str) -> None:
+    urls = {"staging": stages.staging, "production": stages.production, side: "s3://no-such-bucket/models/"}
+    other = Stages(stages.s3, urls["staging"], urls["production"], stages.small, stages.large)
+    before = objects(stages.production, stages.s3)
+
+    with pytest.raises(FleetError) as caught:
+        other.promote("small")
+
+    assert [each.where for each in caught.value.problems] == ["s3://no-such-bucket/models/"]
+    assert objects(stages.production, stages.s3) == before
+
+
+def test_an_object_that_is_gone_or_changed_in_the_source_is_not_promoted(stages: Stages) -> None:
+    put(stages.large.path.name, b"other", stages.staging, stages.s3)
+    delete(stages.small[1].path.name, stages.staging, stages.s3)
+
+    assert sorted(rules(stages)) == ["artifact-changed", "artifact-gone"]
+    assert stages.current() == {"small": stages.small[0].path.name}
+
+
+def test_a_portable_artifact_is_refused_where_gpus_serve(stages: Stages) -> None:
+    where = Repository.parse(stages.staging)
+    document = json.loads(stored("manifest.json", stages.staging, stages.s3))
+    document["models"]["large"]["artifacts"][stages.large.path.name]["portable"] = True
+    text = json.dumps(document).encode()
+    assert Manifest.from_json(text).models["large"].artifacts[stages.large.path.name].portable
+    stages.s3.put_object(Bucket=where.bucket, Key=where.key("manifest.json"), Body=text)
+
+    assert rules(stages, "large") == ["portable-artifact"]
+    assert stages.promote("large", portable=True).copied == (stages.large.path.name,)
+
+
+@pytest.mark.parametrize(
+    ("operation", "message", "expected"),
+    [
+        ("AssumeRole", "is not authorized to perform: sts:AssumeRole", "the role cannot be assumed"),
+        (
+            "GetObject",
+            "User is not authorized to perform: kms:Decrypt on this resource",
+            "the role cannot use the repository's KMS key",
+        ),
+        ("GetObject", "Access Denied", "access to the repository is denied"),
+    ],
+)
+def test_a_denial_says_what_was_denied(operation: str, message: str, expected: str) -> None:
+    error = ClientError({"Error": {"Code": "AccessDenied", "Message": message}}, operation)
+
+    with pytest.raises(FleetError) as caught, aws_errors("s3://one/"):
+        raise error
+    assert [problem.what for problem in caught.value.problems] == [expected]
+
+
+def test_the_source_has_a_profile_of_its_own(
+    stages: Stages,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    keys = "aws_access_key_id = test\naws_secret_access_key = test\nregion = us-east-1\n"
+    elsewhere = "http://127.0.0.1:9"  # nothing listens there
+    (tmp_path / "config").write_text(
+        f"[profile staging]\n{keys}endpoint_url = {url}\n[profile closed]\n{keys}endpoint_url = {elsewhere}\n"
+    )
+    for name, value in (ENVIRONMENT | {"AWS_CONFIG_FILE": str(tmp_path / "config")}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setenv("AWS_PROFILE", "")  # the command sets it for this process
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    command = [
+        "promote",
+        "small",
+        "--from",
+        stages.staging,
+        "--to",
+        stages.production,
+        "--profile",
+        "staging",
+    ]
+
+    assert main([*command, "--from-profile", "closed"]) == 1
+    error = capsys.readouterr().err
+    assert "S3 does not answer" in error
+    assert stages.staging in error
+    assert main([*command, "--from-profile", "staging", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["copied"] == [stages.small[1].path.name]
+
+
+# The requests of a promotion of both models: at the source, and at the destination.
+AT_SOURCE, AT_DESTINATION = 4, 11
+CHOSEN = FAULTS if os.environ.get("FLEET_FUZZ") == "1" else ("lost",)
+FAULTY = [
+    (side, fault, number)
+    for side, requests in (("source", AT_SOURCE), ("production", AT_DESTINATION))
+    for fault, number in itertools.product(CHOSEN, range(1, requests + 1))
+]
+
+
+@pytest.mark.story
+@pytest.mark.parametrize(("side", "fault", "number"), FAULTY)
+def test_after_a_fault_a_reader_sees_the_old_or_the_new_state_and_a_retry_completes(
+    url: str, stages: Stages, side: str, fault: Fault, number: int
+) -> None:
+    old = stages.current()
+    new = {"small": stages.small[1].path.name, "large": stages.large.path.name}
+    with FaultyS3(url) as proxy:
+        proxy.expect({number: fault})
+        faulty = {"source_s3" if side == "source" else "s3": client(proxy.url)}
+        with contextlib.suppress(FleetError):
+            stages.promote(**faulty)
+        proxy.wait_until_quiet()
+        assert len(proxy.requests) >= number
+
+    assert stages.current() in (old, new)
+    stages.promote()
+    assert stages.current() == new
+
+
+@pytest.mark.story
+def test_a_publisher_that_is_faster_is_not_undone(url: str, stages: Stages, tmp_path: Path) -> None:
+    other = artifact(tmp_path, name="other", weights=b"other")
+
+    def meanwhile(request: Any) -> None:
+        if request.number == 1:
+            publish([other], repository=stages.production, s3=stages.s3)
+
+    with FaultyS3(url) as proxy:
+        proxy.expect(after=meanwhile)
+        stages.promote("large", s3=client(proxy.url))
+
+    assert set(stages.current()) == {"small", "large", "other"}
