@@ -206,7 +206,7 @@ def test_more_than_fits_on_the_disk_at_a_time_goes_in_batches(
 
 
 def test_all_unknown_models_are_reported_together(stages: Stages) -> None:
-    assert rules(stages, "smal", "large", "lrge") == ["unknown-model", "unknown-model"]
+    assert rules(stages, "little", "large", "huge") == ["unknown-model", "unknown-model"]
 
 
 def test_a_repository_is_not_promoted_to_itself(stages: Stages) -> None:
