@@ -52,6 +52,7 @@ class ModelsStack(Stack):
             encryption_key=self._key("KeptKey", config.encryption_key),
             parallel_builds=config.parallel_builds,
             build_on_deployment=config.build_on_deployment,
+            wait_for_build=config.wait_for_build,
             expected_region=config.deployed_in,
         )
         if config.promoted_by:

@@ -13,6 +13,7 @@ with imports_of("triton_fleet"):
         ReservedMachines,
     )
     from triton_fleet.builds.model_build_project import ModelBuildProject
+    from triton_fleet.delivery.github_role import GitHubDeployRole
     from triton_fleet.endpoint.base import Endpoint
     from triton_fleet.endpoint.imported import ImportedEndpoint
     from triton_fleet.endpoint.multi_model import MultiModelEndpoint
@@ -86,6 +87,7 @@ __all__ = [
     "EndpointScaling",
     "EndpointWarmUp",
     "FleetError",
+    "GitHubDeployRole",
     "GpuMemoryUtilization",
     "GpuUtilization",
     "GreenFleetAlarms",

@@ -12,6 +12,7 @@ from aws_cdk import CfnParameter, Duration, Size, Stack
 from triton_fleet.arguments import checks as arguments
 from triton_fleet.builds import checks as builds
 from triton_fleet.builds import machine_checks
+from triton_fleet.delivery import checks as delivery
 from triton_fleet.endpoint import checks as endpoint
 from triton_fleet.endpoint import instance_checks, multi_model_checks
 from triton_fleet.fleet import checks as fleet
@@ -426,6 +427,55 @@ ENDPOINTS_AND_VARIANTS = (
         ),
     ),
     Case(repository.own_policies, "existing-bucket", good=(given(owned=True),), bad=(given(owned=False),)),
+    Case(
+        delivery.github_repository,
+        "github-repository",
+        good=(
+            given(repository=None),
+            given(repository=f"{39 * 'o'}/{100 * 'n'}"),
+            given(repository="octo-org/.github"),
+            given(repository="octo_company/my_models.v2"),
+        ),
+        bad=(
+            given(repository="search"),
+            given(repository="octo-org/*"),
+            given(repository="octo-org/.."),
+            given(repository=f"{40 * 'o'}/search"),
+            given(repository=f"o/{101 * 'n'}"),
+            given(repository="https://github.com/octo-org/search"),
+        ),
+    ),
+    Case(
+        delivery.github_environment,
+        "github-environment",
+        good=(
+            given(environment=None),
+            given(environment="production"),
+            given(environment="eu west/1"),
+            given(environment=255 * "e"),
+        ),
+        bad=(
+            given(environment=""),
+            given(environment="*"),
+            given(environment="prod?"),
+            given(environment="production:v1"),
+            given(environment="production "),
+            given(environment=256 * "e"),
+        ),
+    ),
+    Case(
+        delivery.github_provider,
+        "github-provider",
+        good=(
+            given(arn=None),
+            given(arn="arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"),
+            given(arn="arn:aws-cn:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"),
+        ),
+        bad=(
+            given(arn="token.actions.githubusercontent.com"),
+            given(arn="arn:aws:iam::123456789012:oidc-provider/gitlab.com"),
+        ),
+    ),
     Case(
         repository.existing_bucket,
         "existing-bucket",

@@ -137,6 +137,14 @@ def test_nothing_is_waited_for_unless_an_artifact_is_asked_for(stack: Stack, bui
     assert _found(stack, "Custom::TritonArtifacts") == {}
 
 
+def test_a_deployment_waits_for_all_models_where_it_is_told_to(stack: Stack, builds: Build) -> None:
+    build = DeploymentBuild(stack, "Build", builds=builds(models=["minilm", "resnet50"]))
+    build.wait()
+    build.wait()
+
+    assert _only(stack, "Custom::TritonModels")["Properties"]["Models"] == ["minilm", "resnet50"]
+
+
 def test_an_endpoint_serves_what_the_deployment_builds(
     stack: Stack, repository: ModelRepository, builds: Build
 ) -> None:
@@ -253,7 +261,13 @@ class World:
         return asked(deployment_build, self.cloudformation, self.clock, kind, properties, **more)
 
     def wait(
-        self, *models: str, build: str = BUILD, seconds: int = 600, filled: bool = False, **more: Any
+        self,
+        *models: str,
+        build: str = BUILD,
+        seconds: int = 600,
+        filled: bool = False,
+        kind: str = "TritonArtifacts",
+        **more: Any,
     ) -> Any:
         properties = {
             "Build": build,
@@ -265,7 +279,7 @@ class World:
             "Target": TARGET,
             "WaitSeconds": str(seconds),
         }
-        return self.ask("TritonTarget" if filled else "TritonArtifacts", properties, **more)
+        return self.ask("TritonTarget" if filled else kind, properties, **more)
 
     def publish(self, **current: str | dict[str, str]) -> None:
         """A manifest of models and what each stands for: one artifact, or one for each target."""
@@ -427,6 +441,23 @@ def test_a_published_model_is_there_before_its_build_has_ended(world: World) -> 
     assert answer["Status"] == "SUCCESS"
     assert answer["Data"] == {"resnet50": ARTIFACT}
     assert world.clock.now == 60
+
+
+def test_all_models_are_waited_for_without_an_answer_that_would_be_too_long(world: World) -> None:
+    names = [f"model_{number}" for number in range(200)]
+    world.clock.at(60, lambda: world.report(*(_published(each) for each in names)))
+    answer = world.wait(*names, kind="TritonModels")
+
+    assert (answer["Status"], answer.get("Data", {})) == ("SUCCESS", {})
+    assert world.clock.now == 60
+
+
+def test_a_deployment_that_waits_for_all_models_fails_with_one_of_them(world: World) -> None:
+    world.report(_published("minilm"), _failed("resnet50"))
+
+    assert (
+        "resnet50 failed in the step build" in world.wait("minilm", "resnet50", kind="TritonModels")["Reason"]
+    )
 
 
 def test_a_model_that_the_build_has_not_come_to_is_waited_for(world: World) -> None:

@@ -110,6 +110,13 @@ def test_a_value_of_the_wrong_kind_is_reported(key: str, value: object, expected
     assert problem.expected.startswith(expected)
 
 
+@pytest.mark.parametrize("given", [{"models": []}, {"models": ["minilm"], "build_on_deployment": False}])
+def test_waiting_for_a_build_that_no_deployment_starts_is_reported(given: dict[str, Any]) -> None:
+    (problem,) = _problems(given | {"wait_for_build": True})
+
+    assert problem.rule == "wait-for-build"
+
+
 def test_something_else_than_an_object_is_reported() -> None:
     (problem,) = _problems(["ml.g5.2xlarge"])
 

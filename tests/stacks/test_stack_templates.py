@@ -264,6 +264,10 @@ def test_a_deployment_that_is_to_start_no_build_runs_no_code() -> None:
     assert _code(fleet_app(build_on_deployment="false").models) == set()
 
 
+def test_a_deployment_waits_for_its_build_only_where_it_is_told_to() -> None:
+    assert "Custom::TritonModels" in _code(fleet_app(wait_for_build="true").models)
+
+
 def test_several_builds_at_a_time_are_runs_that_the_deployment_starts(adjusted: FleetApp) -> None:
     template = Template.from_stack(adjusted.models)
     ((name, machine),) = template.find_resources("AWS::StepFunctions::StateMachine").items()

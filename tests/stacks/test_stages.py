@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, Stack
+from aws_cdk.assertions import Template
 from fleet_app import CONTEXT, run_app
 
 from app import declare
 from triton_fleet.app import fleet_config, fleet_configs
 from triton_fleet.app.config import FleetConfig
+from triton_fleet.app.synthesis import PACKS
 from triton_models.base.errors import FleetError, Problem
 
 STAGING = {"account": "111111111111", "region": "eu-west-1", "max_capacity": 2}
@@ -108,6 +110,24 @@ def test_a_value_on_the_command_line_is_for_the_selected_stage_only() -> None:
             "account of stage 'staging'",
             "a string",
         ),
+        (
+            {
+                "stages": dict.fromkeys(("staging", "production"), STAGING),
+                "stage": "*",
+                "shared": {"github_repository": "octo-org/search"},
+            },
+            "stage-provider",
+            "stages of the context",
+            "in the stage 'production', set github_provider to arn:aws:iam::111111111111:oidc",
+        ),
+        (
+            {"stages": {}, "stage": None, "shared": {"github_repository": "octo-org/search"}},
+            "github-stage",
+            "github_repository of the context",
+            "declare `stages`",
+        ),
+        ({"stage": "*", "shared": {"github_repository": "search"}}, "github-repository", "", ""),
+        ({"stage": "*", "shared": {"github_provider": "github"}}, "github-provider", "", ""),
         ({"stages": {"sta ging": STAGING}, "stage": "*"}, "fleet-name", "name of the context", ""),
         ({"stages": [STAGING], "stage": "*"}, "config-value-kind", "stages of the context", "an object"),
         (
@@ -216,6 +236,22 @@ def test_stages_that_share_an_account_have_stacks_of_their_own() -> None:
         for stage in ("staging", "production")
         for part in ("Models", "Inference")
     ]
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_the_role_of_a_workflow_belongs_to_its_stage_and_cdk_nag_finds_nothing_in_it(pack: str) -> None:
+    shared = {"models": [], "github_repository": "octo-org/search"}
+    app = App(context={"tritonFleet": shared | {"stages": STAGES}, "stage": "staging"})
+    for config in fleet_configs(app.node, environment={}):
+        declare(app, config)
+    app.synth()
+
+    stack = app.node.find_child("TritonFleet-stagingDelivery")
+    assert isinstance(stack, Stack)
+    Template.from_stack(stack).has_output("DeployRole", {})
+    assert "repo:octo-org/search:environment:staging" in json.dumps(Template.from_stack(stack).to_json())
+    violations = PACKS[pack](app).validate_scope(stack).violations
+    assert [each.rule_name for each in violations] == []
 
 
 @pytest.mark.story

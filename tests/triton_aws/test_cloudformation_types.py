@@ -374,6 +374,16 @@ CASES = [
         {"One": role_named("one")},
     ),
     Case(
+        "AWS::IAM::OIDCProvider",
+        {"Url": "https://tokens.example.org", "ClientIdList": ["one"]},
+        {"ClientIdList": ["two"]},
+        lambda aws, arn: aws.client("iam").get_open_id_connect_provider(OpenIDConnectProviderArn=arn)[
+            "ClientIDList"
+        ],
+        ["one"],
+        ["two"],
+    ),
+    Case(
         "AWS::IAM::Policy",
         {"PolicyName": "p", "PolicyDocument": permissions("s3:GetObject"), "Roles": [{"Ref": "One"}]},
         {"PolicyDocument": permissions("s3:PutObject"), "Roles": [{"Ref": "Two"}]},

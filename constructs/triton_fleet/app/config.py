@@ -80,6 +80,8 @@ class FleetConfig:
         asset_key: The ARN of the KMS key that `cdk bootstrap --bootstrap-kms-key-id` was given, if any.
             Builds read their source with it.
         build_on_deployment: Start a build in a deployment that changes what a build would make.
+        wait_for_build: Let a deployment wait up to an hour for the build that it starts, and fail with it, as
+            a stage needs that is tested after its deployment.
         parallel_builds: The most builds at a time. 1 is one build of all models; more are a state machine
             that divides the models that changed among builds.
         min_capacity: The fewest instances.
@@ -108,6 +110,10 @@ class FleetConfig:
         alarm_email: An address that gets the alarms.
         alarm_topic: The ARN of an existing SNS topic that gets the alarms, instead of alarm_email. It must be
             in the region of the fleet, and CloudWatch must be allowed to publish to it and to use its key.
+        github_repository: The repository on GitHub whose workflow deploys, as OWNER/NAME. Adds a stack with
+            the role that it assumes in the environment of the stage's name. Empty without one.
+        github_provider: The ARN of the account's identity provider for GitHub, of which an account can have
+            one. Empty for a new one.
         hourly_price_usd: The price of an instance per hour. By default the known price on demand.
         deployed_in: No key: `region`, or else the region of the CDK's command line. It decides the machine of
             builds, because CodeBuild has GPUs on demand in few regions.
@@ -144,6 +150,7 @@ class FleetConfig:
     promoted_by: tuple[str, ...] = ()
     asset_key: str = ""
     build_on_deployment: bool = True
+    wait_for_build: bool = False
     parallel_builds: int = 1
     min_capacity: int = 1
     max_capacity: int = DEFAULT_MAX_CAPACITY
@@ -162,6 +169,8 @@ class FleetConfig:
     warm_up: Requests = DECLARED
     alarm_email: str = ""
     alarm_topic: str = ""
+    github_repository: str = ""
+    github_provider: str = ""
     hourly_price_usd: float | None = None
     deployed_in: str | None = field(default=None, metadata={"key": False})
     stage: str | None = field(default=None, metadata={"key": False})

@@ -24,6 +24,7 @@ from triton_fleet.app.problems import problems
 from triton_fleet.app.stages import (
     STAGE,
     STAGES,
+    new_providers,
     repeated_keys,
     selected,
     stage_choice,
@@ -184,6 +185,7 @@ def fleet_configs(
         for name, own in declared.items()
     ]
     collector.add(stage_names(configs, together=wanted, where=collector.where(STAGES)))
+    collector.add(new_providers(configs, where=collector.where(STAGES)))
     collector.raise_if_any()
     return tuple(each for each in configs if each.stage in wanted)
 

@@ -11,6 +11,7 @@ from triton_fleet.arguments.checks import key_arn, number_range, role_arn, secre
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.builds.checks import MOST_BUILDS, build_weights
 from triton_fleet.builds.machine_checks import nowhere_to_build
+from triton_fleet.delivery.checks import github_provider, github_repository
 from triton_fleet.endpoint.instance_checks import host_ami
 from triton_fleet.endpoint.multi_model_checks import multi_model_gpu, multi_model_type
 from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region
@@ -30,6 +31,8 @@ FLEET_NAME = Check(
     id="fleet-name",
     source="2026-11-22: CreateStack of CloudFormation and CreateEndpoint of SageMaker in botocore 1.44.5",
 )
+GITHUB_STAGE = Check(id="github-stage", source=FROM_ARGUMENTS)
+WAIT_FOR_BUILD = Check(id="wait-for-build", source=FROM_ARGUMENTS)
 ACCOUNT_ID = Check(
     id="account-id",
     source="2026-11-23: https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-identifiers.html",
@@ -84,8 +87,10 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
         name="parallel_builds",
         where=where("parallel_builds"),
     )
+    yield from _no_build_to_wait_for(config, where=where("wait_for_build"))
     yield from _name(config.name, where=where("name"))
     yield from _account(config.account, where=where("account"))
+    yield from _github(config, where=where)
     yield from hourly_price(config.hourly_price_usd, where=where("hourly_price_usd"))
     yield from update_problems(config, where=where)
     yield from topic_arn(config.alarm_topic or None, region=region, where=where("alarm_topic"))
@@ -169,6 +174,32 @@ def _retired_and_built(config: FleetConfig, *, where: str) -> Iterator[Problem]:
         expected="models that are no longer built",
         why="a model that is built has to be ready before the fleet moves",
         fix=f"remove {', '.join(both)} from one of the two",
+    )
+
+
+def _github(config: FleetConfig, *, where: Callable[[str], str]) -> Iterator[Problem]:
+    """The problems of the repository that deploys."""
+    yield from github_repository(config.github_repository or None, where=where("github_repository"))
+    yield from github_provider(config.github_provider or None, where=where("github_provider"))
+    if config.github_repository and config.stage is None:
+        yield GITHUB_STAGE.problem(
+            what=f"github_repository is {config.github_repository!r}, and there are no stages",
+            where=where("github_repository"),
+            expected="stages, such as staging and production",
+            why="the role of a stage trusts the environment of the same name alone",
+            fix="declare `stages`",
+        )
+
+
+def _no_build_to_wait_for(config: FleetConfig, *, where: str) -> Iterator[Problem]:
+    if not config.wait_for_build or (config.build_on_deployment and config.models):
+        return
+    yield WAIT_FOR_BUILD.problem(
+        what="wait_for_build, and no deployment starts a build",
+        where=where,
+        expected="models, and build_on_deployment",
+        why="there would be nothing to wait for",
+        fix="remove wait_for_build" if config.models else "name the models that the deployment builds",
     )
 
 

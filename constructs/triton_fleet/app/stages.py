@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_fleet.app.config import FleetConfig
+from triton_fleet.delivery.checks import ISSUER
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
@@ -20,6 +21,11 @@ STAGE_NAME = Check(
     id="stage-name",
     # Two stacks of one name are one stack; SageMaker compares names of endpoints without their case.
     source="2026-11-23: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpoint.html",
+)
+STAGE_PROVIDER = Check(
+    id="stage-provider",
+    source="2026-11-23: "
+    "https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateOpenIDConnectProvider.html",
 )
 REPEATED_KEY = Check(
     id="repeated-key",
@@ -120,6 +126,26 @@ def stage_names(
             why=why,
             fix="leave `name` out of the stages, so that each is named after itself",
         )
+
+
+def new_providers(configs: Sequence[FleetConfig], *, where: str) -> Iterator[Problem]:
+    """Yield a problem per pair of stages that would create the identity provider of one account.
+
+    Args:
+        configs: The settings of each stage.
+        where: The place of the stages.
+    """
+    creating = [each for each in configs if each.github_repository and not each.github_provider]
+    for one, other in combinations(creating, 2):
+        if one.account == other.account:
+            yield STAGE_PROVIDER.problem(
+                what=f"the stages {one.stage!r} and {other.stage!r} both create a provider for GitHub",
+                where=where,
+                expected=f"one per account, and both are in {one.account}",
+                why="IAM refuses a second provider for the same issuer",
+                fix=f"in the stage {other.stage!r}, set github_provider to "
+                f"arn:aws:iam::{one.account}:oidc-provider/{ISSUER}",
+            )
 
 
 def repeated_keys(path: Path, *, below: str) -> Iterator[Problem]:

@@ -61,6 +61,7 @@ class ModelLibrary(Construct):
         encryption_key: kms.IKey | None = None,
         parallel_builds: int = 1,
         build_on_deployment: bool = True,
+        wait_for_build: bool = False,
         expected_region: str | None = None,
     ) -> None:
         """Create the repository, and what builds for it.
@@ -82,6 +83,7 @@ class ModelLibrary(Construct):
             parallel_builds: The most builds at a time. 1 is one build of all models; more are a state machine
                 that divides the models that changed among builds.
             build_on_deployment: Start a build in every deployment that changes what a build would make.
+            wait_for_build: Let a deployment wait up to an hour for the build it starts, and fail with it.
             expected_region: The region that the stack is deployed to, if the stack does not say it.
 
         Raises:
@@ -124,4 +126,6 @@ class ModelLibrary(Construct):
             self.runs = BuildRuns(self, "Runs", builds=self.builds, max_concurrency=parallel_builds)
         if build_on_deployment:
             self.deployment_build = DeploymentBuild(self, "DeploymentBuild", builds=self.runs or self.builds)
+            if wait_for_build:
+                self.deployment_build.wait()
         accept(in_builds(self.builds, self.runs, self.deployment_build))

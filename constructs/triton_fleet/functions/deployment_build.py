@@ -43,8 +43,8 @@ class DeploymentBuild(Construct):
     The inputs are the source folder, the names of the models, the release, the GPU, the weights and the
     machine. The deployment continues at once, and models are published as they are built: a multi-model
     endpoint serves each from then on. A single-model endpoint needs the name of its artifact, which
-    `artifact` returns. For that the deployment waits. If the model fails, the deployment fails with the
-    model's reason.
+    `artifact` returns. For that the deployment waits, and after `wait` for all models. If a model fails, the
+    deployment fails with the model's reason.
 
     A deployment for another target, that is another release or GPU, waits as well, until every model that
     the repository has for other targets is built for the new one, or unchanged there. The endpoint in
@@ -78,8 +78,8 @@ class DeploymentBuild(Construct):
             scope: The parent construct.
             construct_id: The construct's id.
             builds: The build to start: one build of all models, or a run of those that changed.
-            artifact_timeout: The longest wait of `artifact` and `filled`, one minute to one hour. The last
-                minute of a full hour is kept for the answer.
+            artifact_timeout: The longest wait of `artifact`, `wait` and `filled`, one minute to one hour. The
+                last minute of a full hour is kept for the answer.
             log_retention: The retention of the function's log.
 
         Raises:
@@ -148,6 +148,15 @@ class DeploymentBuild(Construct):
         artifact = self._published.get_att_string(model.replace(":", "."))
         self._builds.repository._usage.note_artifact(artifact, job=self._builds.node.path, asked=model)
         return artifact
+
+    def wait(self) -> None:
+        """Let the deployment wait until every model is built, or unchanged, and fail if one of them fails.
+
+        For a deployment whose models are tested right after it. It takes up to `artifact_timeout` longer.
+        """
+        if self.node.try_find_child("Built") is None:
+            names = list(self._builds.models or self._builds.declared)
+            self._waiting("Built", "Custom::TritonModels", names)
 
     def _checked(self, timeout: Duration) -> int:
         collector = ProblemCollector.of(self)

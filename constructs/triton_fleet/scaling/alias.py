@@ -185,9 +185,21 @@ class EndpointAlias(Construct):
         Args:
             grantee: The principal that may invoke.
         """
+        return self.grant_read(grantee).combine(
+            iam.Grant.add_to_principal(
+                grantee=grantee,
+                actions=["sagemaker:InvokeEndpoint"],
+                resource_arns=self._endpoint_arns,
+                conditions={"StringEquals": {f"aws:ResourceTag/{FLEET_TAG}": self.fleet}},
+            )
+        )
+
+    @property
+    def _endpoint_arns(self) -> list[str]:
+        """The ARNs of every endpoint that the fleet may have."""
         # SageMaker writes a name in an ARN in lower case, and IAM compares as it is written.
         names = dict.fromkeys((self.fleet, self.fleet.lower()))
-        arns = [
+        return [
             Stack.of(self).format_arn(
                 service="sagemaker",
                 resource="endpoint",
@@ -196,14 +208,6 @@ class EndpointAlias(Construct):
             )
             for name in names
         ]
-        return self.grant_read(grantee).combine(
-            iam.Grant.add_to_principal(
-                grantee=grantee,
-                actions=["sagemaker:InvokeEndpoint"],
-                resource_arns=arns,
-                conditions={"StringEquals": {f"aws:ResourceTag/{FLEET_TAG}": self.fleet}},
-            )
-        )
 
     def _check(self) -> None:
         if Token.is_unresolved(self.endpoint.literal_name) or Token.is_unresolved(self.fleet):

@@ -37,6 +37,7 @@ _TYPES: tuple[ResourceType, ...] = (
     codebuild.Project(),
     events.Rule(),
     iam.ManagedPolicy(),
+    iam.OIDCProvider(),
     iam.Policy(),
     iam.Role(),
     kms.Alias(),

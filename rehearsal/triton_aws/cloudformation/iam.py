@@ -1,4 +1,4 @@
-"""AWS::IAM: roles, inline policies and managed policies."""
+"""AWS::IAM: roles, inline policies, managed policies and identity providers."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -21,6 +21,7 @@ from triton_aws.cloudformation.resource import (
 
 _ROLE_NAME_LIMIT = 64
 _POLICY_NAME_LIMIT = 128
+_THUMBPRINT = 40  # hexadecimal digits
 
 
 class Role(ConfiguredType):
@@ -220,3 +221,46 @@ def _drop_versions(iam: Client, arn: str) -> None:
     for version in iam.list_policy_versions(PolicyArn=arn)["Versions"]:
         if not version["IsDefaultVersion"]:
             iam.delete_policy_version(PolicyArn=arn, VersionId=version["VersionId"])
+
+
+class OIDCProvider(ConfiguredType):
+    """An identity provider of OpenID Connect. Its id is its ARN."""
+
+    name = "AWS::IAM::OIDCProvider"
+
+    def begin(self, call: Call, properties: Properties) -> Identity:
+        """Create the provider."""
+        refuse_unknown(properties, {"Url", "ClientIdList", "ThumbprintList", "Tags"})
+        arn = _create_provider(call.client("iam"), properties)
+        return Identity(physical_id=arn, attributes={"Arn": arn})
+
+    def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
+        """Update the audiences and the tags to match the properties."""
+        iam, arn = call.client("iam"), identity.physical_id
+        if before and before.get("ClientIdList") != after.get("ClientIdList"):
+            # moto cannot change them; the provider of the same URL has the same ARN.
+            iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=arn)
+            _create_provider(iam, after)
+            before = {}
+        put, removed = changed_tags(before, after)
+        if put:
+            iam.tag_open_id_connect_provider(OpenIDConnectProviderArn=arn, Tags=put)
+        if removed:
+            iam.untag_open_id_connect_provider(OpenIDConnectProviderArn=arn, TagKeys=removed)
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the provider."""
+        call.client("iam").delete_open_id_connect_provider(OpenIDConnectProviderArn=identity.physical_id)
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the provider."""
+        call.client("iam").get_open_id_connect_provider(OpenIDConnectProviderArn=identity.physical_id)
+
+
+def _create_provider(iam: Client, properties: Properties) -> str:
+    made = iam.create_open_id_connect_provider(
+        Url=properties["Url"],
+        ClientIDList=properties.get("ClientIdList", []),
+        ThumbprintList=properties.get("ThumbprintList", ["0" * _THUMBPRINT]),  # IAM finds it out itself
+    )
+    return str(made["OpenIDConnectProviderArn"])

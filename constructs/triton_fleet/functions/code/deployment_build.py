@@ -2,8 +2,9 @@
 
 Runs in AWS Lambda, which gets this file alone: it imports nothing but Python, boto3, `answer` and `names`.
 CloudFormation invokes it for a resource Custom::TritonBuild, which is there as soon as the build is started;
-for a resource Custom::TritonArtifacts, which is there once its models are published; and for a resource
-Custom::TritonTarget, which is there once every model that other targets have is built for its own.
+for a resource Custom::TritonArtifacts, which is there once its models are published, with their names, or
+Custom::TritonModels, which has any number of them and no names; and for a resource Custom::TritonTarget,
+which is there once every model that other targets have is built for its own.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ def handler(
             put_answer(event)
         else:
             artifacts = _wait(event, context, clock=clock, sleep=sleep)
+            named = artifacts if event["ResourceType"] == "Custom::TritonArtifacts" else {}
             # "resnet50:torchscript" is no name of an attribute.
-            put_answer(event, data={model.replace(":", "."): name for model, name in artifacts.items()})
+            put_answer(event, data={model.replace(":", "."): name for model, name in named.items()})
     except _OutOfTimeError:
         _invoke_again(event, context)
     except _FailedError as error:

@@ -1,0 +1,82 @@
+"""Checks of the role of a workflow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from triton_models.base.checks import Check
+from triton_models.base.errors import Problem
+
+GITHUB_REPOSITORY = Check(
+    id="github-repository", source="2026-11-23: https://docs.github.com/en/actions/reference/security/oidc"
+)
+"""The repository is OWNER/NAME, as GitHub writes it into the subject of its tokens."""
+
+GITHUB_ENVIRONMENT = Check(
+    id="github-environment", source="2026-11-23: https://docs.github.com/en/actions/reference/security/oidc"
+)
+"""The environment is one name, which nothing else can stand for."""
+
+GITHUB_PROVIDER = Check(
+    id="github-provider",
+    source="2026-11-23: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_providers_create_oidc.html",
+)
+"""The provider is that of GitHub, which an account can have once."""
+
+ISSUER = "token.actions.githubusercontent.com"
+"""The host that signs the tokens of GitHub Actions."""
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9])*(_[A-Za-z0-9]+)?/[A-Za-z0-9._-]+")
+_OWNER, _NAME, _LONGEST_ENVIRONMENT = 39, 100, 255
+# A colon is escaped in the subject, and a star or a question mark would stand for others.
+_FORBIDDEN = re.compile(r"[:*?${}\x00-\x1f\x7f]|^\s|\s$")
+
+
+def github_repository(repository: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with a repository's name; None if it is known only at deployment."""
+    if repository is None:
+        return
+    owner, _, name = repository.partition("/")
+    fits = len(owner) <= _OWNER and len(name) <= _NAME and name not in {".", ".."}
+    if fits and _REPOSITORY.fullmatch(repository):
+        return
+    yield GITHUB_REPOSITORY.problem(
+        what=f"the repository is {repository[:80]!a}",
+        where=where,
+        expected="OWNER/NAME, such as octo-org/search",
+        why="the role trusts the tokens of this repository, and of no other",
+        fix="give the last two parts of its address, without https://github.com/ and .git"
+        if "github.com" in repository
+        else "give the owner, a slash and the repository's name",
+    )
+
+
+def github_environment(environment: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with an environment's name; None if it is known only at deployment."""
+    if environment is None:
+        return
+    if environment and len(environment) <= _LONGEST_ENVIRONMENT and not _FORBIDDEN.search(environment):
+        return
+    yield GITHUB_ENVIRONMENT.problem(
+        what=f"the environment is {environment[:80]!a}",
+        where=where,
+        expected=f"one environment's name, of 1 to {_LONGEST_ENVIRONMENT} characters and without : * ? $",
+        why="its protection rules decide who may deploy, and the trust names it alone",
+        fix="name it after the stage, such as production",
+    )
+
+
+def github_provider(arn: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with the ARN of an identity provider; None for a new one, or if it is not known yet."""
+    if arn is None or re.fullmatch(
+        rf"arn:aws[a-z-]*:iam::[0-9]{{12}}:oidc-provider/{re.escape(ISSUER)}", arn
+    ):
+        return
+    yield GITHUB_PROVIDER.problem(
+        what=f"the provider is {arn[:80]!a}",
+        where=where,
+        expected=f"an ARN such as arn:aws:iam::123456789012:oidc-provider/{ISSUER}",
+        why="only this provider vouches for the tokens of GitHub Actions",
+        fix="copy it from `aws iam list-open-id-connect-providers`, or leave it out for a new one",
+    )

@@ -1,0 +1,146 @@
+"""The role with which a workflow of GitHub Actions deploys, without a stored key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aws_cdk import Aws, Duration, Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from triton_fleet.arguments.collector import ProblemCollector
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed
+from triton_fleet.delivery.checks import ISSUER, github_environment, github_provider, github_repository
+from triton_fleet.fleet.accepted_findings import (
+    Acceptance,
+    accept,
+    bucket_arn,
+    of_role,
+    pattern,
+    policy_of,
+    reads_prefix,
+)
+from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
+
+# The roles of `cdk bootstrap` that the command line assumes. The fifth one, with which CloudFormation creates
+# resources, is passed to CloudFormation by the first.
+_BOOTSTRAP_ROLES = ("deploy", "file-publishing", "image-publishing", "lookup")
+_CONTEXT = "@aws-cdk/core:bootstrapQualifier"
+_QUALIFIER = "hnb659fds"
+_AUDIENCE = "sts.amazonaws.com"
+# Updates wait after each step, and a build may take an hour: longer than the hour of a role by default.
+_SESSION = Duration.hours(4)
+
+
+class GitHubDeployRole(Construct):
+    """A role that a workflow of one GitHub repository assumes in one environment, with a token of GitHub's.
+
+    It may assume the roles that `cdk bootstrap` made for the account and the region of the stack, and nothing
+    else: those deploy. The protection rules of the environment, such as required reviewers, decide who may
+    use it. With a fleet, it may also invoke its models, to test them, and publish models for it.
+
+    Deploy it once yourself; later the workflow does so.
+
+    Example:
+        ```python
+        app = App()
+        stack = Stack(app, "Delivery")
+        deploy = GitHubDeployRole(
+            stack, "Deploy", repository="octo-org/search", environment="production"
+        )
+        ```
+
+    Attributes:
+        role: The role.
+        provider_arn: The account's identity provider for GitHub.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        repository: str,
+        environment: str,
+        provider_arn: str | None = None,
+        fleet: MultiModelFleet | None = None,
+        qualifier: str | None = None,
+    ) -> None:
+        """Create the role.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            repository: The repository, as OWNER/NAME.
+            environment: The environment of the repository in which the job runs, such as production.
+            provider_arn: The account's identity provider for GitHub, of which an account can have one. By
+                default a new one.
+            fleet: The fleet whose models the workflow tests and publishes.
+            qualifier: The qualifier of `cdk bootstrap`. By default that of the CDK's context, or hnb659fds.
+
+        Raises:
+            FleetError: The repository or the environment is no name of one, or the provider is not GitHub's.
+        """
+        super().__init__(scope, construct_id)
+        collector = ProblemCollector.of(self)
+        collector.add(
+            github_repository(known(repository), where=collector.where("repository")),
+            github_environment(known(environment), where=collector.where("environment")),
+            github_provider(known(provider_arn), where=collector.where("provider_arn")),
+        )
+        collector.raise_if_any()
+        self._qualifier = qualifier
+        self.provider_arn = provider_arn or self._new_provider()
+        self.role = iam.Role(
+            self,
+            "Role",
+            description=f"Deploys from the environment {environment} of {repository} on GitHub",
+            max_session_duration=_SESSION,
+            assumed_by=iam.WebIdentityPrincipal(
+                self.provider_arn,
+                {
+                    "StringEquals": {
+                        f"{ISSUER}:aud": _AUDIENCE,
+                        f"{ISSUER}:sub": f"repo:{repository}:environment:{environment}",
+                    }
+                },
+            ),
+        )
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                sid="Deploy", actions=["sts:AssumeRole"], resources=[*map(self._role_arn, _BOOTSTRAP_ROLES)]
+            )
+        )
+        if fleet is not None:
+            fleet.grant_invoke(self.role)
+            fleet.library.repository.grant_publish(self.role)
+        accept(self._accepted(fleet))
+
+    def _new_provider(self) -> str:
+        provider = iam.OidcProviderNative(self, "Provider", url=f"https://{ISSUER}", client_ids=[_AUDIENCE])
+        return provider.oidc_provider_arn
+
+    def _accepted(self, fleet: MultiModelFleet | None) -> Iterator[Acceptance]:
+        """Accepted findings of the role."""
+        yield from of_role(self.role)
+        if fleet is None:
+            return
+        policy, repository = policy_of(self.role), fleet.library.repository
+        for arn in fleet.alias._endpoint_arns:
+            yield pattern(
+                policy,
+                arn,
+                "Another release or instance type is another endpoint of the same fleet. A condition limits "
+                "the permission to endpoints with the fleet's tag.",
+            )
+        yield reads_prefix(policy, bucket_arn(repository, self), repository.prefix)
+
+    def _role_arn(self, name: str) -> str:
+        stack = Stack.of(self)
+        qualifier = self._qualifier or self.node.try_get_context(_CONTEXT) or _QUALIFIER
+        return (
+            f"arn:{Aws.PARTITION}:iam::{stack.account}:role/"
+            f"cdk-{qualifier}-{name}-role-{stack.account}-{stack.region}"
+        )

@@ -1,0 +1,49 @@
+"""The stack of the delivery: the role with which a workflow on GitHub deploys the other stacks."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, Environment, Stack
+from constructs import Construct
+
+from triton_fleet import GitHubDeployRole, MultiModelFleet
+from triton_fleet.app import FleetConfig
+
+
+class DeliveryStack(Stack):
+    """The role of the workflow of a stage, which you deploy once yourself.
+
+    Attributes:
+        deploy: The role, with what it may do.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, config: FleetConfig, fleet: MultiModelFleet
+    ) -> None:
+        """Create the stack.
+
+        Args:
+            scope: The app.
+            construct_id: The stack's name.
+            config: The fleet's configuration.
+            fleet: The fleet, whose models the workflow tests and promotes.
+        """
+        super().__init__(
+            scope,
+            construct_id,
+            env=Environment(account=config.account, region=config.region),
+            description="Triton Fleet: the role with which GitHub Actions deploys",
+        )
+        self.deploy = GitHubDeployRole(
+            self,
+            "Default",  # adds nothing to the names of what is in it
+            repository=config.github_repository,
+            environment=config.stage or "",
+            provider_arn=config.github_provider or None,
+            fleet=fleet,
+        )
+        CfnOutput(
+            self,
+            "DeployRole",
+            value=self.deploy.role.role_arn,
+            description="The variable DEPLOY_ROLE of the environment on GitHub",
+        )

@@ -1,0 +1,86 @@
+"""The role with which a workflow on GitHub deploys: who may assume it, and what it may do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import App, Environment, Stack
+from aws_cdk.assertions import Template
+
+from triton_fleet import FleetError, GitHubDeployRole
+from triton_fleet.app.synthesis import PACKS
+
+HERE = Environment(account="123456789012", region="eu-west-1")
+PROVIDER = "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
+
+
+def _template(*, context: dict[str, str] | None = None, **arguments: Any) -> dict[str, Any]:
+    stack = Stack(App(context=context), "Delivery", env=HERE)
+    given: dict[str, Any] = {"repository": "octo-org/search", "environment": "production"}
+    GitHubDeployRole(stack, "Deploy", **given | arguments)
+    found = Template.from_stack(stack).to_json()["Resources"]
+    return {each["Type"]: each["Properties"] for each in found.values()}
+
+
+def test_only_a_job_of_this_repository_in_this_environment_assumes_the_role() -> None:
+    (statement,) = _template()["AWS::IAM::Role"]["AssumeRolePolicyDocument"]["Statement"]
+
+    assert statement["Action"] == "sts:AssumeRoleWithWebIdentity"
+    assert statement["Condition"] == {
+        "StringEquals": {
+            "token.actions.githubusercontent.com:aud": "sts.amazonaws.com",
+            "token.actions.githubusercontent.com:sub": "repo:octo-org/search:environment:production",
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "qualifier"),
+    [
+        ({}, "hnb659fds"),
+        ({"qualifier": "mine"}, "mine"),
+        ({"context": {"@aws-cdk/core:bootstrapQualifier": "ours"}}, "ours"),
+    ],
+)
+def test_it_may_assume_the_roles_of_the_bootstrap_and_no_other(given: Any, qualifier: str) -> None:
+    template = _template(**given)
+    (statement,) = template["AWS::IAM::Policy"]["PolicyDocument"]["Statement"]
+
+    assert (statement["Action"], len(statement["Resource"])) == ("sts:AssumeRole", 4)
+    written = json.dumps(statement["Resource"])
+    for role in ("deploy", "file-publishing", "image-publishing", "lookup"):
+        assert f":iam::123456789012:role/cdk-{qualifier}-{role}-role-123456789012-eu-west-1" in written
+
+
+def test_the_provider_is_new_unless_the_account_has_one() -> None:
+    assert _template()["AWS::IAM::OIDCProvider"] == {
+        "Url": "https://token.actions.githubusercontent.com",
+        "ClientIdList": ["sts.amazonaws.com"],
+    }
+
+    existing = _template(provider_arn=PROVIDER)
+    (statement,) = existing["AWS::IAM::Role"]["AssumeRolePolicyDocument"]["Statement"]
+    assert statement["Principal"] == {"Federated": PROVIDER}
+    assert "AWS::IAM::OIDCProvider" not in existing
+
+
+def test_every_mistake_is_reported_at_once() -> None:
+    with pytest.raises(FleetError) as raised:
+        _template(repository="search", environment="*", provider_arn="github")
+
+    assert [each.rule for each in raised.value.problems] == [
+        "github-repository",
+        "github-environment",
+        "github-provider",
+    ]
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_cdk_nag_finds_nothing(pack: str) -> None:
+    app = App()
+    GitHubDeployRole(Stack(app, "Delivery"), "Deploy", repository="octo-org/search", environment="production")
+    app.synth()
+
+    assert [each.rule_name for each in PACKS[pack](app).validate_scope(app).violations] == []
