@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 PACKAGES := model_builds/triton_models/builds/packages
+STARTER := model_builds/triton_models/starter/files
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hundreds of short processes import the same modules: without bytecode, each compiles them.
@@ -39,7 +40,7 @@ lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, th
 	mypy app.py docs/generate
 	lint-imports
 	codespell --dictionary - --dictionary docs/words.txt
-	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml $(STARTER)/.github/workflows/*.yml
 	check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 
 lock: $(STAMPS)/dev ## Write the locks again, from requirements*.txt and the packages of builds

@@ -40,6 +40,7 @@ class DeliveryStack(Stack):
             environment=config.stage or "",
             provider_arn=config.github_provider or None,
             fleet=fleet,
+            promoted_from=config.promoted_from or None,
         )
         CfnOutput(
             self,

@@ -1,4 +1,4 @@
-"""The workflows: actions are pinned to commits, and code of a pull request cannot reach a token."""
+"""The workflows, here and of `fleet init`: actions are pinned, and a pull request reaches no token."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
-WORKFLOWS = sorted((Path(__file__).parent.parent / ".github" / "workflows").glob("*.yml"))
+ROOT = Path(__file__).parents[1]
+STARTER = ROOT / "model_builds" / "triton_models" / "starter" / "files"
+WORKFLOWS = [
+    path for place in (ROOT, STARTER) for path in sorted((place / ".github" / "workflows").glob("*.yml"))
+]
+DEPLOY = ROOT / ".github" / "workflows" / "deploy.yml"
 PINNED = re.compile(r"uses: [\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
 
-every_workflow = pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+every_workflow = pytest.mark.parametrize(
+    "workflow", WORKFLOWS, ids=lambda path: f"{path.parts[-4]}-{path.stem}"
+)
 
 
 def steps(job: dict[str, Any], action: str) -> Iterator[dict[str, Any]]:
@@ -29,7 +36,7 @@ def test_every_action_is_pinned_by_commit_with_its_version_in_a_comment(workflow
 
 
 def test_the_long_stories_run_every_night() -> None:
-    nightly = yaml.safe_load((WORKFLOWS[0].parent / "nightly.yml").read_text())["jobs"]
+    nightly = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())["jobs"]
 
     assert "make test-all" in [step.get("run") for job in nightly.values() for step in job["steps"]]
 
@@ -49,7 +56,7 @@ def test_a_workflow_may_read_the_repository_and_no_more(workflow: Path) -> None:
 @every_workflow
 def test_a_job_that_may_write_runs_nothing_of_the_repository(workflow: Path) -> None:
     for job in yaml.safe_load(workflow.read_text())["jobs"].values():
-        if "write" in job.get("permissions", {}).values():
+        if "write" in {**job.get("permissions", {}), "id-token": ""}.values():
             assert not any("uses" in step or "make" in step["run"] for step in job["steps"])
 
 
@@ -62,3 +69,51 @@ def test_what_a_pull_request_says_reaches_a_script_as_a_variable_only(workflow: 
     ]
 
     assert [script for script in scripts if "${{" in script] == []
+
+
+@every_workflow
+def test_only_a_job_in_an_environment_gets_a_token_for_aws_and_never_for_a_pull_request(
+    workflow: Path,
+) -> None:
+    document = yaml.safe_load(workflow.read_text())
+    asking = [job for job in document["jobs"].values() if "id-token" in job.get("permissions", {})]
+
+    assert all(job["environment"] for job in asking)
+    # YAML reads the key `on` as True.
+    assert not asking or document[True] == {"push": {"branches": ["main"]}, "workflow_dispatch": None}
+
+
+def test_a_new_repository_deploys_with_the_same_workflow() -> None:
+    assert (STARTER / ".github" / "workflows" / "deploy.yml").read_text() == DEPLOY.read_text()
+
+
+def test_each_job_deploys_the_stage_of_its_environment_and_production_follows_staging() -> None:
+    jobs = yaml.safe_load(DEPLOY.read_text())["jobs"]
+
+    for job in jobs.values():
+        assert f"--context stage={job['environment']} " in " ".join(
+            each.get("run", "") for each in job["steps"]
+        )
+    assert (jobs["production"]["environment"], jobs["production"]["needs"]) == ("production", "staging")
+
+
+def test_a_deployment_is_never_cut_off_by_the_next() -> None:
+    assert yaml.safe_load(DEPLOY.read_text())["concurrency"] == {
+        "group": "deploy",
+        "cancel-in-progress": False,
+    }
+
+
+@pytest.mark.parametrize("place", [ROOT, STARTER], ids=["here", "fleet init"])
+def test_a_deployment_makes_what_the_makefile_has(place: Path) -> None:
+    makefile = (place / "Makefile").read_text().replace("$(STAMPS)", ".venv/.installed")
+    wanted = {
+        word
+        for job in yaml.safe_load(DEPLOY.read_text())["jobs"].values()
+        for step in job["steps"]
+        for word in step.get("run", "").removeprefix("make ").split()
+        if step.get("run", "").startswith("make ")
+    }
+
+    assert wanted
+    assert [each for each in wanted if f"\n{each}:" not in makefile] == []

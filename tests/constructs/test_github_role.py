@@ -68,19 +68,40 @@ def test_the_provider_is_new_unless_the_account_has_one() -> None:
 
 def test_every_mistake_is_reported_at_once() -> None:
     with pytest.raises(FleetError) as raised:
-        _template(repository="search", environment="*", provider_arn="github")
+        _template(repository="search", environment="*", provider_arn="github", promoted_from="models")
 
     assert [each.rule for each in raised.value.problems] == [
         "github-repository",
         "github-environment",
         "github-provider",
+        "repository-url",
     ]
+
+
+def test_it_reads_the_repository_of_the_stage_before_and_its_key_for_that_alone() -> None:
+    template = _template(promoted_from="s3://staging-models/models/")
+    statements = {
+        each["Action"]: each for each in template["AWS::IAM::Policy"]["PolicyDocument"]["Statement"]
+    }
+
+    assert json.dumps(statements["s3:GetObject"]["Resource"]).endswith(':s3:::staging-models/models/*"]]}')
+    decrypted = statements["kms:Decrypt"]["Condition"]["StringLike"]["kms:EncryptionContext:aws:s3:arn"]
+    assert [":s3:::staging-models" in json.dumps(each) for each in decrypted] == [True, True]
+    assert statements["s3:ListBucket"]["Condition"] == {
+        "StringLikeIfExists": {"s3:prefix": ["models", "models/*"]}
+    }
 
 
 @pytest.mark.parametrize("pack", PACKS)
 def test_cdk_nag_finds_nothing(pack: str) -> None:
     app = App()
-    GitHubDeployRole(Stack(app, "Delivery"), "Deploy", repository="octo-org/search", environment="production")
+    GitHubDeployRole(
+        Stack(app, "Delivery"),
+        "Deploy",
+        repository="octo-org/search",
+        environment="production",
+        promoted_from="s3://staging-models/models/",
+    )
     app.synth()
 
     assert [each.rule_name for each in PACKS[pack](app).validate_scope(app).violations] == []

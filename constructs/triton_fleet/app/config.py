@@ -114,6 +114,8 @@ class FleetConfig:
             the role that it assumes in the environment of the stage's name. Empty without one.
         github_provider: The ARN of the account's identity provider for GitHub, of which an account can have
             one. Empty for a new one.
+        promoted_from: The model repository of the stage before, s3://bucket/prefix/, if in another account,
+            for the role of github_repository. That stage names the role in promoted_by.
         hourly_price_usd: The price of an instance per hour. By default the known price on demand.
         deployed_in: No key: `region`, or else the region of the CDK's command line. It decides the machine of
             builds, because CodeBuild has GPUs on demand in few regions.
@@ -171,6 +173,7 @@ class FleetConfig:
     alarm_topic: str = ""
     github_repository: str = ""
     github_provider: str = ""
+    promoted_from: str = ""
     hourly_price_usd: float | None = None
     deployed_in: str | None = field(default=None, metadata={"key": False})
     stage: str | None = field(default=None, metadata={"key": False})

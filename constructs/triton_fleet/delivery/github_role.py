@@ -22,6 +22,7 @@ from triton_fleet.fleet.accepted_findings import (
     reads_prefix,
 )
 from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
+from triton_models.repository.manifest import Repository
 
 # The roles of `cdk bootstrap` that the command line assumes. The fifth one, with which CloudFormation creates
 # resources, is passed to CloudFormation by the first.
@@ -66,6 +67,7 @@ class GitHubDeployRole(Construct):
         environment: str,
         provider_arn: str | None = None,
         fleet: MultiModelFleet | None = None,
+        promoted_from: str | None = None,
         qualifier: str | None = None,
     ) -> None:
         """Create the role.
@@ -78,10 +80,13 @@ class GitHubDeployRole(Construct):
             provider_arn: The account's identity provider for GitHub, of which an account can have one. By
                 default a new one.
             fleet: The fleet whose models the workflow tests and publishes.
+            promoted_from: The model repository of the stage before, s3://bucket/prefix/, if it is in another
+                account. That one allows the role with `ModelRepository.allow_reading`.
             qualifier: The qualifier of `cdk bootstrap`. By default that of the CDK's context, or hnb659fds.
 
         Raises:
-            FleetError: The repository or the environment is no name of one, or the provider is not GitHub's.
+            FleetError: The repository or the environment is no name of one, the provider is not GitHub's, or
+                the model repository is not the URL of one.
         """
         super().__init__(scope, construct_id)
         collector = ProblemCollector.of(self)
@@ -89,6 +94,9 @@ class GitHubDeployRole(Construct):
             github_repository(known(repository), where=collector.where("repository")),
             github_environment(known(environment), where=collector.where("environment")),
             github_provider(known(provider_arn), where=collector.where("provider_arn")),
+        )
+        source = (
+            collector.look_up("promoted_from", promoted_from, Repository.parse) if promoted_from else None
         )
         collector.raise_if_any()
         self._qualifier = qualifier
@@ -117,6 +125,8 @@ class GitHubDeployRole(Construct):
             fleet.grant_invoke(self.role)
             fleet.library.repository.grant_publish(self.role)
         accept(self._accepted(fleet))
+        if source is not None:
+            accept(self._reading(source))
 
     def _new_provider(self) -> str:
         provider = iam.OidcProviderNative(self, "Provider", url=f"https://{ISSUER}", client_ids=[_AUDIENCE])
@@ -136,6 +146,31 @@ class GitHubDeployRole(Construct):
                 "the permission to endpoints with the fleet's tag.",
             )
         yield reads_prefix(policy, bucket_arn(repository, self), repository.prefix)
+
+    def _reading(self, source: Repository) -> Iterator[Acceptance]:
+        """Allow to read a repository of another account; yields the accepted findings of that."""
+        bucket = f"arn:{Aws.PARTITION}:s3:::{source.bucket}"
+        artifacts = f"{bucket}/{source.prefix}*"
+        keys = f"arn:{Aws.PARTITION}:kms:*:*:key/*"
+        listed = {"StringLikeIfExists": {"s3:prefix": [source.prefix.removesuffix("/"), f"{source.prefix}*"]}}
+        # S3 names the object to the key, or its bucket where the bucket has a key of its own.
+        decrypted = {"StringLike": {"kms:EncryptionContext:aws:s3:arn": [bucket, artifacts]}}
+        for action, arn, conditions in (
+            ("s3:ListBucket", bucket, listed),
+            ("s3:GetObject", artifacts, None),
+            ("kms:Decrypt", keys, decrypted),
+        ):
+            self.role.add_to_policy(
+                iam.PolicyStatement(actions=[action], resources=[arn], conditions=conditions)
+            )
+        policy = policy_of(self.role)
+        yield pattern(policy, artifacts, "The artifacts of the stage before are not known at deployment.")
+        yield pattern(
+            policy,
+            keys,
+            "The key is of another account, which allows the role to use it. A condition limits the "
+            "permission to objects of the repository.",
+        )
 
     def _role_arn(self, name: str) -> str:
         stack = Stack.of(self)

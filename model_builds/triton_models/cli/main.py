@@ -81,6 +81,11 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
         "check-endpoint": Verb(
             "find models that an endpoint could not load", account.check_endpoint, "repository.check_endpoint"
         ),
+        "smoke": Verb(
+            "send every declared example to a deployed fleet and compare the answers",
+            review.smoke,
+            "triton_rehearsal.rehearse.smoke",
+        ),
         "check-quotas": Verb(
             "find service quotas that are too low for a fleet", account.check_quotas, "facts.quotas"
         ),

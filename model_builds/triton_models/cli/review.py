@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from triton_models.cli.options import NAME_HELP, add_repository
+from triton_models.cli.options import NAME_HELP, add_models, add_repository
 
 
 def rehearse(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +24,21 @@ def rehearse(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--stay", action="store_true", help="keep everything running until Ctrl-C")
     parser.add_argument("--port", type=int, default=0, help="the embedded AWS's port (default: a free one)")
+
+
+def smoke(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `fleet smoke`."""
+    parser.add_argument(
+        "names", nargs="*", default=[], metavar="NAME", help=f"{NAME_HELP} (default: all that are published)"
+    )
+    parser.add_argument(
+        "--alias",
+        required=True,
+        metavar="NAME",
+        help="the fleet's alias, such as /triton-fleet/TritonFleet/endpoint: the output EndpointAlias",
+    )
+    add_models(parser)
+    add_repository(parser)
 
 
 def report(parser: argparse.ArgumentParser) -> None:

@@ -146,6 +146,14 @@ class ModelDefinition:
             rule="no-tolerance",
         )
 
+    def widest(self) -> float:
+        """Return the largest difference allowed on any endpoint: on a GPU, plans compute in their precision.
+
+        Raises:
+            FleetError: A precision has no tolerance.
+        """
+        return max(map(self.allowed, self.precisions or ("fp32",)))
+
     def check_tolerance(self, precisions: Iterable[Precision]) -> None:
         """Check that there is a tolerance for each of these precisions, if there is a reference.
 

@@ -155,6 +155,17 @@ ROWS = (
         if_false="Correct the workflow",
     ),
     Belief(
+        id="deploy-workflow",
+        belief="GitHub runs the workflow that deploys, and STS accepts its token for the stage's role alone",
+        grade=Grade.SOURCE_READ,
+        source="The steps ran one by one against the embedded AWS, which checks no token; GitHub documents "
+        "the subject of the token",
+        depends=("triton_fleet.delivery.github_role",),
+        decided_by=DecidedBy.BY_HAND,
+        command="a merge on GitHub with two stages: `.github/workflows/deploy.yml`",
+        if_false="Correct the workflow, or the trust of the role",
+    ),
+    Belief(
         id="permissions-enough",
         belief="The permissions of every role are sufficient",
         grade=Grade.SOURCE_READ,

@@ -90,15 +90,8 @@ def _first_answer(name: str, build: ModelDefinition, client: Client, size: int) 
         difference=max(
             (largest_difference(served[key], value) for key, value in expected.items()), default=None
         ),
-        allowed=_allowed(build) if expected else None,
+        allowed=build.widest() if expected else None,
     )
-
-
-def _allowed(build: ModelDefinition) -> float:
-    """Return the largest difference allowed on a GPU, where plans use the precision of their compilation."""
-    if not build.precisions:
-        return build.allowed()
-    return max(build.allowed(each) for each in build.precisions)
 
 
 def _invoking(build: ModelDefinition, client: Client) -> Ask:

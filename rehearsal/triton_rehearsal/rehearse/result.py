@@ -79,10 +79,7 @@ class RehearsalResult:
     def _tables(self) -> Iterator[str]:
         width = output_width()
         yield from _section("Builds", _builds(self.results), width)
-        if self.predictions:
-            yield from _section("Predictions", _predictions(self.predictions), width)
-            if legend := _legend(self.predictions):
-                yield from (legend, "")
+        yield from prediction_table(self.predictions, width)
         if not self.exit_code:
             yield from _inventory(self.inventory, self.deployed, width)
 
@@ -156,6 +153,14 @@ def compared(made: Prediction) -> str:
     return f"WRONG{how} > {made.tolerance:.0e}" if how else "WRONG"
 
 
+def prediction_table(predictions: Sequence[Prediction], width: int) -> Iterator[str]:
+    """Yield the table of predictions, and what its words mean; nothing without predictions."""
+    if predictions:
+        yield from _section("Predictions", _predictions(predictions), width)
+        if legend := _legend(predictions):
+            yield from (legend, "")
+
+
 def _legend(predictions: Sequence[Prediction]) -> str:
     """Return what "equal" means; "" if nothing is."""
     tolerances = [made.tolerance for made in predictions if made.passed and made.difference]
@@ -197,6 +202,16 @@ def _reasons(results: Results, predictions: Sequence[Prediction]) -> Iterator[st
     for result in results.failed:
         yield from ("", f"{result.model}: failed in {result.step}")
         yield from _indented(result.problems)
+    yield from prediction_reasons(predictions)
+    names = dict.fromkeys(
+        [result.model for result in results.failed] + [made.model for made in predictions if not made.passed]
+    )
+    if names:
+        yield from ("", f"Then rehearse again: fleet rehearse {' '.join(names)}")
+
+
+def prediction_reasons(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """Yield the reason of each prediction that failed, and the next step."""
     for made in predictions:
         if made.problems:
             yield from ("", f"{made.model}, {made.example}: FAILED at the endpoint")
@@ -207,11 +222,6 @@ def _reasons(results: Results, predictions: Sequence[Prediction]) -> Iterator[st
             yield f"  reference: {made.reference}"
             yield f"  tolerance: {made.tolerance:g}"
             yield "  fix:       find what differs between the endpoint and the build, which was right there"
-    names = dict.fromkeys(
-        [result.model for result in results.failed] + [made.model for made in predictions if not made.passed]
-    )
-    if names:
-        yield from ("", f"Then rehearse again: fleet rehearse {' '.join(names)}")
 
 
 def _indented(problems: Sequence[Problem]) -> Iterator[str]:

@@ -1,0 +1,93 @@
+"""`fleet smoke`: send every declared example to a deployed fleet, and compare the answers with the source."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from triton_models.base.errors import FleetError
+from triton_models.base.outcome import progress
+from triton_models.base.tables import output_width
+from triton_models.client import Client
+from triton_models.repository.manifest import Manifest, Repository
+from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
+from triton_models.repository.stored_manifest import read
+from triton_models.spec import ModelDefinition, forms_of, load_builds, model_names
+from triton_rehearsal.rehearse.predictions import Prediction, predict
+from triton_rehearsal.rehearse.result import prediction_reasons, prediction_table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmokeResult:
+    """The answers of a deployed fleet.
+
+    Attributes:
+        endpoint: The endpoint behind the alias.
+        predictions: Every example, answered and compared.
+    """
+
+    endpoint: str
+    predictions: tuple[Prediction, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every example was answered, and every answer matches its reference; without answers, 1."""
+        return 0 if self.predictions and all(each.passed for each in self.predictions) else 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the answers as JSON-ready data."""
+        return {
+            "passed": self.exit_code == 0,
+            "endpoint": self.endpoint,
+            "predictions": [{**asdict(each), "passed": each.passed} for each in self.predictions],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the table of the answers, a summary, and the reasons of failures."""
+        yield from prediction_table(self.predictions, output_width())
+        right = sum(each.passed for each in self.predictions)
+        verdict = "FAILED: " if self.exit_code else ""
+        yield f"{verdict}{right} of {len(self.predictions)} answers of {self.endpoint} are right."
+        yield from prediction_reasons(self.predictions)
+
+
+def run(arguments: argparse.Namespace) -> SmokeResult:
+    """Run `fleet smoke [NAME...]`. A model that fails does not stop the others.
+
+    Raises:
+        FleetError: A declaration is unknown or invalid, nothing is published, or the alias or the manifest
+            cannot be read.
+    """
+    place = Repository.parse(wanted_repository(arguments.repository))
+    client = Client(alias=arguments.alias, repository=place.url)
+    with aws_errors(place.url):
+        manifest = read(place, repository_client()).manifest
+    builds = load_builds(arguments.names, arguments.models) or _published(manifest, arguments.models)
+    if not builds:
+        raise _nothing(place)
+    endpoint = client.endpoint_name
+    predictions: list[Prediction] = []
+    for build in builds:
+        progress(f"asking {build.name}")
+        predictions += predict(build, client, on_gpu=True)
+    return SmokeResult(endpoint=endpoint, predictions=tuple(predictions))
+
+
+def _published(manifest: Manifest, models: Path | None) -> Sequence[ModelDefinition]:
+    """Return every declaration, and form of one, that is published."""
+    names = [each for folder in model_names(models) for each in forms_of(folder, models)]
+    return [each for each in load_builds(names, models) if each.name in manifest.models]
+
+
+def _nothing(place: Repository) -> FleetError:
+    return FleetError.of(
+        what="none of the declared models is published",
+        where=place.url,
+        expected="an artifact of at least one model",
+        why="an endpoint without a model proves nothing",
+        fix="wait for the build, or promote models to this repository",
+        rule="nothing-published",
+    )
