@@ -56,6 +56,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "rehearse": [],
     "report": ["--base", "HEAD"],
     "check-endpoint": ["--endpoint", "Fleet", *URL],
+    "smoke": ["net", "--alias", "/triton-fleet/Fleet/endpoint", *URL],
     "check-quotas": ["--instance-type", "ml.g5.2xlarge"],
     "probe": ["gpu"],
     "deliver": ["net", *URL],
@@ -217,7 +218,7 @@ def test_a_verb_works_or_names_the_extra_that_it_needs(
 
     assert "Traceback" not in ended.stderr
     needed = re.findall(r"triton-fleet\[(\w+)\]", ended.stderr)
-    suffices = {"rehearse", "all"} if verb == "rehearse" else {"client", "build", "rehearse", "all"}
+    suffices = {"rehearse", "all"} | (set() if verb in {"rehearse", "smoke"} else {"client", "build"})
     assert bool(needed) == (verb not in PLAIN and extra not in suffices), ended.stderr
 
 

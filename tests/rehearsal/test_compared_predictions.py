@@ -82,3 +82,12 @@ def test_a_request_that_fails_is_the_last_of_its_model_and_not_right():
     (made,) = predict(replace(BUILD, examples=lambda: examples), cast("Client", Failing(0)))
     assert (made.example, made.passed, compared(made)) == ("one", False, "FAILED")
     assert made.problems[0].what == "it broke"
+
+
+def test_an_answer_of_a_gpu_may_differ_as_much_as_the_coarsest_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = replace(BUILD, tolerance={"fp32": 0.1, "fp16": 0.5})
+    monkeypatch.setattr(ModelDefinition, "precisions", frozenset({"fp32", "fp16"}))
+    client = cast("Client", Answering([1.0, 2.4]))
+
+    assert [each.passed for each in predict(build, client)] == [False]
+    assert [each.passed for each in predict(build, client, on_gpu=True)] == [True]
