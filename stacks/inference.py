@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
@@ -52,6 +53,8 @@ class InferenceStack(Stack):
             alarm_topic=self._topic(config.alarm_topic),
             alarm_email=config.alarm_email or None,
             hourly_price_usd=config.hourly_price_usd,
+            role=self._role(config.endpoint_role),
+            network=config.vpc.network(self) if config.vpc else None,
         )
         self._put_out()
 
@@ -82,6 +85,9 @@ class InferenceStack(Stack):
             value=fleet.dashboard.dashboard.dashboard_name,
             description="What to look at in CloudWatch",
         )
+
+    def _role(self, arn: str) -> iam.IRole | None:
+        return iam.Role.from_role_arn(self, "EndpointRole", arn) if arn else None
 
     def _topic(self, arn: str) -> sns.ITopic | None:
         return sns.Topic.from_topic_arn(self, "AlarmTopic", arn) if arn else None

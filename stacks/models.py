@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
@@ -54,6 +55,9 @@ class ModelsStack(Stack):
             build_on_deployment=config.build_on_deployment,
             wait_for_build=config.wait_for_build,
             expected_region=config.deployed_in,
+            build_role=self._role(config.build_role),
+            build_environment=config.build_environment,
+            build_network=config.vpc.network(self) if config.vpc and config.models else None,
         )
         if config.promoted_by:
             self.library.repository.allow_reading(*config.promoted_by)
@@ -84,6 +88,9 @@ class ModelsStack(Stack):
             value=library.repository.url,
             description="Where models are published: fleet publish --repository ...",
         )
+
+    def _role(self, arn: str) -> iam.IRole | None:
+        return iam.Role.from_role_arn(self, "BuildRole", arn) if arn else None
 
     def _bucket(self, name: str) -> s3.IBucket | None:
         return s3.Bucket.from_bucket_name(self, "Kept", name) if name else None

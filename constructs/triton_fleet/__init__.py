@@ -26,12 +26,12 @@ with imports_of("triton_fleet"):
     from triton_fleet.hosting.capture import DataCapture
     from triton_fleet.hosting.core_dumps import CoreDumps
     from triton_fleet.hosting.deployment import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
-    from triton_fleet.hosting.network import EndpointNetwork, VpcService
     from triton_fleet.hosting.s3_folder import S3Folder
     from triton_fleet.hosting.server import InferenceType, PingMode, TritonMetrics, TritonServer
     from triton_fleet.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
     from triton_fleet.images.image import CustomImage
     from triton_fleet.metrics.published import EndpointMetrics, VariantMetrics
+    from triton_fleet.network.endpoint_network import EndpointNetwork, VpcService
     from triton_fleet.operations.alarm_declarations import Severity
     from triton_fleet.operations.alarms import EndpointAlarms
     from triton_fleet.operations.dashboard import EndpointDashboard

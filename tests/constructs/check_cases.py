@@ -18,8 +18,9 @@ from triton_fleet.endpoint import instance_checks, multi_model_checks
 from triton_fleet.fleet import checks as fleet
 from triton_fleet.functions import checks as functions
 from triton_fleet.hosting import checks as hosting
-from triton_fleet.hosting import deployment_checks, network_checks
+from triton_fleet.hosting import deployment_checks
 from triton_fleet.images import checks as images
+from triton_fleet.network import checks as network
 from triton_fleet.operations import checks as operations
 from triton_fleet.repository import checks as repository
 from triton_fleet.repository import portability_checks
@@ -395,6 +396,45 @@ ENDPOINTS_AND_VARIANTS = (
         ),
     ),
     Case(
+        network.network_id,
+        "network-id",
+        good=(
+            given(given="vpc-0123456789abcdef0", kind="vpc"),
+            given(given="subnet-01234567", kind="subnet"),
+            given(given=None, kind="sg"),
+        ),
+        bad=(
+            given(given="my-vpc", kind="vpc"),
+            given(given="vpc-0123456789abcdef0", kind="subnet"),
+            given(given="arn:aws:ec2:eu-west-1:123456789012:security-group/sg-01234567", kind="sg"),
+        ),
+    ),
+    Case(builds.s3_of_builds, "build-network", good=(given(narrowed=False),), bad=(given(narrowed=True),)),
+    Case(
+        builds.build_environment,
+        "build-environment",
+        good=(
+            given(variables={}, weights=()),
+            given(variables={"PIP_INDEX_URL": "https://index.example.com/simple"}, weights=("T5_WEIGHTS",)),
+            given(
+                variables={
+                    "HTTPS_PROXY": "http://proxy.example.com:3128",
+                    "NO_PROXY": "169.254.169.254, 169.254.170.2,.amazonaws.com",
+                },
+                weights=(),
+            ),
+        ),
+        bad=(
+            given(variables={"FLEET_MODELS": "a"}, weights=()),
+            given(variables={"PIP_USER": "0"}, weights=()),
+            given(variables={"A-B": "c"}, weights=()),
+            given(variables={"T5_WEIGHTS": "s3://bucket/t5.pt"}, weights=("T5_WEIGHTS",)),
+            given(variables={"PIP_INDEX_URL": "https://ann:secret@index.example.com/"}, weights=()),
+            given(variables={"NOTE": "x" * 257}, weights=()),
+            given(variables={"HTTPS_PROXY": "http://proxy.example.com:3128"}, weights=()),
+        ),
+    ),
+    Case(
         arguments.role_arn,
         "role-arn",
         good=(
@@ -648,7 +688,7 @@ NAMES_AND_NUMBERS = (
         ),
     ),
     Case(
-        network_checks.account_id,
+        network.account_id,
         "account-id",
         good=(given(account="123456789012"), given(account=None)),
         bad=(given(account="12345678901"), given(account="production")),
@@ -676,31 +716,31 @@ NAMES_AND_NUMBERS = (
 
 NETWORK = (
     Case(
-        network_checks.some_subnets,
+        network.some_subnets,
         "network-private-subnets",
         good=(given(chosen=1, vpc_has_public=True),),
         bad=(given(chosen=0, vpc_has_public=True), given(chosen=0, vpc_has_public=False)),
     ),
     Case(
-        network_checks.no_public_subnet,
+        network.no_public_subnet,
         "network-private-subnets",
         good=(given(public=[]),),
         bad=(given(public=["Fleet/Vpc/PublicSubnet1"]),),
     ),
     Case(
-        network_checks.stated_once,
+        network.stated_once,
         "network-endpoint-twice",
         good=(given(created=["s3"], existing=["ecr.api", "ecr.dkr"]),),
         bad=(given(created=["s3", "ecr.api"], existing=["s3"]),),
     ),
     Case(
-        network_checks.models_reachable,
+        network.models_reachable,
         "network-models-unreachable",
         good=(given(reached=["s3"], isolated=True), given(reached=[], isolated=False)),
         bad=(given(reached=["ecr.api", "ecr.dkr"], isolated=True),),
     ),
     Case(
-        network_checks.route_tables_known,
+        network.route_tables_known,
         "network-route-tables",
         good=(given(unknown=[]),),
         bad=(given(unknown=["subnet-0123456789abcdef0"]),),

@@ -16,7 +16,8 @@ from cdk_nag import (
 )
 
 from triton_fleet import ModelRepository, MultiModelEndpoint
-from triton_fleet.hosting.compliance import acknowledge_local_storage, acknowledge_network_interfaces
+from triton_fleet.hosting.compliance import acknowledge_local_storage
+from triton_fleet.network.findings import acknowledge_network_interfaces
 from triton_models.facts.instances import instance_type
 
 KEY_PACKS = (HIPAASecurityChecks, NIST80053R4Checks, NIST80053R5Checks, PCIDSS321Checks)

@@ -57,6 +57,21 @@ ELSEWHERE: dict[str, object] = {
 }
 
 
+# What a company has: a VPC, roles, a package index and a proxy.
+COMPANY: dict[str, object] = {
+    "vpc": json.dumps(
+        {"id": "vpc-0123456789abcdef0", "subnets": [f"subnet-0123456789abcdef{number}" for number in (0, 1)]}
+    ),
+    "endpoint_role": "arn:aws:iam::123456789012:role/instances",
+    "build_role": "arn:aws:iam::123456789012:role/builds",
+    "build_environment": {
+        "PIP_INDEX_URL": "https://index.example.com/simple",
+        "HTTPS_PROXY": "http://proxy.example.com:3128",
+        "NO_PROXY": "169.254.169.254,169.254.170.2,.amazonaws.com",
+    },
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetApp:
     """The app with its two stacks."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from aws_cdk import aws_logs as logs
-from fleet_app import UPDATES, FleetApp, accepted_apart, findings, new_fleet
+from fleet_app import COMPANY, UPDATES, FleetApp, accepted_apart, findings, new_fleet
 from vpc_fleet import vpc_fleet
 
 from triton_fleet import FleetError
@@ -32,6 +32,9 @@ FLEETS: dict[str, Callable[[], FleetApp]] = {
     "no builds": partial(new_fleet, region="eu-south-1", models="", alarm_email="a@b.c"),
     "on CPUs": partial(new_fleet, instance_type="ml.c7i.2xlarge"),
     "in a VPC": vpc_fleet,
+    "in a company's VPC": partial(new_fleet, parallel_builds=4, vpc=COMPANY["vpc"]),
+    "with all that a company has": partial(new_fleet, **COMPANY),
+    "jobs with all that a company has": partial(new_fleet, instance_type=T4, **COMPANY),
 }
 
 

@@ -14,7 +14,7 @@ from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint
 from triton_fleet.app.context import fleet_config
 from triton_fleet.fleet import multi_model_fleet
 from triton_fleet.fleet.accepted_findings import in_alarms, in_endpoint
-from triton_fleet.hosting.network import EndpointNetwork
+from triton_fleet.network.endpoint_network import EndpointNetwork
 
 
 class VpcInferenceStack(Stack):

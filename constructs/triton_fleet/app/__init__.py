@@ -9,7 +9,7 @@ mistakes.
 
     sys.exit(synthesize(lambda app, config: MyStack(app, config.name, config=config)))
 
-Imports: arguments, builds, delivery, endpoint, hosting, images, operations, repository, scaling.
+Imports: arguments, builds, delivery, endpoint, hosting, images, network, operations, repository, scaling.
 """
 
 from triton_fleet.app.config import FleetConfig

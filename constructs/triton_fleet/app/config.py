@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
 
 from triton_fleet.hosting.deployment import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
+from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.operations.warm_up import WarmUpRequest
 from triton_fleet.scaling.target import ScalingTarget
@@ -46,6 +47,27 @@ STRATEGIES = (ALL_AT_ONCE, *BY_PART)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Vpc:
+    """An existing VPC, by ids, so that nothing is looked up.
+
+    Attributes:
+        id: Its id.
+        subnets: The ids of private subnets, in two availability zones or more.
+        security_groups: The ids of security groups; empty for a new one, which lets HTTPS out.
+    """
+
+    id: str
+    subnets: tuple[str, ...]
+    security_groups: tuple[str, ...] = ()
+
+    def network(self, stack: Stack) -> EndpointNetwork:
+        """Return its network in a stack."""
+        return EndpointNetwork.from_ids(
+            stack, "Network", vpc_id=self.id, subnet_ids=self.subnets, security_group_ids=self.security_groups
+        )
+
+
+@dataclass(frozen=True)
 class FleetConfig:
     """The configuration of a fleet.
 
@@ -75,6 +97,14 @@ class FleetConfig:
         bucket: The name of an existing bucket for the models, such as that of a destroyed fleet. Empty for a
             new bucket.
         encryption_key: The ARN of the key that encrypts the bucket. Empty for a new key.
+        vpc: The VPC in which instances and builds run, such as {"id": "vpc-...", "subnets": ["subnet-...",
+            "subnet-..."]}, and optionally "security_groups". Its private subnets must reach S3, ECR,
+            CloudWatch, KMS and SageMaker, by a NAT gateway or by VPC endpoints: none are created. Without it,
+            the instances and builds have the services' own network.
+        endpoint_role: The ARN of an existing role for the instances. Empty for a new role.
+        build_role: The ARN of an existing role for builds. Empty for a new role.
+        build_environment: Further environment variables of builds, such as PIP_INDEX_URL of an own package
+            index, or HTTPS_PROXY and NO_PROXY. They are not secret.
         promoted_by: The ARNs of roles of other accounts that may read the models, to promote them to the next
             stage with `fleet promote`. They need the same permissions in their own account.
         asset_key: The ARN of the KMS key that `cdk bootstrap --bootstrap-kms-key-id` was given, if any.
@@ -149,6 +179,10 @@ class FleetConfig:
     hub_token: str = ""
     bucket: str = ""
     encryption_key: str = ""
+    vpc: Vpc | None = None
+    endpoint_role: str = ""
+    build_role: str = ""
+    build_environment: Mapping[str, str] = field(default_factory=dict)
     promoted_by: tuple[str, ...] = ()
     asset_key: str = ""
     build_on_deployment: bool = True

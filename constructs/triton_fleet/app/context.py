@@ -19,7 +19,7 @@ from typing import Any
 from constructs import Node
 
 from triton_fleet import CapacitySize
-from triton_fleet.app.config import DECLARED, FleetConfig, Requests
+from triton_fleet.app.config import DECLARED, FleetConfig, Requests, Vpc
 from triton_fleet.app.problems import problems
 from triton_fleet.app.stages import (
     STAGE,
@@ -125,6 +125,17 @@ def _requests(value: object) -> Requests:
     return {name: each if isinstance(each, str) else json.dumps(each) for name, each in value.items()}
 
 
+def _vpc(value: object) -> Vpc | None:
+    if isinstance(value, str):
+        value = json.loads(value) if value.strip() else None
+    if value is None:
+        return None
+    if not isinstance(value, dict) or not {"id", "subnets"} <= value.keys() <= set(Vpc.__slots__):
+        raise ValueError
+    groups = _names(value.get("security_groups", []))
+    return Vpc(id=_string(value["id"]), subnets=_names(value["subnets"]), security_groups=groups)
+
+
 # For each type of a field: how to read it from JSON or from `-c`, which gives text, and what to ask for.
 _READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
     "str": (_string, "a string"),
@@ -139,6 +150,7 @@ _READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
     ),
     "Requests": (_requests, 'an object of models and their requests, "declared" or "off"'),
     "CapacitySize | None": (_portion, 'percent of the fleet, such as "25%", or a number of instances'),
+    "Vpc | None": (_vpc, 'an object of "id", "subnets" and optionally "security_groups"'),
     "tuple[str, ...]": (_names, "a list of names, or names with commas between them"),
 }
 

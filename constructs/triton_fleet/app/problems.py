@@ -9,12 +9,13 @@ from triton_fleet.app.config import EVERY_MODEL, FleetConfig
 from triton_fleet.app.updates import update_problems
 from triton_fleet.arguments.checks import key_arn, number_range, role_arn, secret_arn, topic_arn
 from triton_fleet.arguments.collector import ProblemCollector
-from triton_fleet.builds.checks import MOST_BUILDS, build_weights
+from triton_fleet.builds.checks import MOST_BUILDS, build_environment, build_weights
 from triton_fleet.builds.machine_checks import nowhere_to_build
 from triton_fleet.delivery.checks import github_provider, github_repository
 from triton_fleet.endpoint.instance_checks import host_ami
 from triton_fleet.endpoint.multi_model_checks import multi_model_gpu, multi_model_type
 from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region
+from triton_fleet.network.checks import network_id
 from triton_fleet.operations.checks import hourly_price
 from triton_fleet.repository.checks import bucket_name, existing_bucket
 from triton_fleet.scaling.capacity_checks import capacity
@@ -80,6 +81,7 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
     yield from build_weights(config.weights, read=None, where=where("weights"))
     yield from secret_arn(config.hub_token or None, where=where("hub_token"))
     yield from _repository(config, where=where, region=region)
+    yield from _existing(config, where=where)
     yield from number_range(
         config.parallel_builds,
         least=1,
@@ -113,6 +115,20 @@ def _repository(config: FleetConfig, *, where: Callable[[str], str], region: str
     )
     for arn in config.promoted_by:
         yield from role_arn(arn, where=where("promoted_by"))
+
+
+def _existing(config: FleetConfig, *, where: Callable[[str], str]) -> Iterator[Problem]:
+    """Yield the problems of roles, network and variables that the company has."""
+    for key in ("endpoint_role", "build_role"):
+        yield from role_arn(getattr(config, key) or None, where=where(key))
+    yield from build_environment(
+        config.build_environment, weights=config.weights, where=where("build_environment")
+    )
+    if config.vpc is not None:
+        yield from network_id(config.vpc.id, kind="vpc", where=where("vpc"))
+        for kind, ids in (("subnet", config.vpc.subnets), ("sg", config.vpc.security_groups)):
+            for each in ids:
+                yield from network_id(each, kind=kind, where=where("vpc"))
 
 
 # The keys of auto scaling's targets: what each is given for, and the most that its metric can reach.

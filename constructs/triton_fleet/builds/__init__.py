@@ -9,5 +9,5 @@
 - `code`: the program that starts a Processing job.
 - `checks`, `machine_checks`: the checks of arguments and of machines.
 
-Imports: arguments, images, repository.
+Imports: arguments, images, network, repository.
 """

@@ -21,6 +21,7 @@ from triton_fleet.builds.codebuild import (
     CODEBUILD,
     codebuild_statements,
     commands_project,
+    network_statements,
     service_role,
     starter_environment,
     variables,
@@ -30,6 +31,7 @@ from triton_fleet.builds.machines import ReservedMachines
 from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.run_states import ITEMS, LABEL, definition
 from triton_fleet.builds.working_folder import WorkingFolder, runs
+from triton_fleet.network.findings import acknowledge_network_interfaces
 
 # The fewest builds at a time that a new account is usually given when it asks for any on a GPU is one; four
 # is a request that is granted without a talk, and builds a thousand models in a night.
@@ -115,10 +117,15 @@ class BuildRuns(Construct):
             "Changed",
             "Finds the models that changed",
             changed_commands(builds.gpu),
-            {**builds.variables(), **builds.weights, "FLEET_MODELS_PER_BUILD": str(models_per_build)},
+            {
+                **builds.environment,
+                **builds.variables(),
+                **builds.weights,
+                "FLEET_MODELS_PER_BUILD": str(models_per_build),
+            },
         )
         self.summary_project = self._step(
-            "Summary", "Summarizes the results of a run", summary_commands(), {}
+            "Summary", "Summarizes the results of a run", summary_commands(), builds.environment
         )
         builds.role.add_to_principal_policy(self.folder.write_statement("Results"))
         self.role = self._role(topic)
@@ -176,8 +183,11 @@ class BuildRuns(Construct):
             *self.builds._inputs.weights_statements(self),
             *self.folder.read_write_statements("Runs"),
             self.folder.key_statement("RunsKey"),
+            *network_statements(self, self.builds.network),
         ):
             role.add_to_policy(statement)
+        if self.builds.network is not None:
+            acknowledge_network_interfaces(role)
         return role
 
     def _step(
@@ -199,6 +209,7 @@ class BuildRuns(Construct):
             log_group=self.log_group,
             timeout=_SMALL_STEP,
             source=self.builds.source,
+            network=self.builds.network,
         )
 
     def _role(self, topic: sns.ITopic | None) -> iam.Role:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from triton_fleet.arguments.checks import number_range
+from triton_fleet.builds.commands import ENVIRONMENT
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
@@ -20,6 +21,14 @@ BUILD_WEIGHTS = Check(
     ),
 )
 """Weights of a build job: a variable that a declaration reads, and an address that a build can fetch."""
+
+BUILD_ENVIRONMENT = Check(
+    id="build-environment",
+    source="2026-11-23: https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html"
+    " https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateProcessingJob.html"
+    " https://docs.aws.amazon.com/codebuild/latest/userguide/use-proxy-server.html",
+)
+"""Further environment variables of a build: none that the build sets, no password, and a way past a proxy."""
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 # Set by the build job and by what runs it; another value would change something else than weights.
@@ -44,6 +53,93 @@ def build_weights(
     for name, address in weights.items():
         yield from _weights_variable(name, read, where=where)
         yield from _weights_address(name, address, where=where)
+
+
+# Besides the variables of the build job itself.
+_SET_BY_BUILDS = ("FLEET_", "AWS_", "CODEBUILD_", *ENVIRONMENT)
+_PASSWORD = re.compile(r"//[^/@\s]+:[^/@\s]+@")
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"})
+# The addresses at which a build in CodeBuild, or in a Processing job, gets its credentials.
+_PAST_PROXY = ("169.254.169.254", "169.254.170.2")
+_ANY_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def build_environment(
+    variables: Mapping[str, str], *, weights: Collection[str], where: str
+) -> Iterator[Problem]:
+    """Yield the problems with further environment variables of a build job.
+
+    Args:
+        variables: The values by name.
+        weights: The variables of weights.
+        where: The place that the problems name.
+    """
+    for name, value in variables.items():
+        if not _ANY_VARIABLE.fullmatch(name) or name.startswith(_SET_BY_BUILDS) or name in weights:
+            yield BUILD_ENVIRONMENT.problem(
+                what=f"the variable {name!r}",
+                where=where,
+                expected="letters, digits and underscores, and none of those that the build sets: "
+                f"{', '.join(_SET_BY_BUILDS)} and the variables of weights",
+                why="the build would work with another value than its own",
+                fix="use another name, such as PIP_INDEX_URL",
+            )
+        if _PASSWORD.search(value):
+            yield BUILD_ENVIRONMENT.problem(
+                what=f"the value of {name} contains a password",
+                where=where,
+                expected="an address without one",
+                why="templates, consoles and logs show variables",
+                fix="let the index or the proxy admit the VPC, or a role, instead of a password",
+            )
+        elif len(value) > LONGEST_WEIGHTS:
+            yield BUILD_ENVIRONMENT.problem(
+                what=f"the value of {name} has {len(value)} characters",
+                where=where,
+                expected=f"at most {LONGEST_WEIGHTS}",
+                why="a Processing job takes no longer variables",
+                fix="shorten it",
+            )
+    yield from _proxy_without_exceptions(variables, where=where)
+
+
+BUILD_NETWORK = Check(
+    id="build-network",
+    source="2026-11-23: https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-s3.html",
+)
+"""Builds in a VPC reach all of S3 that they need."""
+
+
+def s3_of_builds(*, narrowed: bool, where: str) -> Iterator[Problem]:
+    """Yield the problem with the way of builds to S3.
+
+    Args:
+        narrowed: True if the network creates the VPC endpoint for S3, whose policy lets models be read.
+        where: The place that the problem names.
+    """
+    if narrowed:
+        yield BUILD_NETWORK.problem(
+            what="the network creates the VPC endpoint for S3",
+            where=where,
+            expected="VpcService.S3 among existing_vpc_endpoints",
+            why="that endpoint lets models be read: builds also write, and read sources and weights",
+            fix="give builds a network whose S3 endpoint exists, or one with a NAT gateway",
+        )
+
+
+def _proxy_without_exceptions(variables: Mapping[str, str], *, where: str) -> Iterator[Problem]:
+    listed = {
+        each.strip() for name in ("NO_PROXY", "no_proxy") for each in variables.get(name, "").split(",")
+    }
+    absent = [each for each in _PAST_PROXY if each not in listed]
+    if absent and _PROXIES & variables.keys():
+        yield BUILD_ENVIRONMENT.problem(
+            what=f"a proxy without {', '.join(absent)} in NO_PROXY",
+            where=where,
+            expected=f"NO_PROXY with {','.join(_PAST_PROXY)}",
+            why="a build gets its credentials at these addresses, which no proxy can reach",
+            fix=f"add NO_PROXY={','.join(_PAST_PROXY)}, and the hosts that need no proxy",
+        )
 
 
 def _weights_variable(name: str, read: Collection[str] | None, *, where: str) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from constructs import Construct, IConstruct
 from triton_fleet.builds.commands import build_spec
 from triton_fleet.builds.machines import BuildMachine, ReservedMachines
 from triton_fleet.images.image import TritonImage
+from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_models.facts.build_machines.on_demand import BuildMachine as OnDemand
 from triton_models.facts.build_machines.reserved import EXTRA_DISK_GB
 
@@ -39,6 +40,7 @@ def commands_project(
     log_group: logs.ILogGroup,
     timeout: Duration,
     source: assets.Asset | None = None,
+    network: EndpointNetwork | None = None,
 ) -> codebuild.Project:
     """A project that runs commands, with a role that is complete as it stands.
 
@@ -54,13 +56,14 @@ def commands_project(
         log_group: The log.
         timeout: The longest build.
         source: The folder that the commands run in; None without one.
+        network: The subnets that the commands run in; None for CodeBuild's own network.
     """
     unchanged = (
         role.without_policy_updates()
         if isinstance(role, iam.Role)
         else iam.Role.from_role_arn(scope, f"{construct_id}Role", role.role_arn, mutable=False)
     )
-    return codebuild.Project(
+    project = codebuild.Project(
         scope,
         construct_id,
         description=description,
@@ -73,7 +76,15 @@ def commands_project(
         encryption_key=key,
         grant_report_group_permissions=False,  # no reports are made
         role=unchanged,
+        vpc=network.vpc if network else None,
+        subnet_selection=ec2.SubnetSelection(subnets=list(network.subnets)) if network else None,
+        security_groups=list(network.security_groups) if network else None,
     )
+    if network is not None:
+        # The CDK's own policy for the VPC would belong to no role; CodeBuild checks that of the role at once.
+        project.node.try_remove_child("PolicyDocument")
+        project.node.add_dependency(permissions_of(role))
+    return project
 
 
 def build_environment(
@@ -158,6 +169,41 @@ def source_key_statements(key: kms.IKey | None) -> list[iam.PolicyStatement]:
     if key is None:
         return []
     return [iam.PolicyStatement(sid="SourceKey", actions=["kms:Decrypt"], resources=[key.key_arn])]
+
+
+def network_statements(scope: Construct, network: EndpointNetwork | None) -> list[iam.PolicyStatement]:
+    """Return the statements for a build in a VPC: CodeBuild attaches it to these subnets, and to no others.
+
+    Source, read 2026-11-23: "Allow CodeBuild access to AWS services required to create a VPC network
+    interface" in https://docs.aws.amazon.com/codebuild/latest/userguide/auth-and-access-control-iam-identity-based-access-control.html
+    """
+    if network is None:
+        return []
+    stack = Stack.of(scope)
+    return [
+        iam.PolicyStatement(
+            sid="Network",  # CodeBuild asks for these on every resource
+            actions=[
+                "ec2:CreateNetworkInterface",
+                "ec2:DeleteNetworkInterface",
+                "ec2:DescribeDhcpOptions",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeSecurityGroups",
+                "ec2:DescribeSubnets",
+                "ec2:DescribeVpcs",
+            ],
+            resources=["*"],
+        ),
+        iam.PolicyStatement(
+            sid="NetworkAttach",
+            actions=["ec2:CreateNetworkInterfacePermission"],
+            resources=[stack.format_arn(service="ec2", resource="network-interface", resource_name="*")],
+            conditions={
+                "StringEquals": {"ec2:AuthorizedService": CODEBUILD},
+                "ArnEquals": {"ec2:Subnet": network.subnet_arns()},
+            },
+        ),
+    ]
 
 
 def log_statement(log_group: logs.ILogGroup) -> iam.PolicyStatement:

@@ -19,16 +19,18 @@ from constructs import Construct
 from triton_fleet.arguments.checks import literal_list, not_literal, quantity_range
 from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_fleet.arguments.late import LateProblems
-from triton_fleet.arguments.roles import advise_on_immutable
+from triton_fleet.arguments.roles import advise_on_immutable, is_immutable
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.builds import processing_jobs
-from triton_fleet.builds.checks import build_weights
+from triton_fleet.builds.checks import build_environment as build_environment_problems
+from triton_fleet.builds.checks import build_weights, s3_of_builds
 from triton_fleet.builds.codebuild import (
     CODEBUILD,
     build_environment,
     codebuild_statements,
     commands_project,
+    network_statements,
     only_where_offered,
     permissions_of,
     service_role,
@@ -49,6 +51,8 @@ from triton_fleet.builds.working_folder import timing_cache
 from triton_fleet.images.checks import cpu_image as cpu_image_problem
 from triton_fleet.images.checks import gpu_generation, image_published, image_region
 from triton_fleet.images.image import TritonImage
+from triton_fleet.network.endpoint_network import EndpointNetwork
+from triton_fleet.network.findings import acknowledge_network_interfaces
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.repository.portability_checks import PlanTarget
 from triton_fleet.repository.usage import BuiltModel
@@ -93,6 +97,8 @@ class ModelBuildProject(Construct):
         image: The image of the release.
         source: The source folder as an asset.
         source_key: The key of the bucket of the source; None if the key is AWS's own.
+        environment: Further environment variables of a build.
+        network: The subnets in which builds run; None for the service's own network.
         role: The role of a build.
         starter_role: The role of a project that starts a Processing job; otherwise None.
         log_group: The log of builds; for a Processing job, a copy of its log.
@@ -118,6 +124,8 @@ class ModelBuildProject(Construct):
         timeout: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.THREE_MONTHS,
         role: iam.IRole | None = None,
+        environment: Mapping[str, str] = _NOTHING,
+        network: EndpointNetwork | None = None,
     ) -> None:
         """Create the project; it builds nothing until it is started.
 
@@ -153,6 +161,11 @@ class ModelBuildProject(Construct):
             log_retention: The retention of the log, which records how each model was made.
             role: An existing role for builds, which CodeBuild may assume, or SageMaker for Processing jobs.
                 It gets the permissions of a build, unless it is immutable. By default a new role.
+            environment: Further environment variables of a build: a package index (PIP_INDEX_URL), a proxy
+                (HTTPS_PROXY, with NO_PROXY), or what a build.py reads. They are not secret.
+            network: The private subnets in which builds run. They need ways to S3, ECR, CloudWatch Logs, KMS,
+                SageMaker and a package index: by a NAT gateway, or by VPC endpoints that exist. By default
+                the service's own network.
 
         Raises:
             FleetError: An unknown instance type, release or model, weights that no declaration reads or no
@@ -173,6 +186,11 @@ class ModelBuildProject(Construct):
             literal_list(models or (), name="models", where=collector.where("models")),
             source_problems(folder, models, collector),
             _weights_problems(weights, folder, collector),
+            build_environment_problems(environment, weights=weights, where=collector.where("environment")),
+            s3_of_builds(
+                narrowed=network is not None and network.s3_endpoint is not None,
+                where=collector.where("network"),
+            ),
         )
         collector.raise_if_any()
         assert instance is not None and triton is not None  # noqa: S101, PT018 -- what is missing was raised
@@ -180,6 +198,7 @@ class ModelBuildProject(Construct):
         self.models = tuple(models) if models is not None else None
         self.declared = declared_models(folder)
         self.weights, self.source_key = dict(weights), source_key
+        self.environment, self.network = dict(environment), network
         self.release, self.gpu = triton, instance.gpu
         self.machine = build_machine(machine, instance, region)
         self.image = TritonImage.of(self, release=triton, cpu=cpu_image)
@@ -232,9 +251,15 @@ class ModelBuildProject(Construct):
     def _codebuild(self, role: iam.IRole | None, timeout: Duration) -> tuple[iam.IRole, codebuild.Project]:
         """The role and the project of builds that CodeBuild runs itself."""
         own = codebuild_statements(source=self.source, key=self.source_key, log_group=self.log_group)
+        own += network_statements(self, self.network)
         role = self._allowed(role or self._new_role(CODEBUILD), own)
         values = variables(
-            {**self.variables(), **self.weights, "FLEET_LOG_GROUP": self.log_group.log_group_name}
+            {
+                **self.environment,
+                **self.variables(),
+                **self.weights,
+                "FLEET_LOG_GROUP": self.log_group.log_group_name,
+            }
         )
         project = commands_project(
             self,
@@ -250,6 +275,7 @@ class ModelBuildProject(Construct):
             log_group=self.log_group,
             timeout=timeout,
             source=self.source,
+            network=self.network,
         )
         if self.gpu is not None and isinstance(self.machine.choice, OnDemandMachine):
             only_where_offered(project, BUILD_MACHINES[self.gpu.name])
@@ -261,12 +287,16 @@ class ModelBuildProject(Construct):
         """The role of a job, and the project that starts it and waits."""
         assert self.gpu is not None  # noqa: S101 -- else there would be no job
         own = processing_jobs.job_statements(self, source=self.source, key=self.source_key)
+        own += self.network._statements() if self.network is not None else []
         role = self._allowed(role or self._new_role(processing_jobs.SERVICE), own)
         self.starter_role = service_role(
             self, "StarterRole", service=CODEBUILD, description="What starts a build may do"
         )
-        for statement in processing_jobs.starter_statements(self, job_role=role, log_group=self.log_group):
+        started = processing_jobs.starter_statements(self, job_role=role, log_group=self.log_group)
+        for statement in (*started, *network_statements(self, self.network)):
             self.starter_role.add_to_policy(statement)
+        if self.network is not None:
+            acknowledge_network_interfaces(self.starter_role)
         stack = Stack.of(self)
         request = processing_jobs.job_request(
             image=self.image,
@@ -277,6 +307,8 @@ class ModelBuildProject(Construct):
             seconds=timeout.to_seconds(),
             region=stack.region,
             inputs=self._inputs,
+            environment=self.environment,
+            network=self.network,
         )
         job = {
             "FLEET_JOB": stack.to_json_string(request),
@@ -293,6 +325,7 @@ class ModelBuildProject(Construct):
             key=self.repository.key,
             log_group=self.log_group,
             timeout=_with_start(timeout),
+            network=self.network,
         )
         # The job's permissions are there before anyone can start one.
         project.node.add_dependency(permissions_of(role))
@@ -309,6 +342,8 @@ class ModelBuildProject(Construct):
         statements = [*self.image.pull_statements(), *own, *fetched, *kept]
         for statement in statements:
             role.add_to_principal_policy(statement)
+        if self.network is not None and not is_immutable(role):
+            acknowledge_network_interfaces(role)
         if self._inputs.hub_token is not None:
             granted += self._inputs.hub_token.grant_read(role).principal_statements
         service = "SageMaker" if isinstance(self.machine.choice, ProcessingJob) else "CodeBuild"

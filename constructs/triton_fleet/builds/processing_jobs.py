@@ -24,6 +24,7 @@ from triton_fleet.builds.codebuild import log_statement, source_key_statements
 from triton_fleet.builds.commands import ENVIRONMENT, commands
 from triton_fleet.builds.inputs import BuildInputs
 from triton_fleet.images.image import TritonImage
+from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_models.facts.build_machines.processing import VOLUME_GB
 from triton_models.facts.instances import Gpu
 
@@ -75,6 +76,8 @@ def job_request(
     seconds: float,
     region: str,
     inputs: BuildInputs,
+    environment: Mapping[str, str],
+    network: EndpointNetwork | None,
 ) -> Mapping[str, Any]:
     """CreateProcessingJob's request, without the job's name, the models and what a build may override.
 
@@ -87,9 +90,12 @@ def job_request(
         seconds: The seconds after which SageMaker ends the job.
         region: The region that the commands publish in.
         inputs: Trained weights, and the token of a private hub: the job gets the name of the secret.
+        environment: Further environment variables.
+        network: The subnets of the job; None for SageMaker's own network.
     """
     phases = commands(gpu)
     given, fetched = inputs.of_job()
+    placed = {} if network is None else {"NetworkConfig": {"VpcConfig": _vpc_config(network)}}
     return {
         "RoleArn": role.role_arn,
         "AppSpecification": {
@@ -112,7 +118,15 @@ def job_request(
             "ClusterConfig": {"InstanceCount": 1, "InstanceType": instance_type, "VolumeSizeInGB": VOLUME_GB}
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": seconds},
-        "Environment": {**ENVIRONMENT, "AWS_DEFAULT_REGION": region, **given},
+        "Environment": {**environment, **ENVIRONMENT, "AWS_DEFAULT_REGION": region, **given},
+        **placed,
+    }
+
+
+def _vpc_config(network: EndpointNetwork) -> Mapping[str, Any]:
+    return {
+        "SecurityGroupIds": [group.security_group_id for group in network.security_groups],
+        "Subnets": [subnet.subnet_id for subnet in network.subnets],
     }
 
 

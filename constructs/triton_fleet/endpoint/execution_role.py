@@ -9,11 +9,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct, IDependable
 
-from triton_fleet.arguments.roles import advise_on_immutable
+from triton_fleet.arguments.roles import advise_on_immutable, is_immutable
 from triton_fleet.endpoint.shared import Shared
-from triton_fleet.hosting.compliance import acknowledge_network_interfaces
 from triton_fleet.images.image import TritonImage
 from triton_fleet.metrics.facts import HOST_NAMESPACE, INVOCATION_NAMESPACE
+from triton_fleet.network.findings import acknowledge_network_interfaces
 
 
 def execution_role(
@@ -48,7 +48,7 @@ def execution_role(
         statements += network._statements()
     *_, policy = [role.add_to_principal_policy(each).policy_dependable for each in statements]
     assert policy is not None  # noqa: S101 -- every role has one, or pretends to
-    if network is not None and shared.role is None:
+    if network is not None and not is_immutable(role):
         acknowledge_network_interfaces(role)
     if key is not None:
         granted += _grant_volume(role, key)

@@ -32,12 +32,12 @@ from triton_fleet.endpoint.shared import Shared, alarm_names
 from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.core_dumps import CoreDumps
 from triton_fleet.hosting.deployment import Deployment
-from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.server import TritonServer
 from triton_fleet.hosting.values import hosting_problems
 from triton_fleet.hosting.variants import Hosting, InstancePool, Routing, production_variant
 from triton_fleet.images.image import CustomImage
 from triton_fleet.metrics.facts import DEFAULT_VARIANT
+from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type

@@ -20,11 +20,11 @@ from triton_fleet.endpoint.checks import container_environment, metric_interval
 from triton_fleet.endpoint.instance_checks import host_ami, local_storage
 from triton_fleet.hosting.checks import resource_name
 from triton_fleet.hosting.deployment import Deployment, deployment_problems
-from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.server import TritonServer
 from triton_fleet.hosting.variants import Hosting
 from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region
 from triton_fleet.images.image import CustomImage
+from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import Release

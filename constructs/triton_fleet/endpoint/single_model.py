@@ -25,11 +25,11 @@ from triton_fleet.functions.checks import artifact_timeout as artifact_timeout_p
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
 from triton_fleet.hosting.deployment import Deployment
-from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.server import PingMode, TritonServer
 from triton_fleet.hosting.values import hosting_problems
 from triton_fleet.hosting.variants import Variant, production_variant
 from triton_fleet.images.image import CustomImage, TritonImage
+from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_iam as iam
@@ -59,6 +59,8 @@ def in_builds(
         yield pattern(policy_of(builds.role), runs_folder(builds.repository).objects_arn, _NAMED_LATER)
     if runs is not None:
         yield from _of_runs(runs)
+    if builds.network is not None:
+        yield from _of_network([builds.starter_role, runs.step_role if runs is not None else None])
     if deployment_build is not None:
         yield from _of_deployment_build(deployment_build, builds, runs)
 
@@ -97,6 +99,18 @@ def _of_jobs(builds: ModelBuildProject, starter: iam.Role) -> Iterator[Acceptanc
         (builds.role, own_streams, "A job's log stream is named when it starts, after the job's name."),
     ):
         yield pattern(policy_of(role), arn, reason)
+
+
+def _of_network(roles: Iterable[iam.Role | None]) -> Iterator[Acceptance]:
+    """Of roles of small projects in a VPC; those of builds have the same finding for another reason."""
+    for role in roles:
+        if role is not None:
+            yield Acceptance(
+                construct=policy_of(role),
+                finding="AwsSolutions-IAM5[Resource::*]",
+                reason="CodeBuild asks for the actions that describe a VPC and create a network interface "
+                "on every resource. It attaches the interface to the subnets of the builds only.",
+            )
 
 
 def _of_runs(found: BuildRuns) -> Iterator[Acceptance]:

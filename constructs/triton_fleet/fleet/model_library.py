@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
@@ -19,6 +20,7 @@ from triton_fleet.fleet.accepted_findings import accept
 from triton_fleet.fleet.accepted_in_builds import in_builds, in_repository
 from triton_fleet.fleet.checks import built_from_source
 from triton_fleet.functions.deployment_build import DeploymentBuild
+from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.releases import DEFAULT_RELEASE
@@ -63,6 +65,9 @@ class ModelLibrary(Construct):
         build_on_deployment: bool = True,
         wait_for_build: bool = False,
         expected_region: str | None = None,
+        build_role: iam.IRole | None = None,
+        build_environment: Mapping[str, str] = _NOTHING,
+        build_network: EndpointNetwork | None = None,
     ) -> None:
         """Create the repository, and what builds for it.
 
@@ -85,6 +90,9 @@ class ModelLibrary(Construct):
             build_on_deployment: Start a build in every deployment that changes what a build would make.
             wait_for_build: Let a deployment wait up to an hour for the build it starts, and fail with it.
             expected_region: The region that the stack is deployed to, if the stack does not say it.
+            build_role: An existing role for builds. By default a new one.
+            build_environment: Further variables of builds, as `ModelBuildProject.environment`.
+            build_network: The private subnets in which builds run.
 
         Raises:
             FleetError: Models without a source, or a wrong argument of the repository or of the builds.
@@ -120,6 +128,9 @@ class ModelLibrary(Construct):
             hub_token=hub_token,
             source_key=source_key,
             expected_region=expected_region,
+            role=build_role,
+            environment=build_environment,
+            network=build_network,
         )
         self.built = tuple(self.builds.models or self.builds.declared)
         if parallel_builds != 1:

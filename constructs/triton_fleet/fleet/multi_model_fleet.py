@@ -19,6 +19,7 @@ from triton_fleet.fleet.checks import one_library
 from triton_fleet.fleet.declared_requests import declared_requests
 from triton_fleet.fleet.model_library import ModelLibrary
 from triton_fleet.hosting.deployment import AllAtOnce, Deployment
+from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.operations.alarms import EndpointAlarms
 from triton_fleet.operations.dashboard import EndpointDashboard
 from triton_fleet.operations.notifications import AlarmTopic
@@ -95,6 +96,8 @@ class MultiModelFleet(Construct):
         alarm_topic: sns.ITopic | None = None,
         alarm_email: str | None = None,
         hourly_price_usd: float | None = None,
+        role: iam.IRole | None = None,
+        network: EndpointNetwork | None = None,
     ) -> None:
         """Create the fleet.
 
@@ -123,6 +126,8 @@ class MultiModelFleet(Construct):
             alarm_topic: The topic that gets the alarms.
             alarm_email: An address that gets the alarms; unused with `alarm_topic`.
             hourly_price_usd: The price of an instance per hour. By default the price on demand.
+            role: An existing role for the instances, which SageMaker may assume. By default a new one.
+            network: The private subnets that the instances are attached to.
 
         Raises:
             FleetError: Arguments of a new library next to `library`, or a wrong argument of a part.
@@ -149,6 +154,8 @@ class MultiModelFleet(Construct):
             initial_instance_count=min_capacity,
             deployment=deployment or AllAtOnce(),
             rollback_limits=limits if rollback_alarms else None,
+            role=role,
+            network=network,
         )
         self.scaling = self._scaling(min_capacity, max_capacity, targets)
         self.alias = EndpointAlias(
@@ -196,6 +203,8 @@ class MultiModelFleet(Construct):
         initial_instance_count: int,
         deployment: Deployment,
         rollback_limits: Thresholds | None,
+        role: iam.IRole | None,
+        network: EndpointNetwork | None,
     ) -> tuple[MultiModelEndpoint, tuple[RollbackAlarms | GreenFleetAlarms, ...]]:
         """The endpoint, and the alarms above whose limits it is rolled back."""
         full_name, limits = endpoint_name_for(name, instance_type, release=release), rollback_limits
@@ -218,6 +227,8 @@ class MultiModelFleet(Construct):
             encryption_key=self._volume_key(instance_type),
             deployment=deployment,
             rollback_alarms=watched.names if watched else (),
+            role=role,
+            network=network,
         )
         if watched is None:
             return endpoint, ()

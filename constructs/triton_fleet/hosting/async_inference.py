@@ -22,8 +22,8 @@ from triton_fleet.arguments.checks import number_range
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.hosting.checks import async_topics
-from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.s3_folder import S3Folder
+from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_models.base.errors import Problem
 
 Outcome = Literal["success", "error"]

@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
 from triton_fleet.arguments.typed import typed, typed_fields
-from triton_fleet.hosting.network import EndpointNetwork
+from triton_fleet.network.endpoint_network import EndpointNetwork
 
 
 @typed_fields

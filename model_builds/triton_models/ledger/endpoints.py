@@ -166,7 +166,7 @@ ROWS = (
         "attached to",
         grade=Grade.ASSUMPTION,
         source="AWS documents it for downloads of models, but not for the rest",
-        depends=("EndpointNetwork", "triton_fleet.hosting.network.VpcService"),
+        depends=("EndpointNetwork", "triton_fleet.network.endpoint_network.VpcService"),
         decided_by=DecidedBy.ACCOUNT,
         command="an endpoint in isolated subnets with create_vpc_endpoints=[VpcService.S3]: see if it starts",
         if_false="Create only the VPC endpoint for S3: each of the others is billed per hour",

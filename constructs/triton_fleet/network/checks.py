@@ -130,3 +130,31 @@ def no_public_subnet(public: list[str], *, where: str) -> Iterator[Problem]:
         why="instances have no public address, so an internet gateway does not help",
         fix="use vpc.private_subnets or vpc.isolated_subnets, or remove the subnets",
     )
+
+
+NETWORK_ID = Check(
+    id="network-id",
+    source="2026-11-23: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html",
+)
+"""The ids of a network are those of a VPC, of subnets and of security groups."""
+
+_KINDS = {"vpc": "VPC", "subnet": "subnet", "sg": "security group"}
+
+
+def network_id(given: str | None, *, kind: str, where: str) -> Iterator[Problem]:
+    """The problem with an id; None if it is known only at deployment.
+
+    Args:
+        given: The id.
+        kind: Its first part: vpc, subnet or sg.
+        where: The place that the problem names.
+    """
+    if given is None or re.fullmatch(rf"{kind}-([0-9a-f]{{8}}|[0-9a-f]{{17}})", given):
+        return
+    yield NETWORK_ID.problem(
+        what=f"the {_KINDS[kind]} is {given[:80]!a}",
+        where=where,
+        expected=f"the id of a {_KINDS[kind]}, such as {kind}-0123456789abcdef0",
+        why="a name or an ARN stands in no permission or configuration of a network",
+        fix="copy the id from the console of the VPC",
+    )

@@ -19,9 +19,10 @@ from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.hosting.network_checks import (
+from triton_fleet.network.checks import (
     account_id,
     models_reachable,
+    network_id,
     no_public_subnet,
     route_tables_known,
     some_subnets,
@@ -155,6 +156,57 @@ class EndpointNetwork(Construct):
         self.interface_endpoints = self._interface_endpoints(created)
         self.problems_at_synthesis = LateProblems(self, self._none_allowed)
 
+    @classmethod
+    @typed
+    def from_ids(
+        cls,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc_id: str,
+        subnet_ids: Sequence[str],
+        security_group_ids: Sequence[str] = (),
+    ) -> EndpointNetwork:
+        """Return the network of private subnets that reach every service already, by their ids.
+
+        No VPC endpoint is created: there is a NAT gateway, or the VPC has the endpoints of VpcService.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            vpc_id: The VPC's id.
+            subnet_ids: The ids of private subnets, in two availability zones or more.
+            security_group_ids: The ids of security groups. By default a new one, which lets HTTPS out.
+
+        Raises:
+            FleetError: An id of another kind, or no subnet.
+        """
+        collector = ProblemCollector.of(scope)
+        for kind, ids in (("vpc", [vpc_id]), ("subnet", subnet_ids), ("sg", security_group_ids)):
+            for each in ids:
+                collector.add(network_id(known(each), kind=kind, where=collector.where(f"{kind} id")))
+        collector.raise_if_any()
+        vpc = ec2.Vpc.from_vpc_attributes(
+            scope,
+            f"{construct_id}Vpc",
+            vpc_id=vpc_id,
+            # No template contains the zones, so that they need not be known.
+            availability_zones=[f"zone-{number}" for number in range(len(subnet_ids))],
+            private_subnet_ids=list(subnet_ids),
+        )
+        groups = [
+            ec2.SecurityGroup.from_security_group_id(scope, f"{construct_id}Group{number}", each)
+            for number, each in enumerate(security_group_ids)
+        ]
+        return cls(
+            scope,
+            construct_id,
+            vpc=vpc,
+            security_groups=groups,
+            create_vpc_endpoints=(),
+            existing_vpc_endpoints=tuple(VpcService),
+        )
+
     @property
     def connections(self) -> ec2.Connections:
         """The instances' network connections, such as to a feature store in the VPC."""
@@ -241,7 +293,7 @@ class EndpointNetwork(Construct):
             iam.PolicyStatement(
                 sid="NetworkAttach",
                 actions=["ec2:CreateNetworkInterface"],
-                resources=[interfaces, *self._subnet_arns(), *self._security_group_arns()],
+                resources=[interfaces, *self.subnet_arns(), *self._security_group_arns()],
             ),
             iam.PolicyStatement(
                 sid="NetworkHandOver",
@@ -383,7 +435,8 @@ class EndpointNetwork(Construct):
             allow_all_outbound=False,  # a VPC endpoint opens no connections
         )
 
-    def _subnet_arns(self) -> list[str]:
+    def subnet_arns(self) -> list[str]:
+        """Return the ARNs of the subnets, as a permission for them names them."""
         ids = [subnet.subnet_id for subnet in self.subnets]
         names = ["*"] if any(_is_list(each) for each in ids) else ids
         return [self._arn("subnet", name, account=self._owner) for name in names]

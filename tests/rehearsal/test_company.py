@@ -1,0 +1,99 @@
+"""Fleets with what a company has: its VPC, roles, package index and proxy, and its rules for roles."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk.assertions import Template
+
+from tests.rehearsal.synthesised_stacks import deploy_stack
+from tests.stacks.fleet_app import COMPANY, fleet_app, new_fleet
+from triton_aws import EmbeddedAws
+
+T4 = "ml.g4dn.xlarge"  # CodeBuild does not rent it: models are built in Processing jobs
+SUBNETS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
+BOUNDARY = {"@aws-cdk/core:permissionsBoundary": {"name": "company-boundary"}}
+QUALIFIER = {"@aws-cdk/core:bootstrapQualifier": "company"}
+
+
+def resources(stack: Stack, kind: str) -> list[dict[str, Any]]:
+    return [each["Properties"] for each in Template.from_stack(stack).find_resources(kind).values()]
+
+
+def test_builds_run_in_the_vpc_with_the_index_and_the_proxy() -> None:
+    [project] = resources(fleet_app(**COMPANY).models, "AWS::CodeBuild::Project")
+    values = {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
+
+    assert project["VpcConfig"]["Subnets"] == SUBNETS
+    assert project["VpcConfig"]["VpcId"] == "vpc-0123456789abcdef0"
+    assert values["PIP_INDEX_URL"] == "https://index.example.com/simple"
+    assert values["NO_PROXY"].startswith("169.254.169.254")
+
+
+def test_jobs_run_in_the_vpc_with_the_index_and_the_proxy() -> None:
+    [project] = resources(fleet_app(instance_type=T4, **COMPANY).models, "AWS::CodeBuild::Project")
+    values = {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
+    request = "".join(part if isinstance(part, str) else "-" for part in values["FLEET_JOB"]["Fn::Join"][1])
+
+    assert json.loads(request)["NetworkConfig"]["VpcConfig"]["Subnets"] == SUBNETS
+    assert json.loads(request)["Environment"]["PIP_INDEX_URL"] == "https://index.example.com/simple"
+
+
+def test_steps_of_a_run_are_in_the_vpc_too() -> None:
+    projects = resources(fleet_app(parallel_builds=4, **COMPANY).models, "AWS::CodeBuild::Project")
+
+    assert [each["VpcConfig"]["Subnets"] for each in projects] == [SUBNETS] * 3
+
+
+def test_the_instances_are_in_the_vpc_and_have_the_role() -> None:
+    [model] = resources(fleet_app(**COMPANY).inference, "AWS::SageMaker::Model")
+
+    assert model["VpcConfig"]["Subnets"] == SUBNETS
+    assert model["ExecutionRoleArn"] == COMPANY["endpoint_role"]
+
+
+def test_existing_roles_get_the_permissions_and_no_role_is_made_for_them() -> None:
+    fleet = fleet_app(**COMPANY)
+    [project] = resources(fleet.models, "AWS::CodeBuild::Project")
+    policies = resources(fleet.models, "AWS::IAM::Policy")
+
+    assert project["ServiceRole"] == COMPANY["build_role"]
+    assert ["builds"] in [each.get("Roles") for each in policies]
+
+
+@pytest.mark.story
+@pytest.mark.parametrize("instance_type", ["ml.g5.2xlarge", T4])
+def test_a_fleet_with_all_of_it_is_deployed_and_destroyed(instance_type: str) -> None:
+    fleet = new_fleet(instance_type=instance_type, build_on_deployment="false", warm_up="off", **COMPANY)
+    with EmbeddedAws() as aws:
+        for role in ("instances", "builds"):
+            aws.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument="{}")
+        for stack in (fleet.models, fleet.inference):
+            assert deploy_stack(aws, stack, "create").startswith("CREATE_COMPLETE")
+        for stack in (fleet.inference, fleet.models):
+            cloudformation = aws.client("cloudformation")
+            cloudformation.delete_stack(StackName=stack.stack_name)
+            waiter = cloudformation.get_waiter("stack_delete_complete")
+            waiter.wait(StackName=stack.stack_name, WaiterConfig={"Delay": 1})
+        assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
+
+
+def test_every_role_has_the_boundary_of_the_company() -> None:
+    fleet = new_fleet(**BOUNDARY)
+    roles = [role for stack in (fleet.models, fleet.inference) for role in resources(stack, "AWS::IAM::Role")]
+
+    assert len(roles) > 4
+    assert {
+        json.dumps(role.get("PermissionsBoundary", "")).count("policy/company-boundary") for role in roles
+    } == {1}
+
+
+def test_assets_go_to_the_bucket_of_the_companys_bootstrap() -> None:
+    fleet = new_fleet(**QUALIFIER)
+    [project] = resources(fleet.models, "AWS::CodeBuild::Project")
+
+    assert "cdk-company-assets-" in json.dumps(project["Source"])
+    assert "hnb659fds" not in json.dumps(Template.from_stack(fleet.models).to_json())
