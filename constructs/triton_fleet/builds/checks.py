@@ -97,7 +97,7 @@ def build_environment(
                 what=f"the value of {name} has {len(value)} characters",
                 where=where,
                 expected=f"at most {LONGEST_WEIGHTS}",
-                why="a Processing job takes no longer variables",
+                why="a Processing job refuses longer variables",
                 fix="shorten it",
             )
     yield from _proxy_without_exceptions(variables, where=where)
