@@ -108,7 +108,7 @@ def test_the_models_of_a_notebook_are_published_unchanged(tmp_path: Path) -> Non
             check=False,
         )
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
     assert re.search(r"^resnet +resnet-[0-9a-f]{16}\.tar\.gz +current", done.stdout, re.MULTILINE)
 
 

@@ -898,6 +898,7 @@ SCALING = (
         "scaling-target-reachable",
         good=(
             given(value=100, limit=100),
+            given(value=1, limit=100),
             given(value=0.1, limit=None, per="instance"),
             given(value=None, limit=100),
         ),
@@ -906,6 +907,7 @@ SCALING = (
             given(value=101, limit=100),
             given(value=-1, limit=None),
             given(value=0, limit=1),
+            given(value=0.6, limit=100),
         ),
     ),
     Case(

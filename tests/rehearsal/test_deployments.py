@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import threading
 from collections import Counter
@@ -263,13 +264,14 @@ def test_the_fleets_of_a_deployment_are_reported_apart_in_the_metrics(
 
 
 def invocations(aws: EmbeddedAws, **dimensions: str) -> float:
+    now = datetime.datetime.now(tz=datetime.timezone.utc)
     points = aws.client("cloudwatch").get_metric_statistics(
         Namespace="AWS/SageMaker",
         MetricName="Invocations",
         Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
-        StartTime="2020-01-01",
-        EndTime="2100-01-01",
-        Period=86400,
+        StartTime=now - datetime.timedelta(hours=1),
+        EndTime=now + datetime.timedelta(hours=1),
+        Period=7200,
         Statistics=["Sum"],
     )["Datapoints"]
     return sum(point["Sum"] for point in points)

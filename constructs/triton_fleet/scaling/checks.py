@@ -210,6 +210,8 @@ def scaling_number_now(*, deferred: bool, name: str, where: str) -> Iterator[Pro
     )
 
 
+_WHOLE_PERCENT = 100.0
+
 SCALING_TARGET_REACHABLE = Check(
     id="scaling-target-reachable",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-code-define.html",
@@ -228,6 +230,15 @@ def scaling_target(
         where: The place that the problem names.
         per: The unit of hardware that the target is for.
     """
+    if limit == _WHOLE_PERCENT and value is not None and 0 < value < 1:
+        yield SCALING_TARGET_REACHABLE.problem(
+            what=f"the target is {value:g} %",
+            where=where,
+            expected=f"1 to {limit:g}, per {per}",
+            why="any request exceeds it, so the fleet would always have its maximum",
+            fix=f"give percent: {value * _WHOLE_PERCENT:g} instead of {value:g}",
+        )
+        return
     if value is None or (value > 0 and (limit is None or value <= limit)):
         return
     fix = "set the target for one instance"
