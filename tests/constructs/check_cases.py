@@ -1266,6 +1266,12 @@ REPOSITORY_AND_BUILDS = (
         ),
     ),
     Case(
+        builds.weights_uploaded,
+        "build-weights",
+        good=(given(elsewhere=()),),
+        bad=(given(elsewhere=("/data/t5.pt",)),),
+    ),
+    Case(
         functions.deployed_model,
         "deployed-model",
         good=(

@@ -91,6 +91,13 @@ def test_each_model_with_random_weights_is_a_warning_until_trained_ones_are_name
     assert warned("Known", weights={}, acknowledged=ids[1]) == ids[:1]
 
 
+def test_a_build_may_read_the_side_file_of_an_onnx_file(build: Build, resources: Resources) -> None:
+    build(weights={"T5_WEIGHTS": "s3://weights/fraud.onnx"})
+    named = [each["Fn::Join"][1][-1] for each in _statements(resources)["Weights"]["Resource"]]
+
+    assert named == [":s3:::weights/fraud.onnx", ":s3:::weights/fraud.onnx.data"]
+
+
 @pytest.mark.parametrize(
     ("name", "given", "warned"),
     [

@@ -12,8 +12,10 @@ from declared import Build, declare
 from synthesised import Resources
 
 from tests.reported import reported
+from tests.triton_models import declared_models
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository
 from triton_fleet.arguments.late import late_problems
+from triton_fleet.builds.checks import BUILD_WEIGHTS
 
 
 def _project(resources: Resources) -> dict[str, Any]:
@@ -236,6 +238,15 @@ def test_what_keeps_declarations_from_being_judged_is_reported_as_often_as_anybo
     assert [problem.rule for problem in late_problems(app)] == ["survey"]
     with pytest.raises(RuntimeError, match="ended with the exit code 3"):
         app.synth()
+
+
+def test_weights_that_only_this_machine_has_fail_the_synthesis(build: Build, source: Path) -> None:
+    weights = "LocalWeights(path='/data/minilm.pt')"
+    top = "from triton_models.spec import LocalWeights"
+    declared_models.declare(source / "models", "minilm", top=top, weights=weights)
+
+    (problem,) = late_problems(build().node.root)
+    assert (problem.rule, problem.what) == (BUILD_WEIGHTS.id, "the weights are at '/data/minilm.pt'")
 
 
 def test_a_declaration_that_cannot_be_read_fails_the_synthesis(build: Build, source: Path) -> None:

@@ -15,6 +15,7 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.export import onnx as exporting
 from triton_models.builds.export.onnx import check_onnx, export_onnx
+from triton_models.builds.inputs import find_inputs
 
 DECLARED = """
 from triton_models.spec import LocalWeights, ModelDefinition, OnnxFile
@@ -60,6 +61,72 @@ def built(tmp_path, declare, models):
         return build("ready", output=tmp_path / "out", models=models) / "ready" / "1" / "model.onnx"
 
     return make
+
+
+def in_two_files(folder: Path) -> Path:
+    """Write a file whose weights are in another one, as PyTorch's exporter does by default."""
+    weights = numpy_helper.from_array(np.arange(4096, dtype=np.float32), "W")
+    network = model(
+        helper.make_node("Add", ["X", "W"], ["Y"]),
+        initializers=[weights],
+        inputs=("batch", 4096),
+        outputs=("batch", 4096),
+    )
+    file = folder / "fraud.onnx"
+    onnx.save_model(network, file, save_as_external_data=True, location="fraud.onnx.data")
+    assert sorted(each.name for each in folder.glob("fraud*")) == ["fraud.onnx", "fraud.onnx.data"]
+    return file
+
+
+@pytest.fixture
+def build_of(tmp_path, declare, models):
+    """Build a model that is an ONNX file somewhere; returns the file as it is served."""
+
+    def make(address: str) -> Path:
+        declare("ready", declaration=DECLARED.replace("{file}", address).replace("{optimize}", "False"))
+        return build("ready", output=tmp_path / "out", models=models) / "ready" / "1" / "model.onnx"
+
+    return make
+
+
+def test_a_side_file_becomes_part_of_the_served_file(tmp_path, build_of):
+    served = build_of(str(in_two_files(tmp_path)))
+
+    assert [each.name for each in served.parent.iterdir()] == ["model.onnx"]
+    ones = np.ones((1, 4096), dtype=np.float32)
+    assert np.array_equal(ReferenceEvaluator(str(served)).run(None, {"X": ones})[0][0], 1 + np.arange(4096))
+
+
+def test_files_that_are_too_large_for_one_stay_two(tmp_path, build_of, monkeypatch):
+    monkeypatch.setattr(exporting, "LARGEST_BYTES", 4096)
+
+    served = build_of(str(in_two_files(tmp_path)))
+
+    assert sorted(each.name for each in served.parent.iterdir()) == ["fraud.onnx.data", "model.onnx"]
+
+
+def test_a_missing_side_file_is_named(tmp_path, build_of):
+    file = in_two_files(tmp_path)
+    file.with_name("fraud.onnx.data").unlink()
+
+    with pytest.raises(FleetError) as caught:
+        build_of(str(file))
+
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.what) == (
+        "weights",
+        "fraud.onnx keeps its weights in fraud.onnx.data, which is missing",
+    )
+
+
+def test_a_changed_side_file_changes_the_inputs_of_the_build(tmp_path, declare, models):
+    file = in_two_files(tmp_path)
+    declare("ready", declaration=DECLARED.replace("{file}", str(file)).replace("{optimize}", "False"))
+    before = find_inputs("ready", release="25.09", models=models).inputs["weights"]
+
+    file.with_name("fraud.onnx.data").write_bytes(bytes(4 * 4096))
+
+    assert find_inputs("ready", release="25.09", models=models).inputs["weights"] != before
 
 
 CONTRADICTIONS = {

@@ -2,6 +2,8 @@ import hashlib
 
 import boto3
 import moto
+import numpy as np
+import onnx
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -64,6 +66,27 @@ def test_weights_are_loaded_from_s3(saved, monkeypatch):
         module = network()
         load_weights(module, at("s3://models/resnet/weights.pth"))
     assert module.fc.weight.min().item() == 7.0
+
+
+def test_the_side_file_of_an_onnx_file_in_s3_is_fetched_with_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    weight = onnx.numpy_helper.from_array(np.ones(4096, dtype=np.float32), "W")
+    shape = onnx.helper.make_tensor_value_info("Y", onnx.TensorProto.FLOAT, [4096])
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["W"], ["Y"])], "g", [], [shape], initializer=[weight]
+    )
+    file = tmp_path / "fraud.onnx"
+    onnx.save_model(
+        onnx.helper.make_model(graph), file, save_as_external_data=True, location="fraud.onnx.data"
+    )
+    with moto.mock_aws():
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket="models")
+        for name in ("fraud.onnx", "fraud.onnx.data"):
+            s3.upload_file(str(tmp_path / name), "models", f"2026/{name}")
+        fetched = fetch(at("s3://models/2026/fraud.onnx"))
+
+    assert fetched.with_name("fraud.onnx.data").read_bytes() == (tmp_path / "fraud.onnx.data").read_bytes()
 
 
 def test_a_missing_s3_object_is_refused_with_amazons_reason(monkeypatch):

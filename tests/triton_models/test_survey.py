@@ -33,7 +33,9 @@ def source(tmp_path: Path) -> Path:
 def survey(source: Path) -> Callable[..., Survey]:
     def make(names: list[str] = NAMES, *, release: str = "25.09", **given: Any) -> Survey:
         files = contents(source)
-        return Survey(names, source=source, files=files, release=RELEASES[release], gpu=True, **given)
+        return Survey(
+            names, source=source, files=files, release=RELEASES[release], gpu=True, **{"given": {}, **given}
+        )
 
     return make
 
@@ -250,3 +252,40 @@ def test_what_is_kept_is_no_source(source: Path, check: Check) -> None:
     assert (source / FOLDER / "declarations.json").exists()
     assert (source / FOLDER / ".gitignore").read_text() == "*\n"
     assert contents(source) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "elsewhere"),
+    [
+        ("'/data/weights.pt'", ("/data/weights.pt",)),
+        ("'weights.pt'", ("weights.pt",)),
+        ("str(Path(__file__).with_name('weights.pt'))", ()),
+        ("os.environ['PRICES_WEIGHTS']", ()),
+    ],
+    ids=["elsewhere", "relative", "beside build.py", "of this shell"],
+)
+def test_local_weights_that_no_build_job_has_are_found(
+    source: Path, survey: Any, monkeypatch: pytest.MonkeyPatch, path: str, elsewhere: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("PRICES_WEIGHTS", "/home/me/prices.pt")
+    top = "import os\nfrom pathlib import Path\nfrom triton_models.spec import LocalWeights"
+    declare(source / "models", "net-1", top=top, weights=f"LocalWeights(path={path})")
+
+    (result,) = survey(["net-1"]).results()
+
+    assert (result.problems, result.elsewhere) == ((), elsewhere)
+
+
+@pytest.mark.usefixtures("in_processes")
+def test_declarations_are_read_with_the_variables_of_the_build(source: Path, survey: Any) -> None:
+    top = "import os\nfrom triton_models.spec import LocalWeights, weights_at"
+    weights = "weights_at(os.environ.get('PRICES_WEIGHTS'), otherwise=LocalWeights(path='/data/weights.pt'))"
+    for name in NAMES[:6]:
+        declare(source / "models", name, top=top, weights=weights)
+
+    def elsewhere(names: list[str], given: dict[str, str]) -> set[tuple[str, ...]]:
+        return {each.elsewhere for each in survey(names, given=given).results()}
+
+    for names in (NAMES[:1], NAMES[:6]):  # in this process, and in several
+        assert elsewhere(names, {}) == {("/data/weights.pt",)}
+        assert elsewhere(names, {"PRICES_WEIGHTS": "s3://weights/prices.pt"}) == {()}

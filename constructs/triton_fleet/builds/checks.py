@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from triton_fleet.arguments.checks import number_range
 from triton_fleet.builds.commands import ENVIRONMENT
@@ -53,6 +54,24 @@ def build_weights(
     for name, address in weights.items():
         yield from _weights_variable(name, read, where=where)
         yield from _weights_address(name, address, where=where)
+
+
+def weights_uploaded(elsewhere: Iterable[str], *, where: str) -> Iterator[Problem]:
+    """Yield a problem for each file of weights that a declaration names and that no build job has.
+
+    Args:
+        elsewhere: The paths outside the folder that is uploaded.
+        where: The place that the problems name.
+    """
+    for path in elsewhere:
+        beside = f"LocalWeights(path=str(Path(__file__).with_name({Path(path).name!r})))"
+        yield BUILD_WEIGHTS.problem(
+            what=f"the weights are at {path!r}",
+            where=where,
+            expected=f"{_EXAMPLES}, or a file next to build.py",
+            why="a build has none of your files but those of the uploaded folder",
+            fix=f"upload it to S3 and give its URL, or keep a small file next to build.py: {beside}",
+        )
 
 
 # Besides the variables of the build job itself.

@@ -14,6 +14,7 @@ from constructs import Construct
 
 from triton_models.declare.reading import FORM_MARK
 from triton_models.declare.variables import untrained
+from triton_models.declare.weights import SIDE_FILE
 
 HUB_TOKEN = "HF_TOKEN"  # noqa: S105 -- the name of the variable that the hub's own library reads
 _SECRET = "FLEET_HUB_TOKEN_SECRET"  # noqa: S105
@@ -44,14 +45,10 @@ class BuildInputs:
     hub_token: secretsmanager.ISecret | None
 
     def weights_statements(self, scope: Construct) -> list[iam.PolicyStatement]:
-        """Return the statements for fetching weights: reading exactly the named objects of S3."""
-        found = sorted(
-            {
-                address.removeprefix("s3://")
-                for address in self.weights.values()
-                if address.startswith("s3://")
-            }
-        )
+        """Return the statements for fetching weights: reading the named objects of S3, and side files."""
+        named = {address for address in self.weights.values() if address.startswith("s3://")}
+        named |= {f"{address}{SIDE_FILE}" for address in named if address.endswith(".onnx")}
+        found = sorted(address.removeprefix("s3://") for address in named)
         if not found:
             return []
         stack = Stack.of(scope)

@@ -24,7 +24,7 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.builds import processing_jobs
 from triton_fleet.builds.checks import build_environment as build_environment_problems
-from triton_fleet.builds.checks import build_weights, s3_of_builds
+from triton_fleet.builds.checks import build_weights, s3_of_builds, weights_uploaded
 from triton_fleet.builds.codebuild import (
     CODEBUILD,
     build_environment,
@@ -204,7 +204,12 @@ class ModelBuildProject(Construct):
         self.image = TritonImage.of(self, release=triton, cpu=cpu_image)
         files = source_contents(folder)
         self._survey = Survey(
-            self.models or self.declared, source=folder, files=files, release=triton, gpu=self.gpu is not None
+            self.models or self.declared,
+            source=folder,
+            files=files,
+            release=triton,
+            gpu=self.gpu is not None,
+            given=self.weights,
         )
         self.problems_at_synthesis = LateProblems(self, self._problems_at_synthesis)
         sequences = partial(sequence_models, folder, tuple(files), self._survey.names)
@@ -243,6 +248,8 @@ class ModelBuildProject(Construct):
     def _problems_at_synthesis(self) -> Iterator[Problem]:
         """Return the problems with the declarations, and with compiling them on this GPU."""
         yield from self._survey.problems()
+        for checked in self._survey.results():
+            yield from weights_uploaded(checked.elsewhere, where=f"the declaration of {checked.artifact!r}")
         for checked in self._survey.results() if self.gpu is not None else ():
             for plan in checked.plans:
                 where = f"the plans of {checked.artifact!r}, for {self.node.path}"

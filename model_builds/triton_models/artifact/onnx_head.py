@@ -19,7 +19,7 @@ from triton_models.artifact.signature import TYPES, NetworkTensor, Signature
 _IR_VERSION, _GRAPH, _OPSET = 1, 7, 8
 _DOMAIN, _VERSION = 1, 2
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
-_TENSOR_NAME = 8
+_TENSOR_NAME, _EXTERNAL_DATA, _KEY, _VALUE = 8, 13, 1, 2
 _VALUE_NAME, _VALUE_TYPE = 1, 2
 _TENSOR_TYPE, _ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SIZE_NAME = 1, 1, 2, 1, 1, 2
 
@@ -47,12 +47,14 @@ class OnnxHead:
         opset: The version of ONNX's own operators; 0 if it uses none.
         signature: Its inputs and outputs.
         constants: Its inputs with a value in the file, which a request may omit.
+        side_files: The files with the rest of its weights, relative to its folder.
     """
 
     ir_version: int
     opset: int
     signature: Signature
     constants: frozenset[str]
+    side_files: tuple[str, ...] = ()
 
 
 def read_onnx_file(path: Path) -> OnnxHead | None:
@@ -73,6 +75,20 @@ def read_onnx_head(content: Content) -> OnnxHead | None:
         return _head(_Message(content, 0, len(content)))
     except (ValueError, IndexError):
         return None
+
+
+def side_files(path: Path) -> tuple[str, ...]:
+    """Return the files with the rest of an ONNX file's weights; none for any other file.
+
+    PyTorch's exporter writes `fraud.onnx.data` next to `fraud.onnx`.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    if path.suffix != ".onnx" or not path.is_file():
+        return ()
+    head = read_onnx_file(path)
+    return head.side_files if head else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +148,7 @@ def _head(model: _Message) -> OnnxHead | None:
     inputs: list[NetworkTensor] = []
     outputs: list[NetworkTensor] = []
     weights: set[str] = set()
+    beside: set[str] = set()
     for field, value in model.fields():
         if field == _IR_VERSION and isinstance(value, int):
             ir_version = value
@@ -143,6 +160,7 @@ def _head(model: _Message) -> OnnxHead | None:
                     (inputs if part == _INPUT else outputs).append(_tensor(each))
                 elif isinstance(each, _Message) and part == _INITIALIZER:
                     weights.add(each.text(_TENSOR_NAME).decode())
+                    beside.update(_locations(each))
     if not (ir_version and outputs):
         return None
     return OnnxHead(
@@ -150,7 +168,15 @@ def _head(model: _Message) -> OnnxHead | None:
         opset=opset,
         signature=Signature(inputs=[each for each in inputs if each.name not in weights], outputs=outputs),
         constants=frozenset(each.name for each in inputs) & weights,
+        side_files=tuple(sorted(beside)),
     )
+
+
+def _locations(weight: _Message) -> Iterator[str]:
+    """Yield the file that has a weight's values, if that is another one."""
+    for entry in weight.parts(_EXTERNAL_DATA):
+        if entry.text(_KEY) == b"location":
+            yield entry.text(_VALUE).decode()
 
 
 def _tensor(value: _Message) -> NetworkTensor:

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from triton_models.artifact.onnx_head import side_files
 from triton_models.base.digests import file_digest
 from triton_models.base.errors import FleetError
 from triton_models.base.source_files import contents
@@ -25,7 +26,7 @@ from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment
 from triton_models.declare.models import PythonModel
 from triton_models.declare.reading import folder_of, load_build
-from triton_models.declare.weights import LocalWeights, PackageWeights, S3Weights, Weights
+from triton_models.declare.weights import SIDE_FILE, LocalWeights, PackageWeights, S3Weights, Weights
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import release as release_named
 
@@ -119,7 +120,7 @@ def find_inputs(
             read.
     """
     build = load_build(name, models)
-    weights = list(_weights(build))
+    weights = list(weights_of(build))
     texts = sorted(_weights_text(each) for each in weights if not isinstance(each, S3Weights))
     inputs = {
         "declaration": _digest({"files": contents(folder_of(name, models)), "values": _plain(build)}),
@@ -131,6 +132,7 @@ def find_inputs(
     if texts:
         inputs["weights"] = _digest(texts)
     objects = {each.url for each in weights if isinstance(each, S3Weights)}
+    objects |= {f"{url}{SIDE_FILE}" for url in objects if url.endswith(".onnx")}
     return Found(model=build.name, inputs=inputs, objects=tuple(sorted(objects)))
 
 
@@ -151,7 +153,7 @@ def with_objects(found: Found, tag: Callable[[str], str]) -> Inputs:
 
 
 def entity_tag(address: str, s3: S3Client) -> str:
-    """Return the ETag and size of an object, which identify its content.
+    """Return the ETag and size of an object, which identify its content; "absent" for no side file.
 
     Different content never has the same tag. Equal content uploaded in another way may have another tag,
     which only causes an unnecessary build.
@@ -165,6 +167,8 @@ def entity_tag(address: str, s3: S3Client) -> str:
     try:
         answer = s3.head_object(Bucket=bucket, Key=key)
     except (BotoCoreError, ClientError) as error:
+        if address.endswith(f".onnx{SIDE_FILE}"):
+            return "absent"
         raise _no_weights(address, str(error)) from None
     return f"{answer['ETag']} {answer['ContentLength']}"
 
@@ -185,16 +189,16 @@ def tools_digest(*, release: str, gpu: str | None = None, package: Path = _PACKA
     return _digest({"sources": sources, "facts": _plain(rows)})
 
 
-def _weights(value: Any) -> Iterator[Weights]:
+def weights_of(value: Any) -> Iterator[Weights]:
     """Yield all weights nested in a declared value."""
     if isinstance(value, Weights):
         yield value
     elif is_dataclass(value):
         for each in fields(value):
-            yield from _weights(getattr(value, each.name))
+            yield from weights_of(getattr(value, each.name))
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _weights(each)
+            yield from weights_of(each)
 
 
 def _weights_text(weights: Weights) -> str:
@@ -222,7 +226,11 @@ def _local(path: Path) -> str:
     """
     if not path.exists():
         return "absent"
-    return _digest(contents(path)) if path.is_dir() else file_digest(path)
+    if path.is_dir():
+        return _digest(contents(path))
+    beside = [path.with_name(name) for name in side_files(path)]
+    known = [file_digest(each) for each in (path, *beside) if each.exists()]
+    return known[0] if len(known) == 1 else _digest(known)
 
 
 def _no_weights(address: str, what: str) -> FleetError:

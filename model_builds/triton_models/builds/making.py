@@ -140,7 +140,7 @@ def _make_torchscript(
 
 
 def _make_onnx(model: OnnxFile, build: ModelDefinition, job: BuildJob) -> ModelConfig:
-    from triton_models.builds.export.onnx import check_onnx, optimize_onnx
+    from triton_models.builds.export.onnx import check_onnx, copy_onnx, optimize_onnx
     from triton_models.builds.export.weights import described, fetch
 
     path = job.folder(model.name) / "model.onnx"
@@ -148,7 +148,7 @@ def _make_onnx(model: OnnxFile, build: ModelDefinition, job: BuildJob) -> ModelC
     if weights is None:
         msg = "a declaration without weights for an ONNX file is refused when it is read"
         raise AssertionError(msg)
-    _copy(fetch(weights), path, model)
+    _copy(fetch(weights), path, model, copy=copy_onnx)
     check_onnx(path)
     if model.optimize:
         optimize_onnx(path)
@@ -202,9 +202,11 @@ def _compile(job: BuildJob, onnx: Path, shapes: Mapping[str, ShapeRange], backen
     )
 
 
-def _copy(source: Path, target: Path, model: ServedModel) -> None:
+def _copy(
+    source: Path, target: Path, model: ServedModel, *, copy: Callable[[Path, Path], object] = shutil.copyfile
+) -> None:
     try:
-        shutil.copyfile(source, target)
+        copy(source, target)
     except OSError as error:
         raise FleetError.of(
             what=f"cannot copy {source.name!r}: {error.strerror}",

@@ -12,6 +12,9 @@ from triton_models.declare.mistakes import Mistake
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.*[^/]")
+
+SIDE_FILE = ".data"
+"""The end of the name of an ONNX file's side file, as PyTorch's exporter writes it."""
 _HUB = "hf://"
 
 
@@ -61,7 +64,8 @@ class S3Weights:
     ```
 
     Attributes:
-        url: The URL of the object, s3://bucket/key.
+        url: The URL of the object, s3://bucket/key. An ONNX file with a side file has it under the same key
+            with `.data` at the end.
     """
 
     url: str

@@ -44,17 +44,18 @@ class CachedResult:
     forms: tuple[str, ...]
     variables: Mapping[str, str]
 
-    def is_still(self, digests: Mapping[str, str], folder: str) -> bool:
+    def is_still(self, digests: Mapping[str, str], folder: str, *, given: Mapping[str, str]) -> bool:
         """Return whether the entry is still valid.
 
         Args:
             digests: The digests of all folders.
             folder: The model's folder.
+            given: The variables that a build sets.
         """
         return (
             self.digest == digests.get(folder)
             and not digests.keys() & self.forms
-            and self.variables == values_of(self.variables)
+            and self.variables == values_of(self.variables, given=given)
         )
 
 
@@ -80,9 +81,10 @@ def circumstances(files: Mapping[str, str], *, release: str, gpu: bool) -> str:
     return _digest([*tools, *shared, release, str(gpu), f"{sys.version_info[:2]}"])
 
 
-def values_of(variables: Iterable[str]) -> dict[str, str]:
-    """Return a digest of the value of each environment variable that is set."""
-    return {name: _digest([os.environ[name]]) if name in os.environ else "" for name in variables}
+def values_of(variables: Iterable[str], *, given: Mapping[str, str]) -> dict[str, str]:
+    """Return a digest of the value of each environment variable that is set, here or by a build."""
+    values = {**os.environ, **given}
+    return {name: _digest([values[name]]) if name in values else "" for name in variables}
 
 
 def read_cache(source: Path, circumstances: str) -> dict[str, CachedResult]:

@@ -15,12 +15,14 @@ from triton_models.artifact.signature import NetworkTensor, Signature
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.derived import type_problems
 from triton_models.builds.environments import check_environments
+from triton_models.builds.inputs import weights_of
 from triton_models.builds.job import BuildJob
 from triton_models.declare.backends import TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
 from triton_models.declare.models import DaliPipeline, Ensemble, OnnxFile, PythonModel, PyTorchNetwork
 from triton_models.declare.requires import check_backends
+from triton_models.declare.weights import LocalWeights
 from triton_models.declare.written_plans import written_plans
 from triton_models.facts.payload import PAYLOAD_LIMIT
 from triton_models.facts.releases import Release
@@ -44,6 +46,7 @@ class CheckedDeclaration:
         pipelines: True if one of its models is a DALI pipeline.
         any_gpu: True if it needs a GPU of any kind. A DALI pipeline built for GPUs decodes on one, and a
             function that names wheels may name others for GPUs.
+        elsewhere: The paths of its weights that are outside the folder that a build job gets.
     """
 
     artifact: str = ""
@@ -53,6 +56,7 @@ class CheckedDeclaration:
     environments: bool = False
     pipelines: bool = False
     any_gpu: bool = False
+    elsewhere: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> CheckedDeclaration:
@@ -63,6 +67,7 @@ class CheckedDeclaration:
                 "names": tuple(document["names"]),
                 "problems": tuple(Problem(**each) for each in document["problems"]),
                 "plans": tuple(document["plans"]),
+                "elsewhere": tuple(document["elsewhere"]),
             }
         )
 
@@ -108,6 +113,7 @@ def check_declaration(
         environments=any(each is not None for each in environments),
         pipelines=pipelines,
         any_gpu=gpu and (pipelines or chosen),
+        elsewhere=tuple(_elsewhere(build, source.parent.parent.resolve())),
     )
 
 
@@ -191,6 +197,14 @@ def _plans(build: ModelDefinition, source: Path) -> set[str]:
         if isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt)
     }
     return {*compiled, *(written_plans(source) if build.write is not None else ())}
+
+
+def _elsewhere(build: ModelDefinition, uploaded: Path) -> Iterator[str]:
+    """Yield the paths of weights that do not belong to the folder that holds models/."""
+    for weights in weights_of(build):
+        path = Path(weights.path) if isinstance(weights, LocalWeights) else uploaded
+        if not path.is_absolute() or not path.resolve().is_relative_to(uploaded):
+            yield str(path)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +76,20 @@ class Batch:
         models: The folder that holds their folders.
         release: The name of the Triton release that serves them.
         gpu: True if GPUs serve them, with plans for models declared for TensorRT.
+        given: The environment variables that a build sets.
     """
 
     names: tuple[str, ...]
     models: str
     release: str
     gpu: bool
+    given: Mapping[str, str]
 
     def results(self) -> list[ReadResult]:
         """Read and check the declarations in this process."""
         release = release_named(self.release)
-        return [self._result(name, release) for name in self.names]
+        with _environment(self.given):
+            return [self._result(name, release) for name in self.names]
 
     def _result(self, name: str, release: Release) -> ReadResult:
         models, folder = Path(self.models), _folder(name)
@@ -95,10 +98,14 @@ class Batch:
             build = declared.asked(name)
         except FleetError as error:
             return ReadResult(checked=CheckedDeclaration(problems=error.problems))
+        checked = check_declaration(build, source=models / folder, release=release, gpu=self.gpu)
+        variables = variables_read(models / folder)
+        # Of this shell, which no build job has.
+        ours = {os.environ.get(each) for each in variables if each not in self.given}
         return ReadResult(
-            checked=check_declaration(build, source=models / folder, release=release, gpu=self.gpu),
+            checked=replace(checked, elsewhere=tuple(each for each in checked.elsewhere if each not in ours)),
             forms=tuple(form.name for form in declared.forms.values()),
-            variables=tuple(sorted(variables_read(models / folder))),
+            variables=tuple(sorted(variables)),
         )
 
 
@@ -114,6 +121,7 @@ class Survey:
         files: The digest of each file in it: see `triton_models.base.source_files.contents`.
         release: The Triton release that serves them.
         gpu: True if GPUs serve them, with plans for models declared for TensorRT.
+        given: The environment variables that a build sets, such as the addresses of weights.
         processes: The maximum number of processes; by default one per processor.
     """
 
@@ -125,17 +133,18 @@ class Survey:
         files: Mapping[str, str],
         release: Release,
         gpu: bool,
+        given: Mapping[str, str],
         processes: int | None = None,
     ) -> None:
         self.names = tuple(dict.fromkeys(names))
-        self._source = source
+        self._source, self._given = source, given
         self._circumstances = circumstances(files, release=release.name, gpu=gpu)
         self._digests = folder_digests(files)
         recalled = read_cache(source, self._circumstances)
         self._known = {
             name: recalled[name]
             for name in self.names
-            if name in recalled and recalled[name].is_still(self._digests, _folder(name))
+            if name in recalled and recalled[name].is_still(self._digests, _folder(name), given=given)
         }
         unknown = tuple(name for name in self.names if name not in self._known)
         each = max(-(-len(unknown) // (processes or os.cpu_count() or 1)), _LEAST_FOR_A_PROCESS)
@@ -145,6 +154,7 @@ class Survey:
                 models=str((source / "models").absolute()),
                 release=release.name,
                 gpu=gpu,
+                given=given,
             )
             for first in range(0, len(unknown), each)
         ]
@@ -183,7 +193,7 @@ class Survey:
                 digest=self._digests[_folder(name)],
                 checked=each.checked,
                 forms=each.forms,
-                variables=values_of(each.variables),
+                variables=values_of(each.variables, given=self._given),
             )
             for name, each in read.items()
             if not each.checked.problems
@@ -208,6 +218,20 @@ def main() -> None:
     read = Batch(**{**batch, "names": tuple(batch["names"])}).results()
     with results:
         json.dump([asdict(each) for each in read], results)
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for a time."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
 def _folder(name: str) -> str:

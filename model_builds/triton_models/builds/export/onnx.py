@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triton_models.artifact.onnx_head import side_files
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.opset import lowered
 from triton_models.declare.tensors import DynamicDim, Tensor
@@ -130,6 +132,23 @@ def check_onnx(path: Path) -> None:
             fix="export or download it again",
             rule="network-file",
         ) from error
+
+
+def copy_onnx(source: Path, target: Path) -> None:
+    """Copy an ONNX file together with its side file: into one file, if one can hold both.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    import onnx
+
+    beside = [source.with_name(name) for name in side_files(source)]
+    if beside and sum(each.stat().st_size for each in (source, *beside)) < LARGEST_BYTES:
+        target.write_bytes(_serialise(onnx.load(str(source))))
+        return
+    shutil.copyfile(source, target)
+    for each in beside:
+        shutil.copyfile(each, target.with_name(each.name))
 
 
 def optimize_onnx(path: Path) -> None:

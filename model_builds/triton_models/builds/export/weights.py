@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triton_models.artifact.onnx_head import side_files
 from triton_models.base.errors import FleetError
 from triton_models.declare.weights import (
+    SIDE_FILE,
     HubWeights,
     LocalWeights,
     PackageWeights,
@@ -52,10 +54,13 @@ def load_weights(module: torch.nn.Module, weights: Weights) -> None:
 def fetch(weights: Weights) -> Path:
     """Return the local file or folder of weights, downloaded at most once per process.
 
+    The side file of an ONNX file lies next to it.
+
     Raises:
         FleetError: The weights are unavailable.
     """
     if isinstance(weights, LocalWeights):
+        _refuse_missing(Path(weights.path))
         return Path(weights.path)
     if isinstance(weights, RandomWeights):
         return Path()
@@ -83,9 +88,11 @@ def described(weights: Weights) -> str:
 def _digest(path: Path) -> str:
     """Return the digest of a file, or of the names and contents of all files in a folder."""
     digest = hashlib.sha256()
-    for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
+    folder = path if path.is_dir() else path.parent
+    beside = [path, *(folder / name for name in side_files(path))]
+    for each in sorted(path.rglob("*")) if path.is_dir() else beside:
         if each != path:
-            digest.update(f"{each.relative_to(path).as_posix()}\0".encode())
+            digest.update(f"{each.relative_to(folder).as_posix()}\0".encode())
         if each == path or each.is_file():
             with each.open("rb") as file:
                 while block := file.read(1 << 20):
@@ -138,11 +145,43 @@ def _from_s3(url: str) -> Path:
     folder = tempfile.mkdtemp(prefix="fleet-weights-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / (Path(key).name or "weights")
+    s3 = boto3.client("s3")
     try:
-        boto3.client("s3").download_file(bucket, key, str(path))
+        s3.download_file(bucket, key, str(path))
+        for name in _names_beside(path):
+            s3.download_file(bucket, f"{key}{SIDE_FILE}", str(path.with_name(name)))
     except (BotoCoreError, ClientError, ValueError) as error:
         raise _unusable(url, f"the download failed: {error}") from error
     return path
+
+
+def _refuse_missing(path: Path) -> None:
+    """Refuse an ONNX file whose weights are in a file that is not there."""
+    for name in _names_beside(path):
+        if not (path.parent / name).is_file():
+            raise FleetError.of(
+                what=f"{path.name} keeps its weights in {name}, which is missing",
+                where=str(path.parent),
+                expected="both files in one folder",
+                why="PyTorch's exporter writes two files, and neither is of use alone",
+                fix=f"copy {name} there as well, or export with external_data=False",
+                rule="weights",
+            )
+
+
+def _names_beside(path: Path) -> tuple[str, ...]:
+    """Return the name of an ONNX file's side file, if it has one."""
+    names = side_files(path)
+    if len(names) > 1 or any(Path(name).name != name for name in names):
+        raise FleetError.of(
+            what=f"{path.name} keeps its weights in {', '.join(names)}",
+            where=str(path.parent),
+            expected="at most one other file, in the same folder",
+            why="the build fetches one file next to the network",
+            fix="save it again with onnx.save_model(..., save_as_external_data=True, location=NAME)",
+            rule="weights",
+        )
+    return names
 
 
 def _address(weights: Weights) -> str:
