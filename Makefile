@@ -102,6 +102,7 @@ $(STAMPS)/docs: locks/requirements-docs.txt $(STAMPS)/synth
 $(STAMPS)/triton: locks/requirements-triton.txt | $(STAMPS)/synth
 	$(BIN)/python -m venv .venv-triton
 	.venv-triton/bin/pip install $(HASHED) --no-deps -r locks/requirements-triton.txt
+	python -m triton_rehearsal.triton.command
 	@touch $@
 
 node_modules/.package-lock.json: package-lock.json package.json | $(STAMPS)/synth

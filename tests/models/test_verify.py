@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -471,14 +472,18 @@ def test_inputs_that_do_not_fit_are_tritons_error(declarations, twice, keeping):
 def test_no_server_is_an_error_that_says_where_there_is_one(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(program_module, "IMAGE_SERVER", tmp_path / "none")
-    with pytest.raises(FleetError, match=r"tritonserver not found(.|\n)*use `fleet rehearse`"), serving():
+    monkeypatch.setattr(program_module, "INSTALLED", tmp_path / "none")
+    with pytest.raises(FleetError, match=r"tritonserver not found(.|\n)*`make setup`"), serving():
         pass
 
 
-def test_the_images_server_is_found_without_path(monkeypatch, tmp_path, program):
+def test_the_server_of_the_image_or_else_of_make_setup_is_found_without_path(monkeypatch, tmp_path, program):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(program_module, "IMAGE_SERVER", program)
+    monkeypatch.setattr(program_module, "INSTALLED", program)
+    monkeypatch.setattr(program_module, "IMAGE_SERVER", tmp_path / "none")
     assert program_module.find_server() == program
+    monkeypatch.setattr(program_module, "IMAGE_SERVER", Path(sys.executable))
+    assert program_module.find_server() == Path(sys.executable)
 
 
 def test_a_server_that_does_not_start_marks_no_model_and_shows_its_log(declarations, twice, tmp_path):

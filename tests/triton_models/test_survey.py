@@ -262,7 +262,7 @@ def test_what_is_kept_is_no_source(source: Path, check: Check) -> None:
         ("str(Path(__file__).with_name('weights.pt'))", ()),
         ("os.environ['PRICES_WEIGHTS']", ()),
     ],
-    ids=["elsewhere", "relative", "beside build.py", "of this shell"],
+    ids=["elsewhere", "relative", "next to build.py", "of this shell"],
 )
 def test_local_weights_that_no_build_job_has_are_found(
     source: Path, survey: Any, monkeypatch: pytest.MonkeyPatch, path: str, elsewhere: tuple[str, ...]

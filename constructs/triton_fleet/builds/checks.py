@@ -64,13 +64,13 @@ def weights_uploaded(elsewhere: Iterable[str], *, where: str) -> Iterator[Proble
         where: The place that the problems name.
     """
     for path in elsewhere:
-        beside = f"LocalWeights(path=str(Path(__file__).with_name({Path(path).name!r})))"
+        kept = f"LocalWeights(path=str(Path(__file__).with_name({Path(path).name!r})))"
         yield BUILD_WEIGHTS.problem(
             what=f"the weights are at {path!r}",
             where=where,
             expected=f"{_EXAMPLES}, or a file next to build.py",
             why="a build has none of your files but those of the uploaded folder",
-            fix=f"upload it to S3 and give its URL, or keep a small file next to build.py: {beside}",
+            fix=f"upload it to S3 and give its URL, or keep a small file next to build.py: {kept}",
         )
 
 

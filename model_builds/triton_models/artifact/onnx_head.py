@@ -148,7 +148,7 @@ def _head(model: _Message) -> OnnxHead | None:
     inputs: list[NetworkTensor] = []
     outputs: list[NetworkTensor] = []
     weights: set[str] = set()
-    beside: set[str] = set()
+    files: set[str] = set()
     for field, value in model.fields():
         if field == _IR_VERSION and isinstance(value, int):
             ir_version = value
@@ -160,7 +160,7 @@ def _head(model: _Message) -> OnnxHead | None:
                     (inputs if part == _INPUT else outputs).append(_tensor(each))
                 elif isinstance(each, _Message) and part == _INITIALIZER:
                     weights.add(each.text(_TENSOR_NAME).decode())
-                    beside.update(_locations(each))
+                    files.update(_locations(each))
     if not (ir_version and outputs):
         return None
     return OnnxHead(
@@ -168,7 +168,7 @@ def _head(model: _Message) -> OnnxHead | None:
         opset=opset,
         signature=Signature(inputs=[each for each in inputs if each.name not in weights], outputs=outputs),
         constants=frozenset(each.name for each in inputs) & weights,
-        side_files=tuple(sorted(beside)),
+        side_files=tuple(sorted(files)),
     )
 
 

@@ -228,8 +228,8 @@ def _local(path: Path) -> str:
         return "absent"
     if path.is_dir():
         return _digest(contents(path))
-    beside = [path.with_name(name) for name in side_files(path)]
-    known = [file_digest(each) for each in (path, *beside) if each.exists()]
+    others = [path.with_name(name) for name in side_files(path)]
+    known = [file_digest(each) for each in (path, *others) if each.exists()]
     return known[0] if len(known) == 1 else _digest(known)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,11 +17,14 @@ from triton_models.facts.releases import RELEASES
 _RELEASE_VARIABLE = "NVIDIA_TRITON_SERVER_VERSION"
 
 _NAME = "tritonserver"
+INSTALLED = Path(sys.prefix).parent / ".venv-triton" / "bin" / _NAME
+"""The server that `make setup` installs next to the environment that runs this."""
+
 _NO_NUMPY = "the python3 on PATH has no NumPy for Python models"
 
 
 def find_server(given: Path | None = None) -> Path:
-    """Return the server's executable: the given one, the first on PATH, or that of NVIDIA's image.
+    """Return the server's executable: the given one, the first on PATH, NVIDIA's, or that of `make setup`.
 
     Raises:
         FleetError: The executable does not exist.
@@ -29,15 +33,15 @@ def find_server(given: Path | None = None) -> Path:
         found = shutil.which(_NAME)
         if found is not None:
             return Path(found).absolute()
-        given = IMAGE_SERVER
+        given = next((each for each in (IMAGE_SERVER, INSTALLED) if each.is_file()), IMAGE_SERVER)
     if os.access(given, os.X_OK) and given.is_file():
         return given.absolute()
     raise FleetError.of(
         what=f"{_NAME} not found" if given == IMAGE_SERVER else f"{given} is not an executable",
-        where=f"PATH and {IMAGE_SERVER}" if given == IMAGE_SERVER else "--tritonserver",
+        where=f"PATH, {IMAGE_SERVER} and {INSTALLED}" if given == IMAGE_SERVER else "--tritonserver",
         expected="the Triton server of NVIDIA's or SageMaker's Triton images",
         why="the server that will serve a build must verify it",
-        fix="run this in the image, as the build job does, or use `fleet rehearse` on this machine",
+        fix="run this in the image, as the build job does, or `make setup` for a server on this machine",
         rule="no-tritonserver",
     )
 

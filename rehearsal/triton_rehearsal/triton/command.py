@@ -1,8 +1,8 @@
 """The `tritonserver` of a rehearsed build: the bundled server, with the stand-ins for GPU backends.
 
 In NVIDIA's image the program is on PATH, and a build's commands start it. `install` puts an equivalent on
-PATH here. However it or its caller ends, its guard ends the server and removes the files that it leaves
-behind.
+PATH here; `python -m triton_rehearsal.triton.command` puts it where `fleet verify` finds it. However it or
+its caller ends, its guard ends the server and removes the files that it leaves behind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from triton_models.base.errors import FleetError
 from triton_models.verify.process import SOCKETS
 from triton_rehearsal.triton import guard
 from triton_rehearsal.triton.backend_directory import leftovers_of, make_backends, new_mark
-from triton_rehearsal.triton.runtime import find_runtime
+from triton_rehearsal.triton.runtime import ENVIRONMENT, find_runtime
 
 PROGRAM = "tritonserver"
 
@@ -110,3 +110,7 @@ def _wait(guarding: subprocess.Popen[bytes]) -> int:
     guarding.stdin.close()
     guarding.wait()
     return int(said or -signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    install(ENVIRONMENT / "bin")

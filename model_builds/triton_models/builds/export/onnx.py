@@ -142,12 +142,12 @@ def copy_onnx(source: Path, target: Path) -> None:
     """
     import onnx
 
-    beside = [source.with_name(name) for name in side_files(source)]
-    if beside and sum(each.stat().st_size for each in (source, *beside)) < LARGEST_BYTES:
+    others = [source.with_name(name) for name in side_files(source)]
+    if others and sum(each.stat().st_size for each in (source, *others)) < LARGEST_BYTES:
         target.write_bytes(_serialise(onnx.load(str(source))))
         return
     shutil.copyfile(source, target)
-    for each in beside:
+    for each in others:
         shutil.copyfile(each, target.with_name(each.name))
 
 

@@ -89,8 +89,8 @@ def _digest(path: Path) -> str:
     """Return the digest of a file, or of the names and contents of all files in a folder."""
     digest = hashlib.sha256()
     folder = path if path.is_dir() else path.parent
-    beside = [path, *(folder / name for name in side_files(path))]
-    for each in sorted(path.rglob("*")) if path.is_dir() else beside:
+    together = [path, *(folder / name for name in side_files(path))]
+    for each in sorted(path.rglob("*")) if path.is_dir() else together:
         if each != path:
             digest.update(f"{each.relative_to(folder).as_posix()}\0".encode())
         if each == path or each.is_file():
@@ -148,7 +148,7 @@ def _from_s3(url: str) -> Path:
     s3 = boto3.client("s3")
     try:
         s3.download_file(bucket, key, str(path))
-        for name in _names_beside(path):
+        for name in _side_file(path):
             s3.download_file(bucket, f"{key}{SIDE_FILE}", str(path.with_name(name)))
     except (BotoCoreError, ClientError, ValueError) as error:
         raise _unusable(url, f"the download failed: {error}") from error
@@ -157,7 +157,7 @@ def _from_s3(url: str) -> Path:
 
 def _refuse_missing(path: Path) -> None:
     """Refuse an ONNX file whose weights are in a file that is not there."""
-    for name in _names_beside(path):
+    for name in _side_file(path):
         if not (path.parent / name).is_file():
             raise FleetError.of(
                 what=f"{path.name} keeps its weights in {name}, which is missing",
@@ -169,7 +169,7 @@ def _refuse_missing(path: Path) -> None:
             )
 
 
-def _names_beside(path: Path) -> tuple[str, ...]:
+def _side_file(path: Path) -> tuple[str, ...]:
     """Return the name of an ONNX file's side file, if it has one."""
     names = side_files(path)
     if len(names) > 1 or any(Path(name).name != name for name in names):
