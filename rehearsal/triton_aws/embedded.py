@@ -99,6 +99,7 @@ class EmbeddedAws:
             self._connect()
             self._run_functions()
             self._run_state_machines()
+            self._scale()
             self._pace(bake_scale)
             image_facts.connect(images)
             self._open.callback(image_facts.connect, None)
@@ -145,6 +146,12 @@ class EmbeddedAws:
         It takes effect at each function's next call. `exports` does not contain the address.
         """
         self._elsewhere[f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"] = url
+
+    def _scale(self) -> None:
+        from triton_aws.moto_gaps import application_autoscaling
+
+        application_autoscaling.connect(self._clients.get)
+        self._open.callback(application_autoscaling.connect, None)
 
     def _pace(self, bake_scale: float | None) -> None:
         from triton_aws.moto_gaps import endpoint_update

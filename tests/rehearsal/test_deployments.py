@@ -18,6 +18,7 @@ from tests.rehearsal.traffic import Traffic
 from tests.triton_aws.deployment_configs import blue_green, rolling, size
 from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
+from triton_aws.moto_gaps.endpoint_update import set_bake_scale
 from triton_rehearsal.hosting.service import Hosting
 
 # A quick wait takes a tenth of a second here, a long one a minute: a test that starts a long one must end it.
@@ -69,9 +70,11 @@ class Endpoint:
 
     def scale_to(self, instances: int) -> None:
         wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": instances, "DesiredWeight": 1.0}
+        set_bake_scale(0)
         self.sagemaker.update_endpoint_weights_and_capacities(
             EndpointName=self.name, DesiredWeightsAndCapacities=[wanted]
         )
+        set_bake_scale(BAKE_SCALE)
 
     def ask(self) -> float:
         answer = self._runtime.invoke_endpoint(EndpointName=self.name, TargetModel="m.tar.gz", Body=BODY)

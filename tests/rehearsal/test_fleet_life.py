@@ -181,6 +181,8 @@ def scale_out(aws: EmbeddedAws) -> None:
     aws.client("sagemaker").update_endpoint_weights_and_capacities(
         EndpointName="search", DesiredWeightsAndCapacities=[wanted]
     )
+    in_service = aws.client("sagemaker").get_waiter("endpoint_in_service")
+    in_service.wait(EndpointName="search", WaiterConfig={"Delay": 0.05})
 
 
 @pytest.fixture(scope="module")

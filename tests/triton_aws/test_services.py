@@ -103,6 +103,7 @@ def test_an_updated_endpoint_keeps_its_live_count_but_not_what_is_excluded(sagem
         EndpointName="e",
         DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}],
     )
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e", WaiterConfig={"Delay": 0.05})
     sagemaker.update_endpoint(
         EndpointName="e",
         EndpointConfigName="c2",

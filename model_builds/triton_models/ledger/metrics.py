@@ -95,4 +95,28 @@ ROWS = (
         command="an endpoint with an interval of 10 seconds",
         if_false="Refuse intervals below 60 seconds",
     ),
+    Belief(
+        id="tracking-alarms",
+        belief="A target tracking policy scales out after three minutes above its target, and in after "
+        "fifteen minutes below nine tenths of it",
+        grade=Grade.PUBLIC_RECORD,
+        source="descriptions of such alarms in public repositories, such as AlarmHigh with three periods of "
+        "60 seconds; AWS documents neither",
+        depends=("triton_aws.autoscaling.tracking_alarms", "GpuUtilization"),
+        decided_by=DecidedBy.BY_HAND,
+        command="`aws cloudwatch describe-alarms --alarm-name-prefix TargetTracking-endpoint/`, after a "
+        "deployment",
+        if_false="Correct the constants in triton_aws/autoscaling/tracking_alarms.py",
+    ),
+    Belief(
+        id="capacity-change-time",
+        belief="An endpoint is Updating for about four minutes after a change of its instance count",
+        grade=Grade.ASSUMPTION,
+        source="AWS documents that new instances need several minutes",
+        depends=("triton_aws.moto_gaps.capacity",),
+        decided_by=DecidedBy.BY_HAND,
+        command="`aws sagemaker update-endpoint-weights-and-capacities`, then `aws sagemaker wait "
+        "endpoint-in-service`, with a clock",
+        if_false="Correct CHANGE_S in triton_aws/moto_gaps/capacity.py",
+    ),
 )

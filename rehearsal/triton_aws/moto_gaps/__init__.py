@@ -20,6 +20,7 @@ _SERVICES = (
         "processing_jobs",
         "s3",
         "sagemaker",
+        "scaling_lists",
     ),
     *("service_quotas", "session", "states", "states_map"),
 )

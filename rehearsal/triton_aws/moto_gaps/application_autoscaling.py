@@ -6,10 +6,13 @@ moto's gaps:
 - A target registered without a role does not show one. AWS shows the service-linked role that it uses.
 - The policies and scheduled actions of a deregistered target stay. AWS deletes them with the target.
 - A policy that is written again gets a new ARN. In AWS it keeps its ARN.
+- A target tracking policy of a variant has no alarms. AWS creates two, and deletes them with the policy.
+- A policy without a registered target is accepted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from moto.applicationautoscaling.exceptions import AWSValidationException
@@ -18,9 +21,13 @@ from moto.applicationautoscaling.models import (
     FakeApplicationAutoscalingPolicy,
     FakeScalableTarget,
 )
+from moto.cloudwatch.models import cloudwatch_backends
+from moto.core.exceptions import JsonRESTError
+from moto.moto_api._internal import mock_random
 from moto.sagemaker.models import sagemaker_backends
 
 from triton_aws.assumptions import holds
+from triton_aws.autoscaling.tracking_alarms import tracking_alarms
 from triton_aws.moto_gaps import patch
 
 _SERVICE_ROLE = (
@@ -28,9 +35,35 @@ _SERVICE_ROLE = (
     "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 )
 
+_ID_LENGTH = len(str(mock_random.uuid4()))
+
+
+class _Connected:
+    """Makes the clients with which policies write their alarms."""
+
+    client: Callable[[str, str], Any] | None = None
+
+
+class _ObjectNotFoundError(JsonRESTError):
+    def __init__(self, message: str) -> None:
+        super().__init__("ObjectNotFoundException", message)
+
+
 _moto_register = ApplicationAutoscalingBackend.register_scalable_target
 _moto_put_policy = ApplicationAutoscalingBackend.put_scaling_policy
 _moto_deregister = ApplicationAutoscalingBackend.deregister_scalable_target
+
+
+def connect(client: Callable[[str, str], Any] | None) -> None:
+    """Set the function that returns a boto3 client of a service in a region; None disconnects it."""
+    _Connected.client = client
+
+
+def _client(service: str, region: str) -> Any:
+    if _Connected.client is None:
+        msg = "no embedded AWS is open"
+        raise RuntimeError(msg)
+    return _Connected.client(service, region)
 
 
 def _register(
@@ -83,10 +116,46 @@ def _put_policy(self: ApplicationAutoscalingBackend, **request: Any) -> FakeAppl
     names = ("service_namespace", "resource_id", "scalable_dimension", "policy_name")
     key = FakeApplicationAutoscalingPolicy.formulate_key(*(request[name] for name in names))
     former = self.policies.get(key)
+    if request["service_namespace"] == "sagemaker":
+        _check_target(self, request["resource_id"], request["scalable_dimension"])
     policy = _moto_put_policy(self, **request)
     if former is not None:
         policy.policy_arn, policy.creation_time = former.policy_arn, former.creation_time
+        policy.alarms = former.alarms
+    if policy.service_namespace == "sagemaker":
+        _put_alarms(self, policy)
     return policy
+
+
+def _check_target(backend: ApplicationAutoscalingBackend, resource_id: str, dimension: str) -> None:
+    if resource_id not in backend.targets.get(dimension, {}):
+        msg = (
+            "No scalable target registered for service namespace: sagemaker, resource ID: "
+            f"{resource_id}, scalable dimension: {dimension}"
+        )
+        raise _ObjectNotFoundError(msg)
+
+
+def _put_alarms(backend: ApplicationAutoscalingBackend, policy: FakeApplicationAutoscalingPolicy) -> None:
+    """Write the alarms of a policy. One that was there before keeps its name."""
+    if policy.resource_id.startswith("endpoint/") and policy.policy_type == "TargetTrackingScaling":
+        cloudwatch = _client("cloudwatch", backend.region_name)
+        former = {str(alarm.name)[: -_ID_LENGTH - 1]: str(alarm.name) for alarm in policy.alarms}
+        policy_id = policy.alarms[0].alarm_actions[0].rpartition("/")[2] if former else mock_random.uuid4()
+        wanted = tracking_alarms(
+            policy.target_tracking_scaling_policy_configuration or {},
+            resource_id=policy.resource_id,
+            action=f"{policy.policy_arn}:createdBy/{policy_id}",
+        )
+        names: list[str] = []
+        for alarm in wanted:
+            prefix = str(alarm["AlarmName"])
+            names.append(former.pop(prefix, f"{prefix}-{mock_random.uuid4()}"))
+            cloudwatch.put_metric_alarm(**{**alarm, "AlarmName": names[-1]})
+        if former:
+            cloudwatch.delete_alarms(AlarmNames=list(former.values()))
+        alarms = cloudwatch_backends[backend.account_id][backend.region_name].alarms
+        policy.alarms = [alarms[name] for name in names]
 
 
 def install() -> None:

@@ -5,6 +5,7 @@ moto's gaps:
 - A build runs nothing and is SUCCEEDED in the first answer. Here it is queued until the connected runner runs
   it, or until `finish_build`.
 - A second request with the same idempotency token starts a second build.
+- Lists of builds have the oldest first and one page. In AWS the newest are first, 100 on a page.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from moto.codebuild.exceptions import ResourceNotFoundException
+from moto.codebuild.exceptions import InvalidInputException, ResourceNotFoundException
 from moto.codebuild.models import CodeBuildBackend, codebuild_backends
 from moto.codebuild.responses import CodeBuildResponse
 from moto.core.exceptions import JsonRESTError
@@ -26,6 +27,7 @@ from moto.moto_api._internal import mock_random
 from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import patch
 from triton_aws.moto_gaps.callers import assumed_role
+from triton_aws.moto_gaps.pages import BadTokenError, page
 
 
 class _NotAuthorizedError(JsonRESTError):
@@ -81,8 +83,12 @@ _BUILD_PARTS = (
     "vpcConfig",
     "fileSystemLocations",
 )
+# https://docs.aws.amazon.com/codebuild/latest/APIReference/API_ListBuildsForProject.html, read 2026-11-23.
+_LISTED = 100
 _FINISHED = ("SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "STOPPED")
 _INITIATOR = "embedded-aws"
+
+_moto_list_for_project = CodeBuildResponse.list_builds_for_project
 
 # The thread that runs a build writes it, and the threads that answer the API read it.
 _lock = threading.RLock()
@@ -351,11 +357,37 @@ def _stop_build(self: CodeBuildResponse) -> ActionResult:
     return ActionResult({"build": record.shown()})
 
 
+def _list_builds(self: CodeBuildResponse) -> ActionResult:
+    return _listed(self, list(self.codebuild_backend.list_builds()))
+
+
+def _list_builds_for_project(self: CodeBuildResponse) -> ActionResult:
+    found: Any = _moto_list_for_project(self).result
+    return _listed(self, list(found["ids"]))
+
+
+def _listed(response: CodeBuildResponse, ids: list[str]) -> ActionResult:
+    """Answer with a page of builds, which are given with the oldest first."""
+    records = _builds(response.codebuild_backend, ids)
+    records.sort(key=lambda build: build["startTime"])
+    ordered = [str(build["id"]) for build in records]
+    if response._get_param("sortOrder") != "ASCENDING":
+        ordered.reverse()
+    try:
+        shown, following = page(ordered, token=response._get_param("nextToken"), size=_LISTED)
+    except BadTokenError as error:
+        msg = "Invalid token"
+        raise InvalidInputException(msg) from error
+    return ActionResult({"ids": list(shown), "nextToken": following})
+
+
 def install() -> None:
     """Close the gaps."""
     patch.replace(
         CodeBuildResponse,
         start_build=_start_build,
         stop_build=_stop_build,
+        list_builds=_list_builds,
+        list_builds_for_project=_list_builds_for_project,
         batch_get_builds=_batch_get_builds,
     )

@@ -55,6 +55,16 @@ def set_bake_scale(scale: float) -> None:
     _clock.scale = scale
 
 
+def compressed(seconds: float) -> float:
+    """Return the seconds here for seconds on AWS."""
+    return seconds * _clock.scale
+
+
+def hosts() -> tuple[Host, ...]:
+    """Return the hosts in use."""
+    return tuple(_hosts)
+
+
 def attach(host: Host) -> None:
     """From now on, start new instances on a host before they take traffic."""
     _hosts.append(host)
@@ -157,7 +167,7 @@ class EndpointUpdate:
             self._finish()
 
     def _launch(self) -> None:
-        for host in tuple(_hosts):
+        for host in hosts():
             try:
                 host.launch(self._endpoint.endpoint_name, self._wanted.config)
             except LaunchError as error:
@@ -177,7 +187,7 @@ class EndpointUpdate:
 
     def _bake(self, row: Sequence[Step]) -> None:
         """Wait for a step's time. While the step bakes, watch the alarms."""
-        until = time.monotonic() + max(step.wait_s for step in row) * _clock.scale
+        until = time.monotonic() + compressed(max(step.wait_s for step in row))
         while not self._gone:
             if any(step.status == BAKING for step in row):
                 self._check_alarms()
@@ -248,7 +258,7 @@ class EndpointUpdate:
 
     def _touch(self, now: datetime) -> None:
         self._endpoint.last_modified_time = now
-        for host in tuple(_hosts):
+        for host in hosts():
             host.refresh(self._endpoint.endpoint_name)
 
     def _send_event(self, status: str) -> None:

@@ -22,6 +22,12 @@ REPLACED: Members = MappingProxyType(
             "put_scaling_policy",
             "register_scalable_target",
         ),
+        "moto.applicationautoscaling.responses": ("_build_alarms",),
+        "moto.applicationautoscaling.responses.ApplicationAutoScalingResponse": (
+            "describe_scalable_targets",
+            "describe_scaling_policies",
+            "describe_scheduled_actions",
+        ),
         "moto.awslambda.models.LambdaBackend": ("put_function_event_invoke_config",),
         "moto.awslambda.models.LambdaFunction": ("__init__", "get_configuration", "update_configuration"),
         "moto.awslambda_simple.models.LambdaSimpleBackend": ("invoke",),
@@ -50,6 +56,8 @@ REPLACED: Members = MappingProxyType(
             "batch_get_builds",
             "batch_get_projects",
             "create_project",
+            "list_builds",
+            "list_builds_for_project",
             "start_build",
             "stop_build",
         ),
@@ -79,6 +87,7 @@ REPLACED: Members = MappingProxyType(
             "get_service_quota",
             "list_aws_default_service_quotas",
         ),
+        "moto.servicequotas.responses.ServiceQuotasResponse": ("list_aws_default_service_quotas",),
         f"{_EXEC}.state_map.iteration.distributed_iteration_component.DistributedIterationComponent": (
             "_eval_body",
         ),
@@ -100,6 +109,9 @@ REPLACED: Members = MappingProxyType(
 
 ADDED: Members = MappingProxyType(
     {
+        "moto.applicationautoscaling.responses.ApplicationAutoScalingResponse": (
+            "describe_scaling_activities",
+        ),
         "moto.cloudtrail.responses.CloudTrailResponse": ("lookup_events",),
         "moto.cloudwatch.responses.CloudWatchResponse": ("put_composite_alarm",),
         "moto.codebuild.responses.CodeBuildResponse": (
@@ -110,13 +122,22 @@ ADDED: Members = MappingProxyType(
             "update_project",
         ),
         "moto.sagemaker.responses.SageMakerResponse": ("delete_processing_job", "update_endpoint"),
-        "moto.servicequotas.responses.ServiceQuotasResponse": ("get_aws_default_service_quota",),
+        "moto.servicequotas.responses.ServiceQuotasResponse": (
+            "get_aws_default_service_quota",
+            "list_service_quotas",
+        ),
     }
 )
 """Members that moto lacks and `patch.add` adds."""
 
 CALLED: Members = MappingProxyType(
     {
+        "moto.applicationautoscaling.responses": (
+            "_build_policy",
+            "_build_scheduled_action",
+            "_build_target",
+        ),
+        "moto.applicationautoscaling.responses.ApplicationAutoScalingResponse": ("_validate_params",),
         "moto.cloudformation.models.CloudFormationBackend": ("_resolve_update_parameters",),
         "moto.cloudformation.models.Stack": ("_add_stack_event",),
         "moto.cloudwatch.models.CloudWatchBackend": ("_validate_parameters_put_metric_data",),

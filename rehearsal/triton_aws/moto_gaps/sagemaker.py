@@ -10,6 +10,8 @@ moto's gaps:
   refuses to update, scale or delete the endpoint.
 - A second endpoint, model or configuration with the same name replaces the first. AWS refuses it.
 - A variant without a weight has none; AWS's default is 1.
+- A change of counts loses the weights, and the other way round, and needs no time. See `capacity`.
+- DescribeEndpoint does not show the images of the variants. See `deployed_images`.
 - It lacks all refusals, certain or assumed, of multi-model Models and their variants: see `multi_model`.
 """
 
@@ -30,6 +32,8 @@ from moto.sagemaker.responses import SageMakerResponse
 
 from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import multi_model, patch
+from triton_aws.moto_gaps.capacity import change_capacity, refuse_in_progress
+from triton_aws.moto_gaps.deployed_images import with_images
 from triton_aws.moto_gaps.endpoint_events import endpoint_changed
 from triton_aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted
 
@@ -42,7 +46,6 @@ _RETAINABLE = {
 
 _LOG_GROUPS = "/aws/sagemaker/Endpoints/"
 
-_moto_scale = SageMakerModelBackend.update_endpoint_weights_and_capacities
 _moto_delete_endpoint = SageMakerModelBackend.delete_endpoint
 
 
@@ -154,6 +157,7 @@ def _create_endpoint(self: SageMakerResponse) -> ActionResult:
         data_capture_config=config.data_capture_config or None,
         tags=request.get("Tags"),
     )
+    endpoint.production_variants = with_images(backend, config, endpoint.production_variants)
     if holds("endpoint_arn_lower_case"):
         endpoint.arn = endpoint.arn.lower()
     endpoint.last_deployment_config = request.get("DeploymentConfig")
@@ -187,14 +191,14 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
         arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
         msg = f'Could not find endpoint "{arn}".'
         raise ValidationError(msg)
-    _refuse_in_progress(endpoint)
+    refuse_in_progress(endpoint)
     config = _config(backend, request["EndpointConfigName"])
     same = request["EndpointConfigName"] == endpoint.endpoint_config_name
     if same and not holds("deployment_config_alone"):
         msg = f'Endpoint "{endpoint.arn}" has the configuration already.'
         raise ValidationError(msg)
     _refuse_change_of_scaled(backend, endpoint, config)
-    variants = endpoint._process_production_variants(_weighted(config))
+    variants = with_images(backend, config, endpoint._process_production_variants(_weighted(config)))
     if request.get("RetainAllVariantProperties") and holds("retained_instance_count"):
         excluded = {
             item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())
@@ -220,25 +224,11 @@ def _move(backend: Any, endpoint: Any, wanted: Wanted) -> None:
         EndpointUpdate(backend, endpoint, wanted).start()
 
 
-def _refuse_in_progress(endpoint: Any) -> None:
-    if endpoint.endpoint_status != "InService":
-        msg = f'Cannot update in-progress endpoint "{endpoint.arn}".'
-        raise ValidationError(msg)
-
-
-def _scale(
-    self: SageMakerModelBackend, endpoint_name: str, desired_weights_and_capacities: list[dict[str, Any]]
-) -> str:
-    if endpoint_name in self.endpoints:
-        _refuse_in_progress(self.endpoints[endpoint_name])
-    return _moto_scale(self, endpoint_name, desired_weights_and_capacities)
-
-
 def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:
     if endpoint_name in self.endpoints:
         settled = self.endpoints[endpoint_name].endpoint_status == "Failed"
         if not settled and holds("endpoint_creating_not_deletable"):
-            _refuse_in_progress(self.endpoints[endpoint_name])
+            refuse_in_progress(self.endpoints[endpoint_name])
         endpoint_changed(self, self.endpoints[endpoint_name], "DELETING")
         if not holds("endpoint_logs_after_rollback"):
             logs: Any = logs_backends[self.account_id][self.region_name]
@@ -322,7 +312,9 @@ def install() -> None:
         create_endpoint=_create_endpoint,
     )
     patch.replace(
-        SageMakerModelBackend, update_endpoint_weights_and_capacities=_scale, delete_endpoint=_delete_endpoint
+        SageMakerModelBackend,
+        update_endpoint_weights_and_capacities=change_capacity,
+        delete_endpoint=_delete_endpoint,
     )
     patch.replace(
         FakeEndpointConfig,

@@ -1,0 +1,137 @@
+"""Changes of the instance counts and weights of an endpoint's variants, by callers and by auto scaling.
+
+The endpoint is Updating for `CHANGE_S`, compressed as `set_bake_scale` says. Weights and counts that a change
+does not name stay. Read on 2026-11-23:
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpointWeightsAndCapacities.html
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from moto.core.utils import utcnow
+from moto.sagemaker.exceptions import AWSValidationException
+from moto.sagemaker.models import FakeEndpoint, SageMakerModelBackend
+
+from triton_aws.moto_gaps.endpoint_events import endpoint_changed
+from triton_aws.moto_gaps.endpoint_update import compressed, hosts
+
+CHANGE_S = 240.0
+"""Seconds on AWS from a change to its end. AWS documents only that instances need several minutes."""
+
+# The fields of a described variant for each field of a change: what is wanted, and what serves.
+_FIELDS = {
+    "DesiredWeight": ("DesiredWeight", "CurrentWeight"),
+    "DesiredInstanceCount": ("DesiredInstanceCount", "CurrentInstanceCount"),
+}
+
+
+def change_capacity(
+    backend: SageMakerModelBackend,
+    endpoint_name: str,
+    desired_weights_and_capacities: Sequence[Mapping[str, Any]],
+    then: Callable[[], None] | None = None,
+) -> str:
+    """Change weights and counts of variants, as UpdateEndpointWeightsAndCapacities does.
+
+    Args:
+        backend: The SageMaker backend that has the endpoint.
+        endpoint_name: The endpoint.
+        desired_weights_and_capacities: The changes, as in the request.
+        then: Called when the change has ended.
+
+    Returns:
+        The endpoint's ARN.
+
+    Raises:
+        AWSValidationException: The endpoint or a variant does not exist, or the endpoint is being updated.
+    """
+    changes = desired_weights_and_capacities
+    endpoint: Any = backend.endpoints.get(endpoint_name)
+    if endpoint is None:
+        arn = FakeEndpoint.arn_formatter(endpoint_name, backend.account_id, backend.region_name)
+        msg = f'Could not find endpoint "{arn}".'
+        raise AWSValidationException(msg)
+    refuse_in_progress(endpoint)
+    _refuse_variants(endpoint, [str(change["VariantName"]) for change in changes])
+    _show(endpoint, changes, current=False)
+    endpoint.endpoint_status = "Updating"
+    endpoint_changed(backend, endpoint, "UPDATING")
+    _refresh(endpoint)
+    seconds = compressed(CHANGE_S)
+    if seconds:
+        arguments = (backend, endpoint, changes, seconds, then)
+        threading.Thread(target=_finish, args=arguments, name="capacity", daemon=True).start()
+    else:
+        _finish(backend, endpoint, changes, seconds, then)
+    return str(endpoint.arn)
+
+
+def refuse_in_progress(endpoint: Any) -> None:
+    """Refuse to change an endpoint that is being changed.
+
+    Raises:
+        AWSValidationException: It is.
+    """
+    if endpoint.endpoint_status != "InService":
+        msg = f'Cannot update in-progress endpoint "{endpoint.arn}".'
+        raise AWSValidationException(msg)
+
+
+def _refuse_variants(endpoint: Any, names: Sequence[str]) -> None:
+    known = {variant["VariantName"] for variant in endpoint.production_variants}
+    for name in names:
+        if names.count(name) > 1:
+            msg = f'The variant name "{name}" was non-unique within the request.'
+            raise AWSValidationException(msg)
+        if name not in known:
+            msg = (
+                f'The variant name(s) "{name}" is/are not present within endpoint configuration '
+                f'"{endpoint.endpoint_config_name}".'
+            )
+            raise AWSValidationException(msg)
+
+
+def _finish(
+    backend: SageMakerModelBackend,
+    endpoint: Any,
+    changes: Sequence[Mapping[str, Any]],
+    seconds: float,
+    then: Callable[[], None] | None,
+) -> None:
+    """Show the new counts after a time, unless the endpoint is gone. The status is set last."""
+    time.sleep(seconds)
+    current: Any = backend.endpoints.get(endpoint.endpoint_name)
+    if current is not endpoint:
+        return
+    _show(endpoint, changes, current=True)
+    _refresh(endpoint)
+    endpoint.endpoint_status = "InService"
+    endpoint_changed(backend, endpoint, "IN_SERVICE")
+    if then is not None:
+        then()
+
+
+def _refresh(endpoint: Any) -> None:
+    for host in hosts():
+        host.refresh(endpoint.endpoint_name)
+
+
+def _show(endpoint: Any, changes: Sequence[Mapping[str, Any]], *, current: bool) -> None:
+    """Set the wanted values, or those that serve, in the endpoint's description."""
+    wanted = {change["VariantName"]: change for change in changes}
+    endpoint.production_variants = [
+        {
+            **variant,
+            **{
+                fields[current]: value
+                for name, fields in _FIELDS.items()
+                if (value := wanted.get(variant["VariantName"], {}).get(name)) is not None
+            },
+        }
+        for variant in endpoint.production_variants
+    ]
+    endpoint.last_modified_time = utcnow()

@@ -1,0 +1,99 @@
+"""Changes of the counts and weights of an endpoint's variants, and what DescribeEndpoint shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.triton_aws.embedded import embedded_aws
+from tests.triton_aws.scaled_variant import IMAGE, served
+from triton_aws import EmbeddedAws
+
+aws = embedded_aws(bake_scale=0)
+slow = embedded_aws(bake_scale=1 / 1000)
+
+
+def change(sagemaker: Any, **wanted: Any) -> None:
+    sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="e", DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", **wanted}]
+    )
+
+
+def live(sagemaker: Any) -> dict[str, Any]:
+    found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName="e")["ProductionVariants"][0]
+    return found
+
+
+def test_a_change_of_the_count_keeps_the_weight_and_the_other_way_round(aws: EmbeddedAws) -> None:
+    sagemaker = served(aws)
+
+    change(sagemaker, DesiredInstanceCount=3)
+    counted = live(sagemaker)
+    change(sagemaker, DesiredWeight=0.5)
+    weighted = live(sagemaker)
+
+    assert (counted["CurrentInstanceCount"], counted["CurrentWeight"]) == (3, 1.0)
+    assert (weighted["CurrentInstanceCount"], weighted["CurrentWeight"]) == (3, 0.5)
+
+
+def test_a_changed_endpoint_was_modified_later(aws: EmbeddedAws) -> None:
+    sagemaker = served(aws)
+    before = sagemaker.describe_endpoint(EndpointName="e")["LastModifiedTime"]
+
+    change(sagemaker, DesiredInstanceCount=3)
+
+    assert sagemaker.describe_endpoint(EndpointName="e")["LastModifiedTime"] > before
+
+
+def test_an_endpoint_is_updating_until_its_instances_have_come(slow: EmbeddedAws) -> None:
+    sagemaker = served(slow)
+
+    change(sagemaker, DesiredInstanceCount=3)
+    during = sagemaker.describe_endpoint(EndpointName="e")
+    with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+        change(sagemaker, DesiredInstanceCount=2)
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e", WaiterConfig={"Delay": 0.05})
+
+    [variant] = during["ProductionVariants"]
+    assert during["EndpointStatus"] == "Updating"
+    assert (variant["CurrentInstanceCount"], variant["DesiredInstanceCount"]) == (1, 3)
+    assert live(sagemaker)["CurrentInstanceCount"] == 3
+
+
+def test_a_deleted_endpoint_does_not_come_back_with_its_instances(slow: EmbeddedAws) -> None:
+    sagemaker = served(slow)
+
+    change(sagemaker, DesiredInstanceCount=3)
+    with slow.assume(endpoint_creating_not_deletable=False):
+        sagemaker.delete_endpoint(EndpointName="e")
+
+    assert sagemaker.list_endpoints()["Endpoints"] == []
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "variants", "message"),
+    [
+        ("other", ["AllTraffic"], "Could not find endpoint"),
+        ("e", ["Other"], "not present within endpoint configuration"),
+        ("e", ["AllTraffic", "AllTraffic"], "non-unique"),
+    ],
+)
+def test_a_change_of_what_is_not_there_is_refused(
+    aws: EmbeddedAws, endpoint: str, variants: list[str], message: str
+) -> None:
+    sagemaker = served(aws)
+    changes = [{"VariantName": name, "DesiredInstanceCount": 2} for name in variants]
+
+    with pytest.raises(ClientError, match=message):
+        sagemaker.update_endpoint_weights_and_capacities(
+            EndpointName=endpoint, DesiredWeightsAndCapacities=changes
+        )
+
+
+def test_an_endpoint_shows_the_images_of_its_models_by_digest(aws: EmbeddedAws) -> None:
+    [image] = live(served(aws))["DeployedImages"]
+
+    assert image["SpecifiedImage"] == IMAGE
+    assert image["ResolvedImage"].startswith(f"{IMAGE.rpartition(':')[0]}@sha256:")
