@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,7 @@ class EmbeddedAws:
             self._connect()
             self._run_functions()
             self._run_state_machines()
-            self._scale()
+            self._connect_services()
             self._pace(bake_scale)
             image_facts.connect(images)
             self._open.callback(image_facts.connect, None)
@@ -147,11 +148,11 @@ class EmbeddedAws:
         """
         self._elsewhere[f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"] = url
 
-    def _scale(self) -> None:
-        from triton_aws.moto_gaps import application_autoscaling
+    def _connect_services(self) -> None:
+        from triton_aws.moto_gaps import own_clients
 
-        application_autoscaling.connect(self._clients.get)
-        self._open.callback(application_autoscaling.connect, None)
+        own_clients.connect(self._clients.get)
+        self._open.callback(own_clients.connect, None)
 
     def _pace(self, bake_scale: float | None) -> None:
         from triton_aws.moto_gaps import endpoint_update
@@ -295,6 +296,20 @@ class EmbeddedAws:
         except (BotoCoreError, ClientError, LookupError) as error:
             return f"its service does not know {physical_id}: {error}"
         return ""
+
+    def evaluate_scaling(self, *, at: datetime | None = None) -> None:
+        """Evaluate the alarms of scaling policies, then scale variants as policies and schedules want.
+
+        Args:
+            at: The time of the evaluation; by default now. Metrics until then count.
+        """
+        from moto.applicationautoscaling.models import applicationautoscaling_backends
+
+        from triton_aws.moto_gaps import scaling
+
+        moment = at or datetime.now(timezone.utc)
+        backend = applicationautoscaling_backends[ACCOUNT][self.region]
+        scaling.evaluate(backend, now=moment.timestamp())
 
     def finish_build(self, build_id: str, *, status: str, phases: Sequence[Mapping[str, Any]] = ()) -> None:
         """Record the outcome of a build. Without a runner, a build stays in progress until then.

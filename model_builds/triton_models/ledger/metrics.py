@@ -119,4 +119,36 @@ ROWS = (
         "endpoint-in-service`, with a clock",
         if_false="Correct CHANGE_S in triton_aws/moto_gaps/capacity.py",
     ),
+    Belief(
+        id="tracking-in-proportion",
+        belief="Target tracking wants the capacity times the metric by its target, rounded up, in both "
+        "directions, from the metric's newest minute",
+        grade=Grade.PUBLIC_RECORD,
+        source="AWS documents proportion and rounding, but no formula; public logs of endpoints jump at once",
+        depends=("triton_aws.autoscaling.decisions", "GpuUtilization"),
+        decided_by=DecidedBy.BY_HAND,
+        command="steps of load on a scaled endpoint, then `aws application-autoscaling "
+        "describe-scaling-activities --service-namespace sagemaker`",
+        if_false="Correct tracked_capacity in triton_aws/autoscaling/decisions.py",
+    ),
+    Belief(
+        id="step-metric-value",
+        belief="A step policy compares the average of the periods that its alarm evaluated with its steps",
+        grade=Grade.ASSUMPTION,
+        source="AWS documents MetricAggregationType, but not the time that it covers",
+        depends=("triton_aws.autoscaling.decisions", "StepScaling"),
+        decided_by=DecidedBy.BY_HAND,
+        command="a step policy with an alarm of several periods, and a metric that rises in between",
+        if_false="Correct stepped_capacity in triton_aws/autoscaling/decisions.py",
+    ),
+    Belief(
+        id="scale-in-after-scale-out",
+        belief="A cooldown after scaling out does not delay scaling in",
+        grade=Grade.ASSUMPTION,
+        source="AWS documents that it counts the capacity that was added, and nothing about removals",
+        depends=("triton_aws.moto_gaps.scaling",),
+        decided_by=DecidedBy.BY_HAND,
+        command="a step policy for each direction, with a scale-out cooldown of an hour",
+        if_false="Wait for the end of the cooldown in triton_aws/moto_gaps/scaling.py",
+    ),
 )

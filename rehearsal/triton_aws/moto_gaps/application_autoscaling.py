@@ -8,11 +8,12 @@ moto's gaps:
 - A policy that is written again gets a new ARN. In AWS it keeps its ARN.
 - A target tracking policy of a variant has no alarms. AWS creates two, and deletes them with the policy.
 - A policy without a registered target is accepted.
+- New bounds do not change the capacity. See `scaling`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
 from typing import Any
 
 from moto.applicationautoscaling.exceptions import AWSValidationException
@@ -29,6 +30,8 @@ from moto.sagemaker.models import sagemaker_backends
 from triton_aws.assumptions import holds
 from triton_aws.autoscaling.tracking_alarms import tracking_alarms
 from triton_aws.moto_gaps import patch
+from triton_aws.moto_gaps.own_clients import own_client
+from triton_aws.moto_gaps.scaling import DIMENSION, VariantScaling
 
 _SERVICE_ROLE = (
     "arn:aws:iam::{account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
@@ -36,12 +39,6 @@ _SERVICE_ROLE = (
 )
 
 _ID_LENGTH = len(str(mock_random.uuid4()))
-
-
-class _Connected:
-    """Makes the clients with which policies write their alarms."""
-
-    client: Callable[[str, str], Any] | None = None
 
 
 class _ObjectNotFoundError(JsonRESTError):
@@ -54,27 +51,17 @@ _moto_put_policy = ApplicationAutoscalingBackend.put_scaling_policy
 _moto_deregister = ApplicationAutoscalingBackend.deregister_scalable_target
 
 
-def connect(client: Callable[[str, str], Any] | None) -> None:
-    """Set the function that returns a boto3 client of a service in a region; None disconnects it."""
-    _Connected.client = client
-
-
-def _client(service: str, region: str) -> Any:
-    if _Connected.client is None:
-        msg = "no embedded AWS is open"
-        raise RuntimeError(msg)
-    return _Connected.client(service, region)
-
-
 def _register(
     self: ApplicationAutoscalingBackend, namespace: str, r_id: str, dimension: str, **options: Any
 ) -> FakeScalableTarget:
-    if namespace == "sagemaker" and dimension == "sagemaker:variant:DesiredInstanceCount":
+    if namespace == "sagemaker" and dimension == DIMENSION:
         _check_variant(self, r_id)
         options["role_arn"] = options.get("role_arn") or _SERVICE_ROLE.format(account=self.account_id)
     target: FakeScalableTarget = _moto_register(self, namespace, r_id, dimension, **options)
     if namespace == "sagemaker" and not holds("scaling_blocked_in_updates"):
         _scale_in_update(self, r_id, target.min_capacity or 0)
+    if dimension == DIMENSION:
+        VariantScaling(self, target, now=time.time()).set_bounds()
     return target
 
 
@@ -139,7 +126,7 @@ def _check_target(backend: ApplicationAutoscalingBackend, resource_id: str, dime
 def _put_alarms(backend: ApplicationAutoscalingBackend, policy: FakeApplicationAutoscalingPolicy) -> None:
     """Write the alarms of a policy. One that was there before keeps its name."""
     if policy.resource_id.startswith("endpoint/") and policy.policy_type == "TargetTrackingScaling":
-        cloudwatch = _client("cloudwatch", backend.region_name)
+        cloudwatch = own_client("cloudwatch", backend.region_name)
         former = {str(alarm.name)[: -_ID_LENGTH - 1]: str(alarm.name) for alarm in policy.alarms}
         policy_id = policy.alarms[0].alarm_actions[0].rpartition("/")[2] if former else mock_random.uuid4()
         wanted = tracking_alarms(
