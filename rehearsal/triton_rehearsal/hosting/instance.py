@@ -22,6 +22,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from triton_rehearsal.assumptions import holds
+from triton_rehearsal.hosting.container_log import ContainerLog
 from triton_rehearsal.hosting.metrics import Download, Event, Load, Unload, Usage
 from triton_rehearsal.hosting.unpack import unpack
 from triton_rehearsal.hosting.usage import UsageMeter
@@ -102,6 +103,7 @@ class Instance:
         load_wait_s: The maximum time, in seconds, that a request waits for a model.
         keep_models: False unloads and deletes a model after use, as ModelCacheSetting "Disabled" does.
         machine: The machine of the container; see `TritonServer`.
+        follow_log: Follows the file of the container's log until it is closed.
 
     Raises:
         FleetError: The Triton server cannot be started.
@@ -119,6 +121,7 @@ class Instance:
         load_wait_s: float = LOAD_WAIT_S,
         keep_models: bool = True,
         machine: Machine | None = None,
+        follow_log: Callable[[Path], ContainerLog] | None = None,
     ) -> None:
         self._bucket, self._prefix, self._s3 = bucket, prefix, s3
         self._report = report
@@ -130,6 +133,7 @@ class Instance:
         self._threads: set[threading.Thread] = set()
         self._clock = itertools.count(1)
         self.server = TritonServer(environment, directory, machine=machine)
+        self._log = follow_log(self.server.log) if follow_log else None
         self._contract = MultiModelContract(self.server.socket)
         # As in the container, so that the parts of a path have the same meaning here.
         self._disk = self.server.directory / "opt" / "ml" / "models"
@@ -193,6 +197,8 @@ class Instance:
             thread.join(_CLOSE_LIMIT_S)
         # A download that ended after the server may have written files again.
         self.server.close()
+        if self._log is not None:
+            self._log.close()
 
     def _claim(self, target: str) -> tuple[_Model, bool]:
         """Return the model with one more user, and True if it was ready. The first user starts its load."""

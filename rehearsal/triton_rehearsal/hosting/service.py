@@ -24,6 +24,7 @@ from triton_aws.deployment import Host
 from triton_aws.door import Door, refusal_of_pages
 from triton_models.base.errors import FleetError
 from triton_rehearsal.assumptions import holds
+from triton_rehearsal.hosting.container_log import ContainerLog
 from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, closing
 from triton_rehearsal.hosting.instance import (
     LOAD_WAIT_S,
@@ -260,6 +261,12 @@ class Hosting:
         def report(event: Event) -> None:
             self._metrics.add(variant.source, event)
 
+        log = partial(
+            ContainerLog,
+            logs=self._aws.client("logs"),
+            group=variant.log_group,
+            stream=f"{variant.name}/i-{secrets.token_hex(9)[1:]}",
+        )
         return Instance(
             environment=variant.environment,
             bucket=variant.bucket,
@@ -270,6 +277,7 @@ class Hosting:
             load_wait_s=self._load_wait_s,
             keep_models=variant.keep_models,
             machine=variant.machine,
+            follow_log=log,
         )
 
 

@@ -1,0 +1,108 @@
+"""The log of a container in CloudWatch Logs, as the agent of a SageMaker instance writes it.
+
+Groups and streams: https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html, read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+_POLL_S = 0.2
+_CLOSE_LIMIT_S = 10.0
+# Well below CloudWatch's limits of 10,000 events and 1 MiB in a request, and 256 KiB in an event.
+_READ_BYTES = 128 * 1024
+_EVENTS = 5_000
+
+_log = logging.getLogger(__name__)
+
+
+class ContainerLog:
+    """Sends the lines of a growing file to a log stream, in batches, until it is closed.
+
+    It keeps at most one batch in memory. Lines that CloudWatch refuses are dropped, and after the deletion of
+    the group all lines are.
+
+    Args:
+        path: The file. It may be deleted before the log is closed.
+        logs: A boto3 client of CloudWatch Logs.
+        group: The log group, which is created if it does not exist.
+        stream: The new log stream.
+    """
+
+    def __init__(self, path: Path, *, logs: Any, group: str, stream: str) -> None:
+        self._logs, self._group, self._stream = logs, group, stream
+        self._file = path.open("rb")
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="container-log", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Send the remaining lines, and stop."""
+        self._closing.set()
+        self._thread.join(_CLOSE_LIMIT_S)
+
+    def _follow(self) -> None:
+        with self._file as file, suppress(_GroupGoneError):
+            self._create()
+            rest = b""
+            while True:
+                last = self._closing.is_set()
+                while data := file.read(_READ_BYTES):
+                    lines, rest = _lines(rest + data)
+                    self._send(lines)
+                if last:
+                    self._send([rest])
+                    return
+                self._closing.wait(_POLL_S)
+
+    def _create(self) -> None:
+        for create, names in (
+            (self._logs.create_log_group, {"logGroupName": self._group}),
+            (self._logs.create_log_stream, {"logGroupName": self._group, "logStreamName": self._stream}),
+        ):
+            try:
+                create(**names)
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "ResourceAlreadyExistsException":
+                    _log.debug("%s: %s", self._group, error)
+            except BotoCoreError as error:
+                _log.debug("%s: %s", self._group, error)
+
+    def _send(self, lines: list[bytes]) -> None:
+        now = int(time.time() * 1000)
+        events = [
+            {"timestamp": now, "message": text}
+            for line in lines
+            if (text := line.decode(errors="replace").rstrip())
+        ]
+        for start in range(0, len(events), _EVENTS):
+            self._put(events[start : start + _EVENTS])
+
+    def _put(self, events: list[dict[str, Any]]) -> None:
+        try:
+            self._logs.put_log_events(logGroupName=self._group, logStreamName=self._stream, logEvents=events)
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ResourceNotFoundException":
+                raise _GroupGoneError from error
+            _log.debug("%s: %s", self._group, error)
+        except BotoCoreError as error:
+            _log.debug("%s: %s", self._group, error)
+
+
+class _GroupGoneError(Exception):
+    """The log group or the stream was deleted."""
+
+
+def _lines(data: bytes) -> tuple[list[bytes], bytes]:
+    """Return the lines of data, and the unfinished one after them, which is cut if it is long."""
+    *lines, rest = data.split(b"\n")
+    if len(rest) >= _READ_BYTES:
+        return [*lines, rest[:_READ_BYTES]], rest[_READ_BYTES:]
+    return lines, rest
