@@ -7,6 +7,7 @@ removed if every tracking policy that may remove some wants it. Nothing happens 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -226,7 +227,7 @@ class VariantScaling:
                 self._sagemaker,
                 self._endpoint_name,
                 [change],
-                then=lambda: activities.succeed(activity, count=count, now=self._now),
+                then=lambda: activities.succeed(activity, count=count, now=max(self._now, time.time())),
             )
         except AWSValidationException as error:
             activities.fail(activity, count=count, reason=str(error.message), now=self._now)
