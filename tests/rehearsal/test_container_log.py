@@ -39,14 +39,19 @@ def test_every_line_arrives_once_and_in_order_even_if_the_file_is_gone_at_the_en
     logs: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "triton.log"
-    path.write_text("first\n\nsec")
+    path.write_text("first\n\nlast of ")
     log = follow(logs, path)
     with path.open("a") as file:
-        file.write("ond\n" + "".join(f"line {number}\n" for number in range(12_000)) + "unfinished")
+        file.write("two\n" + "".join(f"line {number}\n" for number in range(12_000)) + "unfinished")
     path.unlink()
     log.close()
 
-    assert lines(logs) == ["first", "second", *(f"line {number}" for number in range(12_000)), "unfinished"]
+    assert lines(logs) == [
+        "first",
+        "last of two",
+        *(f"line {number}" for number in range(12_000)),
+        "unfinished",
+    ]
 
 
 def test_lines_arrive_while_the_container_runs(logs: Any, tmp_path: Path) -> None:
