@@ -169,6 +169,12 @@ def test_a_pattern_that_is_not_understood_is_refused(logs: Any, pattern: str) ->
         logs.filter_log_events(logGroupName=GROUP, filterPattern=pattern)
 
 
+def test_a_pattern_is_tried_on_messages(logs: Any) -> None:
+    found = logs.test_metric_filter(filterPattern="ERROR -exit", logEventMessages=["ERROR", "ERROR exit"])
+
+    assert [(each["eventNumber"], each["eventMessage"]) for each in found["matches"]] == [(1, "ERROR")]
+
+
 def test_the_filters_of_a_group_go_with_it(logs: Any) -> None:
     put_filter(logs, "failed")
 

@@ -147,6 +147,14 @@ def test_capacity_goes_only_if_all_tracking_policies_that_may_remove_it_agree(aw
     assert both[-1] == 2
 
 
+def test_policies_that_agree_remove_capacity_once_at_a_moment(aws: EmbeddedAws) -> None:
+    scaling, time = scaled(aws, instances=4), Time(aws)
+    track(scaling, "requests", ScaleInCooldown=0)
+    track(scaling, "queue", ScaleInCooldown=0, **metric("Queue"))
+
+    assert time.passes(15, InvocationsPerInstance=50, Queue=50)[-1] == 2
+
+
 def test_missing_data_is_no_reason_to_scale_in(aws: EmbeddedAws) -> None:
     scaling, time = scaled(aws, instances=3), Time(aws)
     track(scaling)

@@ -4,6 +4,7 @@ moto's gaps:
 - PutMetricFilter adds a second filter with the same name instead of replacing the first. Filters do not count
   anything (see `metric_filters`), and stay when their group is deleted.
 - Patterns other than one phrase match every event. See `triton_aws.filter_pattern`.
+- It lacks TestMetricFilter.
 - FilterLogEvents ignores the prefix of streams, and returns the events of one stream after those of another.
 - A stream keeps all events. Here it keeps the newest `KEPT_EVENTS`, so that memory does not grow for good.
 """
@@ -99,8 +100,20 @@ def _streams(logs: LogsBackend, group: str, request: Mapping[str, Any]) -> list[
     return [name for name in found.streams if name.startswith(prefix)] or _NO_STREAM
 
 
+def _test_metric_filter(self: LogsResponse) -> str:
+    request = json.loads(self.body)
+    matches = _matcher(request["filterPattern"])
+    found = [
+        {"eventNumber": number, "eventMessage": message, "extractedValues": {}}
+        for number, message in enumerate(request["logEventMessages"], start=1)
+        if matches(message)
+    ]
+    return json.dumps({"matches": found})
+
+
 def install() -> None:
     """Close the gaps."""
+    patch.add(LogsResponse, test_metric_filter=_test_metric_filter)
     patch.replace(MetricFilters, add_filter=_add_filter)
     patch.replace(LogsBackend, delete_log_group=_delete_group)
     patch.replace(LogGroup, put_log_events=_put_events)

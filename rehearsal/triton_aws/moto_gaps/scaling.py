@@ -33,12 +33,14 @@ class _State:
     """The state of a target between evaluations.
 
     Attributes:
+        changed: The time of the last change: only one is made at a moment.
         bounds_new: True if the capacity has not been compared to new bounds yet.
         out_until: The end of the cooldown after scaling out.
         counted: The capacity from which changes count until then, since what was added may not serve yet.
         in_until: The end of the cooldown after scaling in.
     """
 
+    changed: float = -math.inf
     bounds_new: bool = False
     out_until: float = -math.inf
     counted: int = 0
@@ -102,7 +104,7 @@ class VariantScaling:
     def follow_policies(self) -> None:
         """Scale as the policies want whose alarms are in ALARM."""
         capacity = self._capacity
-        if capacity is None:
+        if capacity is None or self._state.changed == self._now:
             return
         wishes = list(self._wishes(capacity))
         outwards = [wish for wish in wishes if wish.grows]
@@ -219,6 +221,7 @@ class VariantScaling:
 
     def _set(self, count: int, cause: str) -> None:
         """Change the number of instances, with an activity that ends when they have come or gone."""
+        self._state.changed = self._now
         activities = activities_of(self._backend)
         activity = activities.begin(self._target, count=count, cause=cause, now=self._now)
         change = {"VariantName": self._variant_name, "DesiredInstanceCount": count}
@@ -231,6 +234,23 @@ class VariantScaling:
             )
         except AWSValidationException as error:
             activities.fail(activity, count=count, reason=str(error.message), now=self._now)
+
+
+def run_policy(backend: ApplicationAutoscalingBackend, action: str, *, now: float) -> None:
+    """Scale the target of the policy that an alarm runs, as all of the target's policies want it.
+
+    An alarm in ALARM runs its policy at every evaluation. An action that is no policy of a variant has no
+    effect.
+
+    Args:
+        backend: The backend of Application Auto Scaling.
+        action: The alarm's action: the policy's ARN, which `:createdBy/` and an id may follow.
+        now: Seconds since 1970.
+    """
+    for policy in list(backend.policies.values()):
+        target = backend.targets.get(DIMENSION, {}).get(policy.resource_id)
+        if target is not None and action.startswith(policy.policy_arn):
+            VariantScaling(backend, target, now=now).follow_policies()
 
 
 def follow_schedules(backend: ApplicationAutoscalingBackend, *, now: float) -> None:
@@ -291,8 +311,9 @@ def evaluate(backend: ApplicationAutoscalingBackend, *, now: float) -> None:
                 reason = f"Threshold Crossed: {len(values)} datapoints were compared to {alarm['Threshold']}."
                 cloudwatch.set_alarm_state(AlarmName=alarm["AlarmName"], StateValue=state, StateReason=reason)
     follow_schedules(backend, now=now)
-    for target in list(backend.targets.get(DIMENSION, {}).values()):
-        VariantScaling(backend, target, now=now).follow_policies()
+    for alarm in _alarms(cloudwatch, StateValue="ALARM"):
+        for action in alarm["AlarmActions"]:
+            run_policy(backend, action, now=now)
 
 
 def _alarms(cloudwatch: Any, **wanted: str) -> list[dict[str, Any]]:
