@@ -124,6 +124,17 @@ def test_a_cooldown_after_scaling_in_delays_the_next_one_but_no_scaling_out(aws:
     assert out[-1] == 3
 
 
+def test_scaling_out_ends_the_cooldown_after_scaling_in(aws: EmbeddedAws) -> None:
+    scaling, time = scaled(aws, instances=4), Time(aws)
+    track(scaling, ScaleInCooldown=7200, ScaleOutCooldown=0)
+
+    down = time.passes(15, InvocationsPerInstance=60)
+    out = time.passes(3, InvocationsPerInstance=150)
+    again = time.passes(15, InvocationsPerInstance=50)
+
+    assert (down[-1], out[-1], again[-1]) == (3, 4, 2)
+
+
 def test_the_policy_with_the_largest_capacity_wins(aws: EmbeddedAws) -> None:
     scaling, time = scaled(aws, most=10), Time(aws)
     track(scaling, "requests")
