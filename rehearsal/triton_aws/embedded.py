@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from triton_aws import clock as clocks
 from triton_aws import images as image_facts
 from triton_aws.assumptions import assume, holds
 from triton_aws.clients import Clients
@@ -61,13 +63,15 @@ class EmbeddedAws:
     Args:
         port: The TCP port on the loopback interface; 0 takes a free one.
         region: The region in `environment`, `exports` and `client`.
-        bake_scale: Seconds here per second on AWS, while a deployment of an endpoint waits and watches its
-            alarms. By default ten minutes pass in one second; 1 waits as long as AWS.
+        speed: Seconds of the control plane per second of the wall clock: waits of deployments, periods of
+            alarms, cooldowns, schedules and the times of metrics. 1 is AWS's pace. By default every wait is
+            over at once, and nothing is evaluated unless asked; see `clock`.
         prices: The prices in the price list; none by default.
         images: Facts about images in other accounts' registries; by default every image exists.
 
     Raises:
         PortError: The port is taken or not allowed.
+        ValueError: The speed is not above 0.
         RuntimeError: Another one is open in this process.
     """
 
@@ -78,7 +82,7 @@ class EmbeddedAws:
         port: int = 0,
         *,
         region: str = "us-east-1",
-        bake_scale: float | None = None,
+        speed: float = math.inf,
         prices: Prices | None = None,
         images: image_facts.Images | None = None,
     ) -> None:
@@ -91,6 +95,8 @@ class EmbeddedAws:
             raise RuntimeError(msg)
         self._open.callback(EmbeddedAws._turn.release)
         try:
+            clocks.connect(clocks.Clock(speed=speed))
+            self._open.callback(clocks.connect, None)
             # Bound before the heavy imports, so that a taken port is reported at once.
             listener = self._open.enter_context(listen(port))
             self.port: int = listener.getsockname()[1]
@@ -101,7 +107,6 @@ class EmbeddedAws:
             self._run_functions()
             self._run_state_machines()
             self._connect_services()
-            self._pace(bake_scale)
             image_facts.connect(images)
             self._open.callback(image_facts.connect, None)
         except BaseException:
@@ -154,11 +159,14 @@ class EmbeddedAws:
         own_clients.connect(self._clients.get)
         self._open.callback(own_clients.connect, None)
 
-    def _pace(self, bake_scale: float | None) -> None:
-        from triton_aws.moto_gaps import endpoint_update
+    @property
+    def clock(self) -> clocks.Clock:
+        """The time of the control plane. Metrics, alarms, deployments and scaling follow it."""
+        return clocks.current()
 
-        usual = endpoint_update.BAKE_SCALE
-        endpoint_update.set_bake_scale(usual if bake_scale is None else bake_scale)
+    def set_speed(self, speed: float) -> None:
+        """Let the clock go on at another speed. A wait that has begun keeps its own."""
+        clocks.connect(self.clock.at_speed(speed))
 
     def assume(self, **assumptions: bool) -> AbstractContextManager[None]:
         """Set assumptions about AWS to true or false within a `with`.
@@ -307,7 +315,7 @@ class EmbeddedAws:
 
         from triton_aws.moto_gaps import scaling
 
-        moment = at or datetime.now(timezone.utc)
+        moment = at or self.clock.now()
         backend = applicationautoscaling_backends[ACCOUNT][self.region]
         scaling.evaluate(backend, now=moment.timestamp())
 

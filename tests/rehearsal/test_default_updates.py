@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,6 @@ from synthesised_stacks import deploy_stack
 
 from tests.stacks.fleet_app import fleet_app
 from triton_aws import EmbeddedAws
-from triton_aws.moto_gaps.endpoint_update import set_bake_scale
 
 pytestmark = pytest.mark.story
 
@@ -57,7 +57,7 @@ def failing(aws: EmbeddedAws, alarm: str) -> Iterator[None]:
 
 
 def test_a_bad_update_of_the_default_fleet_is_undone_by_its_alarm_and_a_good_one_stays() -> None:
-    with EmbeddedAws(bake_scale=1) as aws:  # a wait of ten minutes, which the alarm ends early
+    with EmbeddedAws(speed=1.0) as aws:  # a wait of ten minutes, which the alarm ends early
         created = deploy(aws, "create")
         before = endpoint(aws)
         alarm = f"{before['EndpointName']}-rollback-NewFleetModelErrors"
@@ -66,7 +66,7 @@ def test_a_bad_update_of_the_default_fleet_is_undone_by_its_alarm_and_a_good_one
             undone = deploy(aws, "update", min_capacity=2)
         after = endpoint(aws)
         turn(aws, alarm, "OK")
-        set_bake_scale(0)
+        aws.set_speed(math.inf)
         updated = deploy(aws, "update", min_capacity=3)
 
         assert created.startswith("CREATE_COMPLETE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -18,11 +19,10 @@ from tests.rehearsal.traffic import Traffic
 from tests.triton_aws.deployment_configs import blue_green, rolling, size
 from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
-from triton_aws.moto_gaps.endpoint_update import set_bake_scale
 from triton_rehearsal.hosting.service import Hosting
 
 # A quick wait takes a tenth of a second here, a long one a minute: a test that starts a long one must end it.
-BAKE_SCALE = 1 / 60
+SPEED = 60.0
 QUICK, LONG = 6, 3600
 INSTANCES = 4
 
@@ -31,7 +31,7 @@ BODY = json.dumps({"inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32",
 BLUE, GREEN = 1.0, 2.0
 
 
-aws = embedded_aws(scope="module", bake_scale=BAKE_SCALE)
+aws = embedded_aws(scope="module", speed=SPEED)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,7 @@ class Endpoint:
     """An endpoint of four instances that serves from its blue fleet, and an alarm."""
 
     def __init__(self, aws: EmbeddedAws, hosting: Hosting) -> None:
+        self._aws = aws
         self._deploy = MotoAws(aws.url, key=aws.door.key)
         self.sagemaker, self._cloudwatch = aws.client("sagemaker"), aws.client("cloudwatch")
         self._runtime = self._deploy.client("sagemaker-runtime", url=hosting.url)
@@ -70,11 +71,11 @@ class Endpoint:
 
     def scale_to(self, instances: int) -> None:
         wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": instances, "DesiredWeight": 1.0}
-        set_bake_scale(0)
+        self._aws.set_speed(math.inf)
         self.sagemaker.update_endpoint_weights_and_capacities(
             EndpointName=self.name, DesiredWeightsAndCapacities=[wanted]
         )
-        set_bake_scale(BAKE_SCALE)
+        self._aws.set_speed(SPEED)
 
     def ask(self) -> float:
         answer = self._runtime.invoke_endpoint(EndpointName=self.name, TargetModel="m.tar.gz", Body=BODY)

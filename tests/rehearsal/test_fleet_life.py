@@ -64,7 +64,7 @@ SECOND = {"fleet": "2", "verbose": "true", "wait": "1", "fewest": "5", "busy": "
 FAILING = {**SECOND, "fleet": "3", "wait": "60", "slow": "250"}
 
 # A minute's wait takes one second.
-BAKE_SCALE = 1 / 60
+SPEED = 60.0
 SCALED_OUT = 6
 ALARM = "search-rollback-NewFleetServerErrors"
 BODY = json.dumps({"inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32", "data": [1]}]}).encode()
@@ -188,7 +188,7 @@ def scale_out(aws: EmbeddedAws) -> None:
 @pytest.fixture(scope="module")
 def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     folder = tmp_path_factory.mktemp("life")
-    with EmbeddedAws(bake_scale=BAKE_SCALE) as aws, Hosting(aws) as hosting:
+    with EmbeddedAws(speed=SPEED) as aws, Hosting(aws) as hosting:
         cdk = cdk_of(aws, write_app(folder / "app", APP))
         bucket = cdk.deploy(*context(FIRST))["Fleet"]["Bucket"]
         uncreated = aws.missing_resources("Fleet")

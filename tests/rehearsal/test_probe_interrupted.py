@@ -34,7 +34,7 @@ class Killed(BaseException):
     """The process was killed: nothing after it runs."""
 
 
-aws = embedded_aws(scope="module", bake_scale=0.0)
+aws = embedded_aws(scope="module")
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ class Fleet:
 
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
-    with EmbeddedAws(bake_scale=0) as aws:
+    with EmbeddedAws() as aws:
         yield Fleet(aws)
 
 

@@ -11,8 +11,8 @@ from tests.triton_aws.embedded import embedded_aws
 from tests.triton_aws.scaled_variant import IMAGE, served
 from triton_aws import EmbeddedAws
 
-aws = embedded_aws(bake_scale=0)
-slow = embedded_aws(bake_scale=1 / 1000)
+aws = embedded_aws()
+slow = embedded_aws(speed=1000.0)
 
 
 def change(sagemaker: Any, **wanted: Any) -> None:

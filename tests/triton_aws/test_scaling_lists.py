@@ -9,7 +9,7 @@ from tests.triton_aws.embedded import embedded_aws
 from tests.triton_aws.scaled_variant import RESOURCE, TARGET, scaled, served, track
 from triton_aws import EmbeddedAws
 
-aws = embedded_aws(bake_scale=0)
+aws = embedded_aws()
 
 
 def test_a_tracking_policy_has_two_alarms_that_run_it(aws: EmbeddedAws) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -13,7 +14,7 @@ from tests.triton_aws.embedded import embedded_aws
 from tests.triton_aws.scaled_variant import DIMENSIONS, RESOURCE, TARGET, scaled, track
 from triton_aws import EmbeddedAws
 
-aws = embedded_aws(bake_scale=0)
+aws = embedded_aws()
 
 START = datetime.now(timezone.utc).replace(second=0, microsecond=0) + timedelta(hours=1)
 
@@ -315,20 +316,14 @@ def updating(aws: EmbeddedAws) -> Iterator[None]:
         "TerminationWaitInSeconds": 0,
         "MaximumExecutionTimeoutInSeconds": 7200,
     }
-    with paced(1):
+    aws.set_speed(1.0)
+    try:
         sagemaker.update_endpoint(
             EndpointName="e", EndpointConfigName="d", DeploymentConfig={"BlueGreenUpdatePolicy": policy}
         )
         yield
-
-
-@contextmanager
-def paced(scale: float) -> Iterator[None]:
-    from triton_aws.moto_gaps.endpoint_update import set_bake_scale
-
-    set_bake_scale(scale)
-    yield
-    set_bake_scale(0)
+    finally:
+        aws.set_speed(math.inf)
 
 
 def test_nothing_scales_while_the_endpoint_is_updated(aws: EmbeddedAws) -> None:

@@ -13,7 +13,6 @@ moto's gaps:
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from moto.applicationautoscaling.exceptions import AWSValidationException
@@ -27,6 +26,7 @@ from moto.core.exceptions import JsonRESTError
 from moto.moto_api._internal import mock_random
 from moto.sagemaker.models import sagemaker_backends
 
+from triton_aws import clock
 from triton_aws.assumptions import holds
 from triton_aws.autoscaling.tracking_alarms import tracking_alarms
 from triton_aws.moto_gaps import patch
@@ -61,7 +61,7 @@ def _register(
     if namespace == "sagemaker" and not holds("scaling_blocked_in_updates"):
         _scale_in_update(self, r_id, target.min_capacity or 0)
     if dimension == DIMENSION:
-        VariantScaling(self, target, now=time.time()).set_bounds()
+        VariantScaling(self, target, now=clock.current().time()).set_bounds()
     return target
 
 

@@ -1,7 +1,7 @@
 """Changes of the instance counts and weights of an endpoint's variants, by callers and by auto scaling.
 
-The endpoint is Updating for `CHANGE_S`, compressed as `set_bake_scale` says. Weights and counts that a change
-does not name stay. Read on 2026-11-23:
+The endpoint is Updating for `CHANGE_S` by `triton_aws.clock`. Weights and counts that a change does not name
+stay. Read on 2026-11-23:
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpointWeightsAndCapacities.html
 """
 
@@ -16,8 +16,9 @@ from moto.core.utils import utcnow
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import FakeEndpoint, SageMakerModelBackend
 
+from triton_aws import clock
 from triton_aws.moto_gaps.endpoint_events import endpoint_changed
-from triton_aws.moto_gaps.endpoint_update import compressed, hosts
+from triton_aws.moto_gaps.endpoint_update import hosts
 
 CHANGE_S = 240.0
 """Seconds on AWS from a change to its end. AWS documents only that instances need several minutes."""
@@ -61,7 +62,7 @@ def change_capacity(
     endpoint.endpoint_status = "Updating"
     endpoint_changed(backend, endpoint, "UPDATING")
     _refresh(endpoint)
-    seconds = compressed(CHANGE_S)
+    seconds = clock.current().here(CHANGE_S)
     if seconds:
         arguments = (backend, endpoint, changes, seconds, then)
         threading.Thread(target=_finish, args=arguments, name="capacity", daemon=True).start()

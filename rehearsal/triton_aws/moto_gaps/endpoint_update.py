@@ -1,7 +1,7 @@
 """The update of an endpoint to another configuration: in steps, watched by alarms, with rollback.
 
 It differs from AWS in two ways. Instances start at once, or as fast as a host starts them. Waits are
-compressed, see `set_bake_scale`; DescribeEndpoint and the events show AWS's times.
+compressed, see `triton_aws.clock`; DescribeEndpoint and the events show AWS's times.
 
 SageMaker's reasons for a rollback are not documented; the wording here is ours.
 """
@@ -20,14 +20,12 @@ from typing import Any
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 
+from triton_aws import clock
 from triton_aws.assumptions import holds
 from triton_aws.deployment import BAKING, Host, Step, steps
 from triton_aws.errors import LaunchError
 from triton_aws.moto_gaps.endpoint_events import endpoint_changed, endpoint_detail, in_milliseconds
 from triton_aws.moto_gaps.events import publish_event
-
-BAKE_SCALE = 1 / 600
-"""The default of `set_bake_scale`: ten minutes of waiting pass in one second."""
 
 # The interval, in seconds, at which the alarms are checked during waits.
 _POLL_S = 0.02
@@ -36,28 +34,6 @@ _EVENT = "SageMaker Endpoint Deployment State Change"
 
 _log = logging.getLogger(__name__)
 _hosts: list[Host] = []
-
-
-@dataclass(slots=True)
-class _Clock:
-    scale: float = BAKE_SCALE
-
-
-_clock = _Clock()
-
-
-def set_bake_scale(scale: float) -> None:
-    """Set the length of a second of WaitIntervalInSeconds and TerminationWaitInSeconds.
-
-    Args:
-        scale: The length in seconds. 1 waits as long as AWS; 0 does not wait, but still checks the alarms.
-    """
-    _clock.scale = scale
-
-
-def compressed(seconds: float) -> float:
-    """Return the seconds here for seconds on AWS."""
-    return seconds * _clock.scale
 
 
 def hosts() -> tuple[Host, ...]:
@@ -187,7 +163,7 @@ class EndpointUpdate:
 
     def _bake(self, row: Sequence[Step]) -> None:
         """Wait for a step's time. While the step bakes, watch the alarms."""
-        until = time.monotonic() + compressed(max(step.wait_s for step in row))
+        until = time.monotonic() + clock.current().here(max(step.wait_s for step in row))
         while not self._gone:
             if any(step.status == BAKING for step in row):
                 self._check_alarms()

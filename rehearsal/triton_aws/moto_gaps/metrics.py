@@ -10,7 +10,6 @@ moto's gaps, which is why another store replaces its list of data points:
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
@@ -21,6 +20,7 @@ from moto.cloudwatch.models import CloudWatchBackend
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
+from triton_aws import clock
 from triton_aws.cloudwatch.expressions import ExpressionError
 from triton_aws.cloudwatch.queries import Request
 from triton_aws.cloudwatch.series import MetricKey, MetricStore, Samples, StatisticSet
@@ -71,7 +71,7 @@ def _samples(datum: Mapping[str, Any]) -> Samples:
 
 
 def _second(moment: datetime | None) -> int:
-    return int(time.time() if moment is None else _seconds(moment))
+    return int(clock.current().time() if moment is None else _seconds(moment))
 
 
 def _seconds(moment: datetime) -> float:
@@ -195,7 +195,7 @@ def _listed(store: MetricStore, given: Mapping[str, Any]) -> Iterator[MetricKey]
     """Yield the metrics that have the namespace, the name and the dimensions that a request names."""
     namespace, name = given.get("Namespace"), given.get("MetricName")
     wanted = [(each["Name"], each.get("Value")) for each in given.get("Dimensions") or ()]
-    since = time.time() - _RECENT_S if given.get("RecentlyActive") else -math.inf
+    since = clock.current().time() - _RECENT_S if given.get("RecentlyActive") else -math.inf
     for key in store.keys():  # noqa: SIM118 -- no dictionary
         values = dict(key.dimensions)
         if (

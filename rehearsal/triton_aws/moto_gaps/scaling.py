@@ -7,7 +7,6 @@ removed if every tracking policy that may remove some wants it. Nothing happens 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -17,6 +16,7 @@ from moto.applicationautoscaling.models import ApplicationAutoscalingBackend, Fa
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import sagemaker_backends
 
+from triton_aws import clock
 from triton_aws.autoscaling.alarm_metric import AlarmMetric
 from triton_aws.autoscaling.alarm_state import alarm_state
 from triton_aws.autoscaling.decisions import DEFAULT_COOLDOWN_S, Bounds, stepped_capacity, tracked_capacity
@@ -230,7 +230,9 @@ class VariantScaling:
                 self._sagemaker,
                 self._endpoint_name,
                 [change],
-                then=lambda: activities.succeed(activity, count=count, now=max(self._now, time.time())),
+                then=lambda: activities.succeed(
+                    activity, count=count, now=max(self._now, clock.current().time())
+                ),
             )
         except AWSValidationException as error:
             activities.fail(activity, count=count, reason=str(error.message), now=self._now)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from triton_aws import clock
 from triton_rehearsal.assumptions import holds
 
 INVOCATION_NAMESPACE = "AWS/SageMaker"
@@ -203,7 +204,7 @@ class MetricsPublisher:
 
     def add(self, source: Source, event: Event) -> None:
         """Report an event that happened now."""
-        self._queue.put((source, event, time.time()))
+        self._queue.put((source, event, clock.current().time()))
 
     def flush(self) -> None:
         """Wait until all added events are in CloudWatch."""
@@ -218,14 +219,14 @@ class MetricsPublisher:
         self._thread.join()
 
     def _run(self) -> None:
-        report_at = time.monotonic() + PERIOD_S
+        report_at = time.monotonic() + clock.current().every(PERIOD_S)
         while True:
             flushed: list[threading.Event] = []
             events: list[tuple[Source, Event, float]] = []
             go_on = self._collect(events, flushed, report_at - time.monotonic())
             if time.monotonic() >= report_at or any(isinstance(e, Load | Unload) for _, e, _ in events):
                 events += self._usage_events()
-                report_at = time.monotonic() + PERIOD_S
+                report_at = time.monotonic() + clock.current().every(PERIOD_S)
             self._send(events)
             for done in flushed:
                 done.set()
@@ -246,14 +247,16 @@ class MetricsPublisher:
                     flushed.append(entry)
                     return True
                 if not events:
-                    deadline = min(deadline, time.monotonic() + _GATHER_S)
+                    deadline = min(
+                        deadline, time.monotonic() + min(_GATHER_S, clock.current().every(PERIOD_S) / 4)
+                    )
                 events.append(entry)
         except queue.Empty:
             return True
 
     def _usage_events(self) -> list[tuple[Source, Event, float]]:
         try:
-            return [(source, usage, time.time()) for source, usage in self._usage().items()]
+            return [(source, usage, clock.current().time()) for source, usage in self._usage().items()]
         except OSError:
             # An instance may end while its usage is measured.
             return []

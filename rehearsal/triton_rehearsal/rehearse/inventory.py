@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _metric_names(properties: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _last_hour(aws: EmbeddedAws, endpoint: str, namespace: str, metric: str, statistic: str) -> float | None:
-    now = datetime.now(timezone.utc)
+    now = aws.clock.now()
     points = aws.client("cloudwatch").get_metric_statistics(
         Namespace=namespace,
         MetricName=metric,

@@ -1,0 +1,77 @@
+"""The control plane's clock: the time of metrics, alarms, deployments, cooldowns and schedules.
+
+It runs `speed` times as fast as the wall clock. Requests are never compressed. Records such as CreationTime
+stay in the wall clock's time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The time of the control plane, which begins at the wall clock's.
+
+    Attributes:
+        speed: Seconds that pass here in one second of the wall clock. 1 is AWS's pace. With `math.inf`, waits
+            are over at once, nothing is evaluated unless asked, and the clock shows the wall clock's time.
+        began: The time of the clock at its start, in seconds since 1970.
+
+    Raises:
+        ValueError: The speed is not above 0.
+    """
+
+    speed: float = 1.0
+    began: float = field(default_factory=lambda: time.time())  # noqa: PLW0108 -- a test replaces the function
+    _mark: float = field(default_factory=lambda: time.monotonic())  # noqa: PLW0108
+
+    def __post_init__(self) -> None:
+        if not self.speed > 0:
+            msg = f"the speed of a clock is above 0, not {self.speed}"
+            raise ValueError(msg)
+
+    def time(self) -> float:
+        """Return the time in seconds since 1970."""
+        return self.began + (time.monotonic() - self._mark) * self._pace
+
+    def now(self) -> datetime:
+        """Return the time, with its zone, UTC."""
+        return datetime.fromtimestamp(self.time(), tz=timezone.utc)
+
+    def here(self, seconds: float) -> float:
+        """Return the wall clock's seconds for seconds of the control plane; 0 if waits are over at once."""
+        return seconds / self.speed
+
+    def every(self, seconds: float) -> float:
+        """Return the seconds of the wall clock between events that repeat; never 0."""
+        return seconds / self._pace
+
+    def wait(self, seconds: float) -> None:
+        """Wait for seconds of the control plane."""
+        time.sleep(self.here(seconds))
+
+    @property
+    def _pace(self) -> float:
+        return 1.0 if math.isinf(self.speed) else self.speed
+
+    def at_speed(self, speed: float) -> Clock:
+        """Return a clock that continues at another speed."""
+        return Clock(speed=speed, began=self.time())
+
+
+class _Current:
+    clock = Clock()
+
+
+def current() -> Clock:
+    """Return the clock of the embedded AWS that is open; the wall clock without one."""
+    return _Current.clock
+
+
+def connect(clock: Clock | None) -> None:
+    """Set the clock; None sets the wall clock."""
+    _Current.clock = clock or Clock()
