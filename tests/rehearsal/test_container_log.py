@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
-from triton_rehearsal.hosting.container_log import ContainerLog
+from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 
 aws = embedded_aws(scope="module")
 
@@ -95,3 +96,23 @@ def test_a_deleted_group_stays_deleted(logs: Any, tmp_path: Path) -> None:
     log.close()
 
     assert logs.describe_log_groups()["logGroups"] == []
+
+
+@pytest.mark.parametrize(
+    ("actions", "expected"),
+    [("logs:CreateLogGroup", True), (["s3:GetObject", "logs:*"], True), (["logs:PutLogEvents"], False)],
+)
+def test_the_agent_needs_the_permission_with_which_it_begins(
+    aws: EmbeddedAws, actions: Any, expected: bool
+) -> None:
+    iam, name = aws.client("iam"), f"instances-{len(str(actions))}"
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    statement = {"Effect": "Allow", "Action": actions, "Resource": "*"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    iam.put_role_policy(RoleName=name, PolicyName="logs", PolicyDocument=document)
+
+    assert may_log(iam, role) is expected
+
+
+def test_a_role_that_iam_does_not_know_may_log(aws: EmbeddedAws) -> None:
+    assert may_log(aws.client("iam"), "arn:aws:iam::123456789012:role/any")

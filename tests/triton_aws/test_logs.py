@@ -138,6 +138,27 @@ def test_a_filter_counts_the_new_events_that_match(aws: EmbeddedAws, logs: Any) 
     assert statistics(aws) == (2.0, 2.0)
 
 
+def test_a_filter_counts_at_the_time_of_the_control_plane(aws: EmbeddedAws, logs: Any) -> None:
+    put_filter(logs, "failed")
+    aws.set_speed(10_000_000.0)
+    deadline = time.monotonic() + 10
+    while aws.clock.time() < time.time() + 7200:
+        assert time.monotonic() < deadline
+    aws.set_speed(1)
+    write(logs, "failed to load a")
+
+    points = aws.client("cloudwatch").get_metric_statistics(
+        Namespace="Fleet",
+        MetricName="Failures",
+        StartTime=aws.clock.now() - timedelta(minutes=5),
+        EndTime=aws.clock.now() + timedelta(minutes=5),
+        Period=60,
+        Statistics=["Sum"],
+    )["Datapoints"]
+
+    assert [point["Sum"] for point in points] == [1]
+
+
 def test_a_minute_without_a_match_has_the_default_value_once(aws: EmbeddedAws, logs: Any) -> None:
     put_filter(logs, "failed", defaultValue=0)
     write(logs, "loaded a", "loaded b")

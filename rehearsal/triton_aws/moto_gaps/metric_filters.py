@@ -1,11 +1,14 @@
 """Metric filters of CloudWatch Logs, which moto keeps, but does not apply.
 
+Events have the wall clock's time, and metrics that of `triton_aws.clock`.
+
 A default value is published for each minute with events of which none matches. Read on 2026-11-23:
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
@@ -13,6 +16,7 @@ from typing import Any
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.logs.models import LogGroup, logs_backends
 
+from triton_aws import clock
 from triton_aws.filter_pattern import json_of, matcher, selected
 
 _MINUTE_MS = 60_000
@@ -76,10 +80,11 @@ def _dimensions(transformation: Mapping[str, Any], message: str) -> Iterator[dic
 def _datum(
     transformation: Mapping[str, Any], value: float, moment: int, dimensions: list[dict[str, str]]
 ) -> dict[str, Any]:
+    ahead = clock.current().time() - time.time()
     return {
         "MetricName": transformation["metricName"],
         "Value": value,
         "Unit": transformation.get("unit") or "None",
-        "Timestamp": datetime.fromtimestamp(moment / 1000, tz=timezone.utc),
+        "Timestamp": datetime.fromtimestamp(moment / 1000 + ahead, tz=timezone.utc),
         "Dimensions": dimensions,
     }

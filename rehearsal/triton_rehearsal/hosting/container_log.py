@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,42 @@ class ContainerLog:
             _log.debug("%s: %s", self._group, error)
         except BotoCoreError as error:
             _log.debug("%s: %s", self._group, error)
+
+
+def may_log(iam: Any, role: str) -> bool:
+    """Return True if a role may call CreateLogGroup, with which the agent begins; True for an unknown role.
+
+    Args:
+        iam: A boto3 client of IAM.
+        role: The role's ARN.
+    """
+    name = role.rpartition("/")[2]
+    try:
+        return any(
+            fnmatchcase("logs:CreateLogGroup", action)
+            for document in _documents(iam, name)
+            for statement in _listed(document["Statement"])
+            if statement["Effect"] == "Allow"
+            for action in _listed(statement.get("Action", []))
+        )
+    except ClientError:
+        return True
+
+
+def _documents(iam: Any, role: str) -> Iterator[Any]:
+    """Yield the documents of a role's policies."""
+    for name in iam.list_role_policies(RoleName=role)["PolicyNames"]:
+        yield iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
+    for attached in iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]:
+        policy = iam.get_policy(PolicyArn=attached["PolicyArn"])["Policy"]
+        version = iam.get_policy_version(
+            PolicyArn=attached["PolicyArn"], VersionId=policy["DefaultVersionId"]
+        )
+        yield version["PolicyVersion"]["Document"]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 class _GroupGoneError(Exception):

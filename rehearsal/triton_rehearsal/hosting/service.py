@@ -24,7 +24,7 @@ from triton_aws.deployment import Host
 from triton_aws.door import Door, refusal_of_pages
 from triton_models.base.errors import FleetError
 from triton_rehearsal.assumptions import holds
-from triton_rehearsal.hosting.container_log import ContainerLog
+from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, closing
 from triton_rehearsal.hosting.instance import (
     LOAD_WAIT_S,
@@ -277,7 +277,7 @@ class Hosting:
             load_wait_s=self._load_wait_s,
             keep_models=variant.keep_models,
             machine=variant.machine,
-            follow_log=log,
+            follow_log=log if may_log(self._aws.client("iam"), variant.role) else None,
         )
 
 

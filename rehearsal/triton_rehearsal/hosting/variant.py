@@ -35,6 +35,7 @@ class Variant:
         environment: The container's environment variables.
         keep_models: True if models stay in memory after use (ModelCacheSetting).
         machine: The machine of the containers, and their image.
+        role: The ARN of the model's execution role.
     """
 
     endpoint: str
@@ -47,6 +48,7 @@ class Variant:
     environment: Mapping[str, str]
     keep_models: bool
     machine: Machine
+    role: str
 
     @property
     def source(self) -> Source:
@@ -139,7 +141,8 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
             return replace(variant, instances=instances)
     sagemaker, endpoint = aws.client("sagemaker"), found["EndpointName"]
     declared = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"][0]
-    container = _container(sagemaker.describe_model(ModelName=declared["ModelName"]))
+    model = sagemaker.describe_model(ModelName=declared["ModelName"])
+    container = _container(model)
     if container.get("Mode") != "MultiModel":
         message = f"Endpoint {endpoint} is not a multi-model endpoint; the rehearsal serves only these."
         raise validation_error(message)
@@ -156,6 +159,7 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
         environment=dict(container.get("Environment") or {}),
         keep_models=caching != "Disabled",
         machine=Machine.of(image=container.get("Image", ""), instance_type=declared.get("InstanceType")),
+        role=model["ExecutionRoleArn"],
     )
 
 
