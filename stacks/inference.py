@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import Aspects, CfnOutput, Environment, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from triton_fleet import ModelLibrary, MultiModelFleet
+from triton_fleet import LogEncryption, ModelLibrary, MultiModelFleet
 from triton_fleet.app import FleetConfig
 
 
@@ -53,9 +54,13 @@ class InferenceStack(Stack):
             alarm_topic=self._topic(config.alarm_topic),
             alarm_email=config.alarm_email or None,
             hourly_price_usd=config.hourly_price_usd,
+            monthly_budget_usd=config.monthly_budget_usd,
             role=self._role(config.endpoint_role),
             network=config.vpc.network(self) if config.vpc else None,
         )
+        if config.log_encryption_key:
+            key = kms.Key.from_key_arn(self, "LogKey", config.log_encryption_key)
+            Aspects.of(self).add(LogEncryption(key))
         self._put_out()
 
     def _put_out(self) -> None:

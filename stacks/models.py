@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import Aspects, CfnOutput, Environment, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from triton_fleet import ModelLibrary, OnDemandMachine
+from triton_fleet import CustomImage, LogEncryption, ModelLibrary, OnDemandMachine
 from triton_fleet.app import FleetConfig
 
 SOURCE = Path(__file__).parent.parent / "model_builds"
@@ -58,9 +58,13 @@ class ModelsStack(Stack):
             build_role=self._role(config.build_role),
             build_environment=config.build_environment,
             build_network=config.vpc.network(self) if config.vpc and config.models else None,
+            image=CustomImage.from_uri(self, "Image", config.image) if config.image else None,
         )
         if config.promoted_by:
             self.library.repository.allow_reading(*config.promoted_by)
+        if config.log_encryption_key:
+            key = kms.Key.from_key_arn(self, "LogKey", config.log_encryption_key)
+            Aspects.of(self).add(LogEncryption(key))
         self._put_out()
 
     def _put_out(self) -> None:

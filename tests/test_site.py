@@ -15,6 +15,8 @@ import yaml
 
 from docs.generate.site import ROOT, place, stage
 
+pytest.importorskip("zensical", reason="the site needs requirements-docs.txt")
+
 CONFIGURATION = ROOT / "mkdocs.yml"
 LOADED = {"script": "src", "img": "src", "iframe": "src", "link": "href"}
 """What a browser loads with a page, and does not merely link to."""

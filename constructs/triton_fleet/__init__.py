@@ -34,7 +34,9 @@ with imports_of("triton_fleet"):
     from triton_fleet.network.endpoint_network import EndpointNetwork, VpcService
     from triton_fleet.operations.alarm_declarations import Severity
     from triton_fleet.operations.alarms import EndpointAlarms
+    from triton_fleet.operations.budget import MonthlyBudget
     from triton_fleet.operations.dashboard import EndpointDashboard
+    from triton_fleet.operations.log_encryption import LogEncryption
     from triton_fleet.operations.notifications import AlarmTopic
     from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
     from triton_fleet.operations.thresholds import Thresholds
@@ -97,11 +99,13 @@ __all__ = [
     "InvocationsPerGpu",
     "InvocationsPerInstance",
     "Linear",
+    "LogEncryption",
     "MetricTarget",
     "ModelBuildProject",
     "ModelLatency",
     "ModelLibrary",
     "ModelRepository",
+    "MonthlyBudget",
     "MultiModelEndpoint",
     "MultiModelFleet",
     "OnDemandMachine",

@@ -31,6 +31,8 @@ from triton_models.base.errors import Problem
 from triton_models.facts.instances import INSTANCE_TYPES, InstanceType, gpu, instance_type
 from triton_models.facts.releases import release
 
+_REGISTRY = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
+
 Arguments: TypeAlias = Mapping[str, object]
 CheckFunction: TypeAlias = Callable[..., Iterator[Problem]]
 
@@ -1264,6 +1266,38 @@ REPOSITORY_AND_BUILDS = (
             given(weights={"T5_WEIGHTS": ""}, read=None),
             given(weights={"T5_WEIGHTS": "s3://weights"}, read=None),
         ),
+    ),
+    Case(
+        images.image_uri,
+        "own-image-version",
+        good=(
+            given(uri=f"{_REGISTRY}/mirror/triton:25.09-py3", region=None),
+            given(uri=f"{_REGISTRY}/triton@sha256:{64 * '0'}", region=None),
+        ),
+        bad=(
+            given(uri="triton:25.09-py3", region=None),
+            given(uri=f"{_REGISTRY}/triton", region=None),
+            given(uri=f"{_REGISTRY}/triton@sha256:12", region=None),
+            given(uri="https://hub.example.com/triton:25.09-py3", region=None),
+        ),
+    ),
+    Case(
+        images.image_uri,
+        "own-image-region",
+        good=(given(uri=f"{_REGISTRY}/triton:1", region="eu-west-1"),),
+        bad=(given(uri=f"{_REGISTRY}/triton:1", region="us-east-1"),),
+    ),
+    Case(
+        operations.monthly_limit,
+        "monthly-limit",
+        good=(given(usd=None), given(usd=0.5)),
+        bad=(given(usd=0), given(usd=-1), given(usd=float("inf"))),
+    ),
+    Case(
+        operations.budget_destination,
+        "budget-destination",
+        good=(given(given=True),),
+        bad=(given(given=False),),
     ),
     Case(
         builds.weights_uploaded,

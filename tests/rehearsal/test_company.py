@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import Stack, Tags
 from aws_cdk.assertions import Template
 
 from tests.rehearsal.synthesised_stacks import deploy_stack
@@ -17,6 +17,18 @@ T4 = "ml.g4dn.xlarge"  # CodeBuild does not rent it: models are built in Process
 SUBNETS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
 BOUNDARY = {"@aws-cdk/core:permissionsBoundary": {"name": "company-boundary"}}
 QUALIFIER = {"@aws-cdk/core:bootstrapQualifier": "company"}
+
+
+def logs_key(aws: EmbeddedAws) -> str:
+    """Make the company's key, which CloudWatch Logs may use."""
+    allowed = {
+        "Effect": "Allow",
+        "Principal": {"Service": "logs.us-east-1.amazonaws.com"},
+        "Action": "kms:*",
+        "Resource": "*",
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+    return str(aws.client("kms").create_key(Policy=policy)["KeyMetadata"]["Arn"])
 
 
 def resources(stack: Stack, kind: str) -> list[dict[str, Any]]:
@@ -55,6 +67,69 @@ def test_the_instances_are_in_the_vpc_and_have_the_role() -> None:
     assert model["ExecutionRoleArn"] == COMPANY["endpoint_role"]
 
 
+def test_builds_and_instances_run_the_image_of_the_companys_registry() -> None:
+    fleet = fleet_app(**COMPANY)
+    [project] = resources(fleet.models, "AWS::CodeBuild::Project")
+    [model] = resources(fleet.inference, "AWS::SageMaker::Model")
+    pulls = [
+        statement["Resource"]
+        for policy in resources(fleet.models, "AWS::IAM::Policy")
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement.get("Sid") == "ImagePull"
+    ]
+
+    for image in (project["Environment"]["Image"], model["PrimaryContainer"]["Image"]):
+        assert json.dumps(image).count("123456789012.dkr.ecr.us-east-1.") == 1
+        assert json.dumps(image).count("/mirror/triton:25.09-py3") == 1
+    assert ":ecr:us-east-1:123456789012:repository/mirror/triton" in json.dumps(pulls)
+
+
+def test_jobs_carry_the_tags_of_the_app() -> None:
+    fleet = new_fleet(instance_type=T4)
+    Tags.of(fleet.app).add("cost-center", "ml")
+    [project] = resources(fleet.models, "AWS::CodeBuild::Project")
+    values = {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
+    request = "".join(part if isinstance(part, str) else "-" for part in values["FLEET_JOB"]["Fn::Join"][1])
+
+    assert json.loads(request)["Tags"] == [{"Key": "cost-center", "Value": "ml"}]
+
+
+def test_jobs_of_an_app_without_tags_have_none() -> None:
+    [project] = resources(fleet_app(instance_type=T4).models, "AWS::CodeBuild::Project")
+
+    assert "Tags" not in json.dumps(project["Environment"])
+
+
+def test_every_log_group_and_every_function_has_the_key_of_the_company() -> None:
+    fleet = fleet_app(**COMPANY)
+    kinds = {
+        "AWS::Logs::LogGroup": "KmsKeyId",
+        "AWS::Lambda::Function": "KmsKeyArn",
+        "Custom::TritonEndpointStart": "KmsKeyId",
+    }
+    found = {
+        kind: [each.get(name) for stack in (fleet.models, fleet.inference) for each in resources(stack, kind)]
+        for kind, name in kinds.items()
+    }
+
+    assert {kind: set(keys) for kind, keys in found.items()} == {
+        kind: {COMPANY["log_encryption_key"]} for kind in kinds
+    }
+
+
+def test_the_budget_warns_the_alarms_topic_and_counts_the_fleets_endpoints() -> None:
+    [budget] = resources(fleet_app(**COMPANY).inference, "AWS::Budgets::Budget")
+
+    assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:triton-fleet:fleet$TritonFleet"]}
+    assert [
+        (each["Notification"]["Threshold"], each["Notification"]["NotificationType"], each["Subscribers"])
+        for each in budget["NotificationsWithSubscribers"]
+    ] == [
+        (percent, kind, [{"SubscriptionType": "SNS", "Address": COMPANY["alarm_topic"]}])
+        for percent, kind in ((80, "ACTUAL"), (100, "ACTUAL"), (100, "FORECASTED"))
+    ]
+
+
 def test_existing_roles_get_the_permissions_and_no_role_is_made_for_them() -> None:
     fleet = fleet_app(**COMPANY)
     [project] = resources(fleet.models, "AWS::CodeBuild::Project")
@@ -67,8 +142,9 @@ def test_existing_roles_get_the_permissions_and_no_role_is_made_for_them() -> No
 @pytest.mark.story
 @pytest.mark.parametrize("instance_type", ["ml.g5.2xlarge", T4])
 def test_a_fleet_with_all_of_it_is_deployed_and_destroyed(instance_type: str) -> None:
-    fleet = new_fleet(instance_type=instance_type, build_on_deployment="false", warm_up="off", **COMPANY)
+    settings = {**COMPANY, "instance_type": instance_type, "build_on_deployment": "false", "warm_up": "off"}
     with EmbeddedAws() as aws:
+        fleet = new_fleet(**{**settings, "log_encryption_key": logs_key(aws)})
         for role in ("instances", "builds"):
             aws.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument="{}")
         for stack in (fleet.models, fleet.inference):
@@ -79,6 +155,7 @@ def test_a_fleet_with_all_of_it_is_deployed_and_destroyed(instance_type: str) ->
             waiter = cloudformation.get_waiter("stack_delete_complete")
             waiter.wait(StackName=stack.stack_name, WaiterConfig={"Delay": 1})
         assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
+        assert aws.client("budgets").describe_budgets(AccountId="123456789012")["Budgets"] == []
 
 
 def test_every_role_has_the_boundary_of_the_company() -> None:

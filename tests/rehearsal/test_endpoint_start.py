@@ -103,3 +103,14 @@ def test_what_was_published_survives_a_second_life_of_the_stack(aws: EmbeddedAws
 
     stored = storage.get_object(Bucket=bucket, Key=f"models/{MANIFEST_NAME}")["Body"].read()
     assert (stored, retention(aws)) == (b"published", {LOGS: 30})
+
+
+def test_a_bucket_of_another_region_is_named_with_both_regions(aws: EmbeddedAws) -> None:
+    elsewhere = {"LocationConstraint": "eu-west-1"}
+    aws.client("s3").create_bucket(Bucket="far-models", CreateBucketConfiguration=elsewhere)  # type: ignore[arg-type]
+    key = aws.client("kms").create_key()["KeyMetadata"]["Arn"]
+
+    reason = deploy(aws, template(bucket="far-models", key=key))
+
+    assert reason.startswith("ROLLBACK_COMPLETE")
+    assert "The bucket far-models is in eu-west-1: SageMaker reads models in us-east-1" in reason

@@ -57,8 +57,12 @@ ELSEWHERE: dict[str, object] = {
 }
 
 
-# What a company has: a VPC, roles, a package index and a proxy.
+# What a company has: a VPC, roles, a registry, a package index and a proxy, a key for logs, and a budget.
 COMPANY: dict[str, object] = {
+    "image": "123456789012.dkr.ecr.us-east-1.amazonaws.com/mirror/triton:25.09-py3",
+    "log_encryption_key": "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+    "alarm_topic": "arn:aws:sns:us-east-1:123456789012:alarms",
+    "monthly_budget_usd": 2000,
     "vpc": json.dumps(
         {"id": "vpc-0123456789abcdef0", "subnets": [f"subnet-0123456789abcdef{number}" for number in (0, 1)]}
     ),

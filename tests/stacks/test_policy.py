@@ -19,6 +19,9 @@ from triton_fleet.fleet.accepted_findings import accept
 T4 = "ml.g4dn.xlarge"  # CodeBuild does not rent it: models are built in Processing jobs
 SECRET = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:hub-token-a1B2c3"
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd"
+# An aspect sets the key of logs after the findings about logs without one were accepted.
+_COMPANY = {**COMPANY, "log_encryption_key": ""}
+
 FLEETS: dict[str, Callable[[], FleetApp]] = {
     "many builds at a time": partial(new_fleet, parallel_builds=4),
     "a job at a time": partial(new_fleet, instance_type=T4),
@@ -33,8 +36,8 @@ FLEETS: dict[str, Callable[[], FleetApp]] = {
     "on CPUs": partial(new_fleet, instance_type="ml.c7i.2xlarge"),
     "in a VPC": vpc_fleet,
     "in a company's VPC": partial(new_fleet, parallel_builds=4, vpc=COMPANY["vpc"]),
-    "with all that a company has": partial(new_fleet, **COMPANY),
-    "jobs with all that a company has": partial(new_fleet, instance_type=T4, **COMPANY),
+    "with all that a company has": partial(new_fleet, **_COMPANY),
+    "jobs with all that a company has": partial(new_fleet, instance_type=T4, **_COMPANY),
 }
 
 

@@ -33,6 +33,7 @@ TARGET = {
 QUEUE = f"arn:aws:sqs:us-east-1:{ACCOUNT}:any"
 ONE = functions(one="def handler(*_): return 1")
 FUNCTION = {name: value for name, value in ONE["One"]["Properties"].items() if name != "FunctionName"}
+BUDGET = {"BudgetType": "COST", "TimeUnit": "MONTHLY", "BudgetLimit": {"Amount": 1, "Unit": "USD"}}
 ALARM = {
     "ComparisonOperator": "GreaterThanThreshold",
     "EvaluationPeriods": "3",
@@ -301,6 +302,16 @@ CASES = [
         600.0,
         900.0,
         {**SERVING, "Target": TARGET},
+    ),
+    Case(
+        "AWS::Budgets::Budget",
+        {"Budget": BUDGET},
+        {"Budget": {**BUDGET, "BudgetLimit": {"Amount": 2, "Unit": "USD"}}},
+        lambda aws, name: aws.client("budgets").describe_budget(AccountId=ACCOUNT, BudgetName=name)["Budget"][
+            "BudgetLimit"
+        ],
+        {"Amount": "1", "Unit": "USD"},
+        {"Amount": "2", "Unit": "USD"},
     ),
     Case(
         "AWS::CDK::Metadata", {"Analytics": "v2:a"}, {"Analytics": "v2:b"}, lambda aws, name: None, None, None

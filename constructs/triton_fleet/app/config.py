@@ -85,6 +85,9 @@ class FleetConfig:
             refuses that.
         cpu_image: Use AWS's image for CPUs, whose tag ends in "-cpu", for an endpoint without a GPU and its
             builds. AWS lists only the image for GPUs, which is the default.
+        image: The URI of an image in your registry, made from that of `release`, for instances and builds:
+            ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME:TAG, or with @sha256:... It keeps the label of AWS's
+            image for multi-model endpoints. Empty for AWS's image.
         models: The models that the build job makes; `*` alone stands for every declared model. Empty for no
             build job: artifacts come from elsewhere.
         retired_models: Models that the fleet may lose with another release or instance type, by published
@@ -97,6 +100,8 @@ class FleetConfig:
         bucket: The name of an existing bucket for the models, such as that of a destroyed fleet. Empty for a
             new bucket.
         encryption_key: The ARN of the key that encrypts the bucket. Empty for a new key.
+        log_encryption_key: The ARN of a key for log groups, and for the environment of functions. CloudWatch
+            Logs must be allowed to use it. Empty for CloudWatch's own key.
         vpc: The VPC in which instances and builds run, such as {"id": "vpc-...", "subnets": ["subnet-...",
             "subnet-..."]}, and optionally "security_groups". Its private subnets must reach S3, ECR,
             CloudWatch, KMS and SageMaker, by a NAT gateway or by VPC endpoints: none are created. Without it,
@@ -146,6 +151,9 @@ class FleetConfig:
             one. Empty for a new one.
         promoted_from: The model repository of the stage before, s3://bucket/prefix/, if in another account,
             for the role of github_repository. That stage names the role in promoted_by.
+        monthly_budget_usd: The limit per month for the cost of the instances. A budget warns alarm_email or
+            alarm_topic before it is reached. Needs the tag triton-fleet:fleet as a cost allocation tag of the
+            account, and a topic to which budgets.amazonaws.com may publish. Without it, no budget.
         hourly_price_usd: The price of an instance per hour. By default the known price on demand.
         deployed_in: No key: `region`, or else the region of the CDK's command line. It decides the machine of
             builds, because CodeBuild has GPUs on demand in few regions.
@@ -173,12 +181,14 @@ class FleetConfig:
     release: str = DEFAULT_RELEASE
     inference_ami: str = ""
     cpu_image: bool = False
+    image: str = ""
     models: tuple[str, ...] = ()
     retired_models: tuple[str, ...] = ()
     weights: Mapping[str, str] = field(default_factory=dict)
     hub_token: str = ""
     bucket: str = ""
     encryption_key: str = ""
+    log_encryption_key: str = ""
     vpc: Vpc | None = None
     endpoint_role: str = ""
     build_role: str = ""
@@ -208,6 +218,7 @@ class FleetConfig:
     github_repository: str = ""
     github_provider: str = ""
     promoted_from: str = ""
+    monthly_budget_usd: float | None = None
     hourly_price_usd: float | None = None
     deployed_in: str | None = field(default=None, metadata={"key": False})
     stage: str | None = field(default=None, metadata={"key": False})

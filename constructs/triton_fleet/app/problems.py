@@ -14,16 +14,16 @@ from triton_fleet.builds.machine_checks import nowhere_to_build
 from triton_fleet.delivery.checks import github_provider, github_repository
 from triton_fleet.endpoint.instance_checks import host_ami
 from triton_fleet.endpoint.multi_model_checks import multi_model_gpu, multi_model_type
-from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region
+from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region, image_uri
 from triton_fleet.network.checks import network_id
-from triton_fleet.operations.checks import hourly_price
+from triton_fleet.operations.checks import budget_destination, hourly_price, monthly_limit
 from triton_fleet.repository.checks import bucket_name, existing_bucket
 from triton_fleet.scaling.capacity_checks import capacity
 from triton_fleet.scaling.checks import SCALING_TARGET_HARDWARE, scaling_target
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
 from triton_models.facts.instances import InstanceType, instance_type
-from triton_models.facts.releases import release
+from triton_models.facts.releases import Release, release
 
 EVERY_MODEL_ALONE = Check(id="every-model", source=FROM_ARGUMENTS)
 ALARM_DESTINATION = Check(id="alarm-destination", source=FROM_ARGUMENTS)
@@ -63,13 +63,13 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
         yield from multi_model_type(
             instance, asked=config.allow_unlisted_instance_type, where=where("instance_type")
         )
-        yield from cpu_image(instance, asked=config.cpu_image, where=where("cpu_image"))
+        own = bool(config.image)
+        yield from cpu_image(instance, asked=config.cpu_image, own=own, where=where("cpu_image"))
         if triton is not None:
             ami = config.inference_ami or None
             yield from host_ami(ami, instance, triton, where=where("inference_ami"))
     if triton is not None:
-        yield from image_published(triton, where=where("release"))
-        yield from image_region(triton, region, where=where_region)
+        yield from _image(config, triton, where=where, where_region=where_region, region=region)
     if instance is not None and instance.gpu is not None:
         if triton is not None:
             yield from gpu_generation(instance.gpu, triton, where=where("instance_type"))
@@ -93,6 +93,11 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
     yield from _name(config.name, where=where("name"))
     yield from _account(config.account, where=where("account"))
     yield from _github(config, where=where)
+    yield from monthly_limit(config.monthly_budget_usd, where=where("monthly_budget_usd"))
+    yield from budget_destination(
+        given=config.monthly_budget_usd is None or bool(config.alarm_topic or config.alarm_email),
+        where=where("monthly_budget_usd"),
+    )
     yield from hourly_price(config.hourly_price_usd, where=where("hourly_price_usd"))
     yield from update_problems(config, where=where)
     yield from topic_arn(config.alarm_topic or None, region=region, where=where("alarm_topic"))
@@ -103,10 +108,26 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
         yield from scaling_target(getattr(config, key), limit=limit, per=per, where=where(key))
 
 
+def _image(
+    config: FleetConfig,
+    triton: Release,
+    *,
+    where: Callable[[str], str],
+    where_region: str,
+    region: str | None,
+) -> Iterator[Problem]:
+    if config.image:
+        yield from image_uri(config.image, region=region, where=where("image"))
+        return
+    yield from image_published(triton, where=where("release"))
+    yield from image_region(triton, region, where=where_region)
+
+
 def _repository(config: FleetConfig, *, where: Callable[[str], str], region: str | None) -> Iterator[Problem]:
     yield from bucket_name(config.bucket or None, where=where("bucket"))
     yield from key_arn(config.encryption_key or None, region=region, where=where("encryption_key"))
     yield from key_arn(config.asset_key or None, region=region, where=where("asset_key"))
+    yield from key_arn(config.log_encryption_key or None, region=region, where=where("log_encryption_key"))
     yield from existing_bucket(
         bucket=bool(config.bucket),
         key=bool(config.encryption_key),

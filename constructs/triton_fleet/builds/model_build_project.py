@@ -50,7 +50,7 @@ from triton_fleet.builds.source import declared_models, source_asset, source_con
 from triton_fleet.builds.working_folder import timing_cache
 from triton_fleet.images.checks import cpu_image as cpu_image_problem
 from triton_fleet.images.checks import gpu_generation, image_published, image_region
-from triton_fleet.images.image import TritonImage
+from triton_fleet.images.image import CustomImage, TritonImage
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.network.findings import acknowledge_network_interfaces
 from triton_fleet.repository.model_repository import ModelRepository
@@ -94,7 +94,7 @@ class ModelBuildProject(Construct):
         weights: The addresses of trained weights by environment variable.
         gpu: The GPU model that compiles; None if nothing is compiled.
         release: The Triton release, with its TensorRT.
-        image: The image of the release.
+        image: The image of the release, or your own.
         source: The source folder as an asset.
         source_key: The key of the bucket of the source; None if the key is AWS's own.
         environment: Further environment variables of a build.
@@ -126,6 +126,7 @@ class ModelBuildProject(Construct):
         role: iam.IRole | None = None,
         environment: Mapping[str, str] = _NOTHING,
         network: EndpointNetwork | None = None,
+        image: CustomImage | None = None,
     ) -> None:
         """Create the project; it builds nothing until it is started.
 
@@ -166,6 +167,8 @@ class ModelBuildProject(Construct):
             network: The private subnets in which builds run. They need ways to S3, ECR, CloudWatch Logs, KMS,
                 SageMaker and a package index: by a NAT gateway, or by VPC endpoints that exist. By default
                 the service's own network.
+            image: An image of your own, made from that of `release`, such as a copy in your registry. By
+                default AWS's image.
 
         Raises:
             FleetError: An unknown instance type, release or model, weights that no declaration reads or no
@@ -181,7 +184,7 @@ class ModelBuildProject(Construct):
         triton = collector.look_up("release", release, find_release)
         collector.add(
             _machine_problems(machine, instance, region, timeout, collector),
-            _image_problems(instance, triton, region, collector, cpu_image=cpu_image),
+            _image_problems(instance, triton, region, collector, cpu_image=cpu_image, image=image),
             _time_problems(timeout, collector),
             literal_list(models or (), name="models", where=collector.where("models")),
             source_problems(folder, models, collector),
@@ -201,7 +204,7 @@ class ModelBuildProject(Construct):
         self.environment, self.network = dict(environment), network
         self.release, self.gpu = triton, instance.gpu
         self.machine = build_machine(machine, instance, region)
-        self.image = TritonImage.of(self, release=triton, cpu=cpu_image)
+        self.image = image._resolved() if image else TritonImage.of(self, release=triton, cpu=cpu_image)
         files = source_contents(folder)
         self._survey = Survey(
             self.models or self.declared,
@@ -284,6 +287,10 @@ class ModelBuildProject(Construct):
             source=self.source,
             network=self.network,
         )
+        resource = project.node.default_child
+        assert isinstance(resource, codebuild.CfnProject)  # noqa: S101 -- every project is one
+        # The CDK's image for GPUs knows tags of AWS's own registries only.
+        resource.add_property_override("Environment.Image", self.image.uri)
         if self.gpu is not None and isinstance(self.machine.choice, OnDemandMachine):
             only_where_offered(project, BUILD_MACHINES[self.gpu.name])
         return role, project
@@ -316,6 +323,7 @@ class ModelBuildProject(Construct):
             inputs=self._inputs,
             environment=self.environment,
             network=self.network,
+            tags=processing_jobs.TagsOf.later(self),
         )
         job = {
             "FLEET_JOB": stack.to_json_string(request),
@@ -399,11 +407,15 @@ def _image_problems(
     collector: ProblemCollector,
     *,
     cpu_image: bool,
+    image: CustomImage | None,
 ) -> Iterator[Problem]:
     where = collector.where("release")
     if instance is not None:
-        yield from cpu_image_problem(instance, asked=cpu_image, where=collector.where("cpu_image"))
-    if release is not None:
+        own = image is not None
+        yield from cpu_image_problem(instance, asked=cpu_image, own=own, where=collector.where("cpu_image"))
+    if image is not None:
+        yield from image._problems(where=collector.where("image"), region=region, multi_model=False)
+    elif release is not None:
         yield from image_published(release, where=where)
         yield from image_region(release, region, where=where)
     if instance is not None and instance.gpu is not None and release is not None:

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import ArnFormat, Names, Stack
+from aws_cdk import ArnFormat, IResolvable, IStableAnyProducer, Lazy, Names, Stack, TagManager
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
+from jsii import implements
 
 from triton_fleet.builds.code.run_processing_job import LOG_GROUP
 from triton_fleet.builds.codebuild import log_statement, source_key_statements
@@ -78,6 +79,7 @@ def job_request(
     inputs: BuildInputs,
     environment: Mapping[str, str],
     network: EndpointNetwork | None,
+    tags: IResolvable,
 ) -> Mapping[str, Any]:
     """CreateProcessingJob's request, without the job's name, the models and what a build may override.
 
@@ -92,6 +94,7 @@ def job_request(
         inputs: Trained weights, and the token of a private hub: the job gets the name of the secret.
         environment: Further environment variables.
         network: The subnets of the job; None for SageMaker's own network.
+        tags: The tags of the job, once the aspects of the app have set them.
     """
     phases = commands(gpu)
     given, fetched = inputs.of_job()
@@ -120,7 +123,29 @@ def job_request(
         "StoppingCondition": {"MaxRuntimeInSeconds": seconds},
         "Environment": {**environment, **ENVIRONMENT, "AWS_DEFAULT_REGION": region, **given},
         **placed,
+        "Tags": tags,
     }
+
+
+@implements(IStableAnyProducer)
+class TagsOf:
+    """The tags of a resource, for a request that is made while no template is deployed."""
+
+    def __init__(self, construct: Construct) -> None:
+        """Note the construct, which has the project that starts the request."""
+        self._construct = construct
+
+    @classmethod
+    def later(cls, construct: Construct) -> IResolvable:
+        """The tags as the API takes them, resolved with the template; left out if there are none."""
+        return Lazy.any(cls(construct), omit_empty_array=True)
+
+    def produce(self) -> list[dict[str, str]]:
+        """Return the tags."""
+        project = self._construct.node.find_child("Resource").node.default_child
+        manager = TagManager.of(project)
+        assert manager is not None  # noqa: S101 -- a project can be tagged
+        return [{"Key": key, "Value": value} for key, value in sorted(manager.tag_values().items())]
 
 
 def _vpc_config(network: EndpointNetwork) -> Mapping[str, Any]:
@@ -181,6 +206,7 @@ def starter_statements(
                 "sagemaker:CreateProcessingJob",
                 "sagemaker:DescribeProcessingJob",
                 "sagemaker:StopProcessingJob",
+                "sagemaker:AddTags",  # with tags in the request
             ],
             resources=[job_arns(scope)],
         ),

@@ -5,5 +5,5 @@ and everything that keeps it serving. `accepted_findings` and `accepted_in_build
 that are right about a resource of these two, each with its reason. `declared_requests` derives warm-up
 requests from declarations.
 
-Imports: arguments, builds, endpoint, functions, hosting, network, operations, repository, scaling.
+Imports: arguments, builds, endpoint, functions, hosting, images, network, operations, repository, scaling.
 """

@@ -20,6 +20,7 @@ from triton_fleet.fleet.accepted_findings import accept
 from triton_fleet.fleet.accepted_in_builds import in_builds, in_repository
 from triton_fleet.fleet.checks import built_from_source
 from triton_fleet.functions.deployment_build import DeploymentBuild
+from triton_fleet.images.image import CustomImage
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
@@ -43,6 +44,7 @@ class ModelLibrary(Construct):
         instance_type: The instance type to build for.
         release: The Triton release to build for.
         cpu_image: Builds use AWS's image for CPUs.
+        image: The image of builds and endpoints; None for AWS's.
     """
 
     @typed
@@ -68,6 +70,7 @@ class ModelLibrary(Construct):
         build_role: iam.IRole | None = None,
         build_environment: Mapping[str, str] = _NOTHING,
         build_network: EndpointNetwork | None = None,
+        image: CustomImage | None = None,
     ) -> None:
         """Create the repository, and what builds for it.
 
@@ -93,6 +96,8 @@ class ModelLibrary(Construct):
             build_role: An existing role for builds. By default a new one.
             build_environment: Further variables of builds, as `ModelBuildProject.environment`.
             build_network: The private subnets in which builds run.
+            image: An image of your own for builds and for the endpoints of a fleet, made from that of
+                `release`. By default AWS's image.
 
         Raises:
             FleetError: Models without a source, or a wrong argument of the repository or of the builds.
@@ -105,7 +110,7 @@ class ModelLibrary(Construct):
         collector.raise_if_any()
         self.instance_type = instance_type
         self.release = release
-        self.cpu_image = cpu_image
+        self.cpu_image, self.image = cpu_image, image
         self.source = Path(source) if source is not None else None
         self.repository = ModelRepository(self, "Repository", bucket=bucket, encryption_key=encryption_key)
         self.builds: ModelBuildProject | None = None
@@ -131,6 +136,7 @@ class ModelLibrary(Construct):
             role=build_role,
             environment=build_environment,
             network=build_network,
+            image=image,
         )
         self.built = tuple(self.builds.models or self.builds.declared)
         if parallel_builds != 1:

@@ -21,6 +21,7 @@ from triton_fleet.fleet.model_library import ModelLibrary
 from triton_fleet.hosting.deployment import AllAtOnce, Deployment
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.operations.alarms import EndpointAlarms
+from triton_fleet.operations.budget import MonthlyBudget
 from triton_fleet.operations.dashboard import EndpointDashboard
 from triton_fleet.operations.notifications import AlarmTopic
 from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
@@ -69,6 +70,7 @@ class MultiModelFleet(Construct):
         notifications: The topic made for `alarm_email`; None without an address.
         alarms: The alarms.
         dashboard: The dashboard.
+        budget: The budget of its instances; None without one.
     """
 
     @typed
@@ -96,6 +98,7 @@ class MultiModelFleet(Construct):
         alarm_topic: sns.ITopic | None = None,
         alarm_email: str | None = None,
         hourly_price_usd: float | None = None,
+        monthly_budget_usd: float | None = None,
         role: iam.IRole | None = None,
         network: EndpointNetwork | None = None,
     ) -> None:
@@ -126,6 +129,8 @@ class MultiModelFleet(Construct):
             alarm_topic: The topic that gets the alarms.
             alarm_email: An address that gets the alarms; unused with `alarm_topic`.
             hourly_price_usd: The price of an instance per hour. By default the price on demand.
+            monthly_budget_usd: The limit per month for the cost of the instances; see `MonthlyBudget`.
+                Its warnings go where the alarms go. By default no budget.
             role: An existing role for the instances, which SageMaker may assume. By default a new one.
             network: The private subnets that the instances are attached to.
 
@@ -172,6 +177,13 @@ class MultiModelFleet(Construct):
         )
         topic = alarm_topic or (self.notifications.topic if self.notifications else None)
         self.alarms, self.dashboard = self._operations(limits, topic, hourly_price_usd)
+        self.budget = (
+            None
+            if monthly_budget_usd is None
+            else MonthlyBudget(
+                self, "Budget", fleet=name, limit_usd=monthly_budget_usd, topic=alarm_topic, email=alarm_email
+            )
+        )
         accept(in_endpoint(self.endpoint, self.library.repository))
         accept(in_alarms(self.alarms, self.rollback))
 
@@ -223,6 +235,7 @@ class MultiModelFleet(Construct):
             release=release,
             inference_ami=inference_ami,
             cpu_image=self.library.cpu_image,
+            image=self.library.image,
             initial_instance_count=initial_instance_count,
             encryption_key=self._volume_key(instance_type),
             deployment=deployment,

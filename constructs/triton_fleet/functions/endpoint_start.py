@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import ArnFormat, CustomResource, Duration, Stack
+from aws_cdk import ArnFormat, CfnResource, CustomResource, Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -94,6 +94,17 @@ class EndpointStart(Construct):
         )
         self.log_group_name = self.resource.get_att_string("LogGroup")
         self.log_group_arn = self.resource.get_att_string("LogGroupArn")
+
+    def _encrypt(self, key_arn: str) -> None:
+        """Have the log group encrypted with a key."""
+        resource = self.resource.node.default_child
+        assert isinstance(resource, CfnResource)  # noqa: S101 -- a custom resource consists of it
+        resource.add_property_override("KmsKeyId", key_arn)
+        self.function.role.add_to_policy(
+            iam.PolicyStatement(
+                sid="LogGroupKey", actions=["logs:AssociateKmsKey"], resources=[self.written_arn]
+            )
+        )
 
     def _manifest(self, repository: ModelRepository) -> dict[str, object]:
         key = f"{repository.prefix}{MANIFEST_NAME}"

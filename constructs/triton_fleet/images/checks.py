@@ -29,6 +29,13 @@ OWN_IMAGE_LABEL = Check(
 """A custom image has an exact name, is in the endpoint's region, and can serve many models."""
 
 MULTI_MODEL_LABEL = "com.amazonaws.sagemaker.capabilities.multi-models"
+URI = re.compile(
+    r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/"
+    r"(?P<name>[a-z0-9][a-z0-9._/-]{0,254})(:(?P<tag>\w[\w.-]{0,127})|@(?P<digest>sha256:[0-9a-f]{64}))",
+    re.ASCII,
+)
+"""The URI of an image in ECR."""
+
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 
@@ -56,6 +63,27 @@ def image_version(tag: str | None, digest: str | None, *, where: str) -> Iterato
         why="every new instance pulls the image by it",
         fix="use the digest, which always names the same image: docker inspect prints it as RepoDigests",
     )
+
+
+def image_uri(uri: str, *, region: str | None, where: str) -> Iterator[Problem]:
+    """The problem with the URI of an image in a company's registry.
+
+    Args:
+        uri: The URI.
+        region: The region of the stack; None if it is not known.
+        where: The place that the problem names.
+    """
+    parts = URI.fullmatch(uri)
+    if parts is None:
+        yield OWN_IMAGE_VERSION.problem(
+            what=f"the image is {uri!r}",
+            where=where,
+            expected="ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME, with :TAG or @sha256:DIGEST",
+            why="every new instance and every build pulls the image by it",
+            fix="copy the image's URI from the console of ECR",
+        )
+        return
+    yield from image_beside_endpoint(image=parts["region"], endpoint=region, where=where)
 
 
 def image_beside_endpoint(*, image: str | None, endpoint: str | None, where: str) -> Iterator[Problem]:

@@ -11,9 +11,10 @@ from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed_fields
-from triton_fleet.images.checks import image_beside_endpoint, image_version, multi_model_label
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.images.checks import URI, image_beside_endpoint, image_uri, image_version, multi_model_label
 from triton_fleet.images.labels import image_labels
 from triton_models.base.errors import FleetError, Problem
 from triton_models.facts.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, Release, image_account
@@ -114,6 +115,40 @@ class CustomImage:
     digest: str | None = None
     described_by: Path | None = None
     has_multi_model_label: bool = False
+
+    @classmethod
+    @typed
+    def from_uri(cls, scope: Construct, construct_id: str, uri: str) -> CustomImage:
+        """Return the image with a URI, which has the label for multi-model endpoints.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The id of the imported repository.
+            uri: Such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com/triton:25.09-py3, or with @sha256:...
+
+        Raises:
+            FleetError: It is no URI of an image in ECR.
+        """
+        collector = ProblemCollector.of(scope)
+        collector.add(image_uri(uri, region=None, where=collector.where("uri")))
+        collector.raise_if_any()
+        parts = URI.fullmatch(uri)
+        assert parts is not None  # noqa: S101 -- what is no URI was raised
+        arn = Stack.of(scope).format_arn(
+            service="ecr",
+            region=parts["region"],
+            account=parts["account"],
+            resource="repository",
+            resource_name=parts["name"],
+        )
+        return cls(
+            repository=ecr.Repository.from_repository_attributes(
+                scope, construct_id, repository_arn=arn, repository_name=parts["name"]
+            ),
+            tag=parts["tag"],
+            digest=parts["digest"],
+            has_multi_model_label=True,
+        )
 
     def _problems(self, *, where: str, region: str | None, multi_model: bool) -> Iterator[Problem]:
         """Yield the problems with serving from it.

@@ -87,6 +87,39 @@ def hourly_price(usd: float | None, *, where: str) -> Iterator[Problem]:
     )
 
 
+MONTHLY_LIMIT = Check(id="monthly-limit", source=FROM_ARGUMENTS)
+"""A budget's limit is a finite number above 0."""
+
+BUDGET_DESTINATION = Check(id="budget-destination", source=FROM_ARGUMENTS)
+"""The warnings of a budget reach someone."""
+
+
+def monthly_limit(usd: float | None, *, where: str) -> Iterator[Problem]:
+    """The problem with the limit of a budget; None is no limit, or none known yet."""
+    if usd is None or (usd > 0 and math.isfinite(usd)):
+        return
+    yield MONTHLY_LIMIT.problem(
+        what=f"the limit is {usd:g}",
+        where=where,
+        expected="a finite number above 0, in USD per month",
+        why="AWS refuses the budget",
+        fix="give what the fleet may cost per month, or omit it",
+    )
+
+
+def budget_destination(*, given: bool, where: str) -> Iterator[Problem]:
+    """The problem with a budget that has neither a topic nor an address."""
+    if given:
+        return
+    yield BUDGET_DESTINATION.problem(
+        what="a budget without a topic and without an address",
+        where=where,
+        expected="a topic, an address, or both",
+        why="no one would get its warnings",
+        fix="give alarm_email or alarm_topic, or remove the budget",
+    )
+
+
 EMAIL_ADDRESS = Check(
     id="email-address",
     source="2026-11-21: https://docs.aws.amazon.com/sns/latest/dg/sns-email-notifications.html",

@@ -229,4 +229,27 @@ ROWS = (
         decided_by=DecidedBy.ACCOUNT,
         if_false="Pull the images in a build instead",
     ),
+    Belief(
+        id="key-of-logs",
+        belief="A key whose policy names logs.REGION.amazonaws.com encrypts a fleet's log groups, and the "
+        "group that SageMaker writes into",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html",
+        depends=("LogEncryption",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="a deployment with `log_encryption_key`, then `aws logs describe-log-groups`",
+        if_false="Correct the statement of LogEncryption",
+        no_probe="it needs a key, which an account pays for a month",
+    ),
+    Belief(
+        id="budget-by-tag",
+        belief="A budget counts the hours of an endpoint's instances by the endpoint's tag",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-create-filters.html",
+        depends=("MonthlyBudget",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws budgets describe-budget`, a day after the tag was activated for cost allocation",
+        if_false="Filter by service and region, which counts all endpoints of the account",
+        no_probe="a cost appears after a day",
+    ),
 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from triton_aws.cloudformation import (
     application_autoscaling,
     bootstrap,
+    budgets,
     cloudwatch,
     codebuild,
     custom_resource,
@@ -30,6 +31,7 @@ _TYPES: tuple[ResourceType, ...] = (
     bootstrap.CdkMetadata(),
     bootstrap.Parameter(),
     bootstrap.Repository(),
+    budgets.Budget(),
     cloudwatch.Alarm(),
     cloudwatch.CompositeAlarm(),
     cloudwatch.Dashboard(),

@@ -15,6 +15,7 @@ _SERVICES = (
         "events",
         "iam",
         "lambda_",
+        "log_keys",
         "logs",
         "metrics",
         "processing_jobs",

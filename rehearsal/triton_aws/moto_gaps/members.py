@@ -125,7 +125,11 @@ ADDED: Members = MappingProxyType(
             "update_fleet",
             "update_project",
         ),
-        "moto.logs.responses.LogsResponse": ("test_metric_filter",),
+        "moto.logs.responses.LogsResponse": (
+            "associate_kms_key",
+            "disassociate_kms_key",
+            "test_metric_filter",
+        ),
         "moto.sagemaker.responses.SageMakerResponse": ("delete_processing_job", "update_endpoint"),
         "moto.servicequotas.responses.ServiceQuotasResponse": (
             "get_aws_default_service_quota",

@@ -38,7 +38,10 @@ def handler(event: dict[str, Any], context: Any, *, sleep: Callable[[float], Non
             _remove_manifest(wanted, made)
         else:
             _patiently(lambda: _bound_log_group(wanted["LogGroup"], int(wanted["RetentionDays"])), sleep)
+            if "KmsKeyId" in wanted:
+                _patiently(lambda: _encrypted(wanted["LogGroup"], wanted["KmsKeyId"]), sleep)
             if "Manifest" in wanted:
+                _refuse_another_region(wanted["Bucket"])
                 version = _patiently(lambda: _put_manifest(wanted), sleep)
                 made = f"{event['LogicalResourceId']}{MARK}{version}" if version else made
     except Exception as error:  # without an answer, CloudFormation waits until the time-out
@@ -73,6 +76,29 @@ def _bound_log_group(name: str, days: int) -> str:
     else:
         logs.delete_retention_policy(logGroupName=name)
     return name
+
+
+def _encrypted(name: str, key: str) -> str:
+    """Have CloudWatch encrypt what comes into the group from now on."""
+    boto3.client("logs").associate_kms_key(logGroupName=name, kmsKeyId=key)
+    return name
+
+
+def _refuse_another_region(bucket: str) -> None:
+    """Raise if a bucket is in another region than this function: SageMaker reads models of its own only.
+
+    The answer names the region whether or not the bucket may be read.
+    """
+    s3 = boto3.client("s3")
+    try:
+        answer: Mapping[str, Any] = s3.head_bucket(Bucket=bucket)
+    except ClientError as error:
+        answer = error.response
+    region = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region")
+    if region not in (None, s3.meta.region_name):
+        here = s3.meta.region_name
+        message = f"The bucket {bucket} is in {region}: SageMaker reads models in {here}. Use one in {here}."
+        raise ValueError(message)
 
 
 def _put_manifest(wanted: Mapping[str, Any]) -> str:
