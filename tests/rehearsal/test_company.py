@@ -94,6 +94,22 @@ def test_jobs_carry_the_tags_of_the_app() -> None:
     assert json.loads(request)["Tags"] == [{"Key": "cost-center", "Value": "ml"}]
 
 
+@pytest.mark.parametrize(("instance_type", "encrypted"), [("ml.p3.2xlarge", True), (T4, False)])
+def test_the_volume_of_a_job_has_the_repositorys_key_where_the_type_takes_one(
+    instance_type: str, encrypted: bool
+) -> None:
+    fleet = fleet_app(instance_type=instance_type, release="24.09", allow_unlisted_instance_type="true")
+    [project] = resources(fleet.models, "AWS::CodeBuild::Project")
+    sids = {
+        statement.get("Sid")
+        for policy in resources(fleet.models, "AWS::IAM::Policy")
+        for statement in policy["PolicyDocument"]["Statement"]
+    }
+
+    assert ("VolumeKmsKeyId" in json.dumps(project["Environment"])) == encrypted
+    assert ({"Volume", "VolumeAttached"} <= sids) == encrypted
+
+
 def test_jobs_of_an_app_without_tags_have_none() -> None:
     [project] = resources(fleet_app(instance_type=T4).models, "AWS::CodeBuild::Project")
 

@@ -302,6 +302,9 @@ class ModelBuildProject(Construct):
         assert self.gpu is not None  # noqa: S101 -- else there would be no job
         own = processing_jobs.job_statements(self, source=self.source, key=self.source_key)
         own += self.network._statements() if self.network is not None else []
+        local = find_instance_type(self.machine.name).nvme_gb
+        volume_key = None if local else self.repository.key
+        own += processing_jobs.volume_statements(volume_key)
         role = self._allowed(role or self._new_role(processing_jobs.SERVICE), own)
         self.starter_role = service_role(
             self, "StarterRole", service=CODEBUILD, description="What starts a build may do"
@@ -324,6 +327,7 @@ class ModelBuildProject(Construct):
             environment=self.environment,
             network=self.network,
             tags=processing_jobs.TagsOf.later(self),
+            volume_key=volume_key,
         )
         job = {
             "FLEET_JOB": stack.to_json_string(request),

@@ -80,6 +80,7 @@ def job_request(
     environment: Mapping[str, str],
     network: EndpointNetwork | None,
     tags: IResolvable,
+    volume_key: kms.IKey | None,
 ) -> Mapping[str, Any]:
     """CreateProcessingJob's request, without the job's name, the models and what a build may override.
 
@@ -95,9 +96,11 @@ def job_request(
         environment: Further environment variables.
         network: The subnets of the job; None for SageMaker's own network.
         tags: The tags of the job, once the aspects of the app have set them.
+        volume_key: Encrypts the job's volume; None on types with local NVMe, which refuse a key.
     """
     phases = commands(gpu)
     given, fetched = inputs.of_job()
+    key = {} if volume_key is None else {"VolumeKmsKeyId": volume_key.key_arn}
     placed = {} if network is None else {"NetworkConfig": {"VpcConfig": _vpc_config(network)}}
     return {
         "RoleArn": role.role_arn,
@@ -118,7 +121,12 @@ def job_request(
             }
         ],
         "ProcessingResources": {
-            "ClusterConfig": {"InstanceCount": 1, "InstanceType": instance_type, "VolumeSizeInGB": VOLUME_GB}
+            "ClusterConfig": {
+                "InstanceCount": 1,
+                "InstanceType": instance_type,
+                "VolumeSizeInGB": VOLUME_GB,
+                **key,
+            }
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": seconds},
         "Environment": {**environment, **ENVIRONMENT, "AWS_DEFAULT_REGION": region, **given},
@@ -190,6 +198,28 @@ def job_statements(
             actions=["cloudwatch:PutMetricData"],
             resources=["*"],
             conditions={"StringEquals": {"cloudwatch:namespace": _METRICS}},
+        ),
+    ]
+
+
+def volume_statements(key: kms.IKey | None) -> list[iam.PolicyStatement]:
+    """Return the statements for a volume with a key; none without one.
+
+    Source of the actions, read 2026-11-23: the same page, for VolumeKmsKeyId.
+    """
+    if key is None:
+        return []
+    return [
+        iam.PolicyStatement(
+            sid="VolumeAttached",  # by EC2, which SageMaker lets use the key
+            actions=["kms:CreateGrant"],
+            resources=[key.key_arn],
+            conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+        ),
+        iam.PolicyStatement(
+            sid="Volume",
+            actions=["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"],
+            resources=[key.key_arn],
         ),
     ]
 
