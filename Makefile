@@ -99,7 +99,7 @@ $(STAMPS)/docs: locks/requirements-docs.txt $(STAMPS)/synth
 	pip install $(HASHED) --no-deps -r locks/requirements-docs.txt
 	@touch $@
 
-$(STAMPS)/triton: locks/requirements-triton.txt | $(STAMPS)/synth
+$(STAMPS)/triton: locks/requirements-triton.txt rehearsal/triton_rehearsal/triton/command.py | $(STAMPS)/synth
 	$(BIN)/python -m venv .venv-triton
 	.venv-triton/bin/pip install $(HASHED) --no-deps -r locks/requirements-triton.txt
 	python -m triton_rehearsal.triton.command

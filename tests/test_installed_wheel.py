@@ -64,7 +64,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "summarize": ["s3://bucket/results/"],
 }
 # The verbs that need no extra. The others need "client", an extra that includes it, or "rehearse".
-PLAIN = {"init", "new", "merge", "report", "probe", "deliver"}
+PLAIN = {"init", "new", "merge", "report", "probe"}
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -146,7 +147,10 @@ class Held:
 
 
 def held(server: TritonServer) -> Held:
-    parents = [path.read_text().rpartition(")")[2].split()[1] for path in Path("/proc").glob("[0-9]*/stat")]
+    parents = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # another process that has ended
+            parents.append(path.read_text().rpartition(")")[2].split()[1])
     regions = Path("/dev/shm").glob(f"{server.mark}*")  # noqa: S108
     return Held(
         processes=parents.count(str(server.pid)),

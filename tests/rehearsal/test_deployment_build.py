@@ -127,9 +127,9 @@ def test_a_deployment_fails_at_once_where_no_job_may_build(
     monkeypatch.setattr(
         service_quotas,
         "_quotas",
-        lambda service: [
+        lambda backend, service: [
             each | {"Value": 0.0} if "processing job" in each["QuotaName"] else each
-            for each in listed(service)
+            for each in listed(backend, service)
         ],
     )
     stack = small_stack()

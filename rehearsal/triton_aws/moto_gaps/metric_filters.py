@@ -80,7 +80,7 @@ def _dimensions(transformation: Mapping[str, Any], message: str) -> Iterator[dic
 def _datum(
     transformation: Mapping[str, Any], value: float, moment: int, dimensions: list[dict[str, str]]
 ) -> dict[str, Any]:
-    ahead = clock.current().time() - time.time()
+    ahead = round(clock.current().time() - time.time(), 1)
     return {
         "MetricName": transformation["metricName"],
         "Value": value,
