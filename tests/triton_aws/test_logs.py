@@ -145,7 +145,7 @@ def test_a_filter_counts_at_the_time_of_the_control_plane(aws: EmbeddedAws, logs
     while aws.clock.time() < time.time() + 7200:
         assert time.monotonic() < deadline
     aws.set_speed(1)
-    write(logs, "failed to load a")
+    write(logs, "failed to load a", at=int(time.time() * 1000))
 
     points = aws.client("cloudwatch").get_metric_statistics(
         Namespace="Fleet",
