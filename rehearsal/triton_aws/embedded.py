@@ -107,6 +107,7 @@ class EmbeddedAws:
             self._run_functions()
             self._run_state_machines()
             self._connect_services()
+            self._evaluate_every_minute()
             image_facts.connect(images)
             self._open.callback(image_facts.connect, None)
         except BaseException:
@@ -159,6 +160,12 @@ class EmbeddedAws:
         own_clients.connect(self._clients.get)
         self._open.callback(own_clients.connect, None)
 
+    def _evaluate_every_minute(self) -> None:
+        from triton_aws.moto_gaps.every_minute import EveryMinute
+
+        self._every_minute = EveryMinute(ACCOUNT)
+        self._open.callback(self._every_minute.close)
+
     @property
     def clock(self) -> clocks.Clock:
         """The time of the control plane. Metrics, alarms, deployments and scaling follow it."""
@@ -167,6 +174,7 @@ class EmbeddedAws:
     def set_speed(self, speed: float) -> None:
         """Let the clock go on at another speed. A wait that has begun keeps its own."""
         clocks.connect(self.clock.at_speed(speed))
+        self._every_minute.wake()
 
     def assume(self, **assumptions: bool) -> AbstractContextManager[None]:
         """Set assumptions about AWS to true or false within a `with`.
@@ -305,19 +313,17 @@ class EmbeddedAws:
             return f"its service does not know {physical_id}: {error}"
         return ""
 
-    def evaluate_scaling(self, *, at: datetime | None = None) -> None:
-        """Evaluate the alarms of scaling policies, then scale variants as policies and schedules want.
+    def evaluate(self, *, at: datetime | None = None) -> None:
+        """Run the schedules that are due, then evaluate every alarm, and perform actions.
+
+        The clock does this every minute of its own time. A call allows a test to pass hours without waiting.
 
         Args:
-            at: The time of the evaluation; by default now. Metrics until then count.
+            at: The time of the evaluation; by default now. Periods of metrics that have ended then count.
         """
-        from moto.applicationautoscaling.models import applicationautoscaling_backends
+        from triton_aws.moto_gaps.every_minute import evaluate
 
-        from triton_aws.moto_gaps import scaling
-
-        moment = at or self.clock.now()
-        backend = applicationautoscaling_backends[ACCOUNT][self.region]
-        scaling.evaluate(backend, now=moment.timestamp())
+        evaluate(ACCOUNT, at=self.clock.time() if at is None else at.timestamp())
 
     def finish_build(self, build_id: str, *, status: str, phases: Sequence[Mapping[str, Any]] = ()) -> None:
         """Record the outcome of a build. Without a runner, a build stays in progress until then.

@@ -13,6 +13,9 @@ from triton_rehearsal.assumptions import holds
 REGION = "us-east-1"
 """The region of a rehearsal of a project that fixes none."""
 
+SPEED = 60.0
+"""The speed of a rehearsal's clock: a minute of alarms, scaling and deployments passes in a second."""
+
 _GPU_IMAGE = re.compile(r"-py3$")
 # The assumption that an image with a matching tag exists; the first match counts.
 _PUBLISHED = (
@@ -21,14 +24,19 @@ _PUBLISHED = (
 )
 
 
-def open_aws(port: int = 0, *, region: str = REGION) -> EmbeddedAws:
+def open_aws(port: int = 0, *, region: str = REGION, speed: float = SPEED) -> EmbeddedAws:
     """Open the embedded AWS of a rehearsal.
+
+    Args:
+        port: The TCP port; 0 takes a free one.
+        region: The region.
+        speed: Seconds of the control plane in a second, see `triton_aws.clock`.
 
     Raises:
         FleetError: The port is taken or not allowed.
     """
     try:
-        return EmbeddedAws(port, region=region, prices=_price, images=TritonImages())
+        return EmbeddedAws(port, region=region, speed=speed, prices=_price, images=TritonImages())
     except PortError as error:
         raise FleetError.of(
             what=str(error),

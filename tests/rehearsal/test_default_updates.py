@@ -6,7 +6,8 @@ import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from synthesised_stacks import deploy_stack
@@ -32,20 +33,34 @@ def endpoint(aws: EmbeddedAws) -> dict[str, Any]:
     return described
 
 
-def turn(aws: EmbeddedAws, alarm: str, state: Literal["ALARM", "OK"]) -> None:
-    aws.client("cloudwatch").set_alarm_state(AlarmName=alarm, StateValue=state, StateReason="a test")
+def fail(aws: EmbeddedAws, alarm: str) -> None:
+    """Let every request to the metrics' fleet fail for five minutes, which the alarm then sees."""
+    cloudwatch = aws.client("cloudwatch")
+    [described] = cloudwatch.describe_alarms(AlarmNames=[alarm])["MetricAlarms"]
+    stats = [query["MetricStat"] for query in described["Metrics"] if "MetricStat" in query]
+    metric = stats[0]["Metric"]
+    for minutes in range(1, 6):
+        datum = {
+            "MetricName": metric["MetricName"],
+            "Dimensions": metric["Dimensions"],
+            "Timestamp": aws.clock.now() - timedelta(minutes=minutes),
+            "Values": [1.0],
+            "Counts": [20.0],
+        }
+        cloudwatch.put_metric_data(Namespace=metric["Namespace"], MetricData=[datum])
+    aws.evaluate()
 
 
 @contextmanager
 def failing(aws: EmbeddedAws, alarm: str) -> Iterator[None]:
-    """Let an alarm fire as soon as a new fleet is watched."""
+    """Let all requests fail as soon as a new fleet is watched."""
     over = threading.Event()
 
     def fire() -> None:
         while "Baking" not in str(endpoint(aws).get("PendingDeploymentSummary")):
             if over.wait(0.02):
                 return
-        turn(aws, alarm, "ALARM")
+        fail(aws, alarm)
 
     thread = threading.Thread(target=fire)
     thread.start()
@@ -65,13 +80,15 @@ def test_a_bad_update_of_the_default_fleet_is_undone_by_its_alarm_and_a_good_one
         with failing(aws, alarm):
             undone = deploy(aws, "update", min_capacity=2)
         after = endpoint(aws)
-        turn(aws, alarm, "OK")
+        aws.evaluate()
+        [recovered] = aws.client("cloudwatch").describe_alarms(AlarmNames=[alarm])["MetricAlarms"]
         aws.set_speed(math.inf)
         updated = deploy(aws, "update", min_capacity=3)
 
         assert created.startswith("CREATE_COMPLETE")
         assert undone.startswith("UPDATE_ROLLBACK_COMPLETE")
         assert alarm in undone
+        assert recovered["StateValue"] == "OK"
         assert after["EndpointStatus"] == "InService"
         assert after["EndpointConfigName"] == before["EndpointConfigName"]
         assert updated.startswith("UPDATE_COMPLETE")

@@ -49,7 +49,7 @@ class Fleet:
                 Namespace=namespace, MetricData=[{**datum, "Unit": unit, "Value": value}]
             )
         self.minute += 1
-        self._aws.evaluate_scaling(at=now + timedelta(minutes=1))
+        self._aws.evaluate(at=now + timedelta(minutes=1))
         return self.instances
 
     @property

@@ -37,7 +37,7 @@ class Time:
             for name, value in values.items():
                 self._put(name, value)
             self.minute += 1
-            self._aws.evaluate_scaling(at=self.now)
+            self._aws.evaluate(at=self.now)
             counts.append(instances(self._aws))
         return counts
 

@@ -109,6 +109,43 @@ ROWS = (
         if_false="Correct the constants in triton_aws/autoscaling/tracking_alarms.py",
     ),
     Belief(
+        id="alarm-evaluation-range",
+        belief="An alarm looks at two more periods than its evaluation periods when data is missing",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html: five "
+        "data points for three periods; for other periods AWS names no number",
+        depends=("triton_aws.cloudwatch.alarm_state", "triton_aws.cloudwatch.alarms"),
+        decided_by=DecidedBy.BY_HAND,
+        command="an alarm of three periods on a metric that stops, then `aws cloudwatch "
+        "describe-alarm-history`",
+        if_false="Correct MORE_PERIODS in triton_aws/cloudwatch/alarm_state.py",
+    ),
+    Belief(
+        id="alarm-evaluated-every-minute",
+        belief="An alarm is evaluated at the end of every minute, over periods that end there, however long "
+        "they are",
+        grade=Grade.ASSUMPTION,
+        source="AWS documents one evaluation a minute, not where the periods begin; metric data arrive later "
+        "than here",
+        depends=("triton_aws.cloudwatch.alarm_data",),
+        decided_by=DecidedBy.BY_HAND,
+        command="an alarm with a period of five minutes, then startDate in `aws cloudwatch "
+        "describe-alarm-history`",
+        if_false="Correct Reading.of in triton_aws/cloudwatch/alarm_data.py",
+    ),
+    Belief(
+        id="alarm-messages",
+        belief="Reasons, history and messages of alarms have the fields and words of recorded ones",
+        grade=Grade.PUBLIC_RECORD,
+        source="the AWS command line's example of describe-alarm-history, and messages in public "
+        "repositories; AWS documents the events, not the messages",
+        depends=("triton_aws.cloudwatch.alarm_messages", "triton_aws.cloudwatch.alarm_data"),
+        decided_by=DecidedBy.BY_HAND,
+        command="`aws cloudwatch set-alarm-state` on an alarm with a topic, then `aws cloudwatch "
+        "describe-alarm-history`",
+        if_false="Correct triton_aws/cloudwatch/alarm_messages.py",
+    ),
+    Belief(
         id="capacity-change-time",
         belief="An endpoint is Updating for about four minutes after a change of its instance count",
         grade=Grade.ASSUMPTION,

@@ -45,12 +45,21 @@ REPLACED: Members = MappingProxyType(
             "describe_change_set",
             "execute_change_set",
         ),
-        "moto.cloudwatch.models.CloudWatchBackend": ("put_metric_alarm", "put_metric_data"),
+        "moto.cloudwatch.models.CloudWatchBackend": (
+            "delete_alarms",
+            "disable_alarm_actions",
+            "enable_alarm_actions",
+            "put_metric_alarm",
+            "put_metric_data",
+        ),
         "moto.cloudwatch.responses.CloudWatchResponse": (
             "describe_alarms",
+            "describe_alarms_for_metric",
             "get_metric_data",
             "get_metric_statistics",
             "list_metrics",
+            "put_metric_alarm",
+            "set_alarm_state",
         ),
         "moto.codebuild.responses.CodeBuildResponse": (
             "batch_get_builds",
@@ -117,7 +126,7 @@ ADDED: Members = MappingProxyType(
             "describe_scaling_activities",
         ),
         "moto.cloudtrail.responses.CloudTrailResponse": ("lookup_events",),
-        "moto.cloudwatch.responses.CloudWatchResponse": ("put_composite_alarm",),
+        "moto.cloudwatch.responses.CloudWatchResponse": ("describe_alarm_history", "put_composite_alarm"),
         "moto.codebuild.responses.CodeBuildResponse": (
             "batch_get_fleets",
             "create_fleet",

@@ -18,7 +18,6 @@ from moto.sagemaker.models import sagemaker_backends
 
 from triton_aws import clock
 from triton_aws.autoscaling.alarm_metric import AlarmMetric
-from triton_aws.autoscaling.alarm_state import alarm_state
 from triton_aws.autoscaling.decisions import DEFAULT_COOLDOWN_S, Bounds, stepped_capacity, tracked_capacity
 from triton_aws.autoscaling.schedules import next_time
 from triton_aws.moto_gaps.capacity import change_capacity
@@ -294,28 +293,6 @@ def _wish(
             wanted = stepped_capacity(steps, values=values, threshold=threshold, capacity=counted)
     if wanted is not None:
         yield _Wish(policy=policy, alarm=alarm["AlarmName"], capacity=wanted, grows=grows)
-
-
-def evaluate(backend: ApplicationAutoscalingBackend, *, now: float) -> None:
-    """Evaluate the alarms that run scaling policies, then scale as policies and schedules want.
-
-    Args:
-        backend: The backend of Application Auto Scaling.
-        now: Seconds since 1970. Only periods of metrics that have ended then count.
-    """
-    cloudwatch = own_client("cloudwatch", backend.region_name)
-    running = [policy.policy_arn for policy in backend.policies.values()]
-    for alarm in _alarms(cloudwatch):
-        if any(action.startswith(arn) for action in alarm["AlarmActions"] for arn in running):
-            values = _values(cloudwatch, alarm, now)
-            state = alarm_state(alarm, values)
-            if state not in (None, alarm["StateValue"]):
-                reason = f"Threshold Crossed: {len(values)} datapoints were compared to {alarm['Threshold']}."
-                cloudwatch.set_alarm_state(AlarmName=alarm["AlarmName"], StateValue=state, StateReason=reason)
-    follow_schedules(backend, now=now)
-    for alarm in _alarms(cloudwatch, StateValue="ALARM"):
-        for action in alarm["AlarmActions"]:
-            run_policy(backend, action, now=now)
 
 
 def _alarms(cloudwatch: Any, **wanted: str) -> list[dict[str, Any]]:

@@ -1,0 +1,83 @@
+"""The state of a metric alarm: M of its newest N data points, with the treatment of those that are missing.
+
+The rules and their examples are those of "Evaluating an alarm" and "How alarm state is evaluated when data is
+missing", read on 2026-11-23:
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+State: TypeAlias = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]
+
+MORE_PERIODS = 2
+"""The periods of an evaluation range beyond the evaluation periods, as in the examples of the guide."""
+
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
+    {
+        "GreaterThanThreshold": operator.gt,
+        "GreaterThanOrEqualToThreshold": operator.ge,
+        "LessThanThreshold": operator.lt,
+        "LessThanOrEqualToThreshold": operator.le,
+    }
+)
+
+COMPARISONS = tuple(_COMPARISONS)
+"""The comparisons with a fixed threshold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """The condition of an alarm.
+
+    Attributes:
+        comparison: The operator, such as `GreaterThanThreshold`.
+        threshold: The number with which values are compared.
+        periods: The number of data points that count, N.
+        to_alarm: The number of these that must breach the threshold, M.
+        missing: The treatment of missing data: `missing`, `ignore`, `breaching` or `notBreaching`.
+    """
+
+    comparison: str
+    threshold: float
+    periods: int
+    to_alarm: int
+    missing: str = "missing"
+
+    def breached(self, value: float) -> bool:
+        """Return True if a value breaches the threshold."""
+        return _COMPARISONS[self.comparison](value, self.threshold)
+
+    def state(self, points: Sequence[float | None]) -> State | None:
+        """Return the state of the alarm; None if it stays what it is.
+
+        Args:
+            points: The values of the evaluation range, the oldest first. None is a missing one.
+        """
+        values = [value for value in points if value is not None][-self.periods :]
+        breaching = sum(map(self.breached, values))
+        if len(values) < self.periods:
+            if self.missing == "breaching":
+                breaching += self.periods - len(values)
+            elif self.missing != "notBreaching":
+                return self._of_few(points, breaching, len(values) - breaching)
+        return "ALARM" if breaching >= self.to_alarm else "OK"
+
+    def _of_few(self, points: Sequence[float | None], breaching: int, fine: int) -> State | None:
+        """Return the state if missing points stay missing.
+
+        If all points breach, there is an alarm as soon as the oldest is M periods old, however few they are.
+        """
+        if breaching >= self.to_alarm:
+            return "ALARM"
+        if fine:
+            return "OK"
+        if self.missing == "ignore":
+            return None
+        age = next((len(points) - index for index, each in enumerate(points) if each is not None), 0)
+        return "ALARM" if breaching and age >= self.to_alarm else "INSUFFICIENT_DATA"

@@ -1,0 +1,146 @@
+"""The alarms of the default fleet: each fires on the metrics that it is about, and on no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from itertools import count
+from typing import Any
+
+import pytest
+from synthesised_stacks import deploy_stack
+
+from tests.stacks.fleet_app import fleet_app
+from triton_aws import EmbeddedAws
+
+pytestmark = pytest.mark.story
+
+MINUTES = 25
+START = datetime(2030, 1, 1, tzinfo=timezone.utc)
+_days = count()
+
+INVOCATIONS, INSTANCES, CUSTOM = "AWS/SageMaker", "/aws/sagemaker/Endpoints", ""
+# The samples of a minute of a healthy fleet of two instances: namespace, then the values.
+Minute = Mapping[str, tuple[str, list[float]]]
+HEALTHY: Minute = {
+    "Invocations": (INVOCATIONS, [1.0] * 20),
+    "InvocationsPerInstance": (INVOCATIONS, [0.5] * 20),
+    "Invocation5XXErrors": (INVOCATIONS, [0.0] * 20),
+    "InvocationModelErrors": (INVOCATIONS, [0.0] * 20),
+    "ModelLatency": (INVOCATIONS, [50_000.0] * 20),
+    "ModelCacheHit": (INVOCATIONS, [1.0] * 20),
+    "MemoryUtilization": (INSTANCES, [30.0, 40.0]),
+    "DiskUtilization": (INSTANCES, [20.0, 30.0]),
+    "GPUUtilization": (INSTANCES, [50.0, 58.0]),
+    "GPUMemoryUtilization": (INSTANCES, [60.0, 90.0]),
+}
+MISSES: Minute = {"ModelCacheHit": (INVOCATIONS, [0.0] * 10 + [1.0] * 10)}
+UNLOADS: Minute = {"ModelUnloadingTime": (INVOCATIONS, [9_000.0] * 3)}
+ALONE: Minute = {"InvocationsPerInstance": (INVOCATIONS, [1.0] * 20)}
+BUSY: Minute = {"GPUUtilization": (INSTANCES, [97.0])}
+
+FAULTS: Mapping[str, tuple[Minute, set[str]]] = {
+    "5XX": (
+        {"Invocation5XXErrors": (INVOCATIONS, [1.0] + [0.0] * 19)},
+        {"page-ServerErrors", "rollback-ServerErrors", "rollback-NewFleetServerErrors"},
+    ),
+    "model errors": (
+        {"InvocationModelErrors": (INVOCATIONS, [1.0] * 2 + [0.0] * 18)},
+        {"page-ModelErrors", "rollback-ModelErrors", "rollback-NewFleetModelErrors"},
+    ),
+    "one bad request in a hundred": ({"InvocationModelErrors": (INVOCATIONS, [1.0] + [0.0] * 99)}, set()),
+    "failures of few requests": (
+        {
+            "Invocations": (INVOCATIONS, [1.0] * 9),
+            "InvocationsPerInstance": (INVOCATIONS, [0.5] * 9),
+            "Invocation5XXErrors": (INVOCATIONS, [1.0] * 9),
+            "InvocationModelErrors": (INVOCATIONS, [1.0] * 9),
+        },
+        set(),
+    ),
+    "slow answers": ({"ModelLatency": (INVOCATIONS, [1_100_000.0] * 2 + [50_000.0] * 18)}, {"page-Latency"}),
+    "misses with evictions": ({**MISSES, **UNLOADS}, {"ticket-Thrash"}),
+    "misses alone": (MISSES, set()),
+    "evictions alone": (UNLOADS, set()),
+    "a full disk": ({"DiskUtilization": (INSTANCES, [20.0, 86.0])}, {"ticket-Disk"}),
+    "full GPU memory": ({"GPUMemoryUtilization": (INSTANCES, [96.0, 97.0])}, {"ticket-GpuMemory"}),
+    "failed loads": ({"ModelLoadFailures": (CUSTOM, [1.0])}, {"ticket-LoadFailures"}),
+    "the most instances": (
+        {"InvocationsPerInstance": (INVOCATIONS, [0.25] * 20)},
+        {"ticket-ScaledToMaximum"},
+    ),
+    "one busy instance that stays alone": ({**ALONE, **BUSY}, {"ticket-NoCapacity"}),
+    "one instance with little to do": (ALONE, set()),
+    "requests without instances": ({"MemoryUtilization": (INSTANCES, [])}, {"ticket-Silent"}),
+}
+
+
+class Fleet:
+    """The deployed fleet, whose metrics a test writes. Each test has a day of its own."""
+
+    def __init__(self, aws: EmbeddedAws) -> None:
+        self._aws, self._cloudwatch = aws, aws.client("cloudwatch")
+        fleet = fleet_app(models="")
+        deploy_stack(aws, fleet.models, "create")
+        deploy_stack(aws, fleet.inference, "create")
+        [row] = aws.client("sagemaker").list_endpoints()["Endpoints"]
+        self._name = str(row["EndpointName"])
+        described = aws.client("sagemaker").describe_endpoint(EndpointName=self._name)
+        self._config = str(described["EndpointConfigName"])
+        [group] = aws.client("logs").describe_metric_filters()["metricFilters"]
+        self._custom = str(group["metricTransformations"][0]["metricNamespace"])
+
+    def fires(self, minute: Minute) -> tuple[set[str], bool]:
+        """Return the alarms that fire if every minute is like this, and True if the fleet's page goes out."""
+        start = START + timedelta(days=next(_days))
+        for number in range(MINUTES):
+            for name, (namespace, values) in minute.items():
+                self._put(name, namespace, values, start + timedelta(minutes=number))
+        self._aws.evaluate(at=start + timedelta(minutes=MINUTES))
+        kinds: Any = ["MetricAlarm", "CompositeAlarm"]
+        found = self._cloudwatch.describe_alarms(
+            AlarmNamePrefix=self._name, AlarmTypes=kinds, StateValue="ALARM"
+        )
+        names = {alarm["AlarmName"].removeprefix(f"{self._name}-") for alarm in found["MetricAlarms"]}
+        return names, bool(found["CompositeAlarms"])
+
+    def _put(self, name: str, namespace: str, values: list[float], at: datetime) -> None:
+        endpoint = [
+            {"Name": "EndpointName", "Value": self._name},
+            {"Name": "VariantName", "Value": "AllTraffic"},
+        ]
+        fleet = [*endpoint, {"Name": "EndpointConfigName", "Value": self._config}]
+        known: dict[str, list[list[dict[str, str]]]] = {
+            INVOCATIONS: [endpoint, fleet],
+            INSTANCES: [endpoint],
+            CUSTOM: [[]],
+        }
+        for dimensions in known[namespace] if values else []:
+            datum = {"MetricName": name, "Dimensions": dimensions, "Timestamp": at, "Values": values}
+            self._cloudwatch.put_metric_data(Namespace=namespace or self._custom, MetricData=[datum])
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Fleet]:
+    with EmbeddedAws() as aws:
+        yield Fleet(aws)
+
+
+def test_no_alarm_fires_while_the_fleet_is_healthy(fleet: Fleet) -> None:
+    assert fleet.fires(HEALTHY) == (set(), False)
+
+
+def test_no_alarm_fires_while_nobody_sends_requests(fleet: Fleet) -> None:
+    idle = {name: HEALTHY[name] for name in ("MemoryUtilization", "DiskUtilization", "GPUMemoryUtilization")}
+
+    assert fleet.fires(idle) == (set(), False)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_alarm_fires_on_its_own_fault_and_on_no_other(fleet: Fleet, fault: str) -> None:
+    changed, expected = FAULTS[fault]
+
+    fired, paged = fleet.fires({**HEALTHY, **changed})
+
+    assert fired == expected
+    assert paged == any(name.startswith("page-") for name in expected)
