@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -24,13 +25,13 @@ _PUBLISHED = (
 )
 
 
-def open_aws(port: int = 0, *, region: str = REGION, speed: float = SPEED) -> EmbeddedAws:
+def open_aws(port: int = 0, *, region: str = REGION, speed: float = math.inf) -> EmbeddedAws:
     """Open the embedded AWS of a rehearsal.
 
     Args:
         port: The TCP port; 0 takes a free one.
         region: The region.
-        speed: Seconds of the control plane in a second, see `triton_aws.clock`.
+        speed: Seconds of the control plane in a second. By default waits are over at once.
 
     Raises:
         FleetError: The port is taken or not allowed.

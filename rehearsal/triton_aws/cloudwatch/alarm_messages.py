@@ -1,4 +1,4 @@
-"""What CloudWatch says of an alarm: to topics, functions and EventBridge, and in the alarm's history.
+"""CloudWatch's messages about an alarm: to topics, functions and EventBridge, and in its history.
 
 Read on 2026-11-23, below https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/:
 Notify_Users_Alarm_Changes.html, alarms-and-actions-Lambda.html and cloudwatch-and-eventbridge.html.

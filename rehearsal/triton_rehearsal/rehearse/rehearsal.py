@@ -16,7 +16,7 @@ from triton_models.base.errors import FleetError, raise_if_any
 from triton_models.client import Client
 from triton_models.deliver.results import Results, merged
 from triton_models.spec import ModelDefinition, load_builds
-from triton_rehearsal.aws import REGION, open_aws, resource_problems
+from triton_rehearsal.aws import REGION, SPEED, open_aws, resource_problems
 from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.cdk import Cdk
 from triton_rehearsal.hosting.service import Hosting
@@ -106,7 +106,9 @@ class Rehearsal:
         self._open = ExitStack()
         try:
             self._folder = self._open.enter_context(_own_temporary_folder())
-            self.aws = self._open.enter_context(open_aws(port, region=self.stage.region or REGION))
+            self.aws = self._open.enter_context(
+                open_aws(port, region=self.stage.region or REGION, speed=SPEED)
+            )
             self._builds = self._open.enter_context(BuildRunner(self.aws))
         except BaseException:
             self._open.close()
