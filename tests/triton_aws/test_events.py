@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.triton_aws.deployed_functions import ACCOUNT, functions, noted, notes, settle
+from tests.triton_aws.deployed_functions import ACCOUNT, function_arn, functions, noted, notes, settle
 from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps.events import publish_event
@@ -227,3 +227,38 @@ def test_sagemaker_tells_of_every_status_of_an_endpoint(aws: EmbeddedAws) -> Non
     assert isinstance(event["detail"]["CreationTime"], int)
     for status in ("CREATING", "UPDATING", "DELETING"):
         assert noted(aws, status)["detail"]["EndpointStatus"] == status
+
+
+def test_an_alarm_invokes_the_functions_that_permit_it(aws: EmbeddedAws) -> None:
+    reads_the_alarm = NOTES.replace('event.get("key")', 'event["alarmData"]["state"]["value"]')
+    permission = {
+        "Type": "AWS::Lambda::Permission",
+        "Properties": {
+            **PERMISSION["Properties"],
+            "Principal": "lambda.alarms.cloudwatch.amazonaws.com",
+            "SourceArn": f"arn:aws:cloudwatch:us-east-1:{ACCOUNT}:alarm:full",
+        },
+    }
+    settle(aws, {**functions(notes=reads_the_alarm, other=reads_the_alarm), "Permission": permission})
+    cloudwatch = aws.client("cloudwatch")
+    cloudwatch.put_metric_alarm(
+        AlarmName="full",
+        Namespace="Disk",
+        MetricName="Used",
+        Statistic="Maximum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=90.0,
+        ComparisonOperator="GreaterThanThreshold",
+        AlarmActions=[function_arn("notes"), function_arn("other")],
+    )
+
+    cloudwatch.set_alarm_state(AlarmName="full", StateValue="ALARM", StateReason="a test")
+
+    assert noted(aws, "ALARM")["alarmData"]["alarmName"] == "full"
+    entries = cloudwatch.describe_alarm_history(AlarmName="full", HistoryItemType="Action")
+    outcomes = [json.loads(entry["HistoryData"]) for entry in entries["AlarmHistoryItems"]]
+    assert {(each["notificationResource"], each["actionState"]) for each in outcomes} == {
+        (function_arn("notes"), "Succeeded"),
+        (function_arn("other"), "Failed"),
+    }
