@@ -277,8 +277,7 @@ class Alarms:
         if change is None or alarm.suppressed:
             return
         alarm.held_back = None
-        if change.after.value == alarm.status.value:
-            self._act(change, at)
+        self._act(change, at)
 
     def _suppressed(self, alarm: Alarm, change: Change, at: float) -> str:
         """Return the part of a suppressor that holds the actions of a change back; empty if none does."""
