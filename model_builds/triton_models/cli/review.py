@@ -22,6 +22,12 @@ def rehearse(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stage", metavar="NAME", help="a stage in cdk.json (default: the first one, if there are stages)"
     )
+    parser.add_argument(
+        "--gpu-memory",
+        metavar="SIZE",
+        help="the memory for models of each GPU, such as 500MiB, to see models evicted (default: that of the "
+        "deployed instance type)",
+    )
     parser.add_argument("--stay", action="store_true", help="keep everything running until Ctrl-C")
     parser.add_argument("--port", type=int, default=0, help="the embedded AWS's port (default: a free one)")
 

@@ -108,6 +108,19 @@ ROWS = (
         if_false="Correct rehearsal/triton_rehearsal/hosting/instance.py",
     ),
     Belief(
+        id="disk-eviction",
+        belief="If the disk of an instance is full, SageMaker removes the copies of models that are not "
+        "loaded, the least recently used first",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/how-multi-mode-endpoints-work.html, which "
+        "does not name the order",
+        depends=("triton_rehearsal.hosting.copies",),
+        decided_by=DecidedBy.BY_HAND,
+        command="invoke more models than fit on the disk, in turn, and watch DiskUtilization and "
+        "ModelDownloadingTime",
+        if_false="Correct rehearsal/triton_rehearsal/hosting/copies.py",
+    ),
+    Belief(
         id="shared-memory-64-mb",
         belief="SageMaker gives a container 64 MB of /dev/shm, which cannot be changed",
         grade=Grade.PUBLIC_RECORD,

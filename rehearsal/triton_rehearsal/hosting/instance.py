@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from triton_rehearsal.assumptions import holds
+from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog
+from triton_rehearsal.hosting.copies import Copies, size_of
 from triton_rehearsal.hosting.metrics import Download, Event, Load, Unload, Usage
-from triton_rehearsal.hosting.unpack import unpack
+from triton_rehearsal.hosting.unpack import BadArtifactError, unpack
 from triton_rehearsal.hosting.usage import UsageMeter
 from triton_rehearsal.triton.contract import (
     ALREADY_LOADED,
@@ -34,6 +38,7 @@ from triton_rehearsal.triton.contract import (
     MultiModelContract,
     NoAnswerError,
 )
+from triton_rehearsal.triton.gpu import GpuMeter
 from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.server import TritonServer
 
@@ -41,6 +46,7 @@ from triton_rehearsal.triton.server import TritonServer
 LOAD_WAIT_S = 60.0
 
 _CLOSE_LIMIT_S = 10.0
+_NO_LIMITS = Budget()
 
 
 class MissingArtifactError(Exception):
@@ -83,6 +89,7 @@ class _Model:
     target: str
     users: int = 0
     last_used: int = 0
+    needs_room: bool = False
     loaded: Future[None] = field(default_factory=Future)
 
     @property
@@ -104,6 +111,7 @@ class Instance:
         keep_models: False unloads and deletes a model after use, as ModelCacheSetting "Disabled" does.
         machine: The machine of the container; see `TritonServer`.
         follow_log: Follows the file of the container's log until it is closed.
+        budget: The memory and the disk of the machine.
 
     Raises:
         FleetError: The Triton server cannot be started.
@@ -122,23 +130,29 @@ class Instance:
         keep_models: bool = True,
         machine: Machine | None = None,
         follow_log: Callable[[Path], ContainerLog] | None = None,
+        budget: Budget = _NO_LIMITS,
     ) -> None:
         self._bucket, self._prefix, self._s3 = bucket, prefix, s3
         self._report = report
         self._load_wait_s = load_wait_s
         self._keep_models = keep_models
         self._change = threading.Condition()
+        self._room = threading.Lock()
         self._models: dict[str, _Model] = {}
         self._unloading: dict[str, _Model] = {}
         self._threads: set[threading.Thread] = set()
         self._clock = itertools.count(1)
-        self.server = TritonServer(environment, directory, machine=machine)
+        self.server = TritonServer(environment, directory, machine=machine, gpu_memory=budget.gpu)
         self._log = follow_log(self.server.log) if follow_log else None
         self._contract = MultiModelContract(self.server.socket)
         # As in the container, so that the parts of a path have the same meaning here.
         self._disk = self.server.directory / "opt" / "ml" / "models"
         self._disk.mkdir(parents=True)
-        self._meter = UsageMeter(self.server.pid, self.server.directory)
+        self._copies = Copies(budget.disk)
+        self._meter = UsageMeter(
+            self.server.pid, self.server.directory, memory=budget.memory, disk=budget.disk
+        )
+        self._gpu = None if self.server.gpu is None else GpuMeter(self.server.gpu, count=budget.gpu_count)
 
     @property
     def alive(self) -> bool:
@@ -159,6 +173,8 @@ class Instance:
             cpu_percent=self._meter.cpu_percent(),
             memory_percent=self._meter.memory_percent(),
             disk_percent=self._meter.disk_percent(),
+            gpu_percent=self._gpu.busy_percent() if self._gpu else None,
+            gpu_memory_percent=self._gpu.memory_percent() if self._gpu else None,
         )
 
     def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
@@ -239,8 +255,11 @@ class Instance:
             except NoAnswerError as error:
                 answer = Answer(status=0, body=str(error).encode())
             seconds = time.monotonic() - started
-            if answer.status != OUT_OF_MEMORY or not self._make_room(model):
+            if answer.status != OUT_OF_MEMORY:
                 return answer, seconds
+            with self._turn(model):
+                if not self._make_room(model):
+                    return answer, seconds
 
     def _load(self, model: _Model) -> None:
         """Fetch a model to the disk and load it into the container. Runs in its own thread."""
@@ -252,7 +271,7 @@ class Instance:
             self._load_into_container(model, folder)
         except BaseException as caught:  # noqa: BLE001  the waiting requests raise it
             error = caught
-            _remove(self._disk / model_id(model.target))  # the object may have changed by the next request
+            self._forget(model.target)  # the object may have changed by the next request
         with self._change:
             self._threads.discard(threading.current_thread())
             if error is None:
@@ -274,37 +293,93 @@ class Instance:
                 unpack(download, place / "model")
             finally:
                 download.close()
+            self._keep_within_disk(target)
             self._report(Download(seconds=time.monotonic() - started))
         # An artifact may contain the model itself at its top level. The container then uses the parent as the
         # repository and "model" as the directory, but only below /opt/ml/models.
         return place if (place / "model" / "config.pbtxt").is_file() else place / "model"
 
     def _load_into_container(self, model: _Model, folder: Path) -> None:
-        while True:
-            started = time.monotonic()
-            try:
-                answer = self._contract.load(
-                    model_id=model_id(model.target), target_model=model.target, folder=str(folder)
-                )
-            except NoAnswerError as error:
-                raise ContainerError(Answer(status=0, body=str(error).encode())) from error
-            if answer.ok or answer.status == ALREADY_LOADED:
-                self._report(Load(seconds=time.monotonic() - started))
-                return
-            if answer.status != OUT_OF_MEMORY or not self._make_room(model):
-                raise ContainerError(answer)
+        answer = self._try_load(model, folder)
+        if answer.status == OUT_OF_MEMORY:
+            with self._turn(model):
+                made_room = True
+                while answer.status == OUT_OF_MEMORY and made_room:
+                    # With no other model left it tries once more: another load may have been in its way.
+                    made_room = self._make_room(model)
+                    answer = self._try_load(model, folder)
+        if not answer.ok and answer.status != ALREADY_LOADED:
+            raise ContainerError(answer)
+
+    def _try_load(self, model: _Model, folder: Path) -> Answer:
+        started = time.monotonic()
+        try:
+            answer = self._contract.load(
+                model_id=model_id(model.target), target_model=model.target, folder=str(folder)
+            )
+        except NoAnswerError as error:
+            raise ContainerError(Answer(status=0, body=str(error).encode())) from error
+        if answer.ok or answer.status == ALREADY_LOADED:
+            self._report(Load(seconds=time.monotonic() - started))
+        return answer
+
+    @contextmanager
+    def _turn(self, model: _Model) -> Iterator[None]:
+        """Wait until no other model makes room, so that each gets the room that it makes."""
+        with self._change:
+            model.needs_room = True
+            self._change.notify_all()
+        try:
+            with self._room:
+                yield
+        finally:
+            with self._change:
+                model.needs_room = False
 
     def _make_room(self, model: _Model) -> bool:
-        """Unload the least recently used other model. Returns False if there is none."""
+        """Unload the least recently used other model, in the model's turn. Returns False if there is none."""
         with self._change:
-            self._change.wait_for(
-                lambda: (
-                    any(self._idle(m) for m in self._models.values())
-                    or not any(m.ready for m in self._models.values() if m is not model)
-                ),
-                INVOCATION_LIMIT_S,
-            )
-        return self._evict(lambda other: other is not model)
+            others: list[_Model] = []
+
+            def decided() -> bool:
+                others[:] = [other for other in self._models.values() if other is not model]
+                return any(self._idle(other) for other in others) or all(o.needs_room for o in others)
+
+            self._change.wait_for(decided, INVOCATION_LIMIT_S)
+            if not any(self._idle(other) for other in others):
+                return False
+        self._evict(lambda other: other is not model)
+        return True
+
+    def _keep_within_disk(self, target: str) -> None:
+        """Count a new copy, and remove copies that are not loaded until all fit.
+
+        Raises:
+            BadArtifactError: The copy does not fit next to those that are in use.
+        """
+        name = model_id(target)
+        size = size_of(self._disk / name)
+        removed = []
+        with self._change:
+            self._copies.add(name, size)
+            used = {model_id(each) for each in (*self._models, *self._unloading)}
+            while self._copies.full and (unused := self._copies.unused(used)):
+                # Under another name at once, since the next request for it begins another copy.
+                removed.append((self._disk / unused).rename(self._disk / f"{unused}-{secrets.token_hex(4)}"))
+                self._copies.forget(unused)
+            full = self._copies.full
+        for folder in removed:
+            _remove(folder)
+        if full:
+            message = f"No space left on device: the model has {size} bytes"
+            raise BadArtifactError(message)
+
+    def _forget(self, target: str) -> None:
+        """Remove the copy of a model."""
+        name = model_id(target)
+        _remove(self._disk / name)
+        with self._change:
+            self._copies.forget(name)
 
     @staticmethod
     def _idle(model: _Model) -> bool:
@@ -328,8 +403,9 @@ class Instance:
             return False
         finally:
             if forget:
-                _remove(self._disk / model_id(victim.target))
+                self._forget(victim.target)
             with self._change:
+                self._copies.use(model_id(victim.target))
                 del self._unloading[victim.target]
                 self._change.notify_all()
         return True

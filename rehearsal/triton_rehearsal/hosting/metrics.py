@@ -54,7 +54,8 @@ def _instance(unit: str) -> Metric:
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html and
 # .../multi-model-endpoint-cloudwatch-metrics.html, read 2026-11-21. All have the dimensions EndpointName
 # and VariantName. Those of invocations also come with EndpointConfigName, which separates the fleets of a
-# deployment: .../deployment-guardrails-configuration.html. CPUUtilization counts 100 for every core.
+# deployment: .../deployment-guardrails-configuration.html. CPUUtilization counts 100 for every core,
+# and the two of GPUs up to 100 for every GPU.
 METRICS: Mapping[str, Metric] = {
     "Invocations": _invocation("None"),
     "InvocationsPerInstance": _invocation("None"),
@@ -72,6 +73,8 @@ METRICS: Mapping[str, Metric] = {
     "CPUUtilization": _instance("Percent"),
     "MemoryUtilization": _instance("Percent"),
     "DiskUtilization": _instance("Percent"),
+    "GPUUtilization": _instance("Percent"),
+    "GPUMemoryUtilization": _instance("Percent"),
 }
 
 
@@ -149,21 +152,26 @@ class Unload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The usage of an instance at one moment, in percent as SageMaker counts."""
+    """The usage of an instance at one moment, in percent as SageMaker counts. None without a GPU."""
 
     loaded_models: int
     cpu_percent: float
     memory_percent: float
     disk_percent: float
+    gpu_percent: float | None = None
+    gpu_memory_percent: float | None = None
 
     def samples(self) -> dict[str, float]:
         """One value for each metric that this event changes."""
-        return {
+        values = {
             "LoadedModelCount": float(self.loaded_models),
             "CPUUtilization": self.cpu_percent,
             "MemoryUtilization": self.memory_percent,
             "DiskUtilization": self.disk_percent,
+            "GPUUtilization": self.gpu_percent,
+            "GPUMemoryUtilization": self.gpu_memory_percent,
         }
+        return {name: value for name, value in values.items() if value is not None}
 
 
 Event = Invocation | Download | Load | Unload | Usage

@@ -24,6 +24,7 @@ from triton_aws.deployment import Host
 from triton_aws.door import Door, refusal_of_pages
 from triton_models.base.errors import FleetError
 from triton_rehearsal.assumptions import holds
+from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, closing
 from triton_rehearsal.hosting.instance import (
@@ -83,6 +84,7 @@ class Hosting:
         port: The port to listen on; 0 for a free one.
         load_wait_s: Seconds for which a request waits for a model.
         lookup_s: Seconds for which an endpoint's description is used.
+        gpu_memory: The memory for models of each GPU, in bytes; None for that of the deployed instance type.
 
     Attributes:
         url: The address for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME.
@@ -99,6 +101,7 @@ class Hosting:
         port: int = 0,
         load_wait_s: float = LOAD_WAIT_S,
         lookup_s: float = LOOKUP_S,
+        gpu_memory: int | None = None,
     ) -> None:
         self._deploying = aws if isinstance(aws, DeployingAws) else None
         refusal = self._deploying.door.refusal if self._deploying else refusal_of_pages
@@ -107,6 +110,7 @@ class Hosting:
         self._aws = _SharedClients(aws)
         self._load_wait_s = load_wait_s
         self._lookup_s = lookup_s
+        self._gpu_memory = gpu_memory
         self._own_directory = Path(tempfile.mkdtemp(prefix="fleet-hosting-")) if directory is None else None
         self._directory = directory or self._own_directory or Path()
         self._lock = threading.Lock()
@@ -278,6 +282,7 @@ class Hosting:
             keep_models=variant.keep_models,
             machine=variant.machine,
             follow_log=log if may_log(self._aws.client("iam"), variant.role) else None,
+            budget=Budget.of(variant.instance_type, gpu_memory=self._gpu_memory),
         )
 
 

@@ -17,12 +17,17 @@ class UsageMeter:
     Args:
         session: The session id, which is the process id of its first process.
         directory: The folder.
+        memory: The machine's memory in bytes; None for that of this machine.
+        disk: The machine's disk in bytes; None for that of this machine.
     """
 
-    def __init__(self, session: int, directory: Path) -> None:
+    def __init__(
+        self, session: int, directory: Path, *, memory: int | None = None, disk: int | None = None
+    ) -> None:
         self._session = str(session)
         self._directory = directory
-        self._memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self._memory = memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self._disk = disk
         self._last = (time.monotonic(), self._totals()[0])
 
     def cpu_percent(self) -> float:
@@ -45,7 +50,9 @@ class UsageMeter:
                     used += (Path(folder) / name).lstat().st_size
                 except FileNotFoundError:
                     continue
-        return 100 * used / shutil.disk_usage(self._directory).total if self._directory.exists() else 0.0
+        if not self._directory.exists():
+            return 0.0
+        return 100 * used / (self._disk or shutil.disk_usage(self._directory).total)
 
     def _totals(self) -> tuple[int, int]:
         """Return the processor ticks and resident pages of all processes."""

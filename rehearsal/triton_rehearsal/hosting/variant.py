@@ -36,6 +36,7 @@ class Variant:
         keep_models: True if models stay in memory after use (ModelCacheSetting).
         machine: The machine of the containers, and their image.
         role: The ARN of the model's execution role.
+        instance_type: SageMaker's name for the machine; None if the configuration has none.
     """
 
     endpoint: str
@@ -49,6 +50,7 @@ class Variant:
     keep_models: bool
     machine: Machine
     role: str
+    instance_type: str | None = None
 
     @property
     def source(self) -> Source:
@@ -160,6 +162,7 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
         keep_models=caching != "Disabled",
         machine=Machine.of(image=container.get("Image", ""), instance_type=declared.get("InstanceType")),
         role=model["ExecutionRoleArn"],
+        instance_type=declared.get("InstanceType"),
     )
 
 

@@ -48,8 +48,13 @@ def run(arguments: argparse.Namespace) -> Outcome:
     _end_like_an_interrupt()
     start = time.perf_counter()
     models = model_names() if arguments.all else arguments.names
-    port, stage = arguments.port, arguments.stage
-    with Rehearsal(project=project, port=port, models=models, stage=stage) as rehearsal:
+    with Rehearsal(
+        project=project,
+        port=arguments.port,
+        models=models,
+        stage=arguments.stage,
+        gpu_memory=arguments.gpu_memory,
+    ) as rehearsal:
         rehearsed = _rehearse(rehearsal, reporter, start)
         if arguments.stay:
             _show(rehearsed, rehearsal, as_json=arguments.json)

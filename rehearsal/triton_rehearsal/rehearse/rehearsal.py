@@ -19,6 +19,7 @@ from triton_models.spec import ModelDefinition, load_builds
 from triton_rehearsal.aws import REGION, SPEED, open_aws, resource_problems
 from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.cdk import Cdk
+from triton_rehearsal.hosting.budget import read_size
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.rehearse.inventory import Inventory
 from triton_rehearsal.rehearse.inventory import read as read_inventory
@@ -89,14 +90,24 @@ class Rehearsal:
         port: The port of the embedded AWS; 0 for a free one.
         models: The names of the models to build and serve; empty for those that the deployed project builds.
         stage: The stage of the project; None for the first one, if it has stages.
+        gpu_memory: The memory for models of each GPU, such as "500MiB"; None for that of the deployed
+            instance type.
 
     Raises:
-        FleetError: The port is taken, a model does not exist, or the Triton server is not installed.
+        FleetError: The port is taken, a model does not exist, the memory is not a size, or the Triton server
+            is not installed.
     """
 
     def __init__(
-        self, *, project: Path, port: int = 0, models: Sequence[str] = (), stage: str | None = None
+        self,
+        *,
+        project: Path,
+        port: int = 0,
+        models: Sequence[str] = (),
+        stage: str | None = None,
+        gpu_memory: str | None = None,
     ) -> None:
+        self._gpu_memory = None if gpu_memory is None else read_size(gpu_memory, where="--gpu-memory")
         self._project = project
         self.stage = read_stage(project, stage)
         self._declarations = project / "model_builds" / "models"
@@ -233,7 +244,9 @@ class Rehearsal:
 
     def serve(self) -> str:
         """Start the endpoint's instance. Returns the URL for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME."""
-        self._hosting = self._open.enter_context(Hosting(self.aws, directory=self._folder / "hosting"))
+        self._hosting = self._open.enter_context(
+            Hosting(self.aws, directory=self._folder / "hosting", gpu_memory=self._gpu_memory)
+        )
         self.aws.serve_elsewhere("sagemaker-runtime", self._hosting.url)
         self._hosting.start(self.deployed.endpoint)
         return self._hosting.url

@@ -13,6 +13,8 @@ from triton_rehearsal.triton.runtime import Runtime
 
 _HERE = Path(__file__).resolve().parent
 STAND_INS = _HERE / "backends"
+# Used by the stand-ins and by the instance.
+GPU = _HERE / "gpu.py"
 NUMPY_2 = _HERE / "python_backend" / "numpy2.py"
 
 _LIBRARY, _UTILITIES = "libtriton_python.so", "triton_python_backend_utils.py"
@@ -69,7 +71,7 @@ def make_backends(
     (python / _UTILITIES).write_text(utilities + _PATCH)
     (python / NUMPY_2.name).symlink_to(NUMPY_2)
     _write_stub(python / runtime.stub.name, runtime)
-    shared = list((STAND_INS / "shared").glob("*.py"))
+    shared = [GPU, *(STAND_INS / "shared").glob("*.py")]
     for model in STAND_INS.glob("*/model.py"):
         backend = folder / model.parent.name
         if of_image is not None and backend.name not in of_image:

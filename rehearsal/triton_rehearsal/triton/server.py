@@ -16,6 +16,7 @@ from triton_rehearsal.triton import guard
 from triton_rehearsal.triton.backend_directory import leftovers_of, make_backends, new_mark
 from triton_rehearsal.triton.container import server_environment, server_flags
 from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.gpu import ModelledGpu
 from triton_rehearsal.triton.machine import Machine, before
 from triton_rehearsal.triton.runtime import ENVIRONMENT, Runtime, find_runtime
 
@@ -59,8 +60,10 @@ class TritonServer:
             when this process dies.
         triton: The virtual environment with the server.
         machine: The container's machine; without one, stand-ins for plans of any GPU load.
+        gpu_memory: The memory for models of each GPU of the machine, in bytes. None does not limit it.
 
     Attributes:
+        gpu: The GPU whose memory the models share; None if it is not limited.
         socket: The SageMaker port.
         sockets: The folder of all ports, each named after its number.
         pid: The server's process id.
@@ -80,6 +83,7 @@ class TritonServer:
         *,
         triton: Path = ENVIRONMENT,
         machine: Machine | None = None,
+        gpu_memory: int | None = None,
     ) -> None:
         runtime = find_runtime(triton)
         self.directory = directory.absolute()
@@ -95,6 +99,9 @@ class TritonServer:
             of_image = machine.backends() if machine else None
             make_backends(runtime, self.directory / "backends", mark=self.mark, of_image=of_image)
             (self.directory / "no-models").mkdir()
+            self.gpu = (
+                None if gpu_memory is None else ModelledGpu.create(self.directory / "gpu", total=gpu_memory)
+            )
             self.sockets.mkdir(mode=0o700)
             self._inherited = _process_environment(runtime, machine, self.directory / "bin")
             self._start(environment, runtime)

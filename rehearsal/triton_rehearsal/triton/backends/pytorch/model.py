@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from batches import BatchedModel  # type: ignore[import-not-found]
+from batches import BatchedModel, size_of  # type: ignore[import-not-found]
 
 PACKAGES = Path(__file__).parent / "packages"
 
@@ -39,6 +39,10 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     """Runs model.pt, or the file in `default_model_filename`."""
 
     runtime = "PyTorch"
+    out_of_memory = (
+        "failed to load model '{model}': CUDA out of memory. Tried to allocate {wanted_mib:.2f} MiB. "
+        "GPU 0 has a total capacity of {total_gib:.2f} GiB of which {free_mib:.2f} MiB is free."
+    )
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the file."""
@@ -48,6 +52,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         if not path.exists():
             message = f"unable to find '{path}' for model instance '{config['name']}'"
             raise pb_utils.TritonModelException(message)
+        self.take_memory(args, size_of(folder))
         self.batched = config.get("max_batch_size", 0) > 0
         self.torch = _torch()
         # A fleet runs many models on one machine: each gets one thread unless it requests more.
@@ -93,6 +98,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     def finalize(self) -> None:
         """Free the model."""
         self.module = None
+        super().finalize()
 
 
 def _torch() -> Any:

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from gpu import OutOfMemoryError, take_for  # type: ignore[import-not-found]
+
+_MIB, _GIB = 1 << 20, 1 << 30
 
 Array = np.ndarray[Any, Any]
 
@@ -21,11 +26,37 @@ class BatchedModel:
 
     Attributes:
         runtime: The runtime's name in the real backend's errors.
+        out_of_memory: The real backend's error if the GPU has too little memory for the model. May contain
+            the name `model`, the sizes `wanted` in bytes, `wanted_mib`, `free_mib` and `total_gib`.
         batched: True if tensors have a batch dimension.
     """
 
     runtime: str
+    out_of_memory: str
     batched: bool
+    _share: Any = None
+
+    def take_memory(self, args: Mapping[str, str], wanted: int) -> None:
+        """Take the memory of the instance's GPU that the model needs, or fail as the real backend does.
+
+        An instance without a GPU, and a model with instances on CPUs, take none.
+        """
+        try:
+            self._share = take_for(Path(args["model_repository"]), args["model_instance_name"], wanted)
+        except OutOfMemoryError as error:
+            message = self.out_of_memory.format(
+                model=args["model_name"],
+                wanted=error.wanted,
+                wanted_mib=error.wanted / _MIB,
+                free_mib=error.free / _MIB,
+                total_gib=error.total / _GIB,
+            )
+            raise pb_utils.TritonModelException(message) from error
+
+    def finalize(self) -> None:
+        """Give the memory back. A stand-in frees its model first."""
+        if self._share is not None:
+            self._share.give_back()
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> Sequence[Array]:
         """Return the wanted outputs of one batch, in that order. Each stand-in implements this."""
@@ -33,6 +64,10 @@ class BatchedModel:
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Run the requests, together if their shapes allow it. Returns one response each, in order."""
+        with self._share.busy() if self._share is not None else nullcontext():
+            return self._execute(requests)
+
+    def _execute(self, requests: Sequence[Any]) -> list[Any]:
         responses: list[Any] = [None] * len(requests)
         for members in self._groups(requests).values():
             chosen = [requests[index] for index in members]
@@ -76,6 +111,11 @@ class BatchedModel:
             message = f"output '{name}' has batch size {found}, expected {sum(sizes)}"
             raise ValueError(message)
         return np.split(result, np.cumsum(sizes)[:-1])
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files in a version of a model: an estimate of its memory on a GPU."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _decoded(array: Array) -> Array:

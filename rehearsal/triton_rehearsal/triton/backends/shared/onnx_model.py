@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnxruntime  # type: ignore[import-not-found]
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from batches import BatchedModel  # type: ignore[import-not-found]
+from batches import BatchedModel, size_of  # type: ignore[import-not-found]
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +58,7 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
         folder = Path(args["model_repository"]) / args["model_version"]
         self.batched = config.get("max_batch_size", 0) > 0
         found = self.find_network(folder, config)
+        self.take_memory(args, len(found) if isinstance(found, bytes) else size_of(folder))
         self.session = onnxruntime.InferenceSession(
             found if isinstance(found, bytes) else str(found),
             _options(config),
@@ -84,6 +85,7 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
     def finalize(self) -> None:
         """Free the model."""
         self.session = None
+        super().finalize()
 
 
 def _options(config: Mapping[str, Any]) -> onnxruntime.SessionOptions:

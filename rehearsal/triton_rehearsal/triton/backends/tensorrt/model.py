@@ -36,6 +36,12 @@ _OTHER_DEVICE = "generated on an incompatible device, expecting compute {} got c
 class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside the stub
     """Runs the network in the stand-in for a plan, or the ONNX file in place of a missing plan."""
 
+    # TensorRT's last message, which Triton's backend passes on. Versions differ in the words in brackets.
+    out_of_memory = (
+        "unable to create TensorRT engine: IRuntime::deserializeCudaEngine: Error Code 2: OutOfMemory "
+        "(Requested size was {wanted} bytes.)"
+    )
+
     def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path | bytes:
         """Return the stand-in of a plan; a real plan cannot run here."""
         plan = folder / _file_name(config)

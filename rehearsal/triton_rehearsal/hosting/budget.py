@@ -1,0 +1,110 @@
+"""What an instance has for models: memory of its GPUs, memory of the host, and disk."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.errors import FleetError
+from triton_models.facts.instances import INSTANCE_TYPES
+
+IMPOSSIBLE_BUDGET = Check(id="impossible-budget", source=FROM_ARGUMENTS)
+
+_GIB, _GB = 1 << 30, 10**9
+_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": _GIB}
+_SIZE = re.compile(r"(?P<number>\d{1,12}(\.\d{1,6})?) ?(?P<unit>|[KMG]iB)")
+
+# The CUDA context and the libraries of the server's process, and the memory pool that it reserves: 64 MiB by
+# default (--cuda-memory-pool-byte-size).
+SERVER_GPU_BYTES = (512 + 64) << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The limits of an instance, in bytes. None stands for those of this machine.
+
+    Attributes:
+        gpu: The memory of each GPU for models; None without a GPU.
+        gpu_count: Number of GPUs.
+        memory: Host memory.
+        disk: Disk for copies of models.
+    """
+
+    gpu: int | None = None
+    gpu_count: int = 0
+    memory: int | None = None
+    disk: int | None = None
+
+    @classmethod
+    def of(cls, instance_type: str | None, *, gpu_memory: int | None = None) -> Budget:
+        """Return the limits of an instance type.
+
+        Args:
+            instance_type: The type; one that is not in the table has no limits.
+            gpu_memory: The memory for models of each GPU, in bytes, if it is to be less than the type's.
+
+        Raises:
+            FleetError: The type has less memory on its GPUs, or no GPU.
+        """
+        found = INSTANCE_TYPES.get(instance_type or "")
+        if found is None:
+            return cls()
+        limits = cls(memory=int(found.memory_gib * _GIB), disk=found.nvme_gb * _GB or None)
+        if found.gpu is None:
+            if gpu_memory is not None:
+                raise _no_gpu(found.name)
+            return limits
+        most = found.gpu.memory_gib * _GIB - SERVER_GPU_BYTES
+        if gpu_memory is not None and gpu_memory > most:
+            raise _too_much(found.name, gpu_memory, most)
+        return cls(
+            gpu=most if gpu_memory is None else gpu_memory,
+            gpu_count=found.gpu_count,
+            memory=limits.memory,
+            disk=limits.disk,
+        )
+
+
+def read_size(text: str, *, where: str) -> int:
+    """Return the bytes in a size such as "500MiB" or "1.5GiB".
+
+    Args:
+        text: The size; without a unit, in bytes.
+        where: The option, for the error.
+
+    Raises:
+        FleetError: It is not a size, or is zero.
+    """
+    found = _SIZE.fullmatch(text)
+    size = int(float(found["number"]) * _UNITS[found["unit"]]) if found else 0
+    if size:
+        return size
+    raise IMPOSSIBLE_BUDGET.error(
+        what=f"{text!r} is not a size of memory",
+        where=where,
+        expected="a number above 0 with KiB, MiB or GiB, or of bytes",
+        fix=f"give it as in {where} 500MiB",
+    )
+
+
+def _no_gpu(instance_type: str) -> FleetError:
+    return IMPOSSIBLE_BUDGET.error(
+        what=f"the deployed instance type {instance_type} has no GPU to limit",
+        where="--gpu-memory",
+        expected="an instance type with a GPU",
+        fix="omit --gpu-memory, or deploy an instance type with a GPU",
+    )
+
+
+def _too_much(instance_type: str, given: int, most: int) -> FleetError:
+    return IMPOSSIBLE_BUDGET.error(
+        what=f"{_mib(given)} of GPU memory is more than the deployed instance type {instance_type} has",
+        where="--gpu-memory",
+        expected=f"at most {_mib(most)}: one GPU's, without the {_mib(SERVER_GPU_BYTES)} of the server",
+        fix="give less, or omit it to use all",
+    )
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.0f} MiB"
