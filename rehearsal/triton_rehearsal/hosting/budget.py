@@ -1,4 +1,4 @@
-"""What an instance has for models: memory of its GPUs, memory of the host, and disk."""
+"""The limits of an instance: memory of its GPUs, memory of the host, and disk for copies of models."""
 
 from __future__ import annotations
 
