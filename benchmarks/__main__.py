@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import checking, command_line, packing, publishing, serving, synthesis
+from benchmarks import checking, command_line, hosting, packing, publishing, serving, synthesis
 
 
 def main() -> None:
@@ -35,6 +35,23 @@ def main() -> None:
     console = Console()
     console.width = max(console.width, 130)
     console.print(table)
+    console.print(_hosting())
+
+
+def _hosting() -> Table:
+    table = Table(title="Requests per second of a rehearsed endpoint over Triton's own", title_justify="left")
+    for column in ("requests", "connections", "InvokeEndpoint", "Triton", "ratio", "range"):
+        table.add_column(column, justify="left" if column == "requests" else "right")
+    for share in hosting.shares():
+        table.add_row(
+            share.subject,
+            str(share.connections),
+            f"{share.through:,.0f}",
+            f"{share.direct:,.0f}",
+            f"{share.middle:.2f}",
+            f"{share.low:.2f} to {share.high:.2f}",
+        )
+    return table
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def ratios() -> list[Ratio]:
     """Loading a Python model, and asking it for one image's worth of numbers."""
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
         folder = Path(name)
-        _write_echo(folder / "model")
+        write_echo(folder / "model")
         with _server(OURS, folder / "ours") as ours, _server(CONTAINERS, folder / "containers") as containers:
             loading = measure(
                 "load a Python model",
@@ -68,7 +68,8 @@ def ratios() -> list[Ratio]:
     return [loading, requests, encoding]
 
 
-def _write_echo(folder: Path) -> None:
+def write_echo(folder: Path) -> None:
+    """Write the directory of a model that returns its input."""
     model = folder / "echo"
     (model / "1").mkdir(parents=True)
     (model / "1" / "model.py").write_text(ECHO)

@@ -20,7 +20,7 @@ from tests.triton_models.hostile_archives import HOSTILE
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_models.client.encoding import BINARY_TYPE
-from triton_rehearsal.hosting.runtime_api import PAYLOAD_LIMIT
+from triton_rehearsal.hosting.gateway import PAYLOAD_LIMIT
 from triton_rehearsal.hosting.service import Hosting
 
 LIMIT_S = 20.0

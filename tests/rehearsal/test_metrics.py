@@ -133,6 +133,28 @@ def test_the_requests_of_a_second_are_one_datum_per_metric_however_many():
     assert sum(sum(each["Counts"]) for each in sent if each["MetricName"] == "Invocations") == 1000
 
 
+def test_the_times_of_a_second_keep_their_number_sum_and_extremes_in_a_datum_of_150_values():
+    sent = []
+
+    class Recording:
+        """A CloudWatch that keeps what it gets."""
+
+        def put_metric_data(self, MetricData, **_):  # noqa: N803
+            sent.extend(MetricData)
+
+    publisher = MetricsPublisher(Recording(), usage=dict)
+    for number in range(1, 2001):
+        publisher.add(SOURCE, Invocation(**{**ANSWERED, "model_s": number / 1e6}))
+    publisher.close()
+    latencies = [each for each in sent if each["MetricName"] == "ModelLatency"]
+    values = [value for each in latencies for value in each["Values"]]
+    assert all(len(each["Values"]) <= 150 for each in latencies)
+    assert (min(values), max(values)) == (1.0, 2000.0)
+    assert sum(sum(each["Counts"]) for each in latencies) == 2000
+    total = sum(v * n for each in latencies for v, n in zip(each["Values"], each["Counts"], strict=True))
+    assert total == pytest.approx(2000 * 2001 / 2)
+
+
 class Broken:
     """A CloudWatch that does not answer."""
 

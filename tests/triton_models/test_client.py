@@ -15,7 +15,8 @@ from triton_models.client import BINARY_TYPE, Client, InvocationError
 from triton_models.client.alias import Alias, alias_name
 from triton_models.client.deadline import Deadline
 from triton_models.facts.payload import PAYLOAD_LIMIT
-from triton_rehearsal.hosting.runtime_api import ApiError, Reply, listen
+from triton_rehearsal.hosting.gateway import Gateway
+from triton_rehearsal.hosting.runtime_api import ApiError, Reply
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +37,15 @@ class Runtime:
     def __init__(self):
         self.requests = []
         self.answers = []
-        self.server = listen(self._answer, port=0)
+        self.gateway = Gateway(self)
+        self.gateway.start()
 
-    def _answer(self, endpoint, headers, body):
-        self.requests.append((endpoint, headers, body))
+    def begin(self, request, done):
+        self.requests.append((request.endpoint, request.headers, b"".join(request.body)))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        done(answer)
 
 
 def tensors(**arrays):
@@ -62,12 +64,8 @@ def tensors(**arrays):
 @pytest.fixture
 def runtime():
     runtime = Runtime()
-    thread = threading.Thread(target=runtime.server.serve_forever)
-    thread.start()
     yield runtime
-    runtime.server.shutdown()
-    thread.join()
-    runtime.server.server_close()
+    runtime.gateway.close()
 
 
 @pytest.fixture
@@ -88,7 +86,7 @@ def write_manifest(aws, bucket, **models):
 @pytest.fixture
 def configured(aws, runtime, monkeypatch):
     """An environment in which every SDK reaches the small AWS and the runtime."""
-    address = f"http://localhost:{runtime.server.server_address[1]}"
+    address = f"http://localhost:{runtime.gateway.port}"
     for name, value in aws.exports(runtime=address).items():
         monkeypatch.setenv(name, value)
 

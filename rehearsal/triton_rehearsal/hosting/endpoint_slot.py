@@ -51,6 +51,23 @@ class EndpointSlot:
             variant = self._next(self._current())
             return variant, self._running(variant)
 
+    def take_now(self) -> tuple[Variant, Instance] | None:
+        """Return what `take` returns, or None if it would have to wait or look something up."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            known = self._fleets
+            if self._closed or known is None or time.monotonic() - self._looked_up >= self._lookup_s:
+                return None
+            owed, variant = self._owed, self._next(known)
+            instance = self._instances.get(variant.source)
+            if instance is None or not instance.alive:
+                self._owed = owed
+                return None
+            return variant, instance
+        finally:
+            self._lock.release()
+
     def launch(self, variant: Variant) -> None:
         """Start a fleet's instance next to the serving one. Requests continue meanwhile.
 

@@ -13,7 +13,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
@@ -39,6 +39,7 @@ from triton_rehearsal.triton.contract import (
     NoAnswerError,
 )
 from triton_rehearsal.triton.gpu import GpuMeter
+from triton_rehearsal.triton.invocations import Invocations
 from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.server import TritonServer
 
@@ -87,14 +88,15 @@ class _Model:
     """A model that is loaded, loading or unloading."""
 
     target: str
+    id: str = field(init=False)
     users: int = 0
     last_used: int = 0
     needs_room: bool = False
     loaded: Future[None] = field(default_factory=Future)
+    ready: bool = False
 
-    @property
-    def ready(self) -> bool:
-        return self.loaded.done() and self.loaded.exception() is None
+    def __post_init__(self) -> None:
+        self.id = model_id(self.target)
 
 
 class Instance:
@@ -145,6 +147,7 @@ class Instance:
         self.server = TritonServer(environment, directory, machine=machine, gpu_memory=budget.gpu)
         self._log = follow_log(self.server.log) if follow_log else None
         self._contract = MultiModelContract(self.server.socket)
+        self._invocations = Invocations(self.server.socket)
         # As in the container, so that the parts of a path have the same meaning here.
         self._disk = self.server.directory / "opt" / "ml" / "models"
         self._disk.mkdir(parents=True)
@@ -198,6 +201,43 @@ class Instance:
         finally:
             self._release(model)
 
+    def invoke_now(
+        self,
+        target: str,
+        *,
+        body: Sequence[bytes | bytearray],
+        headers: Mapping[str, str],
+        done: Callable[[Invoked], None],
+    ) -> bool:
+        """Begin a request for a model that is loaded. Called on the event loop.
+
+        Args:
+            target: The target model.
+            body: The parts of the body.
+            headers: The headers for the container.
+            done: Called on the loop with the answer. Its status is 507 if the container needs room first;
+                `invoke` makes it.
+
+        Returns:
+            False if more than the model's own time is needed, which is for `invoke`.
+        """
+        if not self._keep_models or not holds("object_overwritten"):
+            return False
+        with self._change:
+            model = self._models.get(target)
+            if model is None or not model.ready:
+                return False
+            self._use(model)
+
+        def answered(answer: Answer, seconds: float) -> None:
+            self._release(model)
+            done(Invoked(answer=answer, cache_hit=True, model_s=seconds))
+
+        self._invocations.invoke(
+            model_id=model.id, target_model=target, body=body, headers=headers, done=answered
+        )
+        return True
+
     def wait_until_idle(self, limit_s: float = INVOCATION_LIMIT_S) -> None:
         """Wait until no request is in progress, or until the limit."""
         with self._change:
@@ -226,9 +266,12 @@ class Instance:
                 thread = threading.Thread(target=self._load, args=(model,), daemon=True)
                 self._threads.add(thread)
                 thread.start()
-            model.users += 1
-            model.last_used = next(self._clock)
+            self._use(model)
             return model, hit
+
+    def _use(self, model: _Model) -> None:
+        model.users += 1
+        model.last_used = next(self._clock)
 
     def _release(self, model: _Model) -> None:
         with self._change:
@@ -250,7 +293,7 @@ class Instance:
             started = time.monotonic()
             try:
                 answer = self._contract.invoke(
-                    model_id=model_id(model.target), target_model=model.target, body=body, headers=headers
+                    model_id=model.id, target_model=model.target, body=body, headers=headers
                 )
             except NoAnswerError as error:
                 answer = Answer(status=0, body=str(error).encode())
@@ -275,6 +318,7 @@ class Instance:
         with self._change:
             self._threads.discard(threading.current_thread())
             if error is None:
+                model.ready = True
                 model.loaded.set_result(None)
             else:
                 # The next request starts a new load.
@@ -315,7 +359,7 @@ class Instance:
         started = time.monotonic()
         try:
             answer = self._contract.load(
-                model_id=model_id(model.target), target_model=model.target, folder=str(folder)
+                model_id=model.id, target_model=model.target, folder=str(folder)
             )
         except NoAnswerError as error:
             raise ContainerError(Answer(status=0, body=str(error).encode())) from error
@@ -362,7 +406,7 @@ class Instance:
         removed = []
         with self._change:
             self._copies.add(name, size)
-            used = {model_id(each) for each in (*self._models, *self._unloading)}
+            used = {each.id for each in (*self._models.values(), *self._unloading.values())}
             while self._copies.full and (unused := self._copies.unused(used)):
                 # Under another name at once, since the next request for it begins another copy.
                 removed.append((self._disk / unused).rename(self._disk / f"{unused}-{secrets.token_hex(4)}"))
@@ -397,7 +441,7 @@ class Instance:
             self._unloading[victim.target] = victim
         started = time.monotonic()
         try:
-            self._contract.unload(model_id=model_id(victim.target), target_model=victim.target)
+            self._contract.unload(model_id=victim.id, target_model=victim.target)
             self._report(Unload(seconds=time.monotonic() - started))
         except NoAnswerError:
             return False
@@ -405,7 +449,7 @@ class Instance:
             if forget:
                 self._forget(victim.target)
             with self._change:
-                self._copies.use(model_id(victim.target))
+                self._copies.use(victim.id)
                 del self._unloading[victim.target]
                 self._change.notify_all()
         return True

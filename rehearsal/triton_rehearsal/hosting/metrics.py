@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import logging
-import queue
+import math
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from triton_aws import clock
 from triton_rehearsal.assumptions import holds
@@ -101,11 +101,6 @@ class Invocation:
 
     def samples(self) -> dict[str, float]:
         """One value for each metric that this event changes."""
-        times = {
-            "ModelLatency": self.model_s,
-            "OverheadLatency": None if self.model_s is None else self.overhead_s,
-            "ModelLoadingWaitTime": self.loading_wait_s,
-        }
         return {
             "Invocations": 1.0,
             "InvocationsPerInstance": 1.0 / self.instances,
@@ -113,8 +108,28 @@ class Invocation:
             "Invocation5XXErrors": float(self.status in _SERVER_ERROR),
             "InvocationModelErrors": float(self.status not in _SUCCESS),
             "ModelCacheHit": float(self.cache_hit),
-            **{name: _microseconds(value) for name, value in times.items() if value is not None},
+            **self.times(),
         }
+
+    def times(self) -> dict[str, float]:
+        """The samples that are times."""
+        times = {}
+        if self.model_s is not None:
+            times["ModelLatency"] = _microseconds(self.model_s)
+            times["OverheadLatency"] = _microseconds(self.overhead_s)
+        if self.loading_wait_s is not None:
+            times["ModelLoadingWaitTime"] = _microseconds(self.loading_wait_s)
+        return times
+
+    def without_times(self) -> Invocation:
+        """Return an equal event for all invocations that differ only in their times."""
+        return Invocation(
+            status=self.status,
+            instances=self.instances,
+            model_s=None,
+            overhead_s=0.0,
+            cache_hit=self.cache_hit,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,8 +192,7 @@ class Usage:
 Event = Invocation | Download | Load | Unload | Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(NamedTuple):
     """The source of metrics, with its dimensions. The configuration identifies a fleet of the endpoint."""
 
     endpoint: str
@@ -194,6 +208,10 @@ class Source:
         return (*self.dimensions(), ("EndpointConfigName", self.config))
 
 
+_Events = dict[tuple[Source, int], list[Event]]
+"""The events of each source and second of the epoch."""
+
+
 class MetricsPublisher:
     """Sends events to CloudWatch from its own thread, so that no request waits for it.
 
@@ -205,71 +223,73 @@ class MetricsPublisher:
     def __init__(self, cloudwatch: Any, *, usage: Callable[[], Mapping[Source, Usage]]) -> None:
         self._cloudwatch = cloudwatch
         self._usage = usage
-        self._queue: queue.SimpleQueue[tuple[Source, Event, float] | threading.Event | None]
-        self._queue = queue.SimpleQueue()
+        self._change = threading.Condition()
+        self._events: _Events = {}
+        self._flushes: list[threading.Event] = []
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._thread.start()
 
     def add(self, source: Source, event: Event) -> None:
         """Report an event that happened now."""
-        self._queue.put((source, event, clock.current().time()))
+        with self._change:
+            if not self._events:
+                self._change.notify()
+            self._events.setdefault((source, int(clock.current().time())), []).append(event)
 
     def flush(self) -> None:
         """Wait until all added events are in CloudWatch."""
         done = threading.Event()
-        self._queue.put(done)
+        with self._change:
+            self._flushes.append(done)
+            self._change.notify()
         while self._thread.is_alive() and not done.wait(1.0):
             pass
 
     def close(self) -> None:
         """Send the remaining events and stop."""
-        self._queue.put(None)
+        with self._change:
+            self._closed = True
+            self._change.notify()
         self._thread.join()
 
     def _run(self) -> None:
         report_at = time.monotonic() + clock.current().every(PERIOD_S)
         while True:
-            flushed: list[threading.Event] = []
-            events: list[tuple[Source, Event, float]] = []
-            go_on = self._collect(events, flushed, report_at - time.monotonic())
-            if time.monotonic() >= report_at or any(isinstance(e, Load | Unload) for _, e, _ in events):
-                events += self._usage_events()
+            events, flushed, closed = self._collect(report_at)
+            if time.monotonic() >= report_at or any(
+                isinstance(event, Load | Unload) for some in events.values() for event in some
+            ):
+                for source, usage in self._usages().items():
+                    events.setdefault((source, int(clock.current().time())), []).append(usage)
                 report_at = time.monotonic() + clock.current().every(PERIOD_S)
             self._send(events)
             for done in flushed:
                 done.set()
-            if not go_on:
+            if closed:
                 return
 
-    def _collect(
-        self, events: list[tuple[Source, Event, float]], flushed: list[threading.Event], wait_s: float
-    ) -> bool:
-        """Collect entries that arrive shortly after the first one. Returns False at the end of the queue."""
-        deadline = time.monotonic() + max(wait_s, 0.0)
-        try:
-            while True:
-                entry = self._queue.get(timeout=max(deadline - time.monotonic(), 0.0))
-                if entry is None:
-                    return False
-                if isinstance(entry, threading.Event):
-                    flushed.append(entry)
-                    return True
-                if not events:
-                    deadline = min(
-                        deadline, time.monotonic() + min(_GATHER_S, clock.current().every(PERIOD_S) / 4)
-                    )
-                events.append(entry)
-        except queue.Empty:
-            return True
+    def _collect(self, report_at: float) -> tuple[_Events, list[threading.Event], bool]:
+        """Return the events of about a second, the waiting flushes, and True if there will be no more."""
+        with self._change:
+            self._change.wait_for(lambda: self._events or self._hurried(), report_at - time.monotonic())
+            gather_s = min(_GATHER_S, clock.current().every(PERIOD_S) / 4)
+            self._change.wait_for(self._hurried, min(gather_s, report_at - time.monotonic()))
+            events, self._events = self._events, {}
+            flushed, self._flushes = self._flushes, []
+            return events, flushed, self._closed
 
-    def _usage_events(self) -> list[tuple[Source, Event, float]]:
+    def _hurried(self) -> bool:
+        return self._closed or bool(self._flushes)
+
+    def _usages(self) -> Mapping[Source, Usage]:
         try:
-            return [(source, usage, clock.current().time()) for source, usage in self._usage().items()]
+            return self._usage()
         except OSError:
             # An instance may end while its usage is measured.
-            return []
+            return {}
 
-    def _send(self, events: list[tuple[Source, Event, float]]) -> None:
+    def _send(self, events: _Events) -> None:
         for namespace, data in _by_namespace(events).items():
             for start in range(0, len(data), _CALL_LIMIT):
                 try:
@@ -280,20 +300,51 @@ class MetricsPublisher:
                     _log.warning("metrics were lost", exc_info=True)
 
 
-def _by_namespace(events: Iterable[tuple[Source, Event, float]]) -> dict[str, list[dict[str, Any]]]:
-    """Return PutMetricData's data of events, with the values of each metric in a second counted together."""
-    counted: dict[tuple[str, tuple[tuple[str, str], ...], int], Counter[float]] = {}
-    for source, event, at in events:
-        for name, value in event.samples().items():
-            for dimensions in _dimension_sets(source, METRICS[name]):
-                counted.setdefault((name, dimensions, int(at)), Counter())[value] += 1
+def _by_namespace(events: _Events) -> dict[str, list[dict[str, Any]]]:
+    """Return PutMetricData's data of events: one datum per metric, dimensions and second."""
     data: dict[str, list[dict[str, Any]]] = {}
-    for (name, dimensions, second), values in counted.items():
-        items = list(values.items())
-        for start in range(0, len(items), _VALUE_LIMIT):
-            some = items[start : start + _VALUE_LIMIT]
-            data.setdefault(METRICS[name].namespace, []).append(_datum(name, dimensions, second, some))
+    for (source, second), some in events.items():
+        for name, values in _counted(some).items():
+            for dimensions in _dimension_sets(source, METRICS[name]):
+                datum = _datum(name, dimensions, second, _at_most(_VALUE_LIMIT, values))
+                data.setdefault(METRICS[name].namespace, []).append(datum)
     return data
+
+
+def _counted(events: Iterable[Event]) -> dict[str, Counter[float]]:
+    """Return the values of each metric, with their numbers."""
+    counted: dict[str, Counter[float]] = defaultdict(Counter)
+    outcomes: Counter[Event] = Counter()
+    for event in events:
+        if isinstance(event, Invocation):
+            outcomes[event.without_times()] += 1
+            for name, value in event.times().items():
+                counted[name][value] += 1
+        else:
+            outcomes[event] += 1
+    for event, number in outcomes.items():
+        for name, value in event.samples().items():
+            counted[name][value] += number
+    return counted
+
+
+def _at_most(limit: int, values: Mapping[float, int]) -> list[tuple[float, int]]:
+    """Return at most so many values with their numbers.
+
+    Neighbors become their mean. The number of all values, their sum, minimum and maximum stay, and a
+    percentile moves by less than two hundredths of the rank.
+    """
+    items = sorted(values.items())
+    if len(items) <= limit:
+        return items
+    first, *middle, last = items
+    size = math.ceil(len(middle) / (limit - 2))
+    return [first, *(_mean(middle[at : at + size]) for at in range(0, len(middle), size)), last]
+
+
+def _mean(items: Sequence[tuple[float, int]]) -> tuple[float, int]:
+    count = sum(number for _, number in items)
+    return sum(value * number for value, number in items) / count, count
 
 
 def _dimension_sets(source: Source, metric: Metric) -> Iterator[tuple[tuple[str, str], ...]]:

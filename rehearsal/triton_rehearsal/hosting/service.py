@@ -13,7 +13,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +26,7 @@ from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, closing
+from triton_rehearsal.hosting.gateway import Done, Gateway, Request
 from triton_rehearsal.hosting.instance import (
     LOAD_WAIT_S,
     ContainerError,
@@ -36,10 +36,10 @@ from triton_rehearsal.hosting.instance import (
     NotReadyError,
 )
 from triton_rehearsal.hosting.metrics import Event, Invocation, MetricsPublisher, Source, Usage
-from triton_rehearsal.hosting.runtime_api import ApiError, Reply, listen, validation_error
+from triton_rehearsal.hosting.runtime_api import ApiError, Reply, validation_error
 from triton_rehearsal.hosting.unpack import BadArtifactError
 from triton_rehearsal.hosting.variant import Aws, Variant, look_up, read_variant
-from triton_rehearsal.triton.contract import TARGET_MODEL, Answer
+from triton_rehearsal.triton.contract import OUT_OF_MEMORY, TARGET_MODEL, Answer
 
 _log = logging.getLogger(__name__)
 
@@ -105,8 +105,8 @@ class Hosting:
     ) -> None:
         self._deploying = aws if isinstance(aws, DeployingAws) else None
         refusal = self._deploying.door.refusal if self._deploying else refusal_of_pages
-        self._server = listen(self.invoke, port=port, refusal=refusal)
-        self.url = f"http://localhost:{self._server.server_address[1]}"
+        self._gateway = Gateway(self, port=port, refusal=refusal)
+        self.url = f"http://localhost:{self._gateway.port}"
         self._aws = _SharedClients(aws)
         self._load_wait_s = load_wait_s
         self._lookup_s = lookup_s
@@ -117,8 +117,7 @@ class Hosting:
         self._slots: dict[str, EndpointSlot] = {}
         self._closed = False
         self._metrics = MetricsPublisher(self._aws.client("cloudwatch"), usage=self._usage)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="hosting", daemon=True)
-        self._thread.start()
+        self._gateway.start()
         if self._deploying:
             self._deploying.attach(self)
 
@@ -174,21 +173,50 @@ class Hosting:
         """Wait until the metrics of all answers are in CloudWatch."""
         self._metrics.flush()
 
-    def invoke(self, endpoint: str, headers: Mapping[str, str], body: bytes) -> Reply:
-        """Answer InvokeEndpoint. The names of the headers are in lower case.
+    def begin(self, request: Request, done: Done) -> None:
+        """Begin to answer InvokeEndpoint on the gateway's loop; see `triton_rehearsal.hosting.gateway.Api`.
 
         Raises:
             ApiError: An error of the API.
         """
         started = time.monotonic()
+        slot = self._slots.get(request.endpoint)
+        taken = slot.take_now() if slot else None
+        if taken is None:
+            done(partial(self._invoke, request, started))
+            return
+        variant, instance = taken
+        target = _target(variant, request.headers)
+
+        def answered(invoked: Invoked) -> None:
+            if invoked.answer.status == OUT_OF_MEMORY:
+                done(partial(self._invoke, request, started, taken))
+                return
+            self._count(variant, started, invoked)
+            try:
+                done(_reply(variant, request, invoked.answer))
+            except ApiError as error:
+                done(error.reply())
+
+        headers = _forwarded(request)
+        if not instance.invoke_now(target, body=request.body, headers=headers, done=answered):
+            done(partial(self._invoke, request, started, taken))
+
+    def _invoke(
+        self, request: Request, started: float, taken: tuple[Variant, Instance] | None = None
+    ) -> Reply:
+        """Answer InvokeEndpoint, and wait for all that is needed.
+
+        Raises:
+            ApiError: An error of the API.
+        """
         try:
-            variant, instance = self._slot(endpoint).take()
+            variant, instance = taken or self._slot(request.endpoint).take()
         except FleetError as error:
             raise ApiError(500, "InternalFailure", str(error)) from error
-        target = _target(variant, headers)
-        forwarded = {name: headers[name] for name in _FORWARDED if name in headers}
+        target = _target(variant, request.headers)
         try:
-            invoked = instance.invoke(target, body=body, headers=forwarded)
+            invoked = instance.invoke(target, body=b"".join(request.body), headers=_forwarded(request))
         except NotReadyError as error:
             message = f"Model {target} is not ready for inference yet. Please try your request again later."
             if not holds("not_ready_answer"):
@@ -202,25 +230,20 @@ class Hosting:
             self._count(variant, started, Invoked(answer=error.answer, cache_hit=False))
             raise _model_error(variant, error.answer) from error
         self._count(variant, started, invoked)
-        reply = _reply(variant, invoked.answer)
-        if headers.get(_SESSION) == "NEW_SESSION" and not holds("session_not_pinned"):
-            begun = {_NEW_SESSION: f"{secrets.token_hex(8)}; Expires=2030-01-01T00:00:00Z"}
-            reply = replace(reply, headers={**reply.headers, **begun})
-        return reply
+        return _reply(variant, request, invoked.answer)
 
     def close(self) -> None:
         """Stop answering, end every server and remove every file."""
         if self._deploying:
             self._deploying.detach(self)
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-        self._metrics.close()
+        self._gateway.stop_listening()
         with self._lock:
             self._closed = True
             slots = list(self._slots.values())
         for slot in slots:
             slot.close()
+        self._gateway.close()
+        self._metrics.close()
         if self._own_directory:
             shutil.rmtree(self._own_directory, ignore_errors=True)
 
@@ -322,11 +345,17 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
     return target
 
 
-def _reply(variant: Variant, answer: Answer) -> Reply:
+def _forwarded(request: Request) -> dict[str, str]:
+    return {name: request.headers[name] for name in _FORWARDED if name in request.headers}
+
+
+def _reply(variant: Variant, request: Request, answer: Answer) -> Reply:
     if not answer.ok:
         raise _model_error(variant, answer)
     headers = {name: answer.headers[name] for name in _RETURNED if name in answer.headers}
     headers["x-Amzn-Invoked-Production-Variant"] = variant.name
+    if request.headers.get(_SESSION) == "NEW_SESSION" and not holds("session_not_pinned"):
+        headers[_NEW_SESSION] = f"{secrets.token_hex(8)}; Expires=2030-01-01T00:00:00Z"
     return Reply(status=200, body=answer.body, headers=headers)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
@@ -37,6 +37,7 @@ class Variant:
         machine: The machine of the containers, and their image.
         role: The ARN of the model's execution role.
         instance_type: SageMaker's name for the machine; None if the configuration has none.
+        source: The source of the variant's metrics.
     """
 
     endpoint: str
@@ -51,11 +52,11 @@ class Variant:
     machine: Machine
     role: str
     instance_type: str | None = None
+    source: Source = field(init=False)
 
-    @property
-    def source(self) -> Source:
-        """The source of the variant's metrics."""
-        return Source(endpoint=self.endpoint, variant=self.name, config=self.config)
+    def __post_init__(self) -> None:
+        source = Source(endpoint=self.endpoint, variant=self.name, config=self.config)
+        object.__setattr__(self, "source", source)
 
     @property
     def region(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 from urllib.parse import quote
 
 import urllib3
@@ -128,7 +129,7 @@ class MultiModelContract:
             NoAnswerError: The container did not answer within the limit, or closed the connection.
         """
         sent = {**(headers or {}), TARGET_MODEL: target_model}
-        path = f"{_path(model_id)}/invoke"
+        path = invocation_path(model_id)
         return self._call("POST", path, headers=sent, body=body, limit_s=self._invocation_limit_s)
 
     def close(self) -> None:
@@ -152,9 +153,11 @@ class MultiModelContract:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> Answer:
+        # As bytes: a string would have to fit into Latin-1, and the name of a target model may be any text.
+        sent: Any = {name: value.encode() for name, value in (headers or {}).items()}
         try:
             response = self._pool.urlopen(
-                method, path, body=body, headers=dict(headers or {}), timeout=limit_s, retries=False
+                method, path, body=body, headers=sent, timeout=limit_s, retries=False
             )
         except urllib3.exceptions.ReadTimeoutError as error:
             raise NoAnswerError(TIMED_OUT) from error
@@ -163,6 +166,11 @@ class MultiModelContract:
             raise NoAnswerError(message) from error
         names = {name.lower(): value for name, value in response.headers.items()}
         return Answer(status=response.status, body=response.data, headers=names)
+
+
+def invocation_path(model_id: str) -> str:
+    """Return the path to which requests for a model are sent."""
+    return f"{_path(model_id)}/invoke"
 
 
 def _path(model_id: str) -> str:

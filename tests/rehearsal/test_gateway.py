@@ -1,0 +1,157 @@
+"""The HTTP of the runtime API: connections, limits and requests that no SDK sends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from triton_rehearsal.hosting.gateway import PAYLOAD_LIMIT, Done, Gateway, Request
+from triton_rehearsal.hosting.runtime_api import Reply
+
+LIMIT_S = 10.0
+PATH = "/endpoints/search/invocations"
+
+
+class Echo:
+    """Answers with the body of the request; slowly, in a thread, if the header says so."""
+
+    def begin(self, request: Request, done: Done) -> None:
+        reply = Reply(status=200, body=b"".join(request.body), headers={"Endpoint": request.endpoint})
+        done((lambda: reply) if "slow" in request.headers else reply)
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    opened = Gateway(Echo())
+    opened.start()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def client(gateway: Gateway) -> Iterator[http.client.HTTPConnection]:
+    connection = http.client.HTTPConnection("localhost", gateway.port, timeout=LIMIT_S)
+    yield connection
+    connection.close()
+
+
+def raw(gateway: Gateway, sent: bytes) -> bytes:
+    """Return all that comes back until the gateway closes the connection."""
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT_S) as connection:
+        connection.sendall(sent)
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+def request(body: bytes = b"", *, method: str = "POST", headers: str = "") -> bytes:
+    head = f"{method} {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
+    return head.encode() + body
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split()[1])
+
+
+def test_a_connection_is_used_again(client: http.client.HTTPConnection) -> None:
+    for body in (b"one", b"two"):
+        client.request("POST", PATH, body=body)
+        sent_from = client.sock
+        assert client.getresponse().read() == body
+        assert client.sock is sent_from
+
+
+@pytest.mark.parametrize("size", [0, 100_096, 1 << 18, 1 << 20, PAYLOAD_LIMIT])
+def test_a_body_of_any_size_arrives_whole(client: http.client.HTTPConnection, size: int) -> None:
+    body = bytes(range(256)) * (size // 256)
+    for _ in range(2):
+        client.request("POST", PATH, body=body)
+        assert client.getresponse().read() == body
+
+
+def test_a_body_in_small_parts_arrives_whole(gateway: Gateway) -> None:
+    body = bytes(range(256)) * 2048
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT_S) as connection:
+        whole = request(body, headers="Connection: close\r\n")
+        for at in range(0, len(whole), 70_001):
+            connection.sendall(whole[at : at + 70_001])
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    assert answer.endswith(b"\r\n\r\n" + body)
+
+
+def test_requests_that_are_sent_at_once_are_answered_in_order(gateway: Gateway) -> None:
+    sent = (
+        request(b"1", headers="Slow: yes\r\n")
+        + request(b"2")
+        + request(b"3", headers="Connection: close\r\n")
+    )
+    answers = raw(gateway, sent).split(b"\r\n\r\n")
+    assert [part[:1] for part in answers[1:]] == [b"1", b"2", b"3"]
+
+
+def test_the_name_of_an_endpoint_is_decoded(client: http.client.HTTPConnection) -> None:
+    client.request("POST", "/endpoints/a%2Db/invocations", body=b"")
+    assert client.getresponse().headers["Endpoint"] == "a-b"
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (b"nonsense\r\n\r\n", 501),
+        (b"POST / HTTP/9.9\r\n\r\n", 505),
+        (b"POST / HTTP/1.1\r\nHost localhost\r\n\r\n", 400),
+        (b"POST " + b"a" * 70_000, 431),
+        (request(headers="X: " + "a" * 70_000 + "\r\n"), 431),
+        (request(headers="A: a\r\n" * 20_000), 431),
+        (request(method="PATCH"), 501),
+        (request(b"a").replace(b"Content-Length: 1\r\n", b""), 400),
+        (request(b"1\r\na\r\n0\r\n\r\n").replace(b"Content-Length: 11", b"Transfer-Encoding: chunked"), 400),
+        (request(b"a").replace(b"Host: localhost", b"Host: evil.example"), 403),
+        (request(headers="Origin: https://evil.example\r\n"), 403),
+        (request(headers="Connection: upgrade\r\nUpgrade: h2c\r\n"), 400),
+    ],
+    ids=[
+        *("text", "version", "header", "line", "long header", "headers", "method"),
+        *("no length", "chunks", "host", "page", "upgrade"),
+    ],
+)
+def test_a_request_that_is_not_of_the_api_is_refused_and_the_connection_closed(
+    gateway: Gateway, sent: bytes, expected: int
+) -> None:
+    answer = raw(gateway, sent)
+    assert status(answer) == expected
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["Message"]
+
+
+def test_a_refusal_does_not_wait_for_the_body(gateway: Gateway) -> None:
+    sent = request(b"a" * 100).replace(b"Host: localhost", b"Host: evil.example")
+    assert status(raw(gateway, sent[:-50])) == 403
+
+
+def test_a_body_that_is_too_large_is_read_and_refused(client: http.client.HTTPConnection) -> None:
+    client.request("POST", PATH, body=bytes(PAYLOAD_LIMIT + 1))
+    answer = client.getresponse()
+    assert (answer.status, answer.read()) == (413, b"HTTP content length exceeded 6291456 bytes.")
+    client.request("POST", PATH, body=b"next")
+    assert client.getresponse().read() == b"next"
+
+
+def test_another_path_is_an_unknown_operation(client: http.client.HTTPConnection) -> None:
+    for method in ("GET", "POST", "DELETE"):
+        client.request(method, "/endpoints/search", body=b"")
+        answer = client.getresponse()
+        assert (answer.status, answer.headers["x-amzn-errortype"]) == (404, "UnknownOperationException")
+        answer.read()
+
+
+def test_a_client_that_waits_for_leave_to_send_gets_it(gateway: Gateway) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT_S) as connection:
+        head, _, _ = request(b"body", headers="Expect: 100-continue\r\nConnection: close\r\n").partition(
+            b"body"
+        )
+        connection.sendall(head)
+        assert connection.recv(1 << 10) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"body")
+        assert b"".join(iter(lambda: connection.recv(1 << 10), b"")).endswith(b"\r\n\r\nbody")
