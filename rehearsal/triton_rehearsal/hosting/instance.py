@@ -358,9 +358,7 @@ class Instance:
     def _try_load(self, model: _Model, folder: Path) -> Answer:
         started = time.monotonic()
         try:
-            answer = self._contract.load(
-                model_id=model.id, target_model=model.target, folder=str(folder)
-            )
+            answer = self._contract.load(model_id=model.id, target_model=model.target, folder=str(folder))
         except NoAnswerError as error:
             raise ContainerError(Answer(status=0, body=str(error).encode())) from error
         if answer.ok or answer.status == ALREADY_LOADED:
