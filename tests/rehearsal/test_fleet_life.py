@@ -176,7 +176,13 @@ def context(values: dict[str, str]) -> list[str]:
 
 
 def scale_out(aws: EmbeddedAws) -> None:
-    """Scale out, as auto scaling does."""
+    """Scale out, as auto scaling does, and do not scale in, although there is little traffic."""
+    aws.client("application-autoscaling").register_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId="endpoint/search/variant/AllTraffic",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        SuspendedState={"DynamicScalingInSuspended": True},
+    )
     wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": SCALED_OUT, "DesiredWeight": 1.0}
     aws.client("sagemaker").update_endpoint_weights_and_capacities(
         EndpointName="search", DesiredWeightsAndCapacities=[wanted]

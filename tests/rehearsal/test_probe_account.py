@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -128,10 +129,11 @@ def report(account: Account, *, metrics: tuple[str, ...] = ()) -> None:
                 AlarmName=alarm["AlarmName"], StateValue="ALARM", StateReason="no data"
             )
     seconds = 10 if holds("metric_publication_interval") else 60
-    now = datetime.now(tz=timezone.utc)
+    # Rounded, so that a later call puts its data points where the earlier ones are.
+    last = datetime.fromtimestamp(time.time() // seconds * seconds, tz=timezone.utc)
     for endpoint in account.aws.client("sagemaker").list_endpoints(NameContains="-Cpu")["Endpoints"]:
-        times = [now - timedelta(seconds=seconds * back) for back in range(6)]
-        data = [{**datum(endpoint["EndpointName"], "CPUUtilization"), "Timestamp": time} for time in times]
+        times = [last - timedelta(seconds=seconds * back) for back in range(6)]
+        data = [{**datum(endpoint["EndpointName"], "CPUUtilization"), "Timestamp": each} for each in times]
         cloudwatch.put_metric_data(Namespace=OF_INSTANCES, MetricData=data)
 
 

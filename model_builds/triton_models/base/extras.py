@@ -17,7 +17,7 @@ EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
         "rehearse": frozenset(
             {
-                *("cfnlint", "jsonpath_ng", "moto", "rich", "werkzeug", "yaml"),
+                *("cfnlint", "httptools", "jsonpath_ng", "moto", "rich", "uvloop", "werkzeug", "yaml"),
                 *("triton_aws", "triton_rehearsal", "triton_report"),  # which a build's toolkit lacks
             }
         ),

@@ -18,8 +18,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
@@ -39,9 +40,11 @@ from triton_rehearsal.triton.contract import (
     NoAnswerError,
 )
 from triton_rehearsal.triton.gpu import GpuMeter
-from triton_rehearsal.triton.invocations import Invocations
 from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.server import TritonServer
+
+if TYPE_CHECKING:
+    from triton_rehearsal.triton.invocations import Invocations
 
 # Seconds that a request waits for a model before the platform answers that the model is not ready.
 LOAD_WAIT_S = 60.0
@@ -147,7 +150,6 @@ class Instance:
         self.server = TritonServer(environment, directory, machine=machine, gpu_memory=budget.gpu)
         self._log = follow_log(self.server.log) if follow_log else None
         self._contract = MultiModelContract(self.server.socket)
-        self._invocations = Invocations(self.server.socket)
         # As in the container, so that the parts of a path have the same meaning here.
         self._disk = self.server.directory / "opt" / "ml" / "models"
         self._disk.mkdir(parents=True)
@@ -237,6 +239,13 @@ class Instance:
             model_id=model.id, target_model=target, body=body, headers=headers, done=answered
         )
         return True
+
+    @cached_property
+    def _invocations(self) -> Invocations:
+        # Imported by a gateway alone: `fleet compare` works without its packages.
+        from triton_rehearsal.triton.invocations import Invocations
+
+        return Invocations(self.server.socket)
 
     def wait_until_idle(self, limit_s: float = INVOCATION_LIMIT_S) -> None:
         """Wait until no request is in progress, or until the limit."""
