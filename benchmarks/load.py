@@ -1,4 +1,4 @@
-"""A closed loop of HTTP requests, in a process of its own so that its interpreter delays nobody else."""
+"""A closed loop of HTTP requests, in a process of its own so that its interpreter delays no other."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class _Connection(asyncio.Protocol):
 
     def _complete_large(self, body: bytearray) -> None:
         parser, self._parser = self._parser, httptools.HttpResponseParser(self)
-        # Nobody changes it from here on, and a copy takes as long as all else.
+        # It does not change from here on, and a copy takes as long as all else.
         self._complete(parser, cast("bytes", body))
 
     def _complete(self, parser: httptools.HttpResponseParser, body: bytes) -> None:

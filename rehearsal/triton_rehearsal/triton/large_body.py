@@ -50,5 +50,5 @@ class LargeBody(asyncio.BufferedProtocol):
             self._done(self._body)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the owner."""
+        """Report the body to the owner."""
         self._owner.connection_lost(exc)
