@@ -63,7 +63,7 @@ def shares() -> Iterator[Share]:
         folder = Path(name)
         _deploy(aws, folder)
         with Hosting(aws, directory=folder / "hosting") as hosting:
-            instance = hosting.instance(ENDPOINT)
+            instance = hosting.instances(ENDPOINT)[0]
             key = f"AWS4-HMAC-SHA256 Credential={aws.door.key}/20261123/us-east-1/sagemaker/aws4_request"
             runtime = boto3.client(
                 "sagemaker-runtime",

@@ -27,6 +27,13 @@ class Host(Protocol):
             LaunchError: The instances do not start.
         """
 
+    def scale(self, endpoint: str, counts: Mapping[str, int]) -> None:
+        """Start the instances that variants lack, by the variants' names. Surplus ones end with `refresh`.
+
+        Raises:
+            LaunchError: An instance does not start.
+        """
+
     def refresh(self, endpoint: str) -> None:
         """Note that the instances of an endpoint, or their shares of the traffic, have changed."""
 

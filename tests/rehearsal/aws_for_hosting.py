@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ import boto3
 from botocore.config import Config
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
+from triton_aws import clock
 from triton_aws.moto_gaps import close_gaps
 
 REGION = "us-east-1"
@@ -69,6 +71,7 @@ class MotoAws:
         environment: Mapping[str, str] = ENVIRONMENT,
         mode: str = "MultiModel",
         caching: str = "Enabled",
+        instances: int = 1,
     ) -> str:
         sagemaker, name = self.client("sagemaker"), f"config-{next(_numbers)}"
         sagemaker.create_model(
@@ -88,7 +91,7 @@ class MotoAws:
                 {
                     "VariantName": "AllTraffic",
                     "ModelName": name,
-                    "InitialInstanceCount": 2,
+                    "InitialInstanceCount": instances,
                     "InstanceType": "ml.g4dn.xlarge",
                 }
             ],
@@ -103,8 +106,9 @@ class MotoAws:
 
 @contextmanager
 def moto_aws() -> Iterator[MotoAws]:
-    """An AWS on a free port of this machine."""
+    """An AWS on a free port of this machine, whose waits are over at once."""
     close_gaps()
+    clock.connect(clock.Clock(speed=math.inf))
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
@@ -112,3 +116,4 @@ def moto_aws() -> Iterator[MotoAws]:
         yield MotoAws(f"http://localhost:{port}")
     finally:
         server.stop()
+        clock.connect(None)

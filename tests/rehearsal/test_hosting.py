@@ -79,7 +79,7 @@ class Endpoint:
 
     @property
     def instance(self):
-        return self.hosting.instance(self.name)
+        return self.hosting.instances(self.name)[0]
 
     def copies(self):
         """Return the folders of models on the instance's disk."""

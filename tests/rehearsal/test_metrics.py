@@ -85,7 +85,7 @@ def test_events_arrive_with_the_endpoints_dimensions_and_units(aws):
     publisher = MetricsPublisher(aws.client("cloudwatch"), usage=dict)
     publisher.add(SOURCE, Invocation(**ANSWERED))
     publisher.add(SOURCE, Invocation(**{**ANSWERED, "model_s": 0.006}))
-    publisher.add(SOURCE, Download(seconds=0.25))
+    publisher.add(SOURCE, Download(target="m", seconds=0.25))
     publisher.flush()
     assert statistics(aws, "prices", "Invocations") == (2, 2.0, "None")
     assert statistics(aws, "prices", "ModelLatency") == (2, 10000.0, "Microseconds")
@@ -96,9 +96,9 @@ def test_events_arrive_with_the_endpoints_dimensions_and_units(aws):
 def test_a_load_or_an_unload_reports_how_the_instance_is_used(aws):
     source = Source(endpoint="usage", variant="AllTraffic")
     publisher = MetricsPublisher(aws.client("cloudwatch"), usage=lambda: {source: USAGE})
-    publisher.add(source, Load(seconds=0.5))
+    publisher.add(source, Load(target="m", seconds=0.5))
     publisher.flush()
-    publisher.add(source, Unload(seconds=0.5))
+    publisher.add(source, Unload(target="m", seconds=0.5))
     publisher.close()
     assert statistics(aws, "usage", "LoadedModelCount") == (2, 6.0, "None")
     assert statistics(aws, "usage", "CPUUtilization") == (2, 300.0, "Percent")
@@ -164,9 +164,9 @@ class Broken:
 
 def test_a_lost_metric_does_not_stop_the_next(caplog):
     publisher = MetricsPublisher(Broken(), usage=dict)
-    publisher.add(SOURCE, Load(seconds=1.0))
+    publisher.add(SOURCE, Load(target="m", seconds=1.0))
     publisher.flush()
-    publisher.add(SOURCE, Load(seconds=1.0))
+    publisher.add(SOURCE, Load(target="m", seconds=1.0))
     publisher.flush()
     publisher.close()
     assert len(caplog.records) == 2
@@ -174,7 +174,7 @@ def test_a_lost_metric_does_not_stop_the_next(caplog):
 
 def test_a_served_endpoint_reports_every_metric_but_unloading(aws, tmp_path):
     bucket = aws.bucket()
-    endpoint = aws.endpoint(aws.endpoint_config(bucket))
+    endpoint = aws.endpoint(aws.endpoint_config(bucket, instances=2))
     aws.upload(bucket, "models/m.tar.gz", tarball(python_model()))
     body = b'{"inputs":[{"name":"X","shape":[1,1],"datatype":"FP32","data":[1]}]}'
     with Hosting(aws, directory=tmp_path) as hosting:

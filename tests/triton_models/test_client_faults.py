@@ -53,6 +53,9 @@ PASSING = {
     "unavailable": error(503, "ServiceUnavailable"),
     "dependency": error(530, "InternalDependencyException"),
     "a page of a proxy": reply(502, b"<html>Bad Gateway</html>", Content_Type="text/html"),
+    "container ended": error(
+        424, "ModelError", OriginalStatusCode=0, OriginalMessage="SageMaker could not get a response"
+    ),
     "model unavailable": error(424, "ModelError", OriginalStatusCode=503, OriginalMessage="busy"),
     "unknown model": UNKNOWN_MODEL,
     "cut": CUT,
@@ -63,6 +66,7 @@ PASSING = {
 RULES = {
     "throttled": "throttled",
     "too many": "throttled",
+    "container ended": "model-failed",
     "model unavailable": "model-failed",
     "unknown model": "model-unloaded",
     "cut": "no-answer",
@@ -72,6 +76,10 @@ RULES = {
 }
 LASTING = {
     "refused inputs": (error(424, "ModelError", OriginalStatusCode=400, OriginalMessage="bad"), "invoke"),
+    "a slow model": (
+        error(424, "ModelError", OriginalStatusCode=0, OriginalMessage="timed out"),
+        "model-failed",
+    ),
     "a broken model": (error(424, "ModelError", OriginalStatusCode=500, OriginalMessage="x"), "model-failed"),
     "no access": (error(403, "AccessDeniedException"), "invoke"),
     "no such endpoint": (error(400, "ValidationError", "Endpoint e of account 1 not found."), "invoke"),

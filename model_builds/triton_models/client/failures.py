@@ -73,6 +73,7 @@ _UNKNOWN_MODEL = "Request for unknown model"
 
 _BAD_REQUEST, _TOO_MANY, _SERVER_ERROR = 400, 429, 500
 _PASSING = frozenset({_TOO_MANY, 502, 503, 504})
+_ENDED = "could not get a response"  # of SageMaker, if the container ends; the status is 0
 
 _LATER = "retry later; if the error persists, check the endpoint's alarms and its log"
 
@@ -197,7 +198,7 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
         what=_error_in(said),
         expected="a response of the model",
         fix="check the container's log; correct the model, or give it more time or memory",
-        again=Again.SOON if status in _PASSING else Again.NO,
+        again=Again.SOON if status in _PASSING or (status == 0 and _ENDED in said) else Again.NO,
         **facts,
     )
 

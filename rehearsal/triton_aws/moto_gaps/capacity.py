@@ -17,6 +17,7 @@ from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import FakeEndpoint, SageMakerModelBackend
 
 from triton_aws import clock
+from triton_aws.errors import LaunchError
 from triton_aws.moto_gaps.endpoint_events import endpoint_changed
 from triton_aws.moto_gaps.endpoint_update import hosts
 
@@ -63,7 +64,7 @@ def change_capacity(
     endpoint_changed(backend, endpoint, "UPDATING")
     _refresh(endpoint)
     seconds = clock.current().here(CHANGE_S)
-    if seconds:
+    if seconds or hosts():
         arguments = (backend, endpoint, changes, seconds, then)
         threading.Thread(target=_finish, args=arguments, name="capacity", daemon=True).start()
     else:
@@ -104,16 +105,45 @@ def _finish(
     then: Callable[[], None] | None,
 ) -> None:
     """Show the new counts after a time, unless the endpoint is gone. The status is set last."""
-    time.sleep(seconds)
+    ready_at = time.monotonic() + seconds
+    failure = _start_instances(endpoint, changes)
+    time.sleep(max(0.0, ready_at - time.monotonic()))
     current: Any = backend.endpoints.get(endpoint.endpoint_name)
     if current is not endpoint:
         return
-    _show(endpoint, changes, current=True)
+    endpoint.failure_reason = failure
+    if failure is None:
+        _show(endpoint, changes, current=True)
+    else:
+        _show(endpoint, _serving(endpoint), current=False)
     _refresh(endpoint)
     endpoint.endpoint_status = "InService"
     endpoint_changed(backend, endpoint, "IN_SERVICE")
     if then is not None:
         then()
+
+
+def _start_instances(endpoint: Any, changes: Sequence[Mapping[str, Any]]) -> str | None:
+    """Start the missing instances on the hosts. Returns the reason if they do not start."""
+    counts = {
+        str(change["VariantName"]): int(change["DesiredInstanceCount"])
+        for change in changes
+        if change.get("DesiredInstanceCount")
+    }
+    for host in hosts():
+        try:
+            host.scale(endpoint.endpoint_name, counts)
+        except LaunchError as error:
+            return str(error)
+    return None
+
+
+def _serving(endpoint: Any) -> list[dict[str, Any]]:
+    """Return the change after which an endpoint's variants are wanted as they serve."""
+    return [
+        {"VariantName": each["VariantName"], "DesiredInstanceCount": each.get("CurrentInstanceCount")}
+        for each in endpoint.production_variants
+    ]
 
 
 def _refresh(endpoint: Any) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import INSTANCE_TYPES
 
 IMPOSSIBLE_BUDGET = Check(id="impossible-budget", source=FROM_ARGUMENTS)
+TOO_MANY_INSTANCES = Check(id="too-many-instances", source=FROM_ARGUMENTS)
+
+SERVER_BYTES = 256 << 20
+"""The memory of this machine that is kept for a server without models, which has been seen to use 60 MiB."""
 
 _GIB, _GB = 1 << 30, 10**9
 _UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": _GIB}
@@ -108,3 +113,33 @@ def _too_much(instance_type: str, given: int, most: int) -> FleetError:
 
 def _mib(size: int) -> str:
     return f"{size / (1 << 20):.0f} MiB"
+
+
+def require_room(instances: int, *, available: int | None = None) -> None:
+    """Check that this machine can carry more instances, without their models.
+
+    Args:
+        instances: The number of further instances.
+        available: Bytes of memory that are free; those of this machine by default.
+
+    Raises:
+        FleetError: It cannot.
+    """
+    if instances <= 0:
+        return
+    free = _available() if available is None else available
+    most = free // SERVER_BYTES
+    if instances > most:
+        raise FleetError.of(
+            what=f"{instances} more instances do not fit into the memory of this machine",
+            where="the hosting of the rehearsal",
+            expected=f"at most {most} more instances: {free >> 20} MiB are free",
+            why=f"each instance is a Triton server with {SERVER_BYTES >> 20} MiB before its first model",
+            fix="rehearse fewer instances (initial_instances, max_instances), or free memory",
+            rule=TOO_MANY_INSTANCES.id,
+        )
+
+
+def _available() -> int:
+    found = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(found[1]) << 10 if found else 1 << 62

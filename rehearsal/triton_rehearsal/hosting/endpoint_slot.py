@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
-from triton_rehearsal.assumptions import holds
+from triton_models.base.errors import FleetError
 from triton_rehearsal.hosting.instance import Instance
+from triton_rehearsal.hosting.instance_group import InstanceGroup
 from triton_rehearsal.hosting.metrics import Source, Usage
 from triton_rehearsal.hosting.runtime_api import ApiError
 from triton_rehearsal.hosting.variant import Fleets, Variant
 
 _NEVER = float("-inf")
+
+Taken = tuple[Variant, Sequence[Instance]]
+"""The variant for a request, and its instances that take requests."""
 
 
 class EndpointSlot:
@@ -20,7 +24,7 @@ class EndpointSlot:
 
     Args:
         look_up: Reads the endpoint's deployment, given the last one.
-        start: Starts the instance of a fleet.
+        group: Returns a new group for the instances of a fleet.
         lookup_s: Seconds for which a description is used.
     """
 
@@ -28,30 +32,42 @@ class EndpointSlot:
         self,
         *,
         look_up: Callable[[Fleets | None], Fleets],
-        start: Callable[[Variant], Instance],
+        group: Callable[[Variant], InstanceGroup],
         lookup_s: float,
     ) -> None:
-        self._look_up, self._start, self._lookup_s = look_up, start, lookup_s
+        self._look_up, self._group, self._lookup_s = look_up, group, lookup_s
         self._lock = threading.Lock()
         self._fleets: Fleets | None = None
         self._looked_up = _NEVER
-        self._instances: dict[Source, Instance] = {}
+        self._groups: dict[Source, InstanceGroup] = {}
+        self._retired: list[InstanceGroup] = []
         self._owed = 0.0
+        self._scaling = 0
         self._closed = False
-        self._retiring: list[threading.Thread] = []
 
-    def take(self) -> tuple[Variant, Instance]:
-        """Return the variant for the next request, and its running instance.
+    def take(self, *, wait_for: int = 1) -> Taken:
+        """Return the variant for the next request, and its instances.
 
-        A new endpoint configuration gets a new instance without loaded models, and so does one whose server
-        has died. The old instance finishes its requests.
+        A new endpoint configuration gets new instances without loaded models. The old ones finish their
+        requests.
+
+        Args:
+            wait_for: The number of instances to wait for. All are waited for if there are to be fewer.
+
+        Raises:
+            ApiError: The endpoint does not exist, or the hosting is closing.
+            FleetError: An instance does not start.
         """
-        with self._lock:
-            self._refuse_closed()
-            variant = self._next(self._current())
-            return variant, self._running(variant)
+        while True:
+            with self._lock:
+                self._refuse_closed()
+                variant = self._next(self._current())
+                group = self._groups[variant.source]
+            group.wait_for(wait_for)
+            if running := group.running:
+                return variant, running
 
-    def take_now(self) -> tuple[Variant, Instance] | None:
+    def take_now(self) -> Taken | None:
         """Return what `take` returns, or None if it would have to wait or look something up."""
         if not self._lock.acquire(blocking=False):
             return None
@@ -60,48 +76,80 @@ class EndpointSlot:
             if self._closed or known is None or time.monotonic() - self._looked_up >= self._lookup_s:
                 return None
             owed, variant = self._owed, self._next(known)
-            instance = self._instances.get(variant.source)
-            if instance is None or not instance.alive:
+            running = self._groups[variant.source].running
+            if not running:
                 self._owed = owed
                 return None
-            return variant, instance
+            return variant, running
         finally:
             self._lock.release()
 
     def launch(self, variant: Variant) -> None:
-        """Start a fleet's instance next to the serving one. Requests continue meanwhile.
+        """Start a fleet's instances next to those that serve. Requests continue meanwhile.
 
         Raises:
             ApiError: The hosting is closing.
-            FleetError: The fleet's server does not start.
+            FleetError: An instance does not start.
         """
-        instance = self._start(variant)
+        group = self._group(variant)
+        try:
+            group.resize(variant.instances)
+            group.wait_for(variant.instances)
+        except FleetError:
+            group.close()
+            raise
         with self._lock:
             if self._closed:
-                instance.close()
+                group.close()
             self._refuse_closed()
-            if variant.source in self._instances:
+            if variant.source in self._groups:
                 self._retire(variant.source)  # from an earlier deployment whose end was not noticed
-            self._instances[variant.source] = instance
+            self._groups[variant.source] = group
+
+    def scale(self, count: int) -> None:
+        """Raise the number of serving instances, and wait until the new ones take requests.
+
+        Raises:
+            FleetError: An instance does not start, or this machine cannot carry it. The number is then as
+                before.
+        """
+        with self._lock:
+            if self._closed or self._fleets is None:
+                return
+            if count <= self._fleets.blue.instances:
+                return  # the next look at the deployment drains
+            # Until the description has it. Looks at the deployment would drain the new ones.
+            self._scaling = count
+            group = self._groups[self._fleets.blue.source]
+            group.resize(count)
+        try:
+            group.wait_for(count)
+        except FleetError:
+            self._scaling = 0
+            raise
 
     def refresh(self) -> None:
         """Read the endpoint's deployment again before the next request."""
         self._looked_up = _NEVER
 
-    def usage(self) -> dict[Source, Usage]:
-        """Return the usage of the running instances."""
-        running = tuple(self._instances.items())
-        return {fleet: instance.usage() for fleet, instance in running if instance.alive}
+    def running(self) -> Iterator[tuple[Source, Instance]]:
+        """Yield the running instances, with the fleets they belong to."""
+        for fleet, group in tuple(self._groups.items()):
+            for instance in group.running:
+                yield fleet, instance
+
+    def usage(self) -> list[tuple[Source, Usage]]:
+        """Return the usage of each running instance."""
+        return [(fleet, instance.usage()) for fleet, instance in self.running()]
 
     def close(self) -> None:
         """End all instances, including old ones that still finish requests."""
         with self._lock:
             self._closed = True
-            for instance in self._instances.values():
-                instance.close()
-            self._instances.clear()
-            for thread in self._retiring:
-                thread.join()
+            groups = [*self._groups.values(), *self._retired]
+            self._groups.clear()
+        for group in groups:
+            group.close()
 
     def _next(self, fleets: Fleets) -> Variant:
         """Return the fleet for the next request. The green fleet's share is spread evenly over requests."""
@@ -113,47 +161,49 @@ class EndpointSlot:
         self._owed -= 1.0
         return fleets.green
 
-    def _running(self, variant: Variant) -> Instance:
-        fleet = variant.source
-        if fleet in self._instances and not self._instances[fleet].alive:
-            self._retire(fleet)
-        if fleet not in self._instances:
-            self._instances[fleet] = self._start(variant)
-        return self._instances[fleet]
-
     def _current(self) -> Fleets:
         known, age = self._fleets, time.monotonic() - self._looked_up
         if known is not None and age < self._lookup_s:
             return known
         self._looked_up = time.monotonic()
         try:
-            self._fleets = self._look_up(known)
+            found = self._look_up(known)
         except ApiError:
             self._fleets = None
             self._keep(())
             raise
-        if self._fleets.green is None:
+        if found.green is None:
             self._owed = 0.0
-        self._keep(self._fleets.variants)
-        return self._fleets
+        if found.blue.instances >= self._scaling:
+            self._scaling = 0
+        wanted = [(found.blue, max(found.blue.instances, self._scaling))]
+        if found.green is not None and (found.share or found.green.source in self._groups):
+            wanted.append((found.green, found.coming))
+        self._keep(wanted)
+        self._fleets = found
+        return found
 
-    def _keep(self, variants: tuple[Variant, ...]) -> None:
-        """Retire the instances of all other fleets."""
-        kept = {variant.source for variant in variants}
-        for fleet in [each for each in self._instances if each not in kept]:
+    def _keep(self, wanted: Sequence[tuple[Variant, int]]) -> None:
+        """Set the number of instances of fleets, and retire all others.
+
+        Raises:
+            FleetError: This machine cannot carry the instances of a new fleet.
+        """
+        kept = {variant.source for variant, _ in wanted}
+        for fleet in [each for each in self._groups if each not in kept]:
             self._retire(fleet)
+        for variant, count in wanted:
+            if variant.source in self._groups:
+                self._groups[variant.source].resize(count)
+            else:
+                group = self._group(variant)
+                group.resize(count)
+                self._groups[variant.source] = group
 
     def _retire(self, fleet: Source) -> None:
-        instance = self._instances.pop(fleet)
-
-        def finish() -> None:
-            if instance.alive and holds("old_endpoint_deletion"):
-                instance.wait_until_idle()
-            instance.close()
-
-        thread = threading.Thread(target=finish, name="retire", daemon=True)
-        self._retiring = [*(other for other in self._retiring if other.is_alive()), thread]
-        thread.start()
+        group = self._groups.pop(fleet)
+        group.retire()
+        self._retired = [*(other for other in self._retired if other.busy), group]
 
     def _refuse_closed(self) -> None:
         if self._closed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import logging
 import secrets
 import shutil
 import threading
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +29,7 @@ from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog
 from triton_rehearsal.hosting.copies import Copies, size_of
-from triton_rehearsal.hosting.metrics import Download, Event, Load, Unload, Usage
+from triton_rehearsal.hosting.metrics import Download, Ended, Event, Load, Started, Unload, Usage
 from triton_rehearsal.hosting.unpack import BadArtifactError, unpack
 from triton_rehearsal.hosting.usage import UsageMeter
 from triton_rehearsal.triton.contract import (
@@ -46,10 +47,13 @@ from triton_rehearsal.triton.server import TritonServer
 if TYPE_CHECKING:
     from triton_rehearsal.triton.invocations import Invocations
 
+_log = logging.getLogger(__name__)
+
 # Seconds that a request waits for a model before the platform answers that the model is not ready.
 LOAD_WAIT_S = 60.0
 
 _CLOSE_LIMIT_S = 10.0
+_LIST_LIMIT_S = 2.0
 _NO_LIMITS = Budget()
 
 
@@ -59,6 +63,10 @@ class MissingArtifactError(Exception):
 
 class NotReadyError(Exception):
     """The model is still loading after the maximum waiting time of a request."""
+
+
+class EndingError(Exception):
+    """The instance takes no more requests. Nothing has happened to this one."""
 
 
 class ContainerError(Exception):
@@ -106,6 +114,7 @@ class Instance:
     """A Triton server with the requested models.
 
     Args:
+        instance_id: The id, as in the names of log streams.
         environment: The environment variables of the deployed container.
         bucket: The bucket of the model repository.
         prefix: The key prefix to which target models are relative.
@@ -118,6 +127,10 @@ class Instance:
         follow_log: Follows the file of the container's log until it is closed.
         budget: The memory and the disk of the machine.
 
+    Attributes:
+        id: The id.
+        server: The server.
+
     Raises:
         FleetError: The Triton server cannot be started.
     """
@@ -125,6 +138,7 @@ class Instance:
     def __init__(
         self,
         *,
+        instance_id: str = "",
         environment: Mapping[str, str],
         bucket: str,
         prefix: str,
@@ -137,6 +151,7 @@ class Instance:
         follow_log: Callable[[Path], ContainerLog] | None = None,
         budget: Budget = _NO_LIMITS,
     ) -> None:
+        self.id = instance_id
         self._bucket, self._prefix, self._s3 = bucket, prefix, s3
         self._report = report
         self._load_wait_s = load_wait_s
@@ -147,6 +162,8 @@ class Instance:
         self._unloading: dict[str, _Model] = {}
         self._threads: set[threading.Thread] = set()
         self._clock = itertools.count(1)
+        self._ending = self._closed = False
+        began = time.monotonic()
         self.server = TritonServer(environment, directory, machine=machine, gpu_memory=budget.gpu)
         self._log = follow_log(self.server.log) if follow_log else None
         self._contract = MultiModelContract(self.server.socket)
@@ -158,6 +175,7 @@ class Instance:
             self.server.pid, self.server.directory, memory=budget.memory, disk=budget.disk
         )
         self._gpu = None if self.server.gpu is None else GpuMeter(self.server.gpu, count=budget.gpu_count)
+        self._report(Started(seconds=time.monotonic() - began))
 
     @property
     def alive(self) -> bool:
@@ -170,6 +188,24 @@ class Instance:
         with self._change:
             ready = [model for model in self._models.values() if model.ready]
             return [model.target for model in sorted(ready, key=lambda model: model.last_used)]
+
+    @property
+    def model_count(self) -> int:
+        """The number of models that it has or loads."""
+        return len(self._models)
+
+    def requests_of(self, target: str) -> int | None:
+        """Return the number of requests in progress for a model; None if the instance does not have it."""
+        model = self._models.get(target)
+        return None if model is None else model.users
+
+    def responds(self) -> bool:
+        """Ask the container as the platform does every few seconds; return True if it answers the ping."""
+        answers = self._contract.ping()
+        if answers:
+            with suppress(NoAnswerError):
+                self._contract.list(limit_s=_LIST_LIMIT_S)
+        return answers
 
     def usage(self) -> Usage:
         """Return the instance's current usage."""
@@ -186,6 +222,7 @@ class Instance:
         """Answer a request for a model; load the model first if necessary.
 
         Raises:
+            EndingError: The instance takes no more requests.
             MissingArtifactError: The target model is not in the repository.
             BadArtifactError: The target model is not a tarball that can be unpacked.
             ContainerError: The container refused to load the model.
@@ -227,7 +264,7 @@ class Instance:
             return False
         with self._change:
             model = self._models.get(target)
-            if model is None or not model.ready:
+            if model is None or not model.ready or self._ending:
                 return False
             self._use(model)
 
@@ -247,13 +284,33 @@ class Instance:
 
         return Invocations(self.server.socket)
 
-    def wait_until_idle(self, limit_s: float = INVOCATION_LIMIT_S) -> None:
-        """Wait until no request is in progress, or until the limit."""
+    def drain(self) -> None:
+        """Take no more requests, and close after those that are in progress, or after their time limit."""
         with self._change:
-            self._change.wait_for(lambda: not any(m.users for m in self._models.values()), limit_s)
+            self._ending = True
+            if self.alive and holds("old_endpoint_deletion"):
+                self._change.wait_for(
+                    lambda: not any(m.users for m in self._models.values()), INVOCATION_LIMIT_S
+                )
+        self.close()
+
+    def fail(self, reason: str) -> None:
+        """Close an instance that does not work, and log the end of its server's log."""
+        log = self.server.log_tail()
+        _log.warning("instance %s is replaced: %s. The end of its log:\n%s", self.id, reason, log)
+        with self._change:
+            self._ending = True
+        self._end(reason)
 
     def close(self) -> None:
         """Kill the server and remove every copy of a model."""
+        self._end("")
+
+    def _end(self, reason: str) -> None:
+        with self._change:
+            first, self._closed = not self._closed, True
+        if first:
+            self._report(Ended(reason=reason))
         self.server.close()
         self._contract.close()
         with self._change:
@@ -268,6 +325,8 @@ class Instance:
     def _claim(self, target: str) -> tuple[_Model, bool]:
         """Return the model with one more user, and True if it was ready. The first user starts its load."""
         with self._change:
+            if self._ending:
+                raise EndingError(target)
             model = self._models.get(target)
             hit = model is not None and model.ready
             if model is None:
@@ -347,7 +406,7 @@ class Instance:
             finally:
                 download.close()
             self._keep_within_disk(target)
-            self._report(Download(seconds=time.monotonic() - started))
+            self._report(Download(target=target, seconds=time.monotonic() - started))
         # An artifact may contain the model itself at its top level. The container then uses the parent as the
         # repository and "model" as the directory, but only below /opt/ml/models.
         return place if (place / "model" / "config.pbtxt").is_file() else place / "model"
@@ -371,7 +430,7 @@ class Instance:
         except NoAnswerError as error:
             raise ContainerError(Answer(status=0, body=str(error).encode())) from error
         if answer.ok or answer.status == ALREADY_LOADED:
-            self._report(Load(seconds=time.monotonic() - started))
+            self._report(Load(target=model.target, seconds=time.monotonic() - started))
         return answer
 
     @contextmanager
@@ -449,7 +508,7 @@ class Instance:
         started = time.monotonic()
         try:
             self._contract.unload(model_id=victim.id, target_model=victim.target)
-            self._report(Unload(seconds=time.monotonic() - started))
+            self._report(Unload(target=victim.target, seconds=time.monotonic() - started))
         except NoAnswerError:
             return False
         finally:

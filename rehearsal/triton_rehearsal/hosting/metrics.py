@@ -136,6 +136,7 @@ class Invocation:
 class Download:
     """A model that an instance downloaded from S3."""
 
+    target: str
     seconds: float
 
     def samples(self) -> dict[str, float]:
@@ -147,6 +148,7 @@ class Download:
 class Load:
     """A model that the container loaded."""
 
+    target: str
     seconds: float
 
     def samples(self) -> dict[str, float]:
@@ -158,6 +160,7 @@ class Load:
 class Unload:
     """A model that the container unloaded."""
 
+    target: str
     seconds: float
 
     def samples(self) -> dict[str, float]:
@@ -189,7 +192,29 @@ class Usage:
         return {name: value for name, value in values.items() if value is not None}
 
 
-Event = Invocation | Download | Load | Unload | Usage
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """An instance that began to take requests."""
+
+    seconds: float
+
+    def samples(self) -> dict[str, float]:
+        """No metric changes."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """An instance that ended; the reason is empty if it was to end."""
+
+    reason: str
+
+    def samples(self) -> dict[str, float]:
+        """No metric changes."""
+        return {}
+
+
+Event = Invocation | Download | Load | Unload | Usage | Started | Ended
 
 
 class Source(NamedTuple):
@@ -220,7 +245,7 @@ class MetricsPublisher:
         usage: Returns the usage of each instance. Called every minute, and after every load and unload.
     """
 
-    def __init__(self, cloudwatch: Any, *, usage: Callable[[], Mapping[Source, Usage]]) -> None:
+    def __init__(self, cloudwatch: Any, *, usage: Callable[[], Iterable[tuple[Source, Usage]]]) -> None:
         self._cloudwatch = cloudwatch
         self._usage = usage
         self._change = threading.Condition()
@@ -260,7 +285,7 @@ class MetricsPublisher:
             if time.monotonic() >= report_at or any(
                 isinstance(event, Load | Unload) for some in events.values() for event in some
             ):
-                for source, usage in self._usages().items():
+                for source, usage in self._usages():
                     events.setdefault((source, int(clock.current().time())), []).append(usage)
                 report_at = time.monotonic() + clock.current().every(PERIOD_S)
             self._send(events)
@@ -282,12 +307,12 @@ class MetricsPublisher:
     def _hurried(self) -> bool:
         return self._closed or bool(self._flushes)
 
-    def _usages(self) -> Mapping[Source, Usage]:
+    def _usages(self) -> Sequence[tuple[Source, Usage]]:
         try:
-            return self._usage()
+            return list(self._usage())
         except OSError:
             # An instance may end while its usage is measured.
-            return {}
+            return []
 
     def _send(self, events: _Events) -> None:
         for namespace, data in _by_namespace(events).items():

@@ -12,13 +12,15 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
-from triton_aws import LaunchError
+from triton_aws import LaunchError, clock
 from triton_aws.deployment import Host
 from triton_aws.door import Door, refusal_of_pages
 from triton_models.base.errors import FleetError
@@ -30,16 +32,19 @@ from triton_rehearsal.hosting.gateway import Done, Gateway, Request
 from triton_rehearsal.hosting.instance import (
     LOAD_WAIT_S,
     ContainerError,
+    EndingError,
     Instance,
     Invoked,
     MissingArtifactError,
     NotReadyError,
 )
+from triton_rehearsal.hosting.instance_group import InstanceGroup, Watch
 from triton_rehearsal.hosting.metrics import Event, Invocation, MetricsPublisher, Source, Usage
+from triton_rehearsal.hosting.routing import choose
 from triton_rehearsal.hosting.runtime_api import ApiError, Reply, validation_error
 from triton_rehearsal.hosting.unpack import BadArtifactError
 from triton_rehearsal.hosting.variant import Aws, Variant, look_up, read_variant
-from triton_rehearsal.triton.contract import OUT_OF_MEMORY, TARGET_MODEL, Answer
+from triton_rehearsal.triton.contract import OUT_OF_MEMORY, TARGET_MODEL, TIMED_OUT, Answer
 
 _log = logging.getLogger(__name__)
 
@@ -52,9 +57,29 @@ _FORWARDED = ("content-type", "accept", "x-amzn-sagemaker-custom-attributes", "x
 _RETURNED = ("content-type", "x-amzn-sagemaker-custom-attributes")
 _CLIENT_ERRORS = range(400, 500)
 _SESSION, _NEW_SESSION = "x-amzn-sagemaker-session-id", "x-amzn-sagemaker-new-session-id"
+_WATCH = Watch()
+_MOMENTS = 20_000  # of the timeline
+_ALL = 1 << 30
 # From the API model of sagemaker-runtime.
 _LONGEST_TARGET = 1024
 _TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """An event of an instance.
+
+    Attributes:
+        at: Its time by `triton_aws.clock`, in seconds since 1970.
+        endpoint: The endpoint's name.
+        instance: The instance's id.
+        event: The event.
+    """
+
+    at: float
+    endpoint: str
+    instance: str
+    event: Event
 
 
 @runtime_checkable
@@ -85,8 +110,10 @@ class Hosting:
         load_wait_s: Seconds for which a request waits for a model.
         lookup_s: Seconds for which an endpoint's description is used.
         gpu_memory: The memory for models of each GPU, in bytes; None for that of the deployed instance type.
+        watch: The checks of instances.
 
     Attributes:
+        timeline: The newest loads, unloads and downloads, and the starts and ends of instances.
         url: The address for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME.
 
     Raises:
@@ -102,6 +129,7 @@ class Hosting:
         load_wait_s: float = LOAD_WAIT_S,
         lookup_s: float = LOOKUP_S,
         gpu_memory: int | None = None,
+        watch: Watch = _WATCH,
     ) -> None:
         self._deploying = aws if isinstance(aws, DeployingAws) else None
         refusal = self._deploying.door.refusal if self._deploying else refusal_of_pages
@@ -110,7 +138,8 @@ class Hosting:
         self._aws = _SharedClients(aws)
         self._load_wait_s = load_wait_s
         self._lookup_s = lookup_s
-        self._gpu_memory = gpu_memory
+        self._gpu_memory, self._watch = gpu_memory, watch
+        self.timeline: deque[Moment] = deque(maxlen=_MOMENTS)
         self._own_directory = Path(tempfile.mkdtemp(prefix="fleet-hosting-")) if directory is None else None
         self._directory = directory or self._own_directory or Path()
         self._lock = threading.Lock()
@@ -122,13 +151,13 @@ class Hosting:
             self._deploying.attach(self)
 
     def start(self, endpoint: str) -> None:
-        """Start an endpoint's instance before its first request.
+        """Start an endpoint's instances before its first request.
 
         Raises:
             FleetError: The endpoint does not exist, is not a multi-model endpoint, or its server fails.
         """
         try:
-            self._slot(endpoint).take()
+            self._slot(endpoint).take(wait_for=_ALL)
         except ApiError as error:
             raise FleetError.of(
                 what=str(error),
@@ -154,6 +183,21 @@ class Hosting:
         except ApiError as error:
             _log.debug("no fleet was started for %s: %s", endpoint, error)
 
+    def scale(self, endpoint: str, counts: Mapping[str, int]) -> None:
+        """Start the missing instances of an endpoint's variants, if the endpoint is served here.
+
+        Raises:
+            LaunchError: An instance does not start.
+        """
+        with self._lock:
+            slot = self._slots.get(endpoint)
+        if slot is None or not counts:
+            return
+        try:
+            slot.scale(max(counts.values()))  # a multi-model endpoint of the rehearsal has one variant
+        except FleetError as error:
+            raise LaunchError(str(error)) from error
+
     def refresh(self, endpoint: str) -> None:
         """Read the endpoint's deployment again before its next request."""
         with self._lock:
@@ -161,13 +205,14 @@ class Hosting:
         if slot is not None:
             slot.refresh()
 
-    def instance(self, endpoint: str) -> Instance:
-        """Return the instance behind an endpoint; start it if necessary.
+    def instances(self, endpoint: str) -> Sequence[Instance]:
+        """Return the instances that take an endpoint's requests; start them if necessary.
 
         Raises:
             ApiError: InvokeEndpoint's error for the endpoint.
+            FleetError: An instance does not start.
         """
-        return self._slot(endpoint).take()[1]
+        return self._slot(endpoint).take(wait_for=_ALL)[1]
 
     def flush_metrics(self) -> None:
         """Wait until the metrics of all answers are in CloudWatch."""
@@ -185,12 +230,12 @@ class Hosting:
         if taken is None:
             done(partial(self._invoke, request, started))
             return
-        variant, instance = taken
+        variant, instances = taken
         target = _target(variant, request.headers)
 
         def answered(invoked: Invoked) -> None:
             if invoked.answer.status == OUT_OF_MEMORY:
-                done(partial(self._invoke, request, started, taken))
+                done(partial(self._invoke, request, started))
                 return
             self._count(variant, started, invoked)
             try:
@@ -199,24 +244,26 @@ class Hosting:
                 done(error.reply())
 
         headers = _forwarded(request)
+        instance = choose(instances, target)
         if not instance.invoke_now(target, body=request.body, headers=headers, done=answered):
-            done(partial(self._invoke, request, started, taken))
+            done(partial(self._invoke, request, started))
 
-    def _invoke(
-        self, request: Request, started: float, taken: tuple[Variant, Instance] | None = None
-    ) -> Reply:
+    def _invoke(self, request: Request, started: float) -> Reply:
         """Answer InvokeEndpoint, and wait for all that is needed.
 
         Raises:
             ApiError: An error of the API.
         """
         try:
-            variant, instance = taken or self._slot(request.endpoint).take()
+            variant, instances = self._slot(request.endpoint).take()
         except FleetError as error:
             raise ApiError(500, "InternalFailure", str(error)) from error
         target = _target(variant, request.headers)
+        body, headers = b"".join(request.body), _forwarded(request)
         try:
-            invoked = instance.invoke(target, body=b"".join(request.body), headers=_forwarded(request))
+            invoked = choose(instances, target).invoke(target, body=body, headers=headers)
+        except EndingError:
+            return self._invoke(request, started)
         except NotReadyError as error:
             message = f"Model {target} is not ready for inference yet. Please try your request again later."
             if not holds("not_ready_answer"):
@@ -262,15 +309,15 @@ class Hosting:
             if endpoint not in self._slots:
                 self._slots[endpoint] = EndpointSlot(
                     look_up=partial(look_up, self._aws, endpoint),
-                    start=self._new_instance,
+                    group=self._new_group,
                     lookup_s=self._lookup_s,
                 )
             return self._slots[endpoint]
 
-    def _usage(self) -> dict[Source, Usage]:
+    def _usage(self) -> list[tuple[Source, Usage]]:
         with self._lock:
             slots = list(self._slots.values())
-        return {source: usage for slot in slots for source, usage in slot.usage().items()}
+        return [each for slot in slots for each in slot.usage()]
 
     def _count(self, variant: Variant, started: float, invoked: Invoked) -> None:
         overhead = time.monotonic() - started - (invoked.model_s or 0.0)
@@ -284,17 +331,28 @@ class Hosting:
         )
         self._metrics.add(variant.source, event)
 
+    def _new_group(self, variant: Variant) -> InstanceGroup:
+        return InstanceGroup(start=partial(self._new_instance, variant), watch=self._watch)
+
     def _new_instance(self, variant: Variant) -> Instance:
+        instance_id = f"i-{secrets.token_hex(9)[1:]}"
+
         def report(event: Event) -> None:
             self._metrics.add(variant.source, event)
+            self.timeline.append(
+                Moment(
+                    at=clock.current().time(), endpoint=variant.endpoint, instance=instance_id, event=event
+                )
+            )
 
         log = partial(
             ContainerLog,
             logs=self._aws.client("logs"),
             group=variant.log_group,
-            stream=f"{variant.name}/i-{secrets.token_hex(9)[1:]}",
+            stream=f"{variant.name}/{instance_id}",
         )
         return Instance(
+            instance_id=instance_id,
             environment=variant.environment,
             bucket=variant.bucket,
             prefix=variant.prefix,
@@ -379,8 +437,9 @@ def _extract_failed(variant: Variant, target: str, error: BadArtifactError) -> s
 def _model_error(variant: Variant, answer: Answer) -> ApiError:
     side = "client" if answer.status in _CLIENT_ERRORS else "server"
     region, account = variant.region, variant.account
+    text = answer.text if answer.status or answer.text == TIMED_OUT else _no_response(variant)
     message = (
-        f'Received {side} error ({answer.status}) from primary with message "{answer.text}". See '
+        f'Received {side} error ({answer.status}) from primary with message "{text}". See '
         f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
         f"#logEventViewer:group={variant.log_group} in account {account} for more information."
     )
@@ -390,6 +449,18 @@ def _model_error(variant: Variant, answer: Answer) -> ApiError:
         message,
         ErrorCode=f"{side.upper()}_ERROR_FROM_MODEL",
         OriginalStatusCode=answer.status,
-        OriginalMessage=answer.text if holds("refused_input_text") else message,
+        OriginalMessage=text if holds("refused_input_text") else message,
         LogStreamArn=f"arn:aws:logs:{region}:{account}:log-group:{variant.log_group}",
+    )
+
+
+def _no_response(variant: Variant) -> str:
+    """Return the message in place of an answer if the container ended.
+
+    Seen by users: https://github.com/aws/amazon-sagemaker-examples/issues/2815, read on 2026-11-23.
+    """
+    return (
+        f"Amazon SageMaker could not get a response from the {variant.endpoint} endpoint. This can occur "
+        "when CPU or memory utilization is high. To check your utilization, see Amazon CloudWatch. To fix "
+        "this problem, use an instance type with more CPU capacity or memory."
     )

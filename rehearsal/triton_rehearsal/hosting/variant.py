@@ -82,11 +82,13 @@ class Fleets:
         blue: The fleet of the current configuration.
         green: The fleet with which a deployment replaces it; None without a deployment in progress.
         share: The share of the traffic that goes to the green fleet, 0 to 1.
+        coming: Number of instances of the green fleet, with those that take no traffic yet.
     """
 
     blue: Variant
     green: Variant | None = None
     share: float = 0.0
+    coming: int = 0
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -115,16 +117,18 @@ def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
     # An instance of the new fleet counts as current once it takes traffic.
     active, wanted = coming.get("CurrentInstanceCount", 0), coming.get("DesiredInstanceCount") or 1
     green = _read(aws, found, pending["EndpointConfigName"], active or 1, known)
-    return Fleets(blue=blue, green=green, share=active / wanted)
+    return Fleets(blue=blue, green=green, share=active / wanted, coming=wanted)
 
 
 def read_variant(aws: Aws, endpoint: str, config: str) -> Variant:
-    """Read the fleet that an endpoint gets from a configuration.
+    """Read the fleet that an endpoint gets from a configuration, with all of its instances.
 
     Raises:
         ApiError: The endpoint does not exist, or is not a multi-model endpoint.
     """
-    return _read(aws, _describe(aws, endpoint), config, 1, None)
+    found = _describe(aws, endpoint)
+    pending = found.get("PendingDeploymentSummary") or found
+    return _read(aws, found, config, pending["ProductionVariants"][0].get("DesiredInstanceCount") or 1, None)
 
 
 def _describe(aws: Aws, endpoint: str) -> Mapping[str, Any]:

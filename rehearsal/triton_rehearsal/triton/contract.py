@@ -111,9 +111,9 @@ class MultiModelContract:
         headers = {TARGET_MODEL: target_model}
         return self._call("DELETE", _path(model_id), headers=headers, limit_s=LOAD_LIMIT_S)
 
-    def list(self) -> Answer:
+    def list(self, *, limit_s: float = INVOCATION_LIMIT_S) -> Answer:
         """Return the container's list of loaded models."""
-        return self._call("GET", "/models", limit_s=INVOCATION_LIMIT_S)
+        return self._call("GET", "/models", limit_s=limit_s)
 
     def describe(self, *, model_id: str, target_model: str) -> Answer:
         """Return the container's description of a model; 404 if it is not loaded."""

@@ -1,0 +1,297 @@
+"""Several instances of an endpoint: how many run, which one answers, and what happens when one fails."""
+
+import os
+import random
+import signal
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.rehearsal.aws_for_hosting import moto_aws
+from tests.rehearsal.served_models import onnx_model, python_model
+from tests.rehearsal.test_hosting import Endpoint, model_that_first
+from tests.rehearsal.traces import traces
+from tests.triton_aws.deployed_functions import until
+from triton_aws.assumptions import assume
+from triton_models.base.errors import FleetError
+from triton_rehearsal.hosting.budget import SERVER_BYTES, require_room
+from triton_rehearsal.hosting.instance_group import Watch
+from triton_rehearsal.hosting.metrics import Download, Ended, Load, Started, Unload
+from triton_rehearsal.hosting.routing import MANY, choose
+from triton_rehearsal.hosting.service import Hosting
+
+LIMIT_S = 20.0
+LONG = int(os.environ.get("FLEET_SCALE", "0")) > 0
+WATCHFUL = Watch(interval_s=0.1, failures=1)
+
+
+@dataclass(frozen=True)
+class Routed:
+    """An instance with a number of models, and the requests in progress for those of them that matter."""
+
+    model_count: int
+    requests: tuple[tuple[str, int], ...] = ()
+
+    def requests_of(self, target):
+        return dict(self.requests).get(target)
+
+
+def test_a_model_goes_to_the_instance_with_the_fewest_models_first():
+    few = Routed(1, (("other", 9),))
+    assert choose([Routed(2), few, Routed(3)], "m") is few
+
+
+def test_requests_stay_with_the_instance_that_has_the_model():
+    having = Routed(5, (("m", MANY - 1),))
+    assert choose([Routed(0), having, Routed(0)], "m") is having
+
+
+def test_of_the_instances_with_the_model_the_least_busy_one_answers():
+    least = Routed(5, (("m", 1),))
+    assert choose([Routed(1, (("m", 2),)), least, Routed(0)], "m") is least
+
+
+def test_many_requests_for_a_model_bring_it_to_another_instance():
+    other = Routed(3)
+    assert choose([Routed(1, (("m", MANY),)), Routed(4), other], "m") is other
+
+
+def test_a_busy_model_that_every_instance_has_goes_to_the_least_busy_one():
+    least = Routed(1, (("m", MANY + 1),))
+    assert choose([Routed(1, (("m", MANY + 2),)), least], "m") is least
+
+
+def test_without_the_assumption_requests_go_anywhere():
+    having, other = Routed(1, (("m", 0),)), Routed(9)
+    with assume(routing_to_loaded=False):
+        chosen = {id(choose([having, other], "m")) for _ in range(100)}
+    assert chosen == {id(having), id(other)}
+
+
+def test_more_instances_than_fit_into_memory_are_refused_with_the_number_that_does():
+    require_room(3, available=3 * SERVER_BYTES)
+    with pytest.raises(FleetError, match="at most 3 more instances") as error:
+        require_room(4, available=4 * SERVER_BYTES - 1)
+    assert [problem.rule for problem in error.value.problems] == ["too-many-instances"]
+
+
+@pytest.fixture(scope="module")
+def aws():
+    with moto_aws() as aws:
+        yield aws
+
+
+class Fleet(Endpoint):
+    """An endpoint with several instances."""
+
+    def resize(self, count):
+        wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": count}
+        sagemaker = self.aws.client("sagemaker")
+        sagemaker.update_endpoint_weights_and_capacities(
+            EndpointName=self.name, DesiredWeightsAndCapacities=[wanted]
+        )
+
+    @property
+    def instances(self):
+        return self.hosting.instances(self.name)
+
+    def loaded(self):
+        return sorted(instance.loaded for instance in self.instances)
+
+    def events(self, *kinds):
+        return [moment.event for moment in self.hosting.timeline if isinstance(moment.event, kinds)]
+
+
+@contextmanager
+def fleet(aws, directory, *, instances=2, caching="Enabled", **settings):
+    with Hosting(aws, directory=directory, lookup_s=0.0, **settings) as hosting:
+        yield Fleet(aws, hosting, instances=instances, caching=caching)
+
+
+@pytest.fixture
+def two(aws, tmp_path):
+    with fleet(aws, tmp_path / "hosting") as found:
+        yield found
+
+
+def test_models_are_spread_over_the_instances_and_stay_there(two):
+    for name in ("a", "b"):
+        two.upload(f"{name}.tar.gz", onnx_model(2.0))
+
+    for _ in range(5):
+        assert (two.ask("a.tar.gz"), two.ask("b.tar.gz")) == ([2, 4, 6], [2, 4, 6])
+
+    assert two.loaded() == [["a.tar.gz"], ["b.tar.gz"]]
+
+
+def test_the_timeline_has_the_events_of_each_instance(two):
+    two.hosting.start(two.name)
+    two.ask(two.upload("m.tar.gz", python_model()))
+    two.resize(1)
+    until(lambda: len(two.instances) == 1)
+    until(lambda: two.events(Ended))
+
+    kinds = [type(event) for event in two.events(Started, Download, Load, Unload, Ended)]
+    assert kinds == [Started, Started, Download, Load, Ended]
+    assert {moment.endpoint for moment in two.hosting.timeline} == {two.name}
+
+
+@pytest.mark.story
+def test_instances_start_and_drain_as_the_count_changes(two, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    waits = python_model()["identity/1/model.py"].replace(
+        b"        inputs =", f"        open({str(gate)!r}).read()\n        inputs =".encode()
+    )
+    slow = two.upload("slow.tar.gz", {**python_model(), "identity/1/model.py": waits})
+    two.ask(two.upload("m.tar.gz", onnx_model(2.0)))  # to the first instance, so that the slow one is newer
+    two.resize(3)
+    until(lambda: len(two.instances) == 3)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(two.ask, slow)
+        with gate.open("w"):  # opens when the model has the request
+            two.resize(1)
+            two.ask("m.tar.gz")
+            [left] = two.instances
+            assert not waiting.done()
+        assert waiting.result() == [1, 2, 3]
+    until(lambda: len(two.events(Ended)) == 2)
+    assert left.loaded == ["m.tar.gz"]
+
+
+def test_a_killed_instance_is_replaced_without_a_request(two, caplog):
+    two.hosting.start(two.name)
+    first, second = two.instances
+
+    os.kill(first.server.pid, signal.SIGKILL)
+
+    until(lambda: len(two.instances) == 2 and first not in two.instances)
+    assert second in two.instances
+    assert [event.reason for event in two.events(Ended)] == ["its server ended"]
+    assert f"instance {first.id} is replaced" in caplog.text
+    assert "Started Sagemaker HTTPService" in caplog.text
+
+
+@pytest.mark.story
+def test_an_instance_that_hangs_is_replaced(aws, tmp_path):
+    with fleet(aws, tmp_path, watch=WATCHFUL) as two:
+        two.hosting.start(two.name)
+        first, second = two.instances
+        os.kill(first.server.pid, signal.SIGSTOP)
+        until(lambda: len(two.instances) == 2 and first not in two.instances)
+        assert second in two.instances
+        assert [event.reason for event in two.events(Ended)] == ["its server did not answer GET /ping"]
+
+
+def test_a_request_that_its_instance_does_not_survive_is_a_model_error_and_may_be_repeated(two, tmp_path):
+    once = tmp_path / "once"
+    dies_once = f"""
+        import os, pathlib
+        once = pathlib.Path({str(once)!r})
+        if not once.exists():
+            once.touch()
+            os.kill(os.getppid(), 9)
+        inputs ="""
+    source = python_model()["identity/1/model.py"].replace(b"        inputs =", dies_once.encode())
+    target = two.upload("dies.tar.gz", {**python_model(), "identity/1/model.py": source})
+
+    with pytest.raises(two.runtime.exceptions.ModelError, match=r"Received server error \(0\)") as error:
+        two.invoke(target)
+    assert f"could not get a response from the {two.name} endpoint" in error.value.response["OriginalMessage"]
+    assert two.ask(target) == [1, 2, 3]
+
+
+@pytest.mark.story
+def test_an_instance_that_is_killed_while_it_loads_a_model_is_replaced(aws, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    with fleet(aws, tmp_path / "hosting", instances=1) as one:
+        target = one.upload("slow.tar.gz", model_that_first(f"open({str(gate)!r}).read()"))
+        other = one.upload("other.tar.gz", onnx_model(2.0))
+        [first] = one.instances
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(one.invoke, target)
+            with gate.open("w"):  # opens when the model waits
+                os.kill(first.server.pid, signal.SIGKILL)
+            assert isinstance(waiting.exception(), one.runtime.exceptions.ModelError)
+        assert one.ask(other) == [2, 4, 6]
+        assert first not in one.instances
+
+
+@pytest.mark.story
+def test_an_answer_is_not_lost_if_the_instance_is_killed_while_it_unloads_the_model(aws, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    finalize = f"\n    def finalize(self):\n        open({str(gate)!r}).read()\n"
+    source = python_model()["identity/1/model.py"] + finalize.encode()
+    with fleet(aws, tmp_path / "hosting", instances=1, caching="Disabled") as one:
+        target = one.upload("slow.tar.gz", {**python_model(), "identity/1/model.py": source})
+        other = one.upload("other.tar.gz", onnx_model(2.0))
+        [first] = one.instances
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(one.ask, target)
+            with gate.open("w"):  # opens when the model ends
+                os.kill(first.server.pid, signal.SIGKILL)
+            assert waiting.result() == [1, 2, 3]
+        assert one.ask(other) == [2, 4, 6]
+        assert first not in one.instances
+
+
+@pytest.mark.story
+def test_other_models_survive_a_request_that_ends_the_server(two):
+    poisoned = two.upload("poisoned.tar.gz", python_model())
+    other = two.upload("other.tar.gz", onnx_model(2.0))
+    two.ask(other)
+    with pytest.raises(two.runtime.exceptions.ModelError):
+        two.invoke(poisoned, b"[" * 200_000)
+    assert two.ask(other) == [2, 4, 6]
+    assert two.ask(poisoned) == [1, 2, 3]
+    until(lambda: len(two.instances) == 2)
+
+
+@pytest.mark.story
+def test_no_request_is_wrong_or_lost_while_models_push_each_other_out(aws, tmp_path):
+    models, requests = (200, 100_000) if LONG else (24, 1_500)
+    chance = random.Random(1)  # noqa: S311  no secret
+    with fleet(aws, tmp_path, gpu_memory=models // 4 * 1_000_000) as two:
+        body = {"scaling/1/model.onnx.data": bytes(1_000_000)}
+        targets = {
+            two.upload(f"m{n}.tar.gz", {**onnx_model(float(n), backend="tensorrt"), **body}): n
+            for n in range(1, models + 1)
+        }
+        names, weights = list(targets), [1 / rank for rank in range(1, models + 1)]
+        outcomes = Counter()
+
+        def ask(target):
+            outcomes[two.ask(target) == [targets[target] * n for n in (1, 2, 3)]] += 1
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(ask, chance.choices(names, weights, k=requests)))
+        assert outcomes == {True: requests}
+        assert len(two.events(Unload)) > models
+        assert not two.events(Ended)
+
+
+@pytest.mark.story
+def test_loads_and_unloads_leave_nothing(aws, tmp_path):
+    cycles = 1_000 if LONG else 60
+    with fleet(aws, tmp_path, instances=1, caching="Disabled") as one:
+        target = one.upload("m.tar.gz", python_model())
+        [instance] = one.instances
+
+        def state():
+            pid = instance.server.pid
+            held = len(traces(instance.server.mark, pid, instance.server.directory))
+            return held, len(list(Path(f"/proc/{pid}/fd").iterdir())), threading.active_count()
+
+        for _ in range(5):
+            one.ask(target)
+        before = state()
+        for _ in range(cycles):
+            one.ask(target)
+        until(lambda: all(now <= then for now, then in zip(state(), before, strict=True)))
