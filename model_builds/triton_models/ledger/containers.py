@@ -108,6 +108,40 @@ ROWS = (
         if_false="Correct rehearsal/triton_rehearsal/hosting/instance.py",
     ),
     Belief(
+        id="routing-to-loaded",
+        belief="SageMaker sends a request to an instance that has the model, and brings the model to another "
+        "one if more than about 8 requests for it are in progress on each",
+        grade=Grade.ASSUMPTION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoints.html says that some "
+        "requests go to another instance if there are many; its measure is not documented",
+        depends=("triton_rehearsal.hosting.routing",),
+        decided_by=DecidedBy.BY_HAND,
+        command="an endpoint of two instances, one model with growing concurrency, and LoadedModelCount",
+        if_false="Correct MANY in rehearsal/triton_rehearsal/hosting/routing.py",
+    ),
+    Belief(
+        id="hung-instance-replaced",
+        belief="SageMaker replaces an instance that has not answered GET /ping for half a minute",
+        grade=Grade.ASSUMPTION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html gives a "
+        "ping 2 seconds, and no number of failures",
+        depends=("triton_rehearsal.hosting.instance_group",),
+        decided_by=DecidedBy.BY_HAND,
+        command="a Python model that stops its server with SIGSTOP, and the endpoint's log streams",
+        if_false="Correct Watch in rehearsal/triton_rehearsal/hosting/instance_group.py",
+    ),
+    Belief(
+        id="unload-takes-seconds",
+        belief="Triton answers the unload of a model after 2 to 3 whole seconds, because it looks once per "
+        "second; so each eviction delays a cold request by as much",
+        grade=Grade.OBSERVED,
+        source="Triton 24.10, CPU: 2.0 s for a Python model, 3.0 s for an ONNX model, seen on 2026-11-23",
+        depends=("eviction-order",),
+        decided_by=DecidedBy.BY_HAND,
+        command="ModelUnloadingTime of an endpoint whose models push each other out",
+        if_false="Expect faster cold requests on a full instance",
+    ),
+    Belief(
         id="disk-eviction",
         belief="If the disk of an instance is full, SageMaker removes the copies of models that are not "
         "loaded, the least recently used first",
