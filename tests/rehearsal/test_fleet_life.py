@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import boto3
 import pytest
 
 from tests.rehearsal.cdk_apps import cdk_of, write_app
 from tests.rehearsal.served_models import FLEET, python_model, tarball
-from tests.rehearsal.traffic import Traffic
+from tests.rehearsal.traffic import Traffic, runtime_of
 from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.hosting.service import Hosting
@@ -76,13 +75,7 @@ class Application(Traffic):
     def __init__(self, aws: EmbeddedAws, hosting: Hosting) -> None:
         super().__init__()
         self._cloudwatch = aws.client("cloudwatch")
-        self._runtime = boto3.client(
-            "sagemaker-runtime",
-            endpoint_url=hosting.url,
-            region_name=aws.region,
-            aws_access_key_id=aws.door.key,
-            aws_secret_access_key="any",
-        )
+        self._runtime = runtime_of(aws, hosting)
 
     def ask(self) -> float:
         answer = self._runtime.invoke_endpoint(EndpointName="search", TargetModel="m.tar.gz", Body=BODY)

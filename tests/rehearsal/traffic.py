@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from typing import Any
 
+import boto3
 from typing_extensions import Self
+
+from triton_aws import EmbeddedAws
+from triton_rehearsal.hosting.service import Hosting
 
 _PAUSE_S = 0.01
 
@@ -15,11 +20,13 @@ class Traffic(ABC):
 
     Attributes:
         asked: Number of answered requests.
+        pause_s: Seconds between an answer and the next request.
         failures: The errors of the other requests.
     """
 
     def __init__(self) -> None:
         self.asked = 0
+        self.pause_s = _PAUSE_S
         self.failures: list[Exception] = []
         self._answers: set[float] = set()
         self._ended = threading.Event()
@@ -43,10 +50,21 @@ class Traffic(ABC):
         """Send a request and return the answer."""
 
     def _run(self) -> None:
-        while not self._ended.wait(_PAUSE_S):
+        while not self._ended.wait(self.pause_s):
             try:
                 self._answers.add(self.ask())
             except Exception as error:  # noqa: BLE001  every failure counts
                 self.failures.append(error)
             else:
                 self.asked += 1
+
+
+def runtime_of(aws: EmbeddedAws, hosting: Hosting) -> Any:
+    """Return an application's client of InvokeEndpoint."""
+    return boto3.client(
+        "sagemaker-runtime",
+        endpoint_url=hosting.url,
+        region_name=aws.region,
+        aws_access_key_id=aws.door.key,
+        aws_secret_access_key="any",
+    )
