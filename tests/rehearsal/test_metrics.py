@@ -82,7 +82,7 @@ def test_a_request_whose_model_could_not_be_loaded_has_no_latency():
 
 
 def test_events_arrive_with_the_endpoints_dimensions_and_units(aws):
-    publisher = MetricsPublisher(aws.client("cloudwatch"), usage=dict)
+    publisher = MetricsPublisher(aws.client("cloudwatch"), usage=list)
     publisher.add(SOURCE, Invocation(**ANSWERED))
     publisher.add(SOURCE, Invocation(**{**ANSWERED, "model_s": 0.006}))
     publisher.add(SOURCE, Download(target="m", seconds=0.25))
@@ -95,7 +95,7 @@ def test_events_arrive_with_the_endpoints_dimensions_and_units(aws):
 
 def test_a_load_or_an_unload_reports_how_the_instance_is_used(aws):
     source = Source(endpoint="usage", variant="AllTraffic")
-    publisher = MetricsPublisher(aws.client("cloudwatch"), usage=lambda: {source: USAGE})
+    publisher = MetricsPublisher(aws.client("cloudwatch"), usage=lambda: [(source, USAGE)])
     publisher.add(source, Load(target="m", seconds=0.5))
     publisher.flush()
     publisher.add(source, Unload(target="m", seconds=0.5))
@@ -106,7 +106,7 @@ def test_a_load_or_an_unload_reports_how_the_instance_is_used(aws):
 
 
 def test_closing_sends_what_is_left(aws):
-    publisher = MetricsPublisher(aws.client("cloudwatch"), usage=dict)
+    publisher = MetricsPublisher(aws.client("cloudwatch"), usage=list)
     source = Source(endpoint="left", variant="AllTraffic")
     for _ in range(300):
         publisher.add(source, Invocation(**ANSWERED))
@@ -123,7 +123,7 @@ def test_the_requests_of_a_second_are_one_datum_per_metric_however_many():
         def put_metric_data(self, MetricData, **_):  # noqa: N803
             sent.extend(MetricData)
 
-    publisher = MetricsPublisher(Recording(), usage=dict)
+    publisher = MetricsPublisher(Recording(), usage=list)
     for _ in range(1000):
         publisher.add(SOURCE, Invocation(**ANSWERED))
     publisher.close()
@@ -142,7 +142,7 @@ def test_the_times_of_a_second_keep_their_number_sum_and_extremes_in_a_datum_of_
         def put_metric_data(self, MetricData, **_):  # noqa: N803
             sent.extend(MetricData)
 
-    publisher = MetricsPublisher(Recording(), usage=dict)
+    publisher = MetricsPublisher(Recording(), usage=list)
     for number in range(1, 2001):
         publisher.add(SOURCE, Invocation(**{**ANSWERED, "model_s": number / 1e6}))
     publisher.close()
@@ -163,7 +163,7 @@ class Broken:
 
 
 def test_a_lost_metric_does_not_stop_the_next(caplog):
-    publisher = MetricsPublisher(Broken(), usage=dict)
+    publisher = MetricsPublisher(Broken(), usage=list)
     publisher.add(SOURCE, Load(target="m", seconds=1.0))
     publisher.flush()
     publisher.add(SOURCE, Load(target="m", seconds=1.0))

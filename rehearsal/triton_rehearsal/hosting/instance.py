@@ -66,7 +66,7 @@ class NotReadyError(Exception):
 
 
 class EndingError(Exception):
-    """The instance takes no more requests. Nothing has happened to this one."""
+    """The instance is closing. The request was not sent to its server."""
 
 
 class ContainerError(Exception):
@@ -222,7 +222,7 @@ class Instance:
         """Answer a request for a model; load the model first if necessary.
 
         Raises:
-            EndingError: The instance takes no more requests.
+            EndingError: The instance is closing.
             MissingArtifactError: The target model is not in the repository.
             BadArtifactError: The target model is not a tarball that can be unpacked.
             ContainerError: The container refused to load the model.

@@ -7,11 +7,8 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoints.html
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
-
-from triton_rehearsal.assumptions import holds
 
 MANY = 8
 """Requests in progress for a model on each instance that has it, from which on another one gets a copy."""
@@ -43,8 +40,6 @@ def choose(instances: Sequence[AnInstance], target: str) -> AnInstance:
     """
     if len(instances) == 1:
         return instances[0]
-    if not holds("routing_to_loaded"):
-        return random.choice(instances)  # noqa: S311  no secret
     busy = [(requests, each) for each in instances if (requests := each.requests_of(target)) is not None]
     others = [each for each in instances if all(each is not having for _, having in busy)]
     least = min((requests for requests, _ in busy), default=MANY)

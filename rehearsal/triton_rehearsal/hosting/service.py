@@ -27,7 +27,7 @@ from triton_models.base.errors import FleetError
 from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
-from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, closing
+from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, Taken, closing
 from triton_rehearsal.hosting.gateway import Done, Gateway, Request
 from triton_rehearsal.hosting.instance import (
     LOAD_WAIT_S,
@@ -235,7 +235,7 @@ class Hosting:
 
         def answered(invoked: Invoked) -> None:
             if invoked.answer.status == OUT_OF_MEMORY:
-                done(partial(self._invoke, request, started))
+                done(partial(self._invoke, request, started, taken))
                 return
             self._count(variant, started, invoked)
             try:
@@ -246,16 +246,16 @@ class Hosting:
         headers = _forwarded(request)
         instance = choose(instances, target)
         if not instance.invoke_now(target, body=request.body, headers=headers, done=answered):
-            done(partial(self._invoke, request, started))
+            done(partial(self._invoke, request, started, taken))
 
-    def _invoke(self, request: Request, started: float) -> Reply:
+    def _invoke(self, request: Request, started: float, taken: Taken | None = None) -> Reply:
         """Answer InvokeEndpoint, and wait for all that is needed.
 
         Raises:
             ApiError: An error of the API.
         """
         try:
-            variant, instances = self._slot(request.endpoint).take()
+            variant, instances = taken or self._slot(request.endpoint).take()
         except FleetError as error:
             raise ApiError(500, "InternalFailure", str(error)) from error
         target = _target(variant, request.headers)

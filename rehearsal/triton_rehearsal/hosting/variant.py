@@ -82,7 +82,7 @@ class Fleets:
         blue: The fleet of the current configuration.
         green: The fleet with which a deployment replaces it; None without a deployment in progress.
         share: The share of the traffic that goes to the green fleet, 0 to 1.
-        coming: Number of instances of the green fleet, with those that take no traffic yet.
+        coming: Number of instances of the green fleet, including those without traffic so far.
     """
 
     blue: Variant

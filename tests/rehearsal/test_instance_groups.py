@@ -18,7 +18,6 @@ from tests.rehearsal.served_models import onnx_model, python_model
 from tests.rehearsal.test_hosting import Endpoint, model_that_first
 from tests.rehearsal.traces import traces
 from tests.triton_aws.deployed_functions import until
-from triton_aws.assumptions import assume
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_rehearsal.hosting.budget import SERVER_BYTES, require_room
@@ -66,13 +65,6 @@ def test_many_requests_for_a_model_bring_it_to_another_instance():
 def test_a_busy_model_that_every_instance_has_goes_to_the_least_busy_one():
     least = Routed(1, (("m", MANY + 1),))
     assert choose([Routed(1, (("m", MANY + 2),)), least], "m") is least
-
-
-def test_without_the_assumption_requests_go_anywhere():
-    having, other = Routed(1, (("m", 0),)), Routed(9)
-    with assume(routing_to_loaded=False):
-        chosen = {id(choose([having, other], "m")) for _ in range(100)}
-    assert chosen == {id(having), id(other)}
 
 
 def test_more_instances_than_fit_into_memory_are_refused_with_the_number_that_does():
