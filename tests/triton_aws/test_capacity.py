@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from tests.triton_aws.embedded import embedded_aws
 from tests.triton_aws.scaled_variant import IMAGE, served
-from triton_aws import EmbeddedAws
+from triton_aws import EmbeddedAws, LaunchError
 
 aws = embedded_aws()
 slow = embedded_aws(speed=1000.0)
@@ -97,3 +98,29 @@ def test_an_endpoint_shows_the_images_of_its_models_by_digest(aws: EmbeddedAws) 
 
     assert image["SpecifiedImage"] == IMAGE
     assert image["ResolvedImage"].startswith(f"{IMAGE.rpartition(':')[0]}@sha256:")
+
+
+class FullHost:
+    """A host on which no instance starts."""
+
+    def launch(self, endpoint: str, config: str) -> None:
+        """Not called: no deployment is made."""
+
+    def refresh(self, endpoint: str) -> None:
+        """Nothing to note."""
+
+    def scale(self, endpoint: str, counts: Mapping[str, int]) -> None:
+        msg = f"no room for {counts['AllTraffic']} instances of {endpoint}"
+        raise LaunchError(msg)
+
+
+def test_instances_that_do_not_start_leave_the_count_as_it_was_with_the_reason(aws: EmbeddedAws) -> None:
+    sagemaker = served(aws)
+    aws.attach(FullHost())
+
+    change(sagemaker, DesiredInstanceCount=3)
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e", WaiterConfig={"Delay": 0.05})
+
+    found = sagemaker.describe_endpoint(EndpointName="e")
+    assert found["FailureReason"] == "no room for 3 instances of e"
+    assert (live(sagemaker)["CurrentInstanceCount"], live(sagemaker)["DesiredInstanceCount"]) == (1, 1)
