@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -198,6 +199,17 @@ def test_scaling_tracks_invocations_and_gpu_utilization(stayed: Stayed) -> None:
 def test_the_dashboard_charts_loaded_models_and_the_cache(stayed: Stayed) -> None:
     charted = {metric for widget in stayed.document["inventory"]["widgets"] for metric in widget["metrics"]}
     assert {"LoadedModelCount", "ModelCacheHit"} <= charted
+
+
+def test_the_page_shows_the_instance_with_its_models_and_how_they_were_loaded(stayed: Stayed) -> None:
+    with urlopen(f"{stayed.document['page']}document.json") as answer:  # noqa: S310 -- on this machine
+        page = json.load(answer)
+    served = {made["artifact"] for made in stayed.document["predictions"]}
+    loaded = {each["subject"] for each in page["timeline"] if each["text"] == "loaded"}
+
+    assert {target for instance in page["instances"] for target in instance["models"]} == served
+    assert loaded == served
+    assert {"deployment", "instance", "model"} <= {each["kind"] for each in page["timeline"]}
 
 
 def test_what_the_dashboard_charts_has_data(stayed: Stayed) -> None:

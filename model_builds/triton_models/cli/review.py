@@ -28,7 +28,15 @@ def rehearse(parser: argparse.ArgumentParser) -> None:
         help="the memory for models of each GPU, such as 500MiB, to see models evicted (default: that of the "
         "deployed instance type)",
     )
-    parser.add_argument("--stay", action="store_true", help="keep everything running until Ctrl-C")
+    parser.add_argument(
+        "--stay", action="store_true", help="keep everything running until Ctrl-C, and serve a page about it"
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write that page to FILE: .html, which needs no network, or .png, which needs Chromium here",
+    )
     parser.add_argument("--port", type=int, default=0, help="the embedded AWS's port (default: a free one)")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from triton_models.base.errors import FleetError
 from triton_rehearsal.hosting.instance import Instance
 from triton_rehearsal.hosting.instance_group import InstanceGroup
-from triton_rehearsal.hosting.metrics import Source, Usage
+from triton_rehearsal.hosting.metrics import Source
 from triton_rehearsal.hosting.runtime_api import ApiError
 from triton_rehearsal.hosting.variant import Fleets, Variant
 
@@ -137,10 +137,6 @@ class EndpointSlot:
         for fleet, group in tuple(self._groups.items()):
             for instance in group.running:
                 yield fleet, instance
-
-    def usage(self) -> list[tuple[Source, Usage]]:
-        """Return the usage of each running instance."""
-        return [(fleet, instance.usage()) for fleet, instance in self.running()]
 
     def close(self) -> None:
         """End all instances, including old ones that still finish requests."""

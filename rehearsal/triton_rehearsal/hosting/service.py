@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -214,6 +214,13 @@ class Hosting:
         """
         return self._slot(endpoint).take(wait_for=_ALL)[1]
 
+    def running(self) -> Iterator[tuple[Source, Instance]]:
+        """Yield the running instances of all endpoints, with the fleets they belong to."""
+        with self._lock:
+            slots = list(self._slots.values())
+        for slot in slots:
+            yield from slot.running()
+
     def flush_metrics(self) -> None:
         """Wait until the metrics of all answers are in CloudWatch."""
         self._metrics.flush()
@@ -315,9 +322,7 @@ class Hosting:
             return self._slots[endpoint]
 
     def _usage(self) -> list[tuple[Source, Usage]]:
-        with self._lock:
-            slots = list(self._slots.values())
-        return [each for slot in slots for each in slot.usage()]
+        return [(fleet, instance.usage()) for fleet, instance in self.running()]
 
     def _count(self, variant: Variant, started: float, invoked: Invoked) -> None:
         overhead = time.monotonic() - started - (invoked.model_s or 0.0)

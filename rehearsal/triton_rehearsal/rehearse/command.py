@@ -21,6 +21,8 @@ from triton_models.base.outcome import Outcome
 from triton_models.deliver.results import Status
 from triton_models.deliver.results import Step as BuildStep
 from triton_models.spec import model_names
+from triton_rehearsal.page import report
+from triton_rehearsal.page.server import PageServer
 from triton_rehearsal.rehearse.calls import example_calls
 from triton_rehearsal.rehearse.predictions import Prediction
 from triton_rehearsal.rehearse.rehearsal import Deployed, Rehearsal
@@ -44,6 +46,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
         SystemExit: With `--stay`, the rehearsal was interrupted. The status is the rehearsal's exit code.
     """
     project, reporter = _project_root(), Reporter()
+    if arguments.report:
+        report.check_target(arguments.report)
     reporter.say(_ANNOUNCEMENT)
     _end_like_an_interrupt()
     start = time.perf_counter()
@@ -56,9 +60,13 @@ def run(arguments: argparse.Namespace) -> Outcome:
         gpu_memory=arguments.gpu_memory,
     ) as rehearsal:
         rehearsed = _rehearse(rehearsal, reporter, start)
+        if arguments.report:
+            report.write(rehearsal.document(), arguments.report)
+            reporter.say(f"Report: {arguments.report}")
         if arguments.stay:
-            _show(rehearsed, rehearsal, as_json=arguments.json)
-            _wait_for_interrupt()
+            with PageServer(rehearsal.document) as page:
+                _show(rehearsed, rehearsal, page.url, as_json=arguments.json)
+                _wait_for_interrupt()
     if arguments.stay:
         sys.exit(rehearsed.exit_code)  # the result has been printed
     return rehearsed
@@ -111,23 +119,27 @@ def _follow(step: Step, line: str) -> None:
         step.say(line)
 
 
-def _show(rehearsed: RehearsalResult, rehearsal: Rehearsal, *, as_json: bool) -> None:
+def _show(rehearsed: RehearsalResult, rehearsal: Rehearsal, page: str, *, as_json: bool) -> None:
     """Print the result before the wait."""
     exports = rehearsal.exports()
     calls = example_calls(
         rehearsal.models, rehearsed.predictions, endpoint=rehearsed.deployed.endpoint, folder=rehearsal.folder
     )
     if as_json:
-        document = {**rehearsed.as_dict(), "exports": dict(exports), "calls": dict(calls)}
+        document = {**rehearsed.as_dict(), "exports": dict(exports), "calls": dict(calls), "page": page}
         lines = [json.dumps(document, indent=2)]
     else:
-        lines = [*rehearsed.lines(), "", *_running(rehearsed.deployed, exports, calls)]
+        lines = [*rehearsed.lines(), "", *_running(rehearsed.deployed, page, exports, calls)]
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
 
 
-def _running(deployed: Deployed, exports: Mapping[str, str], calls: Mapping[str, str]) -> Iterator[str]:
-    """Yield what a user needs to call a running rehearsal."""
+def _running(
+    deployed: Deployed, page: str, exports: Mapping[str, str], calls: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield what a user needs to look at a running rehearsal and to call it."""
+    yield f"Dashboard, instances, alarms and timeline: {page}"
+    yield ""
     yield "The rehearsal keeps running. In another terminal, these variables point any AWS SDK here:"
     yield from ("", *(f"export {name}={value}" for name, value in exports.items()), "")
     yield f"Endpoint:         {deployed.endpoint}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+
+from triton_rehearsal.page import alarms
 
 if TYPE_CHECKING:
     from triton_aws import EmbeddedAws
@@ -114,51 +115,19 @@ def _policy(policy: dict[str, Any]) -> Policy:
     tracking = policy["TargetTrackingScalingPolicyConfiguration"]
     predefined = tracking.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
     custom = tracking.get("CustomizedMetricSpecification", {})
-    metric = predefined or custom.get("MetricName") or _returned_expression(custom["Metrics"])
+    metric = predefined or custom.get("MetricName") or alarms.returned_expression(custom["Metrics"])
     return Policy(name=name, metric=metric, target=tracking["TargetValue"])
 
 
 def _alarms(aws: EmbeddedAws) -> tuple[Alarm, ...]:
-    answer = aws.client("cloudwatch").describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
-    metric = [
+    return tuple(
         Alarm(
             name=alarm["AlarmName"],
-            condition=_condition(alarm),
+            condition=alarms.condition(alarm),
             description=alarm.get("AlarmDescription", ""),
         )
-        for alarm in answer["MetricAlarms"]
-    ]
-    composite = [
-        Alarm(
-            name=alarm["AlarmName"],
-            condition=_ARN_BEFORE_NAME.sub("", alarm["AlarmRule"]),
-            description=alarm.get("AlarmDescription", ""),
-        )
-        for alarm in answer["CompositeAlarms"]
-    ]
-    return tuple(metric + composite)
-
-
-# A rule names alarms by ARN. The name at the end of the ARN is enough.
-_ARN_BEFORE_NAME = re.compile(r"arn:[^\"]*:alarm:")
-
-_COMPARISONS = {
-    "GreaterThanThreshold": ">",
-    "GreaterThanOrEqualToThreshold": ">=",
-    "LessThanThreshold": "<",
-    "LessThanOrEqualToThreshold": "<=",
-}
-
-
-def _condition(alarm: dict[str, Any]) -> str:
-    subject = alarm.get("MetricName") or _returned_expression(alarm["Metrics"])
-    comparison = _COMPARISONS.get(alarm["ComparisonOperator"], alarm["ComparisonOperator"])
-    return f"{subject} {comparison} {alarm['Threshold']:g} for {alarm['EvaluationPeriods']} periods"
-
-
-def _returned_expression(metrics: list[dict[str, Any]]) -> str:
-    returned = next(metric for metric in metrics if metric.get("ReturnData", True))
-    return str(returned.get("Label") or returned.get("Expression") or returned["MetricStat"]["Stat"])
+        for alarm in alarms.described(aws.client("cloudwatch"))
+    )
 
 
 def _widgets(aws: EmbeddedAws, dashboard: str) -> tuple[Widget, ...]:

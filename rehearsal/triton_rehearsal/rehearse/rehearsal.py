@@ -21,6 +21,7 @@ from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.cdk import Cdk
 from triton_rehearsal.hosting.budget import read_size
 from triton_rehearsal.hosting.service import Hosting
+from triton_rehearsal.page.document import read as read_document
 from triton_rehearsal.rehearse.inventory import Inventory
 from triton_rehearsal.rehearse.inventory import read as read_inventory
 from triton_rehearsal.rehearse.predictions import Prediction, predict
@@ -270,6 +271,12 @@ class Rehearsal:
         if self._hosting:
             self._hosting.flush_metrics()
         return read_inventory(self.aws, endpoint=self.deployed.endpoint, dashboard=self.deployed.dashboard)
+
+    def document(self) -> dict[str, Any]:
+        """Return what the page about this rehearsal shows. Writes all pending metrics first."""
+        if self._hosting:
+            self._hosting.flush_metrics()
+        return read_document(self.aws, self._hosting)
 
     @property
     def folder(self) -> Path:

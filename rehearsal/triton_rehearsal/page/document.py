@@ -1,0 +1,98 @@
+"""All that a page shows, as one JSON document."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from triton_rehearsal.hosting.metrics import Started
+from triton_rehearsal.hosting.service import Hosting
+from triton_rehearsal.page import alarms, timeline, widgets
+
+if TYPE_CHECKING:
+    from triton_aws import EmbeddedAws
+
+_DURATION = re.compile(
+    r"-P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?)?"
+)
+_DEFAULT = timedelta(hours=3)
+
+
+def read(aws: EmbeddedAws, hosting: Hosting | None) -> dict[str, Any]:
+    """Return the document.
+
+    Args:
+        aws: The embedded AWS with the deployed stacks.
+        hosting: The hosting of its endpoints; None before they are served.
+    """
+    now, speed = aws.clock.now(), aws.clock.speed
+    return {
+        "now": now.timestamp(),
+        "speed": None if math.isinf(speed) else speed,
+        "endpoints": list(_endpoints(aws)),
+        "instances": list(_instances(hosting)) if hosting else [],
+        "dashboards": list(_dashboards(aws, now)),
+        "alarms": list(alarms.read(aws.client("cloudwatch"))),
+        "timeline": timeline.read(aws, hosting),
+    }
+
+
+def _endpoints(aws: EmbeddedAws) -> Iterator[dict[str, Any]]:
+    sagemaker = aws.client("sagemaker")
+    for row in sagemaker.list_endpoints()["Endpoints"]:
+        described = sagemaker.describe_endpoint(EndpointName=row["EndpointName"])
+        yield {
+            "name": described["EndpointName"],
+            "status": described["EndpointStatus"],
+            "variants": [
+                {
+                    "name": variant["VariantName"],
+                    "instances": variant.get("CurrentInstanceCount"),
+                    "wanted": variant.get("DesiredInstanceCount"),
+                }
+                for variant in described.get("ProductionVariants", ())
+            ],
+        }
+
+
+def _instances(hosting: Hosting) -> Iterator[dict[str, Any]]:
+    started = {
+        moment.instance: moment.at for moment in list(hosting.timeline) if isinstance(moment.event, Started)
+    }
+    for fleet, instance in hosting.running():
+        yield {
+            "id": instance.id,
+            "endpoint": fleet.endpoint,
+            "variant": fleet.variant,
+            "started": started.get(instance.id),
+            "models": instance.loaded[::-1],
+        }
+
+
+def _dashboards(aws: EmbeddedAws, now: datetime) -> Iterator[dict[str, Any]]:
+    cloudwatch = aws.client("cloudwatch")
+    for entry in cloudwatch.list_dashboards()["DashboardEntries"]:
+        name = entry["DashboardName"]
+        body = json.loads(cloudwatch.get_dashboard(DashboardName=name)["DashboardBody"])
+        shown = _range(body, now)
+        drawn = [widgets.read(cloudwatch, widget, shown) for widget in body.get("widgets", ())]
+        yield {
+            "name": name,
+            "start": shown.start.timestamp(),
+            "end": shown.end.timestamp(),
+            "widgets": sorted(drawn, key=lambda widget: (widget["y"], widget["x"])),
+        }
+
+
+def _range(body: Mapping[str, Any], now: datetime) -> widgets.Range:
+    start, end = str(body.get("start", "")), body.get("end")
+    if relative := _DURATION.fullmatch(start):
+        length = timedelta(**{unit: int(count or 0) for unit, count in relative.groupdict().items()})
+        return widgets.Range(start=now - (length or _DEFAULT), end=now)
+    if not start:
+        return widgets.Range(start=now - _DEFAULT, end=now)
+    return widgets.Range(start=widgets.moment(start), end=widgets.moment(end) if end else now)

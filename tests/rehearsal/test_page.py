@@ -1,0 +1,305 @@
+"""The document of the page about a rehearsal, the file that it is written to, and the server's rules."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.triton_aws.embedded import embedded_aws
+from triton_aws import EmbeddedAws
+from triton_models.base.errors import FleetError
+from triton_rehearsal.page import browser, document, report
+from triton_rehearsal.page.server import PageServer
+
+aws = embedded_aws()
+
+NAMESPACE = "Shop"
+SALES = [NAMESPACE, "Sales", "City", "Bonn"]
+
+
+def metric_widget(*rows: list[Any], **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "metric",
+        "properties": {"metrics": list(rows), "period": 60, "stat": "Sum", **properties},
+    }
+
+
+def text_widget(markdown: str) -> dict[str, Any]:
+    return {"type": "text", "properties": {"markdown": markdown}}
+
+
+def read_widgets(aws: EmbeddedAws, *widgets: Mapping[str, Any], **settings: Any) -> list[dict[str, Any]]:
+    """Deploy a dashboard, and return its widgets in the document."""
+    placed = [{"x": 0, "y": row, **widget} for row, widget in enumerate(widgets)]
+    body = json.dumps({"widgets": placed, **settings})
+    aws.client("cloudwatch").put_dashboard(DashboardName="shop", DashboardBody=body)
+    [dashboard] = document.read(aws, None)["dashboards"]
+    found: list[dict[str, Any]] = dashboard["widgets"]
+    return found
+
+
+def sell(aws: EmbeddedAws, city: str, *values: float, ago: timedelta = timedelta(minutes=5)) -> None:
+    datum = {
+        "MetricName": "Sales",
+        "Dimensions": [{"Name": "City", "Value": city}],
+        "Timestamp": aws.clock.now() - ago,
+        "Values": list(values),
+    }
+    aws.client("cloudwatch").put_metric_data(Namespace=NAMESPACE, MetricData=[datum])
+
+
+def values(widget: Mapping[str, Any]) -> dict[str, list[float]]:
+    return {line["label"]: [value for _, value in line["points"]] for line in widget["series"]}
+
+
+def test_a_widget_has_the_data_of_its_rows_and_of_those_that_repeat_the_row_above(aws: EmbeddedAws) -> None:
+    sell(aws, "Bonn", 2.0, 3.0)
+    sell(aws, "Köln", 7.0)
+    [widget] = read_widgets(
+        aws,
+        metric_widget(
+            [*SALES, {"label": "sum"}],
+            [".", ".", ".", "Köln", {"label": "other city"}],
+            ["...", "Bonn", {"label": "largest", "stat": "Maximum", "yAxis": "right"}],
+        ),
+    )
+
+    assert values(widget) == {"sum": [5.0], "other city": [7.0], "largest": [3.0]}
+    assert [line["axis"] for line in widget["series"]] == ["left", "left", "right"]
+
+
+def test_metric_math_is_computed_from_rows_that_are_not_shown(aws: EmbeddedAws) -> None:
+    sell(aws, "Bonn", 2.0, 3.0)
+    hidden = [*SALES, {"id": "sales", "visible": False}]
+    [widget] = read_widgets(aws, metric_widget([{"expression": "sales * 10", "label": "tenfold"}], hidden))
+
+    assert values(widget) == {"tenfold": [50.0]}
+
+
+def test_a_bad_widget_fails_alone_and_says_so_in_its_place(aws: EmbeddedAws) -> None:
+    sell(aws, "Bonn", 2.0)
+    bad, unknown, empty, good = read_widgets(
+        aws,
+        metric_widget([{"expression": "sales +* 10"}], title="bad"),
+        {"type": "explorer", "properties": {}},
+        {"type": "metric", "properties": {"annotations": {"alarms": ["arn"]}}},
+        metric_widget([*SALES, {"label": "sum"}]),
+    )
+
+    assert all(each["error"] for each in (bad, unknown, empty))
+    assert bad["title"] == "bad"
+    assert "error" not in good
+    assert values(good) == {"sum": [2.0]}
+
+
+def test_a_query_of_logs_is_shown_with_the_reason_why_it_has_no_result(aws: EmbeddedAws) -> None:
+    [widget] = read_widgets(aws, {"type": "log", "properties": {"query": "fields @message"}})
+
+    assert widget["query"] == "fields @message"
+    assert widget["error"]
+
+
+def test_markdown_becomes_html_but_html_and_scripts_in_it_do_not(aws: EmbeddedAws) -> None:
+    [widget] = read_widgets(
+        aws, text_widget("# Sales\n[shop](https://shop.example)<script>x()</script>\n[a](javascript:x())")
+    )
+
+    assert "<h1>Sales</h1>" in widget["html"]
+    assert 'href="https://shop.example"' in widget["html"]
+    assert "<script" not in widget["html"]
+    assert 'href="javascript' not in widget["html"]
+
+
+@pytest.mark.parametrize(
+    ("start", "hours"), [("-PT1H", 1.0), ("-P2DT30M", 48.5), ("-P1W", 168.0), (None, 3.0)]
+)
+def test_a_dashboard_shows_the_time_that_its_body_names(
+    aws: EmbeddedAws, start: str | None, hours: float
+) -> None:
+    read_widgets(aws, text_widget("x"), **({"start": start} if start else {}))
+    [dashboard] = document.read(aws, None)["dashboards"]
+
+    assert (dashboard["end"] - dashboard["start"]) / 3600 == hours
+
+
+def test_a_dashboard_shows_the_absolute_times_that_its_body_names(aws: EmbeddedAws) -> None:
+    times = {"start": "2026-11-23T08:00:00.000Z", "end": "2026-11-23T09:30:00.000Z"}
+    read_widgets(aws, text_widget("x"), **times)
+    [dashboard] = document.read(aws, None)["dashboards"]
+
+    assert dashboard["end"] - dashboard["start"] == 5400
+
+
+def put_alarm(aws: EmbeddedAws) -> None:
+    aws.client("cloudwatch").put_metric_alarm(
+        AlarmName="few-sales",
+        AlarmDescription="Call **the shop**.",
+        Namespace=NAMESPACE,
+        MetricName="Sales",
+        Dimensions=[{"Name": "City", "Value": "Bonn"}],
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=3,
+        ComparisonOperator="LessThanThreshold",
+    )
+
+
+def test_an_alarm_has_its_state_its_condition_and_its_runbook(aws: EmbeddedAws) -> None:
+    put_alarm(aws)
+    sell(aws, "Bonn", 2.0)
+    aws.evaluate(at=aws.clock.now() - timedelta(minutes=3))
+    [alarm] = document.read(aws, None)["alarms"]
+
+    assert (alarm["state"], alarm["condition"]) == ("ALARM", "Sales < 3 for 1 periods")
+    assert "<strong>the shop</strong>" in alarm["runbook"]
+    assert "2.0" in alarm["reason"]
+
+
+def test_the_timeline_tells_of_deployments_and_of_states_of_alarms_newest_first(aws: EmbeddedAws) -> None:
+    template = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket"}}}
+    aws.client("cloudformation").create_stack(StackName="shop", TemplateBody=json.dumps(template))
+    put_alarm(aws)
+    aws.client("cloudwatch").set_alarm_state(AlarmName="few-sales", StateValue="ALARM", StateReason="test")
+    timeline = document.read(aws, None)["timeline"]
+
+    assert [(each["kind"], each["subject"]) for each in timeline] == [
+        ("alarm", "few-sales"),
+        ("deployment", "shop"),
+        ("deployment", "shop"),
+    ]
+    assert timeline[1]["text"] == "CREATE_COMPLETE"
+
+
+def test_deployments_are_told_in_the_time_of_the_clock() -> None:
+    """CloudFormation records in the wall clock's time."""
+    with EmbeddedAws(speed=100_000) as aws:
+        template = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket"}}}
+        aws.client("cloudformation").create_stack(StackName="shop", TemplateBody=json.dumps(template))
+        before = aws.clock.time()
+        while aws.clock.time() < before + 10_000:
+            pass
+        found = document.read(aws, None)
+
+    ages = [found["now"] - each["at"] for each in found["timeline"] if each["kind"] == "deployment"]
+    assert min(ages) >= 10_000
+
+
+# The file
+
+
+def test_no_text_of_a_document_ends_the_element_that_holds_it() -> None:
+    page = report.html_page(json.dumps({"model": "</script><script>x()"}), live=False)
+    [held] = re.findall(r'<script id="document"[^>]*>(.*?)</script>', page, re.DOTALL)
+
+    assert json.loads(held) == {"model": "</script><script>x()"}
+
+
+def test_the_page_loads_nothing_from_elsewhere() -> None:
+    page = report.html_page("{}", live=False)
+
+    assert re.findall(r'(?:src|href)="(?!data:,")[^"]*"|url\(|@import', page) == []
+    assert "default-src 'none'" in page
+
+
+@pytest.mark.parametrize("name", ["report.pdf", "report", "missing/report.html"])
+def test_a_report_that_cannot_be_written_is_refused_before_the_rehearsal(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FleetError) as refused:
+        report.check_target(tmp_path / name)
+
+    assert [problem.where for problem in refused.value.problems] == ["--report"]
+
+
+def test_a_picture_needs_a_browser_and_a_file_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    report.check_target(tmp_path / "report.html")
+    with pytest.raises(FleetError) as refused:
+        report.check_target(tmp_path / "report.png")
+
+    assert "chromium" in refused.value.problems[0].expected
+
+
+def test_a_browser_that_fails_is_an_error_with_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = tmp_path / "chromium"
+    failing.write_text("#!/bin/sh\necho no display >&2\nexit 1\n")
+    failing.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(FleetError, match="no display"):
+        browser.take_picture(tmp_path / "report.html", tmp_path / "report.png")
+
+    assert not (tmp_path / "report.png").exists()
+
+
+# The server
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[PageServer]:
+    with PageServer(lambda: {"endpoints": []}) as server:
+        yield server
+
+
+def ask(page: PageServer, path: str, **headers: str) -> tuple[int, str]:
+    address = urlsplit(page.url)
+    connection = HTTPConnection(str(address.hostname), address.port, timeout=10)
+    connection.request(
+        "GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def test_the_printed_address_opens_the_page_and_its_document(page: PageServer) -> None:
+    path = urlsplit(page.url).path
+    status, text = ask(page, path, Sec_Fetch_Site="none")
+    polled = ask(page, f"{path}document.json", Sec_Fetch_Site="same-origin", Origin=page.url[: -len(path)])
+
+    assert (status, 'data-live="true"' in text) == (200, True)
+    assert (polled[0], json.loads(polled[1])) == (200, {"endpoints": []})
+
+
+def test_the_page_is_on_the_loopback_interface(page: PageServer) -> None:
+    assert page.server.server_address[0] == "127.0.0.1"
+
+
+def test_without_the_word_in_its_address_there_is_no_page(page: PageServer) -> None:
+    path = urlsplit(page.url).path
+
+    assert [ask(page, each)[0] for each in ("/", "/document.json", path[:-2] + "/", f"{path}x")] == [404] * 4
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "attacker.example"},
+        {"Host": "localhost"},
+        {"Origin": "http://attacker.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ],
+    ids=str,
+)
+def test_requests_for_other_hosts_and_from_other_sites_are_refused(
+    page: PageServer, headers: Mapping[str, str]
+) -> None:
+    path = urlsplit(page.url).path
+
+    assert ask(page, f"{path}document.json", **headers)[0] == 403
+
+
+def test_two_runs_have_different_addresses() -> None:
+    with PageServer(dict) as one, PageServer(dict) as other:
+        assert urlsplit(one.url).path != urlsplit(other.url).path

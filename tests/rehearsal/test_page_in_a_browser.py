@@ -1,0 +1,180 @@
+"""The page of the default fleet in a real Chromium, from a file without a network and from its server."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthesised_stacks import deploy_stack
+
+from tests.stacks.fleet_app import fleet_app
+from triton_aws import EmbeddedAws
+from triton_rehearsal.page import document, report, server
+from triton_rehearsal.page.server import PageServer
+
+CHROMIUM = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
+MINUTES = 10
+LIMIT_S = 60
+
+pytestmark = [pytest.mark.story, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")]
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[EmbeddedAws]:
+    """An embedded AWS with the default fleet, some minutes of metrics and an alarm."""
+    with EmbeddedAws() as aws:
+        fleet = fleet_app(models="")
+        deploy_stack(aws, fleet.models, "create")
+        deploy_stack(aws, fleet.inference, "create")
+        [row] = aws.client("sagemaker").list_endpoints()["Endpoints"]
+        dimensions = [
+            {"Name": "EndpointName", "Value": row["EndpointName"]},
+            {"Name": "VariantName", "Value": "AllTraffic"},
+        ]
+        for minute in range(MINUTES):
+            moment = aws.clock.now() - timedelta(minutes=minute + 1)
+            for name in ("Invocations", "InvocationsPerInstance", "ModelLatency"):
+                datum: Any = {
+                    "MetricName": name,
+                    "Dimensions": dimensions,
+                    "Timestamp": moment,
+                    "Value": 60.0,
+                }
+                aws.client("cloudwatch").put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
+        alarm = f"{row['EndpointName']}-ticket-Disk"
+        aws.client("cloudwatch").set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="test")
+        yield aws
+
+
+@pytest.fixture(scope="module")
+def read(aws: EmbeddedAws) -> dict[str, Any]:
+    """The document of the page."""
+    return document.read(aws, None)
+
+
+class Browser:
+    """A Chromium without a network, which shows a page."""
+
+    def __init__(self, profile: Path) -> None:
+        self._options = [
+            str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
+            "--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+            "--enable-logging=stderr", f"--user-data-dir={profile}", "--window-size=1440,1000",
+        ]  # fmt: skip
+
+    def show(self, address: str) -> tuple[str, list[str]]:
+        """Return a page's elements after its script, and the messages in its console."""
+        run = subprocess.run(
+            [*self._options, "--dump-dom", address],
+            capture_output=True, text=True, check=True, timeout=LIMIT_S,
+        )  # fmt: skip
+        return run.stdout, [line for line in run.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.fixture(scope="module")
+def drawn(read: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
+    """The report as Chromium shows it, and its console."""
+    folder = tmp_path_factory.mktemp("report")
+    report.write(read, folder / "report.html")
+    return Browser(folder / "profile").show((folder / "report.html").as_uri())
+
+
+def widgets(dom: str) -> list[tuple[str, str]]:
+    """Return the type and the elements of each widget on a page."""
+    return re.findall(r'<section class="widget[^>]* data-type="(\w+)"[^>]*>(.*?)</section>', dom, re.DOTALL)
+
+
+def test_every_widget_of_the_deployed_dashboard_is_drawn_in_its_order(
+    aws: EmbeddedAws, drawn: tuple[str, list[str]]
+) -> None:
+    cloudwatch = aws.client("cloudwatch")
+    [entry] = cloudwatch.list_dashboards()["DashboardEntries"]
+    body = json.loads(cloudwatch.get_dashboard(DashboardName=entry["DashboardName"])["DashboardBody"])
+    deployed = sorted(body["widgets"], key=lambda widget: (widget["y"], widget["x"]))
+
+    assert [kind for kind, _ in widgets(drawn[0])] == [widget["type"] for widget in deployed]
+
+
+def test_no_metric_fails_and_those_with_data_are_lines_with_values(
+    read: dict[str, Any], drawn: tuple[str, list[str]]
+) -> None:
+    [dashboard] = read["dashboards"]
+    pairs = list(zip(dashboard["widgets"], (inside for _, inside in widgets(drawn[0])), strict=True))
+    metrics = [(widget, inside) for widget, inside in pairs if widget["type"] == "metric"]
+    known = [
+        "<polyline" in inside
+        for widget, inside in metrics
+        if any(each["points"] for each in widget["series"])
+    ]
+
+    assert [widget for widget, _ in metrics if "error" in widget] == []
+    assert known == [True] * len(known)
+    assert len(known) >= 5
+    assert all(
+        "No data" in inside for widget, inside in metrics if not any(w["points"] for w in widget["series"])
+    )
+
+
+def test_thresholds_are_lines_in_the_charts(read: dict[str, Any], drawn: tuple[str, list[str]]) -> None:
+    [dashboard] = read["dashboards"]
+    wanted = sum(len(widget.get("horizontal", ())) for widget in dashboard["widgets"])
+
+    assert drawn[0].count('<line class="limit"') == wanted > 5
+
+
+def test_alarms_have_their_states_in_words_and_their_runbooks(
+    read: dict[str, Any], drawn: tuple[str, list[str]]
+) -> None:
+    rows = re.findall(r'<details id="alarm-\d+"[^>]*>(.*?)</details>', drawn[0], re.DOTALL)
+
+    assert len(rows) == len(read["alarms"])
+    assert sum("In alarm" in row for row in rows) == 1
+    assert all('class="runbook"' in row for row in rows)
+
+
+def test_every_event_of_the_timeline_is_listed(read: dict[str, Any], drawn: tuple[str, list[str]]) -> None:
+    assert drawn[0].count("<li data-kind=") == len(read["timeline"]) > 5
+
+
+def test_a_file_needs_no_network_and_its_console_stays_empty(drawn: tuple[str, list[str]]) -> None:
+    assert drawn[1] == []
+
+
+def test_the_live_page_is_the_same_and_its_console_stays_empty(aws: EmbeddedAws, tmp_path: Path) -> None:
+    with PageServer(lambda: document.read(aws, None)) as page:
+        dom, console = Browser(tmp_path / "profile").show(page.url)
+
+    assert len(widgets(dom)) > 20
+    assert console == []
+
+
+def test_a_live_page_asks_for_newer_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "FRESH_S", 0.0)
+    documents = ({"now": 60.0 * number, "speed": None, "endpoints": [], "instances": [], "dashboards": [],
+                  "alarms": [], "timeline": []} for number in range(1000))  # fmt: skip
+    with PageServer(lambda: next(documents)) as page:
+        browser = Browser(tmp_path / "profile")
+        browser._options.append("--virtual-time-budget=20000")
+        dom, console = browser.show(page.url)
+
+    [minute] = re.findall(r"00:(\d\d):00 UTC", dom)
+    assert int(minute) > 0
+    assert console == []
+
+
+def test_a_picture_shows_the_whole_page(read: dict[str, Any], tmp_path: Path) -> None:
+    report.write(read, tmp_path / "report.png")
+    picture = (tmp_path / "report.png").read_bytes()
+    width, height = struct.unpack(">II", picture[16:24])
+
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    assert width == 1440
+    assert height > 2000
