@@ -94,9 +94,9 @@ class Stayed:
 
 
 @contextmanager
-def staying(project: Path, temporary: Path, *models: str) -> Iterator[Stayed]:
+def staying(project: Path, temporary: Path, *arguments: str) -> Iterator[Stayed]:
     """Run the rehearsal of a project until it stays. At the end, an interrupt must leave nothing behind."""
-    process = run_fleet(*models, "--stay", "--json", temporary=temporary, cwd=project)
+    process = run_fleet(*arguments, "--stay", "--json", temporary=temporary, cwd=project)
     try:
         yield Stayed(project, _read_document(process))
         running = processes_of(temporary)

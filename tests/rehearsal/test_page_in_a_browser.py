@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.story, pytest.mark.skipif(CHROMIUM is None, reason="th
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[EmbeddedAws]:
-    """An embedded AWS with the default fleet, some minutes of metrics and an alarm."""
+    """An embedded AWS with the default fleet, which has more requests than it is to have, and an alarm."""
     with EmbeddedAws() as aws:
         fleet = fleet_app(models="")
         deploy_stack(aws, fleet.models, "create")
@@ -46,10 +46,11 @@ def aws() -> Iterator[EmbeddedAws]:
                     "MetricName": name,
                     "Dimensions": dimensions,
                     "Timestamp": moment,
-                    "Value": 60.0,
+                    "Value": 6000.0,
                 }
                 aws.client("cloudwatch").put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
         alarm = f"{row['EndpointName']}-ticket-Disk"
+        aws.evaluate()
         aws.client("cloudwatch").set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="test")
         yield aws
 
@@ -136,8 +137,18 @@ def test_alarms_have_their_states_in_words_and_their_runbooks(
     rows = re.findall(r'<details id="alarm-\d+"[^>]*>(.*?)</details>', drawn[0], re.DOTALL)
 
     assert len(rows) == len(read["alarms"])
-    assert sum("In alarm" in row for row in rows) == 1
+    in_alarm = sum(alarm["state"] == "ALARM" for alarm in read["alarms"])
+    assert sum("In alarm" in row for row in rows) == in_alarm > 0
     assert all('class="runbook"' in row for row in rows)
+
+
+def test_the_timeline_has_the_deployment_the_alarms_and_the_scaling_that_followed(
+    read: dict[str, Any],
+) -> None:
+    texts = [each["text"] for each in read["timeline"] if each["kind"] == "scaling"]
+
+    assert {each["kind"] for each in read["timeline"]} == {"deployment", "scaling", "alarm"}
+    assert any(text.startswith("Setting desired instance count to") for text in texts)
 
 
 def test_every_event_of_the_timeline_is_listed(read: dict[str, Any], drawn: tuple[str, list[str]]) -> None:

@@ -27,6 +27,7 @@ from tests.rehearsal.stayed import ROOT, Stayed, clone_with, processes_of, run_f
 
 LIMIT_S = 280
 SMALL = {"double": 2, "triple": 3}
+REPORT = "page.html"
 
 
 def until(condition: Callable[[], object], *, process: subprocess.Popen[str]) -> None:
@@ -41,7 +42,7 @@ def until(condition: Callable[[], object], *, process: subprocess.Popen[str]) ->
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stayed]:
     """A rehearsal of a clone with two small models."""
     clone = clone_with(tmp_path_factory.mktemp("clones") / "fleet", SMALL)
-    with staying(clone, tmp_path_factory.mktemp("rehearsal")) as stayed:
+    with staying(clone, tmp_path_factory.mktemp("rehearsal"), f"--report={clone / REPORT}") as stayed:
         yield stayed
 
 
@@ -210,6 +211,14 @@ def test_the_page_shows_the_instance_with_its_models_and_how_they_were_loaded(st
     assert {target for instance in page["instances"] for target in instance["models"]} == served
     assert loaded == served
     assert {"deployment", "instance", "model"} <= {each["kind"] for each in page["timeline"]}
+
+
+def test_a_report_holds_the_page_at_the_end_of_the_rehearsal(small: Stayed) -> None:
+    text = (small.project / REPORT).read_text()
+    [document] = re.findall(r'<script id="document"[^>]*>(.*?)</script>', text, re.DOTALL)
+    [instance] = json.loads(document)["instances"]
+
+    assert set(instance["models"]) == {small.target(model) for model in SMALL}
 
 
 def test_what_the_dashboard_charts_has_data(stayed: Stayed) -> None:
