@@ -19,6 +19,11 @@ def rehearse(parser: argparse.ArgumentParser) -> None:
         help=f"{NAME_HELP} (default: the models that the stack builds)",
     )
     chosen.add_argument("--all", action="store_true", help="rehearse every model under model_builds/models/")
+    chosen.add_argument(
+        "--scenario",
+        metavar="FILE",
+        help="play traffic and faults on small models: a YAML file, or an included scenario such as thrash",
+    )
     parser.add_argument(
         "--stage", metavar="NAME", help="a stage in cdk.json (default: the first one, if there are stages)"
     )

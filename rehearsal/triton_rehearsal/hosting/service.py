@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -65,6 +65,10 @@ _LONGEST_TARGET = 1024
 _TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
 
 
+def _as_it_is(_: Any) -> None:
+    """Change nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
     """An event of an instance.
@@ -111,6 +115,7 @@ class Hosting:
         lookup_s: Seconds for which an endpoint's description is used.
         gpu_memory: The memory for models of each GPU, in bytes; None for that of the deployed instance type.
         watch: The checks of instances.
+        on_s3_client: Called with the S3 client of each instance, for example to add faults.
 
     Attributes:
         timeline: The newest loads, unloads and downloads, and the starts and ends of instances.
@@ -130,6 +135,7 @@ class Hosting:
         lookup_s: float = LOOKUP_S,
         gpu_memory: int | None = None,
         watch: Watch = _WATCH,
+        on_s3_client: Callable[[Any], None] = _as_it_is,
     ) -> None:
         self._deploying = aws if isinstance(aws, DeployingAws) else None
         refusal = self._deploying.door.refusal if self._deploying else refusal_of_pages
@@ -138,7 +144,7 @@ class Hosting:
         self._aws = _SharedClients(aws)
         self._load_wait_s = load_wait_s
         self._lookup_s = lookup_s
-        self._gpu_memory, self._watch = gpu_memory, watch
+        self._gpu_memory, self._watch, self._on_s3_client = gpu_memory, watch, on_s3_client
         self.timeline: deque[Moment] = deque(maxlen=_MOMENTS)
         self._own_directory = Path(tempfile.mkdtemp(prefix="fleet-hosting-")) if directory is None else None
         self._directory = directory or self._own_directory or Path()
@@ -356,12 +362,14 @@ class Hosting:
             group=variant.log_group,
             stream=f"{variant.name}/{instance_id}",
         )
+        s3 = self._aws.client("s3")
+        self._on_s3_client(s3)
         return Instance(
             instance_id=instance_id,
             environment=variant.environment,
             bucket=variant.bucket,
             prefix=variant.prefix,
-            s3=self._aws.client("s3"),
+            s3=s3,
             directory=self._directory / f"instance-{secrets.token_hex(4)}",
             report=report,
             load_wait_s=self._load_wait_s,

@@ -28,6 +28,9 @@ from triton_rehearsal.rehearse.predictions import Prediction
 from triton_rehearsal.rehearse.rehearsal import Deployed, Rehearsal
 from triton_rehearsal.rehearse.reporter import Reporter, Step
 from triton_rehearsal.rehearse.result import RehearsalResult
+from triton_rehearsal.scenario.reading import read
+from triton_rehearsal.scenario.result import ScenarioResult
+from triton_rehearsal.scenario.scenario import Scenario
 
 _ANNOUNCEMENT = "Two small models take one to two minutes. The first rehearsal also downloads their weights."
 # Lines of `fleet build` that a user should not miss.
@@ -52,13 +55,17 @@ def run(arguments: argparse.Namespace) -> Outcome:
     _end_like_an_interrupt()
     start = time.perf_counter()
     models = model_names() if arguments.all else arguments.names
+    scenario = None if arguments.scenario is None else read(arguments.scenario)
     with Rehearsal(
         project=project,
         port=arguments.port,
         models=models,
         stage=arguments.stage,
         gpu_memory=arguments.gpu_memory,
+        scenario=scenario,
     ) as rehearsal:
+        if scenario is not None:
+            return _play(rehearsal, reporter, scenario)
         rehearsed = _rehearse(rehearsal, reporter, start)
         if arguments.report:
             report.write(rehearsal.document(), arguments.report)
@@ -72,12 +79,32 @@ def run(arguments: argparse.Namespace) -> Outcome:
     return rehearsed
 
 
-def _rehearse(rehearsal: Rehearsal, reporter: Reporter, start: float) -> RehearsalResult:
+def _play(rehearsal: Rehearsal, reporter: Reporter, scenario: Scenario) -> ScenarioResult:
+    _deploy(rehearsal, reporter)
+    with reporter.step("Start a Triton server for the endpoint") as step:
+        rehearsal.serve()
+        step.end(rehearsal.deployed.endpoint)
+    with reporter.step(f"Play the scenario {scenario.name}") as step:
+        result = rehearsal.play(scenario)
+        failed = sum(not each.holds for each in result.conditions)
+        step.end(
+            f"{failed} of {len(result.conditions)} conditions failed" if failed else "", failed=bool(failed)
+        )
+    reporter.say("")
+    return result
+
+
+def _deploy(rehearsal: Rehearsal, reporter: Reporter) -> Deployed:
     stage = rehearsal.stage.name
     target = f"the stage {stage} " if stage else ""
     with reporter.step(f"Deploy {target}with the CDK to an embedded AWS") as step:
         deployed = rehearsal.deploy(step.say)
         step.end(f"{deployed.resources} resources created")
+    return deployed
+
+
+def _rehearse(rehearsal: Rehearsal, reporter: Reporter, start: float) -> RehearsalResult:
+    deployed = _deploy(rehearsal, reporter)
     with reporter.step("Build, verify and publish the models") as step:
         results = rehearsal.build(partial(_follow, step))
         counts = ", ".join(f"{count} {result}" for result, count in results.counts().items() if count)

@@ -26,6 +26,10 @@ from triton_rehearsal.rehearse.inventory import Inventory
 from triton_rehearsal.rehearse.inventory import read as read_inventory
 from triton_rehearsal.rehearse.predictions import Prediction, predict
 from triton_rehearsal.rehearse.stage import read_stage
+from triton_rehearsal.scenario.faulty_s3 import FaultyS3
+from triton_rehearsal.scenario.play import Stage, play
+from triton_rehearsal.scenario.result import ScenarioResult, conditions
+from triton_rehearsal.scenario.scenario import Scenario
 from triton_rehearsal.triton.runtime import find_runtime
 
 Report = Callable[[str], None]
@@ -93,6 +97,7 @@ class Rehearsal:
         stage: The stage of the project; None for the first one, if it has stages.
         gpu_memory: The memory for models of each GPU, such as "500MiB"; None for that of the deployed
             instance type.
+        scenario: The scenario to play, with models of its own instead of built ones.
 
     Raises:
         FleetError: The port is taken, a model does not exist, the memory is not a size, or the Triton server
@@ -107,8 +112,12 @@ class Rehearsal:
         models: Sequence[str] = (),
         stage: str | None = None,
         gpu_memory: str | None = None,
+        scenario: Scenario | None = None,
     ) -> None:
         self._gpu_memory = None if gpu_memory is None else read_size(gpu_memory, where="--gpu-memory")
+        self._scenario, self._faults = scenario, FaultyS3()
+        if scenario is not None:
+            self._gpu_memory = scenario.gpu_memory or self._gpu_memory
         self._project = project
         self.stage = read_stage(project, stage)
         self._declarations = project / "model_builds" / "models"
@@ -144,7 +153,7 @@ class Rehearsal:
             on_line=report,
         )
         cdk.bootstrap()
-        named = ["-c", f"models={','.join(self._names)}"] if self._names else []
+        named = ["-c", f"models={','.join(self._names)}"] if self._names or self._scenario else []
         outputs = cdk.deploy(*self.stage.context(), *named)
         stacks = list(outputs)
         raise_if_any(problem for stack in stacks for problem in resource_problems(self.aws, stack))
@@ -154,10 +163,10 @@ class Rehearsal:
             alias=values["EndpointAlias"],
             dashboard=values["DashboardName"],
             repository=values["RepositoryUrl"],
-            build_project=values["BuildProjectName"],
+            build_project=values.get("BuildProjectName", ""),  # there is none without models
             resources=sum(self._count(stack) for stack in stacks),
         )
-        if not self.models:
+        if not self.models and not self._scenario:
             self._names = self._built_by_default()
             self.models = tuple(load_builds(self._names, self._declarations))
         return self._deployed
@@ -246,7 +255,12 @@ class Rehearsal:
     def serve(self) -> str:
         """Start the endpoint's instance. Returns the URL for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME."""
         self._hosting = self._open.enter_context(
-            Hosting(self.aws, directory=self._folder / "hosting", gpu_memory=self._gpu_memory)
+            Hosting(
+                self.aws,
+                directory=self._folder / "hosting",
+                gpu_memory=self._gpu_memory,
+                on_s3_client=self._faults.attach,
+            )
         )
         self.aws.serve_elsewhere("sagemaker-runtime", self._hosting.url)
         self._hosting.start(self.deployed.endpoint)
@@ -257,14 +271,55 @@ class Rehearsal:
         serving = {"AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self._hosting.url} if self._hosting else {}
         return {**self.aws.exports(), **serving}
 
+    def play(self, scenario: Scenario) -> ScenarioResult:
+        """Play a scenario on the served endpoint.
+
+        Raises:
+            FleetError: The instances do not start.
+        """
+        assert self._hosting is not None  # noqa: S101  serve() comes first
+        self._set_instances(scenario.instances)
+        bucket, _, prefix = self.deployed.repository.removeprefix("s3://").partition("/")
+        stage = Stage(
+            hosting=self._hosting,
+            endpoint=self.deployed.endpoint,
+            client=self._client(),
+            s3=self.aws.client("s3"),
+            bucket=bucket,
+            prefix=prefix,
+            faults=self._faults,
+        )
+        return ScenarioResult(scenario=scenario, conditions=conditions(scenario, play(scenario, stage)))
+
+    def _set_instances(self, count: int) -> None:
+        sagemaker, name = self.aws.client("sagemaker"), self.deployed.endpoint
+        [variant] = sagemaker.describe_endpoint(EndpointName=name)["ProductionVariants"]
+        if variant["CurrentInstanceCount"] == count:
+            return
+        wanted = {"VariantName": variant["VariantName"], "DesiredInstanceCount": count}
+        sagemaker.update_endpoint_weights_and_capacities(
+            EndpointName=name, DesiredWeightsAndCapacities=[wanted]
+        )
+        sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 0.2})
+        found = sagemaker.describe_endpoint(EndpointName=name)
+        if reason := found.get("FailureReason"):
+            raise FleetError.of(
+                what=str(reason).splitlines()[0],
+                where=f"the scenario's {count} instances",
+                expected="instances that start",
+                fix="use fewer instances",
+            )
+
     def predictions(self, model: ModelDefinition) -> Iterator[Prediction]:
         """Invoke a model with its declared inputs, and yield each comparison."""
-        client = Client(
+        yield from predict(model, self._client())
+
+    def _client(self) -> Client:
+        return Client(
             alias=self.deployed.alias,
             repository=self.deployed.repository,
             session=_Session(exports=self.exports()),
         )
-        yield from predict(model, client)
 
     def inventory(self) -> Inventory:
         """Return scaling, alarms and dashboard. Writes all pending metrics first."""

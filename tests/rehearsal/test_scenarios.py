@@ -1,0 +1,138 @@
+"""Scenarios: their files, their requests, and the shipped ones played against real servers."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.rehearsal.aws_for_hosting import moto_aws
+from triton_models.base.errors import FleetError
+from triton_models.client import Client
+from triton_rehearsal.hosting.service import Hosting
+from triton_rehearsal.scenario.faulty_s3 import FaultyS3
+from triton_rehearsal.scenario.play import Stage, play
+from triton_rehearsal.scenario.reading import parse, read, shipped
+from triton_rehearsal.scenario.result import conditions
+from triton_rehearsal.scenario.scenario import Range, Scenario, Stream
+from triton_rehearsal.scenario.traffic import requests
+
+SHORT = ("cold-burst", "corrupt", "steady")
+
+
+def mistakes(text, folder=Path()):
+    with pytest.raises(FleetError) as error:
+        parse(text, name="mine", where="mine.yaml", folder=folder)
+    assert {problem.rule for problem in error.value.problems} == {"scenario"}
+    return {each.where: each.fix for each in error.value.problems}
+
+
+def test_all_mistakes_of_a_file_are_found_at_once():
+    found = mistakes(
+        """
+        about: Mistakes.
+        models: 3
+        gpu_memory: lots
+        trafic: []
+        traffic:
+          - requests_per_second: -1
+            seconds: 5
+            last_model: 4
+        faults:
+          - at: 1
+            kil: 1
+          - at: 1
+            kill: 2
+        expect:
+          loads: 5..3
+          failing_models: [9]
+        """
+    )
+    assert set(found) == {
+        *("mine.yaml", "mine.yaml, traffic 1", "mine.yaml, fault 1", "mine.yaml, fault 2"),
+        "mine.yaml, expect",
+    }
+    assert "did you mean traffic" in found["mine.yaml"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "about: x\nmodels: 1", "a: b: c", "about: x\nmodels: yes"])
+def test_a_file_without_a_scenario_is_one_clear_error(text):
+    assert mistakes(text)
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"), [("0.5,1\n0.2,1", "line 3"), ("0,7", "line 2"), ("soon,1", "line 2"), ("1", "line 2")]
+)
+def test_a_trace_is_in_order_and_of_known_models(tmp_path, rows, wrong):
+    (tmp_path / "trace.csv").write_text(f"seconds,model\n{rows}\n")
+    [where] = mistakes("about: x\nmodels: 2\ntrace: trace.csv", tmp_path)
+    assert where.endswith(f"trace.csv, {wrong}")
+
+
+def test_a_trace_is_played_as_it_is(tmp_path):
+    (tmp_path / "trace.csv").write_text("seconds,model\n0,2\n0.5,1\n")
+    scenario = parse("about: x\nmodels: 2\ntrace: trace.csv", name="x", where="x", folder=tmp_path)
+    assert [(each.at, each.model) for each in requests(scenario)] == [(0, 2), (0.5, 1)]
+
+
+def test_an_unknown_name_is_compared_with_the_shipped_ones():
+    with pytest.raises(FleetError, match="did you mean thrash"):
+        read("trash")
+
+
+def test_requests_have_the_rate_the_popularity_and_the_times_of_their_stream():
+    stream = Stream(rate=100, seconds=50, start=10, first=3, last=6, popularity=1.0)
+    scenario = Scenario(name="x", about="x", models=6, streams=(stream,))
+    found = requests(scenario)
+    counts = Counter(each.model for each in found)
+    assert 4700 < len(found) < 5300
+    assert 10 <= found[0].at <= found[-1].at < 60
+    assert set(counts) == {3, 4, 5, 6}
+    assert 1.7 < counts[3] / counts[4] < 2.3
+    assert requests(scenario) == found
+
+
+def test_a_range_has_words():
+    assert [str(Range(least=1, most=1)), str(Range(most=3)), str(Range(least=1, most=3))] == [
+        *("1", "at most 3", "1 to 3")
+    ]
+
+
+def test_at_least_a_dozen_scenarios_are_shipped_with_a_story():
+    assert len(shipped()) >= 12
+    assert all(read(name).about.endswith(".") for name in shipped())
+
+
+@pytest.fixture(scope="module")
+def aws():
+    with moto_aws() as aws:
+        yield aws
+
+
+def played(aws, monkeypatch, name):
+    scenario, faults = read(name), FaultyS3()
+    bucket = aws.bucket()
+    endpoint = aws.endpoint(aws.endpoint_config(bucket, instances=scenario.instances))
+    with Hosting(aws, gpu_memory=scenario.gpu_memory, on_s3_client=faults.attach) as hosting:
+        for variable, value in aws.exports(runtime=hosting.url).items():
+            monkeypatch.setenv(variable, value)
+        stage = Stage(
+            hosting=hosting,
+            endpoint=endpoint,
+            client=Client(endpoint_name=endpoint, repository=f"s3://{bucket}/models/", attempts=5),
+            s3=aws.client("s3"),
+            bucket=bucket,
+            prefix="models/",
+            faults=faults,
+        )
+        return conditions(scenario, play(scenario, stage))
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_short_scenario_holds(aws, monkeypatch, name):
+    assert [each for each in played(aws, monkeypatch, name) if not each.holds] == []
+
+
+@pytest.mark.story
+@pytest.mark.parametrize("name", sorted(set(shipped()) - set(SHORT)))
+def test_a_shipped_scenario_holds(aws, monkeypatch, name):
+    assert [each for each in played(aws, monkeypatch, name) if not each.holds] == []
