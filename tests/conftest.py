@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from hypothesis import HealthCheck, settings
 os.environ["CDK_VALIDATION"] = "false"
 # jsii runs `node` from PATH. The environment includes one, so a bare `.venv/bin/pytest` finds it too.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+# A shell starts a background command with SIGINT ignored, which the processes of the tests would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline, so that the tests do not depend on the speed or load of the machine. `make fuzz` tries more
 # examples.

@@ -1,21 +1,25 @@
 """Scenarios: their files, their requests, and the shipped ones played against real servers."""
 
+import json
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from stayed import run_fleet
 
 from tests.rehearsal.aws_for_hosting import moto_aws
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_rehearsal.hosting.service import Hosting
-from triton_rehearsal.scenario.faulty_s3 import FaultyS3
+from triton_rehearsal.scenario.faults import Faults
 from triton_rehearsal.scenario.play import Stage, play
 from triton_rehearsal.scenario.reading import parse, read, shipped
 from triton_rehearsal.scenario.result import conditions
-from triton_rehearsal.scenario.scenario import Range, Scenario, Stream
+from triton_rehearsal.scenario.scenario import Kind, Range, Scenario, Stream
 from triton_rehearsal.scenario.traffic import requests
 
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "scenarios.md").read_text()
 SHORT = ("cold-burst", "corrupt", "steady")
 
 
@@ -97,9 +101,34 @@ def test_a_range_has_words():
     ]
 
 
-def test_at_least_a_dozen_scenarios_are_shipped_with_a_story():
+def test_every_shipped_scenario_has_a_story_and_a_line_on_the_page():
     assert len(shipped()) >= 12
     assert all(read(name).about.endswith(".") for name in shipped())
+    assert re.findall(r"^\| `([a-z0-9-]+)` \| [A-Z0-9]", PAGE, flags=re.MULTILINE) == list(shipped())
+
+
+def test_the_page_has_every_field():
+    streams = "traffic: [{requests_per_second: 1, seconds: 1, zz: 1}]"
+    faults = ", ".join(f"{{at: 0, {kind.value}: 1, delay: 1, zz: 1}}" for kind in Kind)
+    text = f"about: x\nmodels: 1\nzz: 1\n{streams}\nfaults: [{faults}]\nexpect: {{zz: 1}}"
+    with pytest.raises(FleetError) as error:
+        parse(text, name="x", where="x", folder=Path())
+    unknown = [each for each in error.value.problems if each.what == "unknown field 'zz'"]
+    fields = {name for each in unknown for name in each.expected.split(", ")}
+    assert {"models", "popularity", "kill", "delay", "alarms"} <= fields
+    assert fields - {"at"} <= set(re.findall(r"`([a-z0-9_]+)`", PAGE))
+
+
+def test_the_example_of_the_page_is_a_scenario():
+    [example] = re.findall(r"^```yaml\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+    assert parse(example, name="new_tenant", where="new_tenant.yaml", folder=Path()).faults
+
+
+def test_a_mistyped_scenario_of_the_command_line_is_one_error_before_anything_starts(tmp_path):
+    process = run_fleet("--scenario", "trash", "--json", temporary=tmp_path)
+    output, _ = process.communicate()
+    assert process.returncode == 1
+    assert [each["rule"] for each in json.loads(output)["error"]] == ["scenario"]
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +138,16 @@ def aws():
 
 
 def played(aws, monkeypatch, name):
-    scenario, faults = read(name), FaultyS3()
+    scenario, faults = read(name), Faults()
     bucket = aws.bucket()
     endpoint = aws.endpoint(aws.endpoint_config(bucket, instances=scenario.instances))
-    with Hosting(aws, gpu_memory=scenario.gpu_memory, on_s3_client=faults.attach) as hosting:
+    with Hosting(
+        aws,
+        gpu_memory=scenario.gpu_memory,
+        disk=scenario.disk,
+        on_s3_client=faults.attach,
+        before_start=faults.admit_instance,
+    ) as hosting:
         for variable, value in aws.exports(runtime=hosting.url).items():
             monkeypatch.setenv(variable, value)
         stage = Stage(
@@ -122,6 +157,7 @@ def played(aws, monkeypatch, name):
             s3=aws.client("s3"),
             bucket=bucket,
             prefix="models/",
+            cloudwatch=aws.client("cloudwatch"),
             faults=faults,
         )
         return conditions(scenario, play(scenario, stage))
@@ -132,7 +168,25 @@ def test_a_short_scenario_holds(aws, monkeypatch, name):
     assert [each for each in played(aws, monkeypatch, name) if not each.holds] == []
 
 
+def on_the_whole_fleet(name):
+    """True if a scenario needs the alarms or the scaling of the deployed stacks."""
+    scenario = read(name)
+    return bool(scenario.fleet or scenario.expected.alarms or scenario.expected.no_alarms)
+
+
 @pytest.mark.story
-@pytest.mark.parametrize("name", sorted(set(shipped()) - set(SHORT)))
+@pytest.mark.parametrize("name", [name for name in shipped() if on_the_whole_fleet(name)])
+def test_a_shipped_scenario_holds_with_the_alarms_and_the_scaling_of_the_fleet(tmp_path, name):
+    process = run_fleet("--scenario", name, "--json", temporary=tmp_path)
+    output, said = process.communicate()
+    assert process.returncode == 0, f"{output}\n{said}"
+    assert json.loads(output)["passed"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.story
+@pytest.mark.parametrize(
+    "name", [name for name in shipped() if name not in SHORT and not on_the_whole_fleet(name)]
+)
 def test_a_shipped_scenario_holds(aws, monkeypatch, name):
     assert [each for each in played(aws, monkeypatch, name) if not each.holds] == []

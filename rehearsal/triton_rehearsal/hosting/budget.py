@@ -42,20 +42,23 @@ class Budget:
     disk: int | None = None
 
     @classmethod
-    def of(cls, instance_type: str | None, *, gpu_memory: int | None = None) -> Budget:
+    def of(
+        cls, instance_type: str | None, *, gpu_memory: int | None = None, disk: int | None = None
+    ) -> Budget:
         """Return the limits of an instance type.
 
         Args:
             instance_type: The type; one that is not in the table has no limits.
             gpu_memory: The memory for models of each GPU, in bytes, if it is to be less than the type's.
+            disk: The disk for copies of models, in bytes, instead of the type's.
 
         Raises:
             FleetError: The type has less memory on its GPUs, or no GPU.
         """
         found = INSTANCE_TYPES.get(instance_type or "")
         if found is None:
-            return cls()
-        limits = cls(memory=int(found.memory_gib * _GIB), disk=found.nvme_gb * _GB or None)
+            return cls(disk=disk)
+        limits = cls(memory=int(found.memory_gib * _GIB), disk=disk or found.nvme_gb * _GB or None)
         if found.gpu is None:
             if gpu_memory is not None:
                 raise _no_gpu(found.name)
@@ -130,13 +133,12 @@ def require_room(instances: int, *, available: int | None = None) -> None:
     free = _available() if available is None else available
     most = free // SERVER_BYTES
     if instances > most:
-        raise FleetError.of(
+        raise TOO_MANY_INSTANCES.error(
             what=f"{instances} more instances do not fit into the memory of this machine",
             where="the hosting of the rehearsal",
             expected=f"at most {most} more instances: {free >> 20} MiB are free",
             why=f"each instance is a Triton server with {SERVER_BYTES >> 20} MiB before its first model",
             fix="rehearse fewer instances (initial_instances, max_instances), or free memory",
-            rule=TOO_MANY_INSTANCES.id,
         )
 
 

@@ -41,6 +41,7 @@ class InstanceGroup:
         self._instances: tuple[Instance, ...] = ()
         self._wanted = self._starting = 0
         self._failure: FleetError | None = None
+        self._reported = ""
         self._closed = False
         self._threads: set[threading.Thread] = set()
 
@@ -115,7 +116,9 @@ class InstanceGroup:
             instance = self._start()
         except FleetError as error:
             failure = error
-            _log.warning("an instance did not start: %s", error)
+            if str(error) != self._reported:  # it is tried again and again
+                self._reported = str(error)
+                _log.warning("an instance did not start: %s", error)
         finally:
             with self._change:
                 self._starting -= 1

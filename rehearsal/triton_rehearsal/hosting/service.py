@@ -65,8 +65,8 @@ _LONGEST_TARGET = 1024
 _TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
 
 
-def _as_it_is(_: Any) -> None:
-    """Change nothing."""
+def _nothing(*_: Any) -> None:
+    """Change and refuse nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +114,10 @@ class Hosting:
         load_wait_s: Seconds for which a request waits for a model.
         lookup_s: Seconds for which an endpoint's description is used.
         gpu_memory: The memory for models of each GPU, in bytes; None for that of the deployed instance type.
+        disk: The disk for copies of models of each instance, in bytes; None for that of the instance type.
         watch: The checks of instances.
         on_s3_client: Called with the S3 client of each instance, for example to add faults.
+        before_start: Called before an instance starts. Raises FleetError if there is no capacity for it.
 
     Attributes:
         timeline: The newest loads, unloads and downloads, and the starts and ends of instances.
@@ -134,8 +136,10 @@ class Hosting:
         load_wait_s: float = LOAD_WAIT_S,
         lookup_s: float = LOOKUP_S,
         gpu_memory: int | None = None,
+        disk: int | None = None,
         watch: Watch = _WATCH,
-        on_s3_client: Callable[[Any], None] = _as_it_is,
+        on_s3_client: Callable[[Any], None] = _nothing,
+        before_start: Callable[[], None] = _nothing,
     ) -> None:
         self._deploying = aws if isinstance(aws, DeployingAws) else None
         refusal = self._deploying.door.refusal if self._deploying else refusal_of_pages
@@ -144,7 +148,8 @@ class Hosting:
         self._aws = _SharedClients(aws)
         self._load_wait_s = load_wait_s
         self._lookup_s = lookup_s
-        self._gpu_memory, self._watch, self._on_s3_client = gpu_memory, watch, on_s3_client
+        self._gpu_memory, self._disk, self._watch = gpu_memory, disk, watch
+        self._on_s3_client, self._before_start = on_s3_client, before_start
         self.timeline: deque[Moment] = deque(maxlen=_MOMENTS)
         self._own_directory = Path(tempfile.mkdtemp(prefix="fleet-hosting-")) if directory is None else None
         self._directory = directory or self._own_directory or Path()
@@ -250,7 +255,7 @@ class Hosting:
             if invoked.answer.status == OUT_OF_MEMORY:
                 done(partial(self._invoke, request, started, taken))
                 return
-            self._count(variant, started, invoked)
+            self._count(variant, len(instances), started, invoked)
             try:
                 done(_reply(variant, request, invoked.answer))
             except ApiError as error:
@@ -287,9 +292,9 @@ class Hosting:
         except BadArtifactError as error:
             raise validation_error(_extract_failed(variant, target, error)) from error
         except ContainerError as error:
-            self._count(variant, started, Invoked(answer=error.answer, cache_hit=False))
+            self._count(variant, len(instances), started, Invoked(answer=error.answer, cache_hit=False))
             raise _model_error(variant, error.answer) from error
-        self._count(variant, started, invoked)
+        self._count(variant, len(instances), started, invoked)
         return _reply(variant, request, invoked.answer)
 
     def close(self) -> None:
@@ -330,11 +335,11 @@ class Hosting:
     def _usage(self) -> list[tuple[Source, Usage]]:
         return [(fleet, instance.usage()) for fleet, instance in self.running()]
 
-    def _count(self, variant: Variant, started: float, invoked: Invoked) -> None:
+    def _count(self, variant: Variant, instances: int, started: float, invoked: Invoked) -> None:
         overhead = time.monotonic() - started - (invoked.model_s or 0.0)
         event = Invocation(
             status=invoked.answer.status,
-            instances=variant.instances,
+            instances=instances,
             model_s=invoked.model_s,
             overhead_s=max(0.0, overhead),
             cache_hit=invoked.cache_hit,
@@ -346,6 +351,7 @@ class Hosting:
         return InstanceGroup(start=partial(self._new_instance, variant), watch=self._watch)
 
     def _new_instance(self, variant: Variant) -> Instance:
+        self._before_start()
         instance_id = f"i-{secrets.token_hex(9)[1:]}"
 
         def report(event: Event) -> None:
@@ -376,7 +382,7 @@ class Hosting:
             keep_models=variant.keep_models,
             machine=variant.machine,
             follow_log=log if may_log(self._aws.client("iam"), variant.role) else None,
-            budget=Budget.of(variant.instance_type, gpu_memory=self._gpu_memory),
+            budget=Budget.of(variant.instance_type, gpu_memory=self._gpu_memory, disk=self._disk),
         )
 
 

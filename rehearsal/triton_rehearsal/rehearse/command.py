@@ -9,8 +9,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -31,6 +31,7 @@ from triton_rehearsal.rehearse.result import RehearsalResult
 from triton_rehearsal.scenario.reading import read
 from triton_rehearsal.scenario.result import ScenarioResult
 from triton_rehearsal.scenario.scenario import Scenario
+from triton_rehearsal.scenario.traffic import requests
 
 _ANNOUNCEMENT = "Two small models take one to two minutes. The first rehearsal also downloads their weights."
 # Lines of `fleet build` that a user should not miss.
@@ -51,11 +52,11 @@ def run(arguments: argparse.Namespace) -> Outcome:
     project, reporter = _project_root(), Reporter()
     if arguments.report:
         report.check_target(arguments.report)
-    reporter.say(_ANNOUNCEMENT)
+    scenario = None if arguments.scenario is None else read(arguments.scenario)
+    reporter.say(_ANNOUNCEMENT if scenario is None else _scenario_announcement(scenario))
     _end_like_an_interrupt()
     start = time.perf_counter()
     models = model_names() if arguments.all else arguments.names
-    scenario = None if arguments.scenario is None else read(arguments.scenario)
     with Rehearsal(
         project=project,
         port=arguments.port,
@@ -64,34 +65,30 @@ def run(arguments: argparse.Namespace) -> Outcome:
         gpu_memory=arguments.gpu_memory,
         scenario=scenario,
     ) as rehearsal:
+        rehearsed: RehearsalResult | ScenarioResult
         if scenario is not None:
-            return _play(rehearsal, reporter, scenario)
-        rehearsed = _rehearse(rehearsal, reporter, start)
-        if arguments.report:
-            report.write(rehearsal.document(), arguments.report)
-            reporter.say(f"Report: {arguments.report}")
-        if arguments.stay:
-            with PageServer(rehearsal.document) as page:
-                _show(rehearsed, rehearsal, page.url, as_json=arguments.json)
-                _wait_for_interrupt()
+            rehearsed = _play(rehearsal, reporter, scenario, arguments)
+        else:
+            rehearsed = _rehearse(rehearsal, reporter, start)
+            _write_report(rehearsal, reporter, arguments.report)
+            if arguments.stay:
+                with PageServer(rehearsal.document) as page:
+                    _show(rehearsed, rehearsal, page.url, as_json=arguments.json)
+                    _wait_for_interrupt()
     if arguments.stay:
         sys.exit(rehearsed.exit_code)  # the result has been printed
     return rehearsed
 
 
-def _play(rehearsal: Rehearsal, reporter: Reporter, scenario: Scenario) -> ScenarioResult:
-    _deploy(rehearsal, reporter)
-    with reporter.step("Start a Triton server for the endpoint") as step:
-        rehearsal.serve()
-        step.end(rehearsal.deployed.endpoint)
-    with reporter.step(f"Play the scenario {scenario.name}") as step:
-        result = rehearsal.play(scenario)
-        failed = sum(not each.holds for each in result.conditions)
-        step.end(
-            f"{failed} of {len(result.conditions)} conditions failed" if failed else "", failed=bool(failed)
-        )
-    reporter.say("")
-    return result
+def _write_report(rehearsal: Rehearsal, reporter: Reporter, file: Path | None) -> None:
+    if file:
+        report.write(rehearsal.document(), file)
+        reporter.say(f"Report: {file}")
+
+
+def _scenario_announcement(scenario: Scenario) -> str:
+    seconds = max(request.at for request in requests(scenario))
+    return f"Requests arrive for {seconds:.0f} s. The deployment takes half a minute."
 
 
 def _deploy(rehearsal: Rehearsal, reporter: Reporter) -> Deployed:
@@ -120,10 +117,14 @@ def _rehearse(rehearsal: Rehearsal, reporter: Reporter, start: float) -> Rehears
     )
 
 
-def _serve(rehearsal: Rehearsal, reporter: Reporter) -> list[Prediction]:
+def _start(rehearsal: Rehearsal, reporter: Reporter) -> None:
     with reporter.step("Start a Triton server for the endpoint") as step:
         rehearsal.serve()
         step.end(rehearsal.deployed.endpoint)
+
+
+def _serve(rehearsal: Rehearsal, reporter: Reporter) -> list[Prediction]:
+    _start(rehearsal, reporter)
     predictions: list[Prediction] = []
     with reporter.step("Invoke every model and compare with its source") as step:
         for model in rehearsal.models:
@@ -134,6 +135,30 @@ def _serve(rehearsal: Rehearsal, reporter: Reporter) -> list[Prediction]:
         wrong = sum(not prediction.passed for prediction in predictions)
         step.end(f"{wrong} of {len(predictions)} failed" if wrong else "", failed=bool(wrong))
     return predictions
+
+
+def _play(
+    rehearsal: Rehearsal, reporter: Reporter, scenario: Scenario, arguments: argparse.Namespace
+) -> ScenarioResult:
+    _deploy(rehearsal, reporter)
+    _start(rehearsal, reporter)
+    with PageServer(rehearsal.document) if arguments.stay else nullcontext() as page:
+        if page is not None:
+            reporter.say(f"Dashboard, instances, alarms and timeline: {page.url}")
+        with reporter.step(f"Play the scenario {scenario.name}") as step:
+            result = rehearsal.play(scenario)
+            failed = sum(not each.holds for each in result.conditions)
+            step.end(
+                f"{failed} of {len(result.conditions)} conditions failed" if failed else "",
+                failed=bool(failed),
+            )
+        _write_report(rehearsal, reporter, arguments.report)
+        reporter.say("")
+        if page is not None:
+            readable = [*result.lines(), "", "The rehearsal keeps running. Ctrl-C ends it."]
+            _print([json.dumps(result.as_dict(), indent=2)] if arguments.json else readable)
+            _wait_for_interrupt()
+    return result
 
 
 def _follow(step: Step, line: str) -> None:
@@ -157,6 +182,10 @@ def _show(rehearsed: RehearsalResult, rehearsal: Rehearsal, page: str, *, as_jso
         lines = [json.dumps(document, indent=2)]
     else:
         lines = [*rehearsed.lines(), "", *_running(rehearsed.deployed, page, exports, calls)]
+    _print(lines)
+
+
+def _print(lines: Sequence[str]) -> None:
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
 

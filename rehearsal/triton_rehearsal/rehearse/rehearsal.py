@@ -26,7 +26,7 @@ from triton_rehearsal.rehearse.inventory import Inventory
 from triton_rehearsal.rehearse.inventory import read as read_inventory
 from triton_rehearsal.rehearse.predictions import Prediction, predict
 from triton_rehearsal.rehearse.stage import read_stage
-from triton_rehearsal.scenario.faulty_s3 import FaultyS3
+from triton_rehearsal.scenario.faults import Faults
 from triton_rehearsal.scenario.play import Stage, play
 from triton_rehearsal.scenario.result import ScenarioResult, conditions
 from triton_rehearsal.scenario.scenario import Scenario
@@ -115,7 +115,7 @@ class Rehearsal:
         scenario: Scenario | None = None,
     ) -> None:
         self._gpu_memory = None if gpu_memory is None else read_size(gpu_memory, where="--gpu-memory")
-        self._scenario, self._faults = scenario, FaultyS3()
+        self._scenario, self._faults = scenario, Faults()
         if scenario is not None:
             self._gpu_memory = scenario.gpu_memory or self._gpu_memory
         self._project = project
@@ -154,6 +154,9 @@ class Rehearsal:
         )
         cdk.bootstrap()
         named = ["-c", f"models={','.join(self._names)}"] if self._names or self._scenario else []
+        if self._scenario:
+            settings = [f"{name}={value}" for name, value in self._scenario.fleet.items()]
+            named += [argument for setting in settings for argument in ("-c", setting)]
         outputs = cdk.deploy(*self.stage.context(), *named)
         stacks = list(outputs)
         raise_if_any(problem for stack in stacks for problem in resource_problems(self.aws, stack))
@@ -259,7 +262,9 @@ class Rehearsal:
                 self.aws,
                 directory=self._folder / "hosting",
                 gpu_memory=self._gpu_memory,
+                disk=self._scenario.disk if self._scenario else None,
                 on_s3_client=self._faults.attach,
+                before_start=self._faults.admit_instance,
             )
         )
         self.aws.serve_elsewhere("sagemaker-runtime", self._hosting.url)
@@ -279,6 +284,7 @@ class Rehearsal:
         """
         assert self._hosting is not None  # noqa: S101  serve() comes first
         self._set_instances(scenario.instances)
+        self.aws.set_speed(scenario.speed)
         bucket, _, prefix = self.deployed.repository.removeprefix("s3://").partition("/")
         stage = Stage(
             hosting=self._hosting,
@@ -287,6 +293,7 @@ class Rehearsal:
             s3=self.aws.client("s3"),
             bucket=bucket,
             prefix=prefix,
+            cloudwatch=self.aws.client("cloudwatch"),
             faults=self._faults,
         )
         return ScenarioResult(scenario=scenario, conditions=conditions(scenario, play(scenario, stage)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -14,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from triton_aws import clock
 from triton_models.client import Client
 from triton_models.client.call import InvocationError
-from triton_rehearsal.hosting.metrics import Ended, Load, Unload
+from triton_rehearsal.hosting.metrics import Ended, Event, Load, Started, Unload
 from triton_rehearsal.hosting.service import Hosting
-from triton_rehearsal.scenario.faulty_s3 import FaultyS3
+from triton_rehearsal.scenario.faults import Faults
 from triton_rehearsal.scenario.scenario import Fault, Kind, Request, Scenario
 from triton_rehearsal.scenario.small_models import INPUT, OUTPUT, artifact, target_of
 from triton_rehearsal.scenario.traffic import requests
@@ -54,6 +57,9 @@ class Observed:
         loads: Number of loads.
         unloads: Number of unloads.
         replaced: Number of instances that were replaced.
+        most_instances: The largest number of instances at one time.
+        instances: Number of instances after the last request.
+        alarms: The alarms of the endpoint, without its name, and how often each fired.
     """
 
     answers: Sequence[Answer]
@@ -61,6 +67,9 @@ class Observed:
     loads: int
     unloads: int
     replaced: int
+    most_instances: int
+    instances: int
+    alarms: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +83,8 @@ class Stage:
         s3: An S3 client without faults.
         bucket: The bucket of the repository.
         prefix: Its prefix, with a slash at the end unless it is empty.
-        faults: The faults of the S3 that the instances use.
+        cloudwatch: A CloudWatch client.
+        faults: The faults around the instances.
     """
 
     hosting: Hosting
@@ -83,7 +93,8 @@ class Stage:
     s3: Any
     bucket: str
     prefix: str
-    faults: FaultyS3
+    cloudwatch: Any
+    faults: Faults
 
 
 def play(scenario: Scenario, stage: Stage) -> Observed:
@@ -94,6 +105,7 @@ def play(scenario: Scenario, stage: Stage) -> Observed:
     """
     stage.hosting.start(stage.endpoint)
     instances = stage.hosting.instances(stage.endpoint)
+    began = clock.current().time()
     backend = "onnxruntime" if instances[0].server.gpu is None else "tensorrt"
     for number in range(1, scenario.models + 1):
         _upload(stage, number, artifact(number, size=scenario.model_bytes, backend=backend))
@@ -109,6 +121,7 @@ def play(scenario: Scenario, stage: Stage) -> Observed:
             *((each.at, partial(pool.submit, ask, each)) for each in requests(scenario)),
         ]
         _run_at_their_times(sorted(planned, key=lambda each: each[0]))
+    instances = stage.hosting.instances(stage.endpoint)
     working = [number for number in range(1, scenario.models + 1) if number not in scenario.expected.failing]
     wanted = working if scenario.expected.recovers else []
     events = [moment.event for moment in tuple(stage.hosting.timeline)]
@@ -118,7 +131,28 @@ def play(scenario: Scenario, stage: Stage) -> Observed:
         loads=sum(isinstance(event, Load) for event in events),
         unloads=sum(isinstance(event, Unload) for event in events),
         replaced=sum(isinstance(event, Ended) and event.reason != "" for event in events),
+        most_instances=max(itertools.accumulate(map(_change, events))),
+        instances=len(instances),
+        alarms=_fired(stage, since=began) if scenario.expected.alarms or scenario.expected.no_alarms else {},
     )
+
+
+def _change(event: Event) -> int:
+    return isinstance(event, Started) - isinstance(event, Ended)
+
+
+def _fired(stage: Stage, *, since: float) -> Mapping[str, int]:
+    """Return how often each alarm of the endpoint has fired, from its history."""
+    stage.hosting.flush_metrics()
+    prefix = f"{stage.endpoint}-"
+    alarms = stage.cloudwatch.describe_alarms(AlarmNamePrefix=prefix)["MetricAlarms"]
+    fired = dict.fromkeys((alarm["AlarmName"].removeprefix(prefix) for alarm in alarms), 0)
+    pages = stage.cloudwatch.get_paginator("describe_alarm_history").paginate(HistoryItemType="StateUpdate")
+    for entry in (entry for page in pages for entry in page["AlarmHistoryItems"]):
+        name, to = entry["AlarmName"].removeprefix(prefix), json.loads(entry["HistoryData"])["newState"]
+        if name in fired and to["stateValue"] == "ALARM" and entry["Timestamp"].timestamp() >= since:
+            fired[name] += 1
+    return fired
 
 
 def _run_at_their_times(planned: Sequence[tuple[float, Callable[[], Any]]]) -> None:
@@ -136,9 +170,11 @@ def _inject(fault: Fault, stage: Stage, started: Sequence[str]) -> None:
     if fault.kind is Kind.CORRUPT:
         _upload(stage, fault.target, _NOT_A_TARBALL)
     elif fault.kind is Kind.S3_ERRORS:
-        stage.faults.fail(fault.seconds)
+        stage.faults.fail_s3(fault.seconds)
     elif fault.kind is Kind.S3_DELAY:
-        stage.faults.slow_down(fault.seconds, delay=fault.delay)
+        stage.faults.slow_s3_down(fault.seconds, delay=fault.delay)
+    elif fault.kind is Kind.NO_CAPACITY:
+        stage.faults.refuse_instances(fault.seconds)
     else:
         chosen = signal.SIGKILL if fault.kind is Kind.KILL else signal.SIGSTOP
         for instance in stage.hosting.instances(stage.endpoint):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ import yaml
 
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
+from triton_rehearsal.aws import SPEED
 from triton_rehearsal.hosting.budget import read_size
 from triton_rehearsal.scenario.fields import SCENARIO, Fields
 from triton_rehearsal.scenario.scenario import Expected, Fault, Kind, Range, Request, Scenario, Stream
 
 _RANGE = re.compile(r"(?P<least>\d+(\.\d+)?)(\.\.(?P<most>\d+(\.\d+)?))?")
 _OF_INSTANCES = (Kind.KILL, Kind.HANG)
-_OF_S3 = (Kind.S3_ERRORS, Kind.S3_DELAY)
+_LASTING = (Kind.S3_ERRORS, Kind.S3_DELAY, Kind.NO_CAPACITY)
 
 
 def shipped() -> Sequence[str]:
@@ -92,6 +93,9 @@ def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
         instances=instances,
         model_bytes=_size(fields, "model_size") or 0,
         gpu_memory=_size(fields, "gpu_memory"),
+        disk=_size(fields, "disk"),
+        speed=fields.number("speed", SPEED, least=1, most=600),
+        fleet=_settings(fields),
         seed=fields.count("seed", 1, least=0),
         streams=tuple(
             _stream(each, models, where=f"{where}, traffic {number}", problems=problems)
@@ -123,6 +127,22 @@ def _size(fields: Fields, name: str) -> int | None:
         return None
 
 
+def _settings(fields: Fields) -> Mapping[str, str]:
+    """Return the settings of the fleet as the CDK's command line takes them."""
+    given = fields.raw("fleet") or {}
+    if not isinstance(given, Mapping) or any(isinstance(each, list | dict) for each in given.values()):
+        fields.problem(f"fleet: {given!r}", expected="fleet, settings of cdk.json that are no lists")
+        return {}
+    return {name: str(value) for name, value in given.items()}
+
+
+def _texts(fields: Fields, name: str) -> tuple[str, ...]:
+    given = fields.items(name)
+    if any(not isinstance(each, str) for each in given):
+        fields.problem(f"{name}: {given!r}", expected=f"{name}, a list of names")
+    return tuple(map(str, given))
+
+
 def _stream(given: Any, models: int, *, where: str, problems: list[Problem]) -> Stream:
     fields = Fields(given, where=where, problems=problems)
     first = fields.count("first_model", 1, most=models)
@@ -148,14 +168,14 @@ def _fault(given: Any, models: int, instances: int, *, where: str, problems: lis
         return Fault(kind=Kind.KILL, at=at)
     kind = Kind(named[0])
     most = instances if kind in _OF_INSTANCES else models if kind is Kind.CORRUPT else 3600
-    value = fields.number(kind.value, least=0.001 if kind in _OF_S3 else 1, most=most)
+    value = fields.number(kind.value, least=0.001 if kind in _LASTING else 1, most=most)
     delay = fields.number("delay", least=0.001, most=60) if kind is Kind.S3_DELAY else 0.0
     fields.end()
     return Fault(
         kind=kind,
         at=at,
-        target=1 if kind in _OF_S3 else int(value),
-        seconds=value if kind in _OF_S3 else 0.0,
+        target=1 if kind in _LASTING else int(value),
+        seconds=value if kind in _LASTING else 0.0,
         delay=delay,
     )
 
@@ -174,6 +194,10 @@ def _expected(given: Any, models: int, *, where: str, problems: list[Problem]) -
         loads=_range(fields, "loads"),
         unloads=_range(fields, "unloads"),
         replaced=_range(fields, "replaced_instances"),
+        most_instances=_range(fields, "most_instances"),
+        instances_at_end=_range(fields, "instances_at_end"),
+        alarms=_texts(fields, "alarms"),
+        no_alarms=_texts(fields, "no_alarms"),
         failing=frozenset(failing),
         recovers=fields.flag("recovers", default=True),
     )

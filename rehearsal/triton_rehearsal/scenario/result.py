@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from triton_models.base.suggest import did_you_mean
 from triton_models.base.tables import Column, output_width, table
 from triton_rehearsal.scenario.play import Observed
 from triton_rehearsal.scenario.scenario import Range, Scenario
@@ -25,8 +26,8 @@ class Condition:
 
     Attributes:
         name: Its name.
-        expected: What must hold, in words.
-        seen: What happened, in words.
+        expected: The condition, in words.
+        seen: The outcome, in words.
         holds: True if it holds.
     """
 
@@ -70,7 +71,7 @@ class ScenarioResult:
             Column(title="condition", cells=[each.name for each in rows]),
             Column(title="expected", cells=[each.expected for each in rows]),
             Column(title="seen", cells=[each.seen for each in rows]),
-            Column(title="", cells=["holds" if each.holds else "FAILED" for each in rows]),
+            Column(title="result", cells=["holds" if each.holds else "FAILED" for each in rows]),
         ]
         yield from (f"  {line}" for line in table(columns, width=output_width() - 2))
         yield f"On AWS it also depends on what docs/ledger.md believes: {', '.join(ASSUMED)}."
@@ -105,9 +106,15 @@ def _conditions(scenario: Scenario, observed: Observed) -> Iterator[Condition]:
         ("loads", expected.loads, observed.loads),
         ("unloads", expected.unloads, observed.unloads),
         ("replaced instances", expected.replaced, observed.replaced),
+        ("most instances", expected.most_instances, observed.most_instances),
+        ("instances at the end", expected.instances_at_end, observed.instances),
     ):
         if accepted is not None:
             yield _number(name, accepted, seen)
+    for name in expected.alarms:
+        yield _alarm(name, observed.alarms, fires=True)
+    for name in expected.no_alarms:
+        yield _alarm(name, observed.alarms, fires=False)
     if expected.recovers:
         lost = [each.request.model for each in observed.last if each.failure or not each.right]
         yield Condition(
@@ -120,6 +127,17 @@ def _conditions(scenario: Scenario, observed: Observed) -> Iterator[Condition]:
 
 def _number(name: str, accepted: Range, seen: float) -> Condition:
     return Condition(name=name, expected=str(accepted), seen=f"{seen:g}", holds=seen in accepted)
+
+
+def _alarm(name: str, fired: Mapping[str, int], *, fires: bool) -> Condition:
+    times = fired.get(name, 0)
+    unknown = did_you_mean(name, fired, otherwise="there is no such alarm")
+    return Condition(
+        name=f"alarm {name}",
+        expected="fires" if fires else "does not fire",
+        seen=f"fired {times} times" if name in fired else unknown,
+        holds=name in fired and bool(times) == fires,
+    )
 
 
 def _percentile(values: Sequence[float], percent: float) -> float:

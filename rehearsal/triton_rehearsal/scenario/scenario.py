@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+
+from triton_rehearsal.aws import SPEED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ class Kind(str, Enum):
     CORRUPT = "corrupt"
     S3_ERRORS = "s3_errors"
     S3_DELAY = "s3_delay"
+    NO_CAPACITY = "no_capacity"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,7 @@ class Fault:
         at: Its time.
         target: The number of the instance that is killed or hangs, in the order of their starts, or of the
             model whose artifact is corrupt.
-        seconds: The duration of faults of S3.
+        seconds: The duration of a fault of S3, or of a lack of instances.
         delay: The seconds by which S3 delays every answer.
     """
 
@@ -96,6 +100,10 @@ class Expected:
         loads: Number of loads.
         unloads: Number of unloads, which are evictions unless the endpoint does not cache models.
         replaced: Number of instances that were replaced.
+        most_instances: The largest number of instances at one time.
+        instances_at_end: Number of instances after the last request.
+        alarms: The alarms that fire, without the name of the endpoint.
+        no_alarms: The alarms that do not fire.
         failing: The models whose requests fail; they do not count as unanswered.
         recovers: True if every other model must answer once more at the end.
     """
@@ -105,6 +113,10 @@ class Expected:
     loads: Range | None = None
     unloads: Range | None = None
     replaced: Range | None = None
+    most_instances: Range | None = None
+    instances_at_end: Range | None = None
+    alarms: tuple[str, ...] = ()
+    no_alarms: tuple[str, ...] = ()
     failing: frozenset[int] = frozenset()
     recovers: bool = True
 
@@ -120,6 +132,9 @@ class Scenario:
         model_bytes: The size of each model, in bytes; its memory on a GPU.
         instances: Number of instances.
         gpu_memory: The memory for models of each GPU, in bytes; None for that of the instance type.
+        disk: The disk for copies of models of each instance, in bytes; None for that of the instance type.
+        speed: Seconds of the control plane per second of the wall clock. Requests are never compressed.
+        fleet: Settings of the fleet, in addition to those of cdk.json.
         seed: The seed of all chances.
         streams: Its traffic.
         trace: Recorded requests, in addition.
@@ -133,6 +148,9 @@ class Scenario:
     model_bytes: int = 0
     instances: int = 1
     gpu_memory: int | None = None
+    disk: int | None = None
+    speed: float = SPEED
+    fleet: Mapping[str, str] = field(default_factory=dict)
     seed: int = 1
     streams: tuple[Stream, ...] = ()
     trace: tuple[Request, ...] = ()
