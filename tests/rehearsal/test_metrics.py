@@ -178,6 +178,7 @@ def test_a_served_endpoint_reports_every_metric_but_unloading(aws, tmp_path):
     aws.upload(bucket, "models/m.tar.gz", tarball(python_model()))
     body = b'{"inputs":[{"name":"X","shape":[1,1],"datatype":"FP32","data":[1]}]}'
     with Hosting(aws, directory=tmp_path) as hosting:
+        hosting.start(endpoint)  # both instances count from the first request on
         runtime = aws.client("sagemaker-runtime", url=hosting.url)
         for _ in range(2):
             runtime.invoke_endpoint(EndpointName=endpoint, TargetModel="m.tar.gz", Body=body)
