@@ -36,7 +36,7 @@ def test_all_mistakes_of_a_file_are_found_at_once():
         about: Mistakes.
         models: 3
         gpu_memory: lots
-        trafic: []
+        traffics: []
         traffic:
           - requests_per_second: -1
             seconds: 5
