@@ -16,7 +16,7 @@ from benchmarks.load import Load
 from benchmarks.serving import OURS, TARGET, write_echo
 from triton_aws import EmbeddedAws
 from triton_models.client import Content, encode
-from triton_rehearsal.hosting.instance import model_id
+from triton_rehearsal.hosting.multi_model import model_id
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.triton.contract import TARGET_MODEL
 

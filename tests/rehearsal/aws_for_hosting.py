@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import boto3
@@ -72,17 +73,24 @@ class MotoAws:
         mode: str = "MultiModel",
         caching: str = "Enabled",
         instances: int = 1,
+        data: Mapping[str, Any] | None = None,
+        variant: Mapping[str, Any] = MappingProxyType({}),
+        **config: Any,
     ) -> str:
+        """Create a configuration of many models, or of one if its data are given."""
+        models = {
+            "Mode": mode,
+            "ModelDataUrl": f"s3://{bucket}/models/",
+            "MultiModelConfig": {"ModelCacheSetting": caching},
+        }
         sagemaker, name = self.client("sagemaker"), f"config-{next(_numbers)}"
         sagemaker.create_model(
             ModelName=name,
             ExecutionRoleArn="arn:aws:iam::123456789012:role/serving",
             PrimaryContainer={
                 "Image": "triton",
-                "Mode": mode,
-                "ModelDataUrl": f"s3://{bucket}/models/",
                 "Environment": dict(environment),
-                "MultiModelConfig": {"ModelCacheSetting": caching},
+                **(models if data is None else data),
             },
         )
         sagemaker.create_endpoint_config(
@@ -93,8 +101,10 @@ class MotoAws:
                     "ModelName": name,
                     "InitialInstanceCount": instances,
                     "InstanceType": "ml.g4dn.xlarge",
+                    **variant,
                 }
             ],
+            **config,
         )
         return name
 

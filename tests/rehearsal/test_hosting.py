@@ -460,12 +460,6 @@ def test_an_endpoint_that_does_not_exist_cannot_be_started(hosting):
         hosting.start("nope")
 
 
-def test_a_single_model_endpoint_is_refused_by_name(aws, hosting):
-    endpoint = Endpoint(aws, hosting, mode="SingleModel")
-    with pytest.raises(FleetError, match=f"Endpoint {endpoint.name} is not a multi-model endpoint"):
-        hosting.start(endpoint.name)
-
-
 def test_a_container_that_does_not_start_shows_why(aws, hosting):
     environment = {**ENVIRONMENT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--no-such-flag"}
     endpoint = Endpoint(aws, hosting, environment=environment)

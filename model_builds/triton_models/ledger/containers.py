@@ -97,15 +97,27 @@ ROWS = (
         if_false="Remove logs:CreateLogGroup from the execution role",
     ),
     Belief(
+        id="target-model-refused",
+        belief="A target model on a single-model endpoint is a ValidationError with the ErrorCode "
+        "TARGET_MODEL_HEADER_NOT_SUPPORTED",
+        grade=Grade.PUBLIC_RECORD,
+        source="amazon-sagemaker-examples issues 1026 and 1216",
+        depends=("triton_rehearsal.hosting.service",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="invoke a `SingleModelEndpoint` with TargetModel",
+        if_false="Correct the message in rehearsal/triton_rehearsal/hosting/service.py",
+        no_probe="the probes' endpoint has many models",
+    ),
+    Belief(
         id="eviction-order",
         belief="If the container answers 507, SageMaker unloads the least recently used models first, then "
         "loads again",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html",
-        depends=("triton_rehearsal.hosting.instance",),
+        depends=("triton_rehearsal.hosting.multi_model",),
         decided_by=DecidedBy.ACCOUNT,
         command="invoke more models than fit, in turn, and watch LoadedModelCount and ModelCacheHit",
-        if_false="Correct rehearsal/triton_rehearsal/hosting/instance.py",
+        if_false="Correct rehearsal/triton_rehearsal/hosting/multi_model.py",
     ),
     Belief(
         id="routing-to-loaded",
@@ -190,7 +202,7 @@ ROWS = (
         belief="An instance does not download an object again if it changes under its key",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/add-models-to-endpoint.html",
-        depends=("artifact-name", "triton_rehearsal.hosting.instance"),
+        depends=("artifact-name", "triton_rehearsal.hosting.multi_model"),
         decided_by=DecidedBy.ACCOUNT,
         command="overwrite an artifact, and invoke it",
         if_false="Nothing: objects are never overwritten",

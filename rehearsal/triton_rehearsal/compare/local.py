@@ -68,7 +68,7 @@ class Subject:
             FleetError: The server refuses the model or the request.
         """
         from triton_models.client import decode
-        from triton_rehearsal.hosting.instance import ContainerError, NotReadyError
+        from triton_rehearsal.hosting.multi_model import ContainerError, NotReadyError
 
         headers = {"Content-Type": self.content_type}
         try:
@@ -200,17 +200,16 @@ def _cold_starts(subjects: Sequence[Subject], place: Path, count: int) -> dict[s
 
 
 def _instance(place: Path, times: _Times | None = None) -> Instance:
-    from triton_rehearsal.hosting.instance import Instance
+    from triton_rehearsal.hosting.instance import Setup
+    from triton_rehearsal.hosting.multi_model import MultiModelInstance
 
-    return Instance(
+    setup = Setup(
         environment=ENVIRONMENT,
-        bucket="",
-        prefix="",
-        s3=_Folder(folder=place / "artifacts"),
         directory=Path(tempfile.mkdtemp(prefix="server-", dir=place)) / "instance",
         report=(times or _Times()).note,
-        load_wait_s=LOAD_LIMIT_S,
     )
+    s3 = _Folder(folder=place / "artifacts")
+    return MultiModelInstance(setup, bucket="", prefix="", s3=s3, load_wait_s=LOAD_LIMIT_S)
 
 
 def _difference(subject: Subject, instance: Instance) -> float | None:

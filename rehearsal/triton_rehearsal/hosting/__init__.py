@@ -1,1 +1,1 @@
-"""Real-time hosting of multi-model endpoints, as SageMaker does it."""
+"""Hosting of endpoints, as SageMaker does it."""

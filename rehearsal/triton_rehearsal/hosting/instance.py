@@ -1,80 +1,37 @@
-"""One instance of a multi-model endpoint, including the work of SageMaker's agent.
-
-It fetches a model from S3 on the model's first request, lets the container load it, and unloads the least
-recently used models when the container reports that its memory is full. Artifacts are immutable: an object
-that changes under its key is not fetched again while a copy is on the disk.
-"""
+"""One instance of an endpoint: a Triton server and what the platform knows of it, whatever it serves."""
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import logging
-import secrets
-import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from botocore.exceptions import ClientError
+from typing import TYPE_CHECKING
 
 from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog
-from triton_rehearsal.hosting.copies import Copies, size_of
-from triton_rehearsal.hosting.metrics import Download, Ended, Event, Load, Started, Unload, Usage
-from triton_rehearsal.hosting.unpack import BadArtifactError, unpack
+from triton_rehearsal.hosting.metrics import Ended, Event, Started, Usage
 from triton_rehearsal.hosting.usage import UsageMeter
-from triton_rehearsal.triton.contract import (
-    ALREADY_LOADED,
-    INVOCATION_LIMIT_S,
-    OUT_OF_MEMORY,
-    Answer,
-    MultiModelContract,
-    NoAnswerError,
-)
+from triton_rehearsal.triton.contract import INVOCATION_LIMIT_S, Answer, Contract
 from triton_rehearsal.triton.gpu import GpuMeter
 from triton_rehearsal.triton.machine import Machine
-from triton_rehearsal.triton.server import TritonServer
+from triton_rehearsal.triton.server import READY_LIMIT_S, TritonServer
 
 if TYPE_CHECKING:
     from triton_rehearsal.triton.invocations import Invocations
 
 _log = logging.getLogger(__name__)
 
-# Seconds that a request waits for a model before the platform answers that the model is not ready.
-LOAD_WAIT_S = 60.0
-
-_CLOSE_LIMIT_S = 10.0
-_LIST_LIMIT_S = 2.0
 _NO_LIMITS = Budget()
-
-
-class MissingArtifactError(Exception):
-    """The object does not exist, or the role must not read it."""
-
-
-class NotReadyError(Exception):
-    """The model is still loading after the maximum waiting time of a request."""
 
 
 class EndingError(Exception):
     """The instance is closing. The request was not sent to its server."""
-
-
-class ContainerError(Exception):
-    """The container refused a load. The error contains its answer."""
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(answer.text)
-        self.answer = answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,49 +40,48 @@ class Invoked:
 
     Attributes:
         answer: The container's answer; status 0 without an answer.
-        cache_hit: True if the model was loaded when the request arrived.
+        cache_hit: True if the model was loaded when the request arrived; None on an endpoint with one model.
         loading_wait_s: The request's wait for the model; None if it did not wait.
         model_s: The container's time; None if the container was not invoked.
     """
 
     answer: Answer
-    cache_hit: bool
+    cache_hit: bool | None
     loading_wait_s: float | None = None
     model_s: float | None = None
 
 
-@dataclass(kw_only=True, eq=False)
-class _Model:
-    """A model that is loaded, loading or unloading."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """An instance's machine and container.
 
-    target: str
-    id: str = field(init=False)
-    users: int = 0
-    last_used: int = 0
-    needs_room: bool = False
-    loaded: Future[None] = field(default_factory=Future)
-    ready: bool = False
-
-    def __post_init__(self) -> None:
-        self.id = model_id(self.target)
-
-
-class Instance:
-    """A Triton server with the requested models.
-
-    Args:
-        instance_id: The id, as in the names of log streams.
+    Attributes:
+        id: The instance's id, as in the names of log streams.
         environment: The environment variables of the deployed container.
-        bucket: The bucket of the model repository.
-        prefix: The key prefix to which target models are relative.
-        s3: A boto3 S3 client.
         directory: A folder that the instance creates and owns; removed on close.
         report: Called with every event that has a metric.
-        load_wait_s: The maximum time, in seconds, that a request waits for a model.
-        keep_models: False unloads and deletes a model after use, as ModelCacheSetting "Disabled" does.
         machine: The machine of the container; see `TritonServer`.
         follow_log: Follows the file of the container's log until it is closed.
         budget: The memory and the disk of the machine.
+        ready_limit_s: Seconds within which the container must answer its first ping.
+    """
+
+    id: str = ""
+    environment: Mapping[str, str]
+    directory: Path
+    report: Callable[[Event], None]
+    machine: Machine | None = None
+    follow_log: Callable[[Path], ContainerLog] | None = None
+    budget: Budget = _NO_LIMITS
+    ready_limit_s: float = READY_LIMIT_S
+
+
+class Instance(ABC):
+    """A Triton server that answers requests.
+
+    Args:
+        setup: The machine and the container.
+        fill: Puts the only model into a folder before the container starts; None if it serves many models.
 
     Attributes:
         id: The id.
@@ -135,42 +91,24 @@ class Instance:
         FleetError: The Triton server cannot be started.
     """
 
-    def __init__(
-        self,
-        *,
-        instance_id: str = "",
-        environment: Mapping[str, str],
-        bucket: str,
-        prefix: str,
-        s3: Any,
-        directory: Path,
-        report: Callable[[Event], None],
-        load_wait_s: float = LOAD_WAIT_S,
-        keep_models: bool = True,
-        machine: Machine | None = None,
-        follow_log: Callable[[Path], ContainerLog] | None = None,
-        budget: Budget = _NO_LIMITS,
-    ) -> None:
-        self.id = instance_id
-        self._bucket, self._prefix, self._s3 = bucket, prefix, s3
-        self._report = report
-        self._load_wait_s = load_wait_s
-        self._keep_models = keep_models
+    _contract: Contract
+
+    def __init__(self, setup: Setup, *, fill: Callable[[Path], None] | None = None) -> None:
+        self.id = setup.id
+        self._report = setup.report
         self._change = threading.Condition()
-        self._room = threading.Lock()
-        self._models: dict[str, _Model] = {}
-        self._unloading: dict[str, _Model] = {}
-        self._threads: set[threading.Thread] = set()
-        self._clock = itertools.count(1)
         self._ending = self._closed = False
         began = time.monotonic()
-        self.server = TritonServer(environment, directory, machine=machine, gpu_memory=budget.gpu)
-        self._log = follow_log(self.server.log) if follow_log else None
-        self._contract = MultiModelContract(self.server.socket)
-        # As in the container, so that the parts of a path have the same meaning here.
-        self._disk = self.server.directory / "opt" / "ml" / "models"
-        self._disk.mkdir(parents=True)
-        self._copies = Copies(budget.disk)
+        self.server = TritonServer(
+            setup.environment,
+            setup.directory,
+            machine=setup.machine,
+            gpu_memory=setup.budget.gpu,
+            fill=fill,
+            ready_limit_s=setup.ready_limit_s,
+        )
+        self._log = setup.follow_log(self.server.log) if setup.follow_log else None
+        budget = setup.budget
         self._meter = UsageMeter(
             self.server.pid, self.server.directory, memory=budget.memory, disk=budget.disk
         )
@@ -183,63 +121,28 @@ class Instance:
         return self.server.alive
 
     @property
+    @abstractmethod
     def loaded(self) -> list[str]:
-        """The target models that can be invoked without a load, least recently used first."""
-        with self._change:
-            ready = [model for model in self._models.values() if model.ready]
-            return [model.target for model in sorted(ready, key=lambda model: model.last_used)]
+        """The models that can be invoked without a load, least recently used first."""
 
     @property
+    @abstractmethod
     def model_count(self) -> int:
         """The number of models that it has or loads."""
-        return len(self._models)
 
+    @abstractmethod
     def requests_of(self, target: str) -> int | None:
         """Return the number of requests in progress for a model; None if the instance does not have it."""
-        model = self._models.get(target)
-        return None if model is None else model.users
 
-    def responds(self) -> bool:
-        """Ask the container as the platform does every few seconds; return True if it answers the ping."""
-        answers = self._contract.ping()
-        if answers:
-            with suppress(NoAnswerError):
-                self._contract.list(limit_s=_LIST_LIMIT_S)
-        return answers
-
-    def usage(self) -> Usage:
-        """Return the instance's current usage."""
-        return Usage(
-            loaded_models=len(self.loaded),
-            cpu_percent=self._meter.cpu_percent(),
-            memory_percent=self._meter.memory_percent(),
-            disk_percent=self._meter.disk_percent(),
-            gpu_percent=self._gpu.busy_percent() if self._gpu else None,
-            gpu_memory_percent=self._gpu.memory_percent() if self._gpu else None,
-        )
-
+    @abstractmethod
     def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
-        """Answer a request for a model; load the model first if necessary.
+        """Answer a request for a model; wait for all that is needed.
 
         Raises:
             EndingError: The instance is closing.
-            MissingArtifactError: The target model is not in the repository.
-            BadArtifactError: The target model is not a tarball that can be unpacked.
-            ContainerError: The container refused to load the model.
-            NotReadyError: The model was not loaded within the maximum wait. The load continues.
         """
-        if not holds("object_overwritten"):
-            self._evict(lambda other: other.target == target, forget=True)
-        model, hit = self._claim(target)
-        try:
-            started = time.monotonic()
-            self._wait_for(model)
-            waited = None if hit else time.monotonic() - started
-            answer, seconds = self._ask(model, body, headers)
-            return Invoked(answer=answer, cache_hit=hit, loading_wait_s=waited, model_s=seconds)
-        finally:
-            self._release(model)
 
+    @abstractmethod
     def invoke_now(
         self,
         target: str,
@@ -254,28 +157,16 @@ class Instance:
             target: The target model.
             body: The parts of the body.
             headers: The headers for the container.
-            done: Called on the loop with the answer. Its status is 507 if the container needs room first;
-                `invoke` makes it.
+            done: Called on the loop with the answer.
 
         Returns:
             False if more than the model's own time is needed, which is for `invoke`.
         """
-        if not self._keep_models or not holds("object_overwritten"):
-            return False
-        with self._change:
-            model = self._models.get(target)
-            if model is None or not model.ready or self._ending:
-                return False
-            self._use(model)
 
-        def answered(answer: Answer, seconds: float) -> None:
-            self._release(model)
-            done(Invoked(answer=answer, cache_hit=True, model_s=seconds))
-
-        self._invocations.invoke(
-            model_id=model.id, target_model=target, body=body, headers=headers, done=answered
-        )
-        return True
+    @property
+    @abstractmethod
+    def _requests(self) -> int:
+        """The number of requests in progress."""
 
     @cached_property
     def _invocations(self) -> Invocations:
@@ -284,14 +175,31 @@ class Instance:
 
         return Invocations(self.server.socket)
 
+    def responds(self) -> bool:
+        """Ask the container as the platform does every few seconds; return True if it answers the ping."""
+        return self._contract.ping()
+
+    def usage(self) -> Usage:
+        """Return the instance's current usage."""
+        return Usage(
+            loaded_models=self._loaded_models(),
+            cpu_percent=self._meter.cpu_percent(),
+            memory_percent=self._meter.memory_percent(),
+            disk_percent=self._meter.disk_percent(),
+            gpu_percent=self._gpu.busy_percent() if self._gpu else None,
+            gpu_memory_percent=self._gpu.memory_percent() if self._gpu else None,
+        )
+
+    def _loaded_models(self) -> int | None:
+        """Return the value of LoadedModelCount; None on an endpoint that does not publish it."""
+        return None
+
     def drain(self) -> None:
         """Take no more requests, and close after those that are in progress, or after their time limit."""
         with self._change:
             self._ending = True
             if self.alive and holds("old_endpoint_deletion"):
-                self._change.wait_for(
-                    lambda: not any(m.users for m in self._models.values()), INVOCATION_LIMIT_S
-                )
+                self._change.wait_for(lambda: not self._requests, INVOCATION_LIMIT_S)
         self.close()
 
     def fail(self, reason: str) -> None:
@@ -313,227 +221,5 @@ class Instance:
             self._report(Ended(reason=reason))
         self.server.close()
         self._contract.close()
-        with self._change:
-            threads = list(self._threads)
-        for thread in threads:
-            thread.join(_CLOSE_LIMIT_S)
-        # A download that ended after the server may have written files again.
-        self.server.close()
         if self._log is not None:
             self._log.close()
-
-    def _claim(self, target: str) -> tuple[_Model, bool]:
-        """Return the model with one more user, and True if it was ready. The first user starts its load."""
-        with self._change:
-            if self._ending:
-                raise EndingError(target)
-            model = self._models.get(target)
-            hit = model is not None and model.ready
-            if model is None:
-                model = self._models[target] = _Model(target=target)
-                thread = threading.Thread(target=self._load, args=(model,), daemon=True)
-                self._threads.add(thread)
-                thread.start()
-            self._use(model)
-            return model, hit
-
-    def _use(self, model: _Model) -> None:
-        model.users += 1
-        model.last_used = next(self._clock)
-
-    def _release(self, model: _Model) -> None:
-        with self._change:
-            model.users -= 1
-            self._change.notify_all()
-        if not self._keep_models:
-            self._evict(lambda other: other is model, forget=True)
-
-    def _wait_for(self, model: _Model) -> None:
-        try:
-            model.loaded.result(timeout=self._load_wait_s)
-        except FutureTimeoutError as error:
-            if model.loaded.done():
-                raise
-            raise NotReadyError(model.target) from error
-
-    def _ask(self, model: _Model, body: bytes, headers: Mapping[str, str]) -> tuple[Answer, float]:
-        while True:
-            started = time.monotonic()
-            try:
-                answer = self._contract.invoke(
-                    model_id=model.id, target_model=model.target, body=body, headers=headers
-                )
-            except NoAnswerError as error:
-                answer = Answer(status=0, body=str(error).encode())
-            seconds = time.monotonic() - started
-            if answer.status != OUT_OF_MEMORY:
-                return answer, seconds
-            with self._turn(model):
-                if not self._make_room(model):
-                    return answer, seconds
-
-    def _load(self, model: _Model) -> None:
-        """Fetch a model to the disk and load it into the container. Runs in its own thread."""
-        error: BaseException | None = None
-        try:
-            with self._change:
-                self._change.wait_for(lambda: model.target not in self._unloading)
-            folder = self._fetch(model.target)
-            self._load_into_container(model, folder)
-        except BaseException as caught:  # noqa: BLE001  the waiting requests raise it
-            error = caught
-            self._forget(model.target)  # the object may have changed by the next request
-        with self._change:
-            self._threads.discard(threading.current_thread())
-            if error is None:
-                model.ready = True
-                model.loaded.set_result(None)
-            else:
-                # The next request starts a new load.
-                del self._models[model.target]
-                model.loaded.set_exception(error)
-            self._change.notify_all()
-
-    def _fetch(self, target: str) -> Path:
-        """Return the folder to load: the copy on the disk, or a new one."""
-        place = self._disk / model_id(target)
-        if not place.exists():
-            started = time.monotonic()
-            download = _open(self._s3, self._bucket, self._prefix + target)
-            place.mkdir()
-            try:
-                unpack(download, place / "model")
-            finally:
-                download.close()
-            self._keep_within_disk(target)
-            self._report(Download(target=target, seconds=time.monotonic() - started))
-        # An artifact may contain the model itself at its top level. The container then uses the parent as the
-        # repository and "model" as the directory, but only below /opt/ml/models.
-        return place if (place / "model" / "config.pbtxt").is_file() else place / "model"
-
-    def _load_into_container(self, model: _Model, folder: Path) -> None:
-        answer = self._try_load(model, folder)
-        if answer.status == OUT_OF_MEMORY:
-            with self._turn(model):
-                made_room = True
-                while answer.status == OUT_OF_MEMORY and made_room:
-                    # With no other model left it tries once more: another load may have been in its way.
-                    made_room = self._make_room(model)
-                    answer = self._try_load(model, folder)
-        if not answer.ok and answer.status != ALREADY_LOADED:
-            raise ContainerError(answer)
-
-    def _try_load(self, model: _Model, folder: Path) -> Answer:
-        started = time.monotonic()
-        try:
-            answer = self._contract.load(model_id=model.id, target_model=model.target, folder=str(folder))
-        except NoAnswerError as error:
-            raise ContainerError(Answer(status=0, body=str(error).encode())) from error
-        if answer.ok or answer.status == ALREADY_LOADED:
-            self._report(Load(target=model.target, seconds=time.monotonic() - started))
-        return answer
-
-    @contextmanager
-    def _turn(self, model: _Model) -> Iterator[None]:
-        """Wait until no other model makes room, so that each gets the room that it makes."""
-        with self._change:
-            model.needs_room = True
-            self._change.notify_all()
-        try:
-            with self._room:
-                yield
-        finally:
-            with self._change:
-                model.needs_room = False
-
-    def _make_room(self, model: _Model) -> bool:
-        """Unload the least recently used other model, in the model's turn. Returns False if there is none."""
-        with self._change:
-            others: list[_Model] = []
-
-            def decided() -> bool:
-                others[:] = [other for other in self._models.values() if other is not model]
-                return any(self._idle(other) for other in others) or all(o.needs_room for o in others)
-
-            self._change.wait_for(decided, INVOCATION_LIMIT_S)
-            if not any(self._idle(other) for other in others):
-                return False
-        self._evict(lambda other: other is not model)
-        return True
-
-    def _keep_within_disk(self, target: str) -> None:
-        """Count a new copy, and remove copies that are not loaded until all fit.
-
-        Raises:
-            BadArtifactError: The copy does not fit next to those that are in use.
-        """
-        name = model_id(target)
-        size = size_of(self._disk / name)
-        removed = []
-        with self._change:
-            self._copies.add(name, size)
-            used = {each.id for each in (*self._models.values(), *self._unloading.values())}
-            while self._copies.full and (unused := self._copies.unused(used)):
-                # Under another name at once, since the next request for it begins another copy.
-                removed.append((self._disk / unused).rename(self._disk / f"{unused}-{secrets.token_hex(4)}"))
-                self._copies.forget(unused)
-            full = self._copies.full
-        for folder in removed:
-            _remove(folder)
-        if full:
-            message = f"No space left on device: the model has {size} bytes"
-            raise BadArtifactError(message)
-
-    def _forget(self, target: str) -> None:
-        """Remove the copy of a model."""
-        name = model_id(target)
-        _remove(self._disk / name)
-        with self._change:
-            self._copies.forget(name)
-
-    @staticmethod
-    def _idle(model: _Model) -> bool:
-        return model.ready and not model.users
-
-    def _evict(self, among: Callable[[_Model], bool], *, forget: bool = False) -> bool:
-        """Unload the least recently used idle model. Its copy on the disk stays unless `forget` is True."""
-        with self._change:
-            idle = [model for model in self._models.values() if self._idle(model) and among(model)]
-            if not idle:
-                return False
-            choose = min if holds("eviction_order") else max
-            victim = choose(idle, key=lambda model: model.last_used)
-            del self._models[victim.target]
-            self._unloading[victim.target] = victim
-        started = time.monotonic()
-        try:
-            self._contract.unload(model_id=victim.id, target_model=victim.target)
-            self._report(Unload(target=victim.target, seconds=time.monotonic() - started))
-        except NoAnswerError:
-            return False
-        finally:
-            if forget:
-                self._forget(victim.target)
-            with self._change:
-                self._copies.use(victim.id)
-                del self._unloading[victim.target]
-                self._change.notify_all()
-        return True
-
-
-def model_id(target: str) -> str:
-    """Return the platform's name for a target model: letters and digits, since it is part of a path."""
-    return hashlib.sha256(target.encode()).hexdigest()[:32]
-
-
-def _open(s3: Any, bucket: str, key: str) -> Any:
-    if not holds("list_bucket_by_prefix"):
-        raise MissingArtifactError(key)
-    try:
-        return s3.get_object(Bucket=bucket, Key=key)["Body"]
-    except ClientError as error:
-        raise MissingArtifactError(key) from error
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

@@ -88,7 +88,7 @@ class Invocation:
         model_s: The time from sending the request to the container until its full answer; None if the model
             could not be loaded.
         overhead_s: The rest of the caller's waiting time.
-        cache_hit: True if the model was loaded when the request arrived.
+        cache_hit: True if the model was loaded when the request arrived; None on an endpoint with one model.
         loading_wait_s: The request's wait for the model; None if it did not wait.
     """
 
@@ -96,18 +96,19 @@ class Invocation:
     instances: int
     model_s: float | None
     overhead_s: float
-    cache_hit: bool
+    cache_hit: bool | None
     loading_wait_s: float | None = None
 
     def samples(self) -> dict[str, float]:
         """One value for each metric that this event changes."""
+        hit = {} if self.cache_hit is None else {"ModelCacheHit": float(self.cache_hit)}
         return {
             "Invocations": 1.0,
             "InvocationsPerInstance": 1.0 / self.instances,
             "Invocation4XXErrors": float(self.status in _CLIENT_ERROR),
             "Invocation5XXErrors": float(self.status in _SERVER_ERROR),
             "InvocationModelErrors": float(self.status not in _SUCCESS),
-            "ModelCacheHit": float(self.cache_hit),
+            **hit,
             **self.times(),
         }
 
@@ -170,9 +171,9 @@ class Unload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The usage of an instance at one moment, in percent as SageMaker counts. None without a GPU."""
+    """The usage of an instance at one moment, in percent as SageMaker counts. None is not published."""
 
-    loaded_models: int
+    loaded_models: int | None
     cpu_percent: float
     memory_percent: float
     disk_percent: float
@@ -182,14 +183,14 @@ class Usage:
     def samples(self) -> dict[str, float]:
         """One value for each metric that this event changes."""
         values = {
-            "LoadedModelCount": float(self.loaded_models),
+            "LoadedModelCount": self.loaded_models,
             "CPUUtilization": self.cpu_percent,
             "MemoryUtilization": self.memory_percent,
             "DiskUtilization": self.disk_percent,
             "GPUUtilization": self.gpu_percent,
             "GPUMemoryUtilization": self.gpu_memory_percent,
         }
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: float(value) for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

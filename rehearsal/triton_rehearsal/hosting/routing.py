@@ -7,6 +7,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoints.html
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
@@ -28,7 +29,7 @@ class Routed(Protocol):
 AnInstance = TypeVar("AnInstance", bound=Routed)
 
 
-def choose(instances: Sequence[AnInstance], target: str) -> AnInstance:
+def choose(instances: Sequence[AnInstance], target: str, *, at_random: bool = False) -> AnInstance:
     """Return the instance for a request.
 
     It is the least busy one of those that have the model. If they all have many requests for it, or none has
@@ -36,10 +37,13 @@ def choose(instances: Sequence[AnInstance], target: str) -> AnInstance:
 
     Args:
         instances: The instances that take requests, at least one.
-        target: The target model.
+        target: The target model; empty for the only one.
+        at_random: True for any instance, as RoutingStrategy "RANDOM" wants it for endpoints with one model.
     """
     if len(instances) == 1:
         return instances[0]
+    if at_random:
+        return random.choice(instances)  # noqa: S311  no secret
     busy = [(requests, each) for each in instances if (requests := each.requests_of(target)) is not None]
     others = [each for each in instances if all(each is not having for _, having in busy)]
     least = min((requests for requests, _ in busy), default=MANY)

@@ -29,21 +29,22 @@ from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, Taken, closing
 from triton_rehearsal.hosting.gateway import Done, Gateway, Request
-from triton_rehearsal.hosting.instance import (
-    LOAD_WAIT_S,
-    ContainerError,
-    EndingError,
-    Instance,
-    Invoked,
-    MissingArtifactError,
-    NotReadyError,
-)
+from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
 from triton_rehearsal.hosting.instance_group import InstanceGroup, Watch
 from triton_rehearsal.hosting.metrics import Event, Invocation, MetricsPublisher, Source, Usage
+from triton_rehearsal.hosting.model_data import download
+from triton_rehearsal.hosting.multi_model import (
+    LOAD_WAIT_S,
+    ContainerError,
+    MissingArtifactError,
+    MultiModelInstance,
+    NotReadyError,
+)
 from triton_rehearsal.hosting.routing import choose
 from triton_rehearsal.hosting.runtime_api import ApiError, Reply, validation_error
+from triton_rehearsal.hosting.single_model import SingleModelInstance
 from triton_rehearsal.hosting.unpack import BadArtifactError
-from triton_rehearsal.hosting.variant import Aws, Variant, look_up, read_variant
+from triton_rehearsal.hosting.variant import Aws, Repository, Variant, look_up, read_variant
 from triton_rehearsal.triton.contract import OUT_OF_MEMORY, TARGET_MODEL, TIMED_OUT, Answer
 
 _log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ _MOMENTS = 20_000  # of the timeline
 _ALL = 1 << 30
 # From the API model of sagemaker-runtime.
 _LONGEST_TARGET = 1024
+_TARGET_MODEL = TARGET_MODEL.lower()
 _TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
 
 
@@ -104,7 +106,7 @@ class DeployingAws(Aws, Protocol):
 
 
 class Hosting:
-    """Real-time hosting of the multi-model endpoints of an AWS.
+    """Real-time hosting of the endpoints of an AWS, with one model or many.
 
     Args:
         aws: The AWS with the endpoints. A `DeployingAws` starts new fleets here before they take traffic.
@@ -165,7 +167,7 @@ class Hosting:
         """Start an endpoint's instances before its first request.
 
         Raises:
-            FleetError: The endpoint does not exist, is not a multi-model endpoint, or its server fails.
+            FleetError: The endpoint does not exist, has several variants, or its server fails.
         """
         try:
             self._slot(endpoint).take(wait_for=_ALL)
@@ -173,7 +175,7 @@ class Hosting:
             raise FleetError.of(
                 what=str(error),
                 where=f"endpoint {endpoint!r}",
-                expected="a deployed multi-model endpoint",
+                expected="a deployed endpoint with one variant",
                 fix="deploy it first, or correct the name",
             ) from error
 
@@ -205,7 +207,7 @@ class Hosting:
         if slot is None or not counts:
             return
         try:
-            slot.scale(max(counts.values()))  # a multi-model endpoint of the rehearsal has one variant
+            slot.scale(max(counts.values()))  # an endpoint of the rehearsal has one variant
         except FleetError as error:
             raise LaunchError(str(error)) from error
 
@@ -252,7 +254,7 @@ class Hosting:
         target = _target(variant, request.headers)
 
         def answered(invoked: Invoked) -> None:
-            if invoked.answer.status == OUT_OF_MEMORY:
+            if invoked.answer.status == OUT_OF_MEMORY and variant.repository is not None:
                 done(partial(self._invoke, request, started, taken))
                 return
             self._count(variant, len(instances), started, invoked)
@@ -262,7 +264,7 @@ class Hosting:
                 done(error.reply())
 
         headers = _forwarded(request)
-        instance = choose(instances, target)
+        instance = choose(instances, target, at_random=variant.at_random)
         if not instance.invoke_now(target, body=request.body, headers=headers, done=answered):
             done(partial(self._invoke, request, started, taken))
 
@@ -279,7 +281,8 @@ class Hosting:
         target = _target(variant, request.headers)
         body, headers = b"".join(request.body), _forwarded(request)
         try:
-            invoked = choose(instances, target).invoke(target, body=body, headers=headers)
+            instance = choose(instances, target, at_random=variant.at_random)
+            invoked = instance.invoke(target, body=body, headers=headers)
         except EndingError:
             return self._invoke(request, started)
         except NotReadyError as error:
@@ -288,9 +291,9 @@ class Hosting:
                 raise ApiError(503, "ServiceUnavailable", message) from error
             raise ApiError(429, "ModelNotReadyException", message) from error
         except MissingArtifactError as error:
-            raise validation_error(_download_failed(variant, target)) from error
+            raise validation_error(_download_failed(variant.repository, target)) from error
         except BadArtifactError as error:
-            raise validation_error(_extract_failed(variant, target, error)) from error
+            raise validation_error(_extract_failed(variant.repository, target, error)) from error
         except ContainerError as error:
             self._count(variant, len(instances), started, Invoked(answer=error.answer, cache_hit=False))
             raise _model_error(variant, error.answer) from error
@@ -368,21 +371,27 @@ class Hosting:
             group=variant.log_group,
             stream=f"{variant.name}/{instance_id}",
         )
-        s3 = self._aws.client("s3")
-        self._on_s3_client(s3)
-        return Instance(
-            instance_id=instance_id,
+        setup = Setup(
+            id=instance_id,
             environment=variant.environment,
-            bucket=variant.bucket,
-            prefix=variant.prefix,
-            s3=s3,
             directory=self._directory / f"instance-{secrets.token_hex(4)}",
             report=report,
-            load_wait_s=self._load_wait_s,
-            keep_models=variant.keep_models,
             machine=variant.machine,
             follow_log=log if may_log(self._aws.client("iam"), variant.role) else None,
             budget=Budget.of(variant.instance_type, gpu_memory=self._gpu_memory, disk=self._disk),
+            ready_limit_s=variant.ready_limit_s,
+        )
+        s3, repository = self._aws.client("s3"), variant.repository
+        self._on_s3_client(s3)
+        if repository is None:
+            return SingleModelInstance(setup, fill=partial(download, variant.data, s3=s3))
+        return MultiModelInstance(
+            setup,
+            bucket=repository.bucket,
+            prefix=repository.prefix,
+            s3=s3,
+            load_wait_s=self._load_wait_s,
+            keep_models=repository.keep_models,
         )
 
 
@@ -402,11 +411,20 @@ class _SharedClients:
 
 
 def _target(variant: Variant, headers: Mapping[str, str]) -> str:
+    """Return the target model of a request; an empty string for the only model of an endpoint.
+
+    Raises:
+        ApiError: The request does not fit the endpoint.
+    """
     wanted = headers.get(_TARGET_VARIANT, variant.name)
     if wanted != variant.name:
         message = f"Variant {wanted} not found for endpoint {variant.endpoint}."
         raise validation_error(message)
-    target = headers.get(TARGET_MODEL.lower())
+    target = headers.get(_TARGET_MODEL)
+    if variant.repository is None:
+        if target:
+            raise _not_multi_model(variant)
+        return ""
     if not target:
         message = (
             f"Endpoint {variant.endpoint} is a multi-model endpoint and requires a target model header: "
@@ -420,6 +438,17 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
         )
         raise validation_error(message)
     return target
+
+
+def _not_multi_model(variant: Variant) -> ApiError:
+    """Return the error for a target model on an endpoint with one model.
+
+    Seen by users: https://github.com/aws/amazon-sagemaker-examples/issues/1026 and 1216, read on 2026-11-22.
+    """
+    message = (
+        f"Endpoint {variant.endpoint} is not a multi-model endpoint and does not support target model header."
+    )
+    return ApiError(400, "ValidationError", message, ErrorCode="TARGET_MODEL_HEADER_NOT_SUPPORTED")
 
 
 def _forwarded(request: Request) -> dict[str, str]:
@@ -436,21 +465,25 @@ def _reply(variant: Variant, request: Request, answer: Answer) -> Reply:
     return Reply(status=200, body=answer.body, headers=headers)
 
 
-def _download_failed(variant: Variant, target: str) -> str:
+def _download_failed(repository: Repository | None, target: str) -> str:
     if not holds("error_wording"):
         return f"There is no model {target}."
     return (
-        f"Failed to download model data(bucket: {variant.bucket}, key: {variant.prefix}{target}). Please "
+        f"Failed to download model data({_place(repository, target)}). Please "
         "ensure that there is an object located at the URL and that the role passed to CreateModel has "
         "permissions to download the model."
     )
 
 
-def _extract_failed(variant: Variant, target: str, error: BadArtifactError) -> str:
+def _extract_failed(repository: Repository | None, target: str, error: BadArtifactError) -> str:
     return (
-        f"Failed to extract model data archive(bucket: {variant.bucket}, key: {variant.prefix}{target}): "
+        f"Failed to extract model data archive({_place(repository, target)}): "
         f"{error}. Please ensure that the object located at the URL is a valid tar.gz archive."
     )
+
+
+def _place(repository: Repository | None, target: str) -> str:
+    return f"bucket: {repository.bucket}, key: {repository.prefix}{target}" if repository else target
 
 
 def _model_error(variant: Variant, answer: Answer) -> ApiError:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
 from triton_rehearsal.hosting.metrics import Source
+from triton_rehearsal.hosting.model_data import ModelData, model_data, split
 from triton_rehearsal.hosting.runtime_api import validation_error
 from triton_rehearsal.triton.machine import Machine
+from triton_rehearsal.triton.server import READY_LIMIT_S
 
 
 class Aws(Protocol):
@@ -21,8 +23,23 @@ class Aws(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """The model repository of a multi-model endpoint.
+
+    Attributes:
+        bucket: The bucket.
+        prefix: The key prefix to which target models are relative, with a slash at the end.
+        keep_models: True if models stay in memory after use (ModelCacheSetting).
+    """
+
+    bucket: str
+    prefix: str
+    keep_models: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """The production variant of a multi-model endpoint.
+    """The production variant of an endpoint.
 
     Attributes:
         endpoint: The endpoint's name.
@@ -30,13 +47,14 @@ class Variant:
         config: The name of the endpoint configuration.
         name: The variant's name.
         instances: Current number of instances.
-        bucket: The bucket of the model repository.
-        prefix: The key prefix to which target models are relative, with a slash at the end.
+        repository: The models of a multi-model endpoint; None for one with a single model.
+        data: The model of an endpoint with a single one; None if the image contains it.
         environment: The container's environment variables.
-        keep_models: True if models stay in memory after use (ModelCacheSetting).
         machine: The machine of the containers, and their image.
         role: The ARN of the model's execution role.
         instance_type: SageMaker's name for the machine; None if the configuration has none.
+        at_random: True if any instance may get a request (RoutingStrategy).
+        ready_limit_s: Seconds within which a container must answer its first ping.
         source: The source of the variant's metrics.
     """
 
@@ -45,13 +63,14 @@ class Variant:
     config: str
     name: str
     instances: int
-    bucket: str
-    prefix: str
+    repository: Repository | None
+    data: ModelData | None
     environment: Mapping[str, str]
-    keep_models: bool
     machine: Machine
     role: str
-    instance_type: str | None = None
+    instance_type: str | None
+    at_random: bool
+    ready_limit_s: float
     source: Source = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,7 +124,7 @@ def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
         known: The last result, which avoids reading an unchanged configuration again.
 
     Raises:
-        ApiError: The endpoint does not exist, or is not a multi-model endpoint.
+        ApiError: The endpoint does not exist, or the rehearsal does not serve its kind.
     """
     found = _describe(aws, endpoint)
     live = found["ProductionVariants"][0]
@@ -124,7 +143,7 @@ def read_variant(aws: Aws, endpoint: str, config: str) -> Variant:
     """Read the fleet that an endpoint gets from a configuration, with all of its instances.
 
     Raises:
-        ApiError: The endpoint does not exist, or is not a multi-model endpoint.
+        ApiError: The endpoint does not exist, or the rehearsal does not serve its kind.
     """
     found = _describe(aws, endpoint)
     pending = found.get("PendingDeploymentSummary") or found
@@ -146,28 +165,51 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
     for variant in known.variants if known else ():
         if (variant.arn, variant.config) == (found["EndpointArn"], config):
             return replace(variant, instances=instances)
-    sagemaker, endpoint = aws.client("sagemaker"), found["EndpointName"]
-    declared = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"][0]
+    sagemaker = aws.client("sagemaker")
+    declared = _only(sagemaker.describe_endpoint_config(EndpointConfigName=config), found["EndpointName"])
     model = sagemaker.describe_model(ModelName=declared["ModelName"])
     container = _container(model)
-    if container.get("Mode") != "MultiModel":
-        message = f"Endpoint {endpoint} is not a multi-model endpoint; the rehearsal serves only these."
-        raise validation_error(message)
-    bucket, _, prefix = container["ModelDataUrl"].removeprefix("s3://").partition("/")
-    caching = container.get("MultiModelConfig", {}).get("ModelCacheSetting", "Enabled")
+    repository = _repository(container) if container.get("Mode") == "MultiModel" else None
+    strategy = declared.get("RoutingConfig", {}).get("RoutingStrategy", "RANDOM")
     return Variant(
-        endpoint=endpoint,
+        endpoint=found["EndpointName"],
         arn=found["EndpointArn"],
         config=config,
         name=declared["VariantName"],
         instances=instances,
-        bucket=bucket,
-        prefix=prefix if not prefix or prefix.endswith("/") else f"{prefix}/",
+        repository=repository,
+        data=None if repository else model_data(container),
         environment=dict(container.get("Environment") or {}),
-        keep_models=caching != "Disabled",
         machine=Machine.of(image=container.get("Image", ""), instance_type=declared.get("InstanceType")),
         role=model["ExecutionRoleArn"],
         instance_type=declared.get("InstanceType"),
+        at_random=repository is None and strategy == "RANDOM",
+        ready_limit_s=float(declared.get("ContainerStartupHealthCheckTimeoutInSeconds", READY_LIMIT_S)),
+    )
+
+
+def _only(config: Mapping[str, Any], endpoint: str) -> Mapping[str, Any]:
+    """Return the only variant of an endpoint configuration.
+
+    Raises:
+        ApiError: There are several.
+    """
+    variants: Sequence[Mapping[str, Any]] = config["ProductionVariants"]
+    if len(variants) > 1:
+        message = (
+            f"Endpoint {endpoint} has {len(variants)} variants; the rehearsal serves endpoints with one."
+        )
+        raise validation_error(message)
+    return variants[0]
+
+
+def _repository(container: Mapping[str, Any]) -> Repository:
+    bucket, prefix = split(container["ModelDataUrl"])
+    caching = container.get("MultiModelConfig", {}).get("ModelCacheSetting", "Enabled")
+    return Repository(
+        bucket=bucket,
+        prefix=prefix if not prefix or prefix.endswith("/") else f"{prefix}/",
+        keep_models=caching != "Disabled",
     )
 
 

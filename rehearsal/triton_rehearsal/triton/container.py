@@ -7,7 +7,9 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from triton_models.base.errors import FleetError
 from triton_rehearsal.assumptions import holds
 
 
@@ -64,6 +66,7 @@ FLAGS = (
 GPU_LIMIT = "SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT"
 ADDITIONAL_ARGUMENTS = "SAGEMAKER_TRITON_ADDITIONAL_ARGS"
 PING_MODE = "SAGEMAKER_TRITON_PING_MODE"
+DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
 
 _OPTION = re.compile(r"SAGEMAKER_TRITON_(?!ADDITIONAL_ARGS)")
 
@@ -71,16 +74,17 @@ _OPTION = re.compile(r"SAGEMAKER_TRITON_(?!ADDITIONAL_ARGS)")
 FIXED_FLAGS = ("--allow-sagemaker=true", "--allow-http=false", "--model-control-mode=explicit")
 
 
-def server_flags(environment: Mapping[str, str], *, repository: str) -> list[str]:
-    """Return the flags with which the container starts a multi-model server.
+def server_flags(environment: Mapping[str, str], *, repository: str, model: str | None = None) -> list[str]:
+    """Return the flags with which the container starts the server.
 
     Args:
         environment: The container's environment variables.
-        repository: An empty folder to use as the model repository: every model of a multi-model server has
-            its own repository.
+        repository: The folder to use as the model repository. An empty one for a multi-model server: there,
+            every model has its own repository.
+        model: The only model of the server; None for a multi-model server.
 
     Returns:
-        The flags in the script's order. The additional arguments come last and override the others.
+        The flags in the script's order. The additional arguments override those before them.
     """
     flags = [*FIXED_FLAGS, f"--model-repository={repository}"]
     if not holds("start_script_variables"):
@@ -91,15 +95,61 @@ def server_flags(environment: Mapping[str, str], *, repository: str) -> list[str
             flags.append(flag.template.format(value))
     if limit := environment.get(GPU_LIMIT):
         flags += [f"--model-load-gpu-limit={index}:{limit}" for index in range(_gpu_count())]
-    return flags + environment.get(ADDITIONAL_ARGUMENTS, "").split()
+    flags += environment.get(ADDITIONAL_ARGUMENTS, "").split()
+    return flags if model is None else [*flags, f"--load-model={model}"]
 
 
-def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def only_model(environment: Mapping[str, str], folder: Path) -> str:
+    """Return the model that the script loads from /opt/ml/model.
+
+    Args:
+        environment: The container's environment variables.
+        folder: The folder that the container sees as /opt/ml/model.
+
+    Raises:
+        FleetError: The script ends with an error, because the folder does not name one model.
+    """
+    if (folder / "config.pbtxt").is_file():
+        raise _refused(
+            "Incorrect directory structure: Model directory needs to contain the top level folder",
+            "pack the folder of the model, not what it contains",
+        )
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    given = environment.get(DEFAULT_MODEL)
+    if given:
+        if given in names:
+            return given
+        message = f"Directory with provided {DEFAULT_MODEL} {given} does not exist"
+        raise _refused(message, f"name one of {names}" if names else "pack the folder of that model")
+    if not names:
+        raise _refused("No model found in model repository", "name model data that contain a model's folder")
+    if len(names) > 1:
+        message = f"More than 1 model directory found in model repository: {' '.join(names)}"
+        raise _refused(message, f"set {DEFAULT_MODEL} to the ensemble's name")
+    return names[0]
+
+
+def _refused(message: str, fix: str) -> FleetError:
+    return FleetError.of(
+        what=f"the start script of the Triton container ends: ERROR: {message}",
+        where="/opt/ml/model of a single-model endpoint",
+        expected="a folder with the model's name, that contains its config.pbtxt",
+        fix=fix,
+    )
+
+
+def server_environment(environment: Mapping[str, str], *, model: str | None = None) -> dict[str, str]:
     """Return the variables that reach the server process.
 
-    The script sets the ping mode "live" for every multi-model server but does not export it. A server sees
-    the ping mode only if the variable comes from outside, whatever its value there.
+    The script sets the ping mode "live" for every multi-model server but does not export it. Such a server
+    sees the ping mode only if the variable comes from outside, whatever its value there.
+
+    Args:
+        environment: The container's environment variables.
+        model: The only model of the server; None for a multi-model server.
     """
+    if model is not None:
+        return {**environment, "SAGEMAKER_MULTI_MODEL": "false", DEFAULT_MODEL: model}
     variables = {**environment, "SAGEMAKER_MULTI_MODEL": "true"}
     if PING_MODE in variables:
         variables[PING_MODE] = "live"

@@ -1,6 +1,7 @@
-"""SageMaker's side of the multi-model container contract, over HTTP.
+"""SageMaker's side of the container contracts, over HTTP.
 
-The calls of the platform to a container that serves many models:
+The calls of the platform to a container with one model, and to one that serves many:
+https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html
 https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import urllib3
@@ -19,6 +20,7 @@ import urllib3
 from triton_models.base.unix_http import UnixSocketPool
 
 TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
+INVOCATIONS = "/invocations"
 
 OK = 200
 ALREADY_LOADED = 409
@@ -66,11 +68,11 @@ class NoAnswerError(Exception):
     """The container closed the connection, or exceeded the platform's time limit."""
 
 
-class MultiModelContract:
-    """A client of one container. It can be used from many threads.
+AContract = TypeVar("AContract", bound="Contract")
 
-    Every call about a model has the target model's name in a header, like the platform's calls. Triton names
-    the model after it: without the header an unload does not find the model and blocks for 350 seconds.
+
+class Contract:
+    """A client of one container. It can be used from many threads.
 
     Args:
         server: The container's address, or its Unix socket.
@@ -93,6 +95,68 @@ class MultiModelContract:
             return self._call("GET", "/ping", limit_s=_PING_LIMIT_S).ok
         except NoAnswerError:
             return False
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._pool.close()
+
+    def __enter__(self: AContract) -> AContract:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        limit_s: float,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> Answer:
+        # As bytes: a string would have to fit into Latin-1, and the name of a target model may be any text.
+        sent: Any = {name: value.encode() for name, value in (headers or {}).items()}
+        try:
+            response = self._pool.urlopen(
+                method, path, body=body, headers=sent, timeout=limit_s, retries=False
+            )
+        except urllib3.exceptions.ReadTimeoutError as error:
+            raise NoAnswerError(TIMED_OUT) from error
+        except urllib3.exceptions.HTTPError as error:
+            message = f"{method} {path}: {error}"
+            raise NoAnswerError(message) from error
+        names = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(status=response.status, body=response.data, headers=names)
+
+
+class SingleModelContract(Contract):
+    """A client of a container with one model."""
+
+    def invoke(
+        self, *, body: bytes, headers: Mapping[str, str] | None = None, limit_s: float = INVOCATION_LIMIT_S
+    ) -> Answer:
+        """Invoke the model.
+
+        Args:
+            body: The request's body.
+            headers: The headers to pass on.
+            limit_s: The time limit.
+
+        Raises:
+            NoAnswerError: The container did not answer within the limit, or closed the connection.
+        """
+        return self._call("POST", INVOCATIONS, headers=headers, body=body, limit_s=limit_s)
+
+
+class MultiModelContract(Contract):
+    """A client of a container that serves many models. It can be used from many threads.
+
+    Every call about a model has the target model's name in a header, like the platform's calls. Triton names
+    the model after it: without the header an unload does not find the model and blocks for 350 seconds.
+    """
 
     def load(self, *, model_id: str, target_model: str, folder: str) -> Answer:
         """Load a model. Returns when it is loaded or refused.
@@ -131,41 +195,6 @@ class MultiModelContract:
         sent = {**(headers or {}), TARGET_MODEL: target_model}
         path = invocation_path(model_id)
         return self._call("POST", path, headers=sent, body=body, limit_s=self._invocation_limit_s)
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._pool.close()
-
-    def __enter__(self) -> MultiModelContract:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        *,
-        limit_s: float,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-    ) -> Answer:
-        # As bytes: a string would have to fit into Latin-1, and the name of a target model may be any text.
-        sent: Any = {name: value.encode() for name, value in (headers or {}).items()}
-        try:
-            response = self._pool.urlopen(
-                method, path, body=body, headers=sent, timeout=limit_s, retries=False
-            )
-        except urllib3.exceptions.ReadTimeoutError as error:
-            raise NoAnswerError(TIMED_OUT) from error
-        except urllib3.exceptions.HTTPError as error:
-            message = f"{method} {path}: {error}"
-            raise NoAnswerError(message) from error
-        names = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(status=response.status, body=response.data, headers=names)
 
 
 def invocation_path(model_id: str) -> str:

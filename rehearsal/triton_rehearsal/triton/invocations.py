@@ -10,13 +10,7 @@ from typing import cast
 
 import httptools
 
-from triton_rehearsal.triton.contract import (
-    INVOCATION_LIMIT_S,
-    TARGET_MODEL,
-    TIMED_OUT,
-    Answer,
-    invocation_path,
-)
+from triton_rehearsal.triton.contract import INVOCATION_LIMIT_S, TIMED_OUT, Answer
 from triton_rehearsal.triton.large_body import WORTH, LargeBody
 
 # A longer request is written in parts, without a copy.
@@ -41,28 +35,19 @@ class Invocations:
         self._connecting: set[asyncio.Task[None]] = set()
 
     def invoke(
-        self,
-        *,
-        model_id: str,
-        target_model: str,
-        body: Sequence[bytes | bytearray],
-        headers: Mapping[str, str],
-        done: Done,
+        self, path: str, *, body: Sequence[bytes | bytearray], headers: Mapping[str, str], done: Done
     ) -> None:
         """Invoke a loaded model.
 
         Args:
-            model_id: The platform's name for the model.
-            target_model: The name that callers use.
+            path: The model's path.
             body: The parts of the body.
             headers: The headers to pass on.
             done: Called on the loop; never before this returns.
         """
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         head = (
-            f"POST {invocation_path(model_id)} HTTP/1.1\r\nHost: localhost\r\n"
-            f"{TARGET_MODEL}: {target_model}\r\n"
-            f"{lines}Content-Length: {sum(map(len, body))}\r\n\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{lines}Content-Length: {sum(map(len, body))}\r\n\r\n"
         ).encode()
         if self._idle:
             self._idle.pop().send([head, *body], done)

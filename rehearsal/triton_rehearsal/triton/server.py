@@ -7,15 +7,15 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 
 from triton_models.base.errors import FleetError
 from triton_rehearsal.triton import guard
 from triton_rehearsal.triton.backend_directory import leftovers_of, make_backends, new_mark
-from triton_rehearsal.triton.container import server_environment, server_flags
-from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.container import only_model, server_environment, server_flags
+from triton_rehearsal.triton.contract import Contract
 from triton_rehearsal.triton.gpu import ModelledGpu
 from triton_rehearsal.triton.machine import Machine, before
 from triton_rehearsal.triton.runtime import ENVIRONMENT, Runtime, find_runtime
@@ -29,7 +29,7 @@ DIFFERENCES: Mapping[str, str] = MappingProxyType(
         "LD_LIBRARY_PATH": "the libraries of the bundled server",
         "PYTHONNOUSERSITE": "packages of this machine's user are in no container",
         "--sagemaker-port": "a free one, because several containers share this machine",
-        "--model-repository": "an empty folder of the instance",
+        "--model-repository": "a folder of the instance",
         "--backend-directory": "the stand-ins for the image's backends",
         "--backend-config=python,shm-region-prefix-name": "marks the shared memory of this instance",
         "--model-config-name": "a model for GPUs may have a configuration for machines without one",
@@ -46,7 +46,7 @@ _PORT = 8080
 
 
 class TritonServer:
-    """A server that loads models on demand, with the flags from the deployed container's environment.
+    """A server with the flags from the deployed container's environment. It loads models on demand, or one.
 
     For a backend that needs a GPU, a stand-in with the same name runs the model's ONNX file on the CPU, so
     the model's config.pbtxt can stay unchanged.
@@ -61,8 +61,12 @@ class TritonServer:
         triton: The virtual environment with the server.
         machine: The container's machine; without one, stand-ins for plans of any GPU load.
         gpu_memory: The memory for models of each GPU of the machine, in bytes. None does not limit it.
+        fill: Creates the folder that the container sees as /opt/ml/model, with the only model to serve. None
+            for a multi-model server.
+        ready_limit_s: Seconds within which the server must answer a ping.
 
     Attributes:
+        model: The name of the only model; None if it serves many.
         gpu: The GPU whose memory the models share; None if it is not limited.
         socket: The SageMaker port.
         sockets: The folder of all ports, each named after its number.
@@ -72,8 +76,9 @@ class TritonServer:
         mark: The prefix of names that the server creates outside its directory.
 
     Raises:
-        FleetError: The server is not installed, this machine cannot keep it off the network, or it does not
-            become ready. In the last case, the error has the last lines of the log.
+        FleetError: The server is not installed, this machine cannot keep it off the network, there is no
+            model to serve, or it does not become ready. In the last case, the error has the last lines of
+            the log.
     """
 
     def __init__(
@@ -84,6 +89,8 @@ class TritonServer:
         triton: Path = ENVIRONMENT,
         machine: Machine | None = None,
         gpu_memory: int | None = None,
+        fill: Callable[[Path], None] | None = None,
+        ready_limit_s: float = READY_LIMIT_S,
     ) -> None:
         runtime = find_runtime(triton)
         self.directory = directory.absolute()
@@ -98,23 +105,34 @@ class TritonServer:
         try:
             of_image = machine.backends() if machine else None
             make_backends(runtime, self.directory / "backends", mark=self.mark, of_image=of_image)
-            (self.directory / "no-models").mkdir()
+            self.model = self._only_model(environment, fill)
             self.gpu = (
                 None if gpu_memory is None else ModelledGpu.create(self.directory / "gpu", total=gpu_memory)
             )
             self.sockets.mkdir(mode=0o700)
             self._inherited = _process_environment(runtime, machine, self.directory / "bin")
             self._start(environment, runtime)
-            if not self._becomes_ready():
-                raise _not_ready(self.log_tail(), self._command)
+            if not self._becomes_ready(ready_limit_s):
+                raise _not_ready(self.log_tail(), self._command, ready_limit_s)
         except BaseException:
             self.close()
             raise
 
+    def _only_model(self, environment: Mapping[str, str], fill: Callable[[Path], None] | None) -> str | None:
+        """Make the model repository. Returns the only model to serve; None for a multi-model server."""
+        if fill is None:
+            self._repository = self.directory / "no-models"
+            self._repository.mkdir()
+            return None
+        self._repository = self.directory / "opt" / "ml" / "model"
+        self._repository.parent.mkdir(parents=True)
+        fill(self._repository)
+        return only_model(environment, self._repository)
+
     def _start(self, environment: Mapping[str, str], runtime: Runtime) -> None:
         self._command = [
             str(runtime.server),
-            *server_flags(environment, repository=str(self.directory / "no-models")),
+            *server_flags(environment, repository=str(self._repository), model=self.model),
             f"--sagemaker-port={_PORT}",
             f"--backend-directory={self.directory / 'backends'}",
             f"--backend-config=python,shm-region-prefix-name={self.mark}",
@@ -123,7 +141,7 @@ class TritonServer:
         ]
         charge = guard.Charge(
             command=self._command,
-            environment={**self._inherited, **server_environment(environment)},
+            environment={**self._inherited, **server_environment(environment, model=self.model)},
             directory=str(self.directory),
             log=str(self.log),
             leftovers=self._leftovers,
@@ -141,9 +159,9 @@ class TritonServer:
         process.stdout.read()
         ended.set()
 
-    def _becomes_ready(self) -> bool:
-        deadline = time.monotonic() + READY_LIMIT_S
-        with MultiModelContract(self.socket) as contract:
+    def _becomes_ready(self, limit_s: float) -> bool:
+        deadline = time.monotonic() + limit_s
+        with Contract(self.socket) as contract:
             while time.monotonic() < deadline:
                 if contract.ping():
                     return True
@@ -208,11 +226,11 @@ def _process_environment(runtime: Runtime, machine: Machine | None, programs: Pa
     return {**own, **machine.variables(), "PATH": before(programs, own["PATH"])}
 
 
-def _not_ready(tail: str, command: list[str]) -> FleetError:
+def _not_ready(tail: str, command: list[str], limit_s: float) -> FleetError:
     indented = "\n".join(f"    {line}" for line in tail.splitlines())
     return FleetError.of(
         what="the Triton server did not become ready",
         where=" ".join(command),
-        expected=f"an answer to /ping within {READY_LIMIT_S:.0f} seconds",
+        expected=f"an answer to /ping within {limit_s:.0f} seconds",
         fix=f"read the end of its log:\n{indented}",
     )

@@ -1,0 +1,147 @@
+"""The download of a single-model endpoint's model data, before its container starts.
+
+The places of files below /opt/ml/model, and the names that SageMaker refuses there, are those of S3DataSource
+in SageMaker's API reference, read on 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from triton_models.base.errors import FleetError
+from triton_rehearsal.hosting.unpack import BadArtifactError, unpack
+
+_LONGEST_NAME = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelData:
+    """The model data of a container.
+
+    Attributes:
+        bucket: The bucket.
+        key: The key of the object, or the prefix of the keys of several.
+        packed: True if the object is a .tar.gz that is unpacked.
+        prefix: True if there may be several objects.
+    """
+
+    bucket: str
+    key: str
+    packed: bool = True
+    prefix: bool = False
+
+    @property
+    def url(self) -> str:
+        """The S3 address."""
+        return f"s3://{self.bucket}/{self.key}"
+
+
+def model_data(container: Mapping[str, Any]) -> ModelData | None:
+    """Return the model data of a described container; None if its image contains the model."""
+    source = container.get("ModelDataSource", {}).get("S3DataSource")
+    if source is not None:
+        bucket, key = split(source["S3Uri"])
+        packed = source["CompressionType"] == "Gzip"
+        return ModelData(bucket=bucket, key=key, packed=packed, prefix=source["S3DataType"] == "S3Prefix")
+    if url := container.get("ModelDataUrl"):
+        bucket, key = split(url)
+        return ModelData(bucket=bucket, key=key)
+    return None
+
+
+def split(url: str) -> tuple[str, str]:
+    """Return the bucket and the key of an S3 address."""
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
+def download(data: ModelData | None, folder: Path, *, s3: Any) -> None:
+    """Create the folder that a container sees as /opt/ml/model.
+
+    Args:
+        data: The model data; None leaves the folder empty.
+        folder: The folder to create. Its parent must exist.
+        s3: A boto3 S3 client.
+
+    Raises:
+        FleetError: There are no data, they are no archive, or a name is not allowed.
+    """
+    if data is not None and data.packed:
+        _unpack(data, folder, s3)
+        return
+    folder.mkdir()
+    if data is not None:
+        for key in _keys(data, s3):
+            path = folder / _place(data, key)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            s3.download_file(data.bucket, key, str(path))
+
+
+def _unpack(data: ModelData, folder: Path, s3: Any) -> None:
+    try:
+        body = s3.get_object(Bucket=data.bucket, Key=data.key)["Body"]
+    except ClientError as error:
+        raise _missing(data) from error
+    try:
+        unpack(body, folder)
+    except BadArtifactError as error:
+        raise FleetError.of(
+            what=f"Failed to extract model data archive: {error}",
+            where=data.url,
+            expected="a .tar.gz that SageMaker unpacks",
+            fix="pack it with `fleet pack`",
+        ) from error
+    finally:
+        body.close()
+
+
+def _keys(data: ModelData, s3: Any) -> Iterator[str]:
+    """Yield the keys of the objects.
+
+    Raises:
+        FleetError: There is none.
+    """
+    if not data.prefix:
+        yield data.key
+        return
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=data.bucket, Prefix=data.key)
+    try:
+        keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+    except ClientError as error:
+        raise _missing(data) from error
+    if not keys:
+        raise _missing(data)
+    yield from keys
+
+
+def _place(data: ModelData, key: str) -> str:
+    """Return the path of an object's file below /opt/ml/model.
+
+    Raises:
+        FleetError: SageMaker refuses a name in it.
+    """
+    place = key.removeprefix(data.key) if data.prefix else key.rpartition("/")[2]
+    for name in place.split("/"):
+        if not name.strip() or name in (".", "..") or "\0" in name or len(name.encode()) > _LONGEST_NAME:
+            raise FleetError.of(
+                what=f"the key {key!r} gives the name {name!r} below /opt/ml/model",
+                where=data.url,
+                expected=f"names of at most {_LONGEST_NAME} bytes, none of them empty, '.' or '..'",
+                why="SageMaker does not deploy such model data",
+                fix="end the prefix with a slash, and remove keys that end with one",
+            )
+    return place
+
+
+def _missing(data: ModelData) -> FleetError:
+    return FleetError.of(
+        what="Failed to download model data",
+        where=data.url,
+        expected="an object there, which the role passed to CreateModel may download",
+        fix="publish the model first, or correct the address",
+    )

@@ -1,0 +1,428 @@
+"""An instance of a multi-model endpoint, including the work of SageMaker's agent.
+
+It fetches a model from S3 on the model's first request, lets the container load it, and unloads the least
+recently used models when the container reports that its memory is full. Artifacts are immutable: an object
+that changes under its key is not fetched again while a copy is on the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from triton_rehearsal.assumptions import holds
+from triton_rehearsal.hosting.copies import Copies, size_of
+from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
+from triton_rehearsal.hosting.metrics import Download, Load, Unload
+from triton_rehearsal.hosting.unpack import BadArtifactError, unpack
+from triton_rehearsal.triton.contract import (
+    ALREADY_LOADED,
+    INVOCATION_LIMIT_S,
+    OUT_OF_MEMORY,
+    TARGET_MODEL,
+    Answer,
+    MultiModelContract,
+    NoAnswerError,
+    invocation_path,
+)
+
+# Seconds that a request waits for a model before the platform answers that the model is not ready.
+LOAD_WAIT_S = 60.0
+
+_CLOSE_LIMIT_S = 10.0
+_LIST_LIMIT_S = 2.0
+
+
+class MissingArtifactError(Exception):
+    """The object does not exist, or the role must not read it."""
+
+
+class NotReadyError(Exception):
+    """The model is still loading after the maximum waiting time of a request."""
+
+
+class ContainerError(Exception):
+    """The container refused a load. The error contains its answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.text)
+        self.answer = answer
+
+
+@dataclass(kw_only=True, eq=False)
+class _Model:
+    """A model that is loaded, loading or unloading."""
+
+    target: str
+    id: str = field(init=False)
+    users: int = 0
+    last_used: int = 0
+    needs_room: bool = False
+    loaded: Future[None] = field(default_factory=Future)
+    ready: bool = False
+
+    def __post_init__(self) -> None:
+        self.id = model_id(self.target)
+
+
+class MultiModelInstance(Instance):
+    """A Triton server with the requested models.
+
+    Args:
+        setup: The machine and the container.
+        bucket: The bucket of the model repository.
+        prefix: The key prefix to which target models are relative.
+        s3: A boto3 S3 client.
+        load_wait_s: The maximum time, in seconds, that a request waits for a model.
+        keep_models: False unloads and deletes a model after use, as ModelCacheSetting "Disabled" does.
+
+    Raises:
+        FleetError: The Triton server cannot be started.
+    """
+
+    _contract: MultiModelContract
+
+    def __init__(
+        self,
+        setup: Setup,
+        *,
+        bucket: str,
+        prefix: str,
+        s3: Any,
+        load_wait_s: float = LOAD_WAIT_S,
+        keep_models: bool = True,
+    ) -> None:
+        self._bucket, self._prefix, self._s3 = bucket, prefix, s3
+        self._load_wait_s = load_wait_s
+        self._keep_models = keep_models
+        self._room = threading.Lock()
+        self._models: dict[str, _Model] = {}
+        self._unloading: dict[str, _Model] = {}
+        self._clock = itertools.count(1)
+        self._copies = Copies(setup.budget.disk)
+        self._threads: set[threading.Thread] = set()
+        super().__init__(setup)
+        self._contract = MultiModelContract(self.server.socket)
+        # As in the container, so that the parts of a path have the same meaning here.
+        self._disk = self.server.directory / "opt" / "ml" / "models"
+        self._disk.mkdir(parents=True)
+
+    @property
+    def loaded(self) -> list[str]:
+        """The target models that can be invoked without a load, least recently used first."""
+        with self._change:
+            ready = [model for model in self._models.values() if model.ready]
+            return [model.target for model in sorted(ready, key=lambda model: model.last_used)]
+
+    @property
+    def model_count(self) -> int:
+        """The number of models that it has or loads."""
+        return len(self._models)
+
+    def requests_of(self, target: str) -> int | None:
+        """Return the number of requests in progress for a model; None if the instance does not have it."""
+        model = self._models.get(target)
+        return None if model is None else model.users
+
+    def responds(self) -> bool:
+        """Ask the container as the platform does every few seconds; return True if it answers the ping."""
+        answers = super().responds()
+        if answers:
+            with suppress(NoAnswerError):
+                self._contract.list(limit_s=_LIST_LIMIT_S)
+        return answers
+
+    def _loaded_models(self) -> int:
+        return len(self.loaded)
+
+    @property
+    def _requests(self) -> int:
+        return sum(model.users for model in self._models.values())
+
+    def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
+        """Answer a request for a model; load the model first if necessary.
+
+        Raises:
+            EndingError: The instance is closing.
+            MissingArtifactError: The target model is not in the repository.
+            BadArtifactError: The target model is not a tarball that can be unpacked.
+            ContainerError: The container refused to load the model.
+            NotReadyError: The model was not loaded within the maximum wait. The load continues.
+        """
+        if not holds("object_overwritten"):
+            self._evict(lambda other: other.target == target, forget=True)
+        model, hit = self._claim(target)
+        try:
+            started = time.monotonic()
+            self._wait_for(model)
+            waited = None if hit else time.monotonic() - started
+            answer, seconds = self._ask(model, body, headers)
+            return Invoked(answer=answer, cache_hit=hit, loading_wait_s=waited, model_s=seconds)
+        finally:
+            self._release(model)
+
+    def invoke_now(
+        self,
+        target: str,
+        *,
+        body: Sequence[bytes | bytearray],
+        headers: Mapping[str, str],
+        done: Callable[[Invoked], None],
+    ) -> bool:
+        """Begin a request for a model that is loaded; see `Instance`.
+
+        The answer's status is 507 if the container needs room first; `invoke` makes it.
+        """
+        if not self._keep_models or not holds("object_overwritten"):
+            return False
+        with self._change:
+            model = self._models.get(target)
+            if model is None or not model.ready or self._ending:
+                return False
+            self._use(model)
+
+        def answered(answer: Answer, seconds: float) -> None:
+            self._release(model)
+            done(Invoked(answer=answer, cache_hit=True, model_s=seconds))
+
+        sent = {TARGET_MODEL: target, **headers}
+        self._invocations.invoke(invocation_path(model.id), body=body, headers=sent, done=answered)
+        return True
+
+    def _end(self, reason: str) -> None:
+        super()._end(reason)
+        with self._change:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(_CLOSE_LIMIT_S)
+        # A download that ended after the server may have written files again.
+        self.server.close()
+
+    def _claim(self, target: str) -> tuple[_Model, bool]:
+        """Return the model with one more user, and True if it was ready. The first user starts its load."""
+        with self._change:
+            if self._ending:
+                raise EndingError(target)
+            model = self._models.get(target)
+            hit = model is not None and model.ready
+            if model is None:
+                model = self._models[target] = _Model(target=target)
+                thread = threading.Thread(target=self._load, args=(model,), daemon=True)
+                self._threads.add(thread)
+                thread.start()
+            self._use(model)
+            return model, hit
+
+    def _use(self, model: _Model) -> None:
+        model.users += 1
+        model.last_used = next(self._clock)
+
+    def _release(self, model: _Model) -> None:
+        with self._change:
+            model.users -= 1
+            self._change.notify_all()
+        if not self._keep_models:
+            self._evict(lambda other: other is model, forget=True)
+
+    def _wait_for(self, model: _Model) -> None:
+        try:
+            model.loaded.result(timeout=self._load_wait_s)
+        except FutureTimeoutError as error:
+            if model.loaded.done():
+                raise
+            raise NotReadyError(model.target) from error
+
+    def _ask(self, model: _Model, body: bytes, headers: Mapping[str, str]) -> tuple[Answer, float]:
+        while True:
+            started = time.monotonic()
+            try:
+                answer = self._contract.invoke(
+                    model_id=model.id, target_model=model.target, body=body, headers=headers
+                )
+            except NoAnswerError as error:
+                answer = Answer(status=0, body=str(error).encode())
+            seconds = time.monotonic() - started
+            if answer.status != OUT_OF_MEMORY:
+                return answer, seconds
+            with self._turn(model):
+                if not self._make_room(model):
+                    return answer, seconds
+
+    def _load(self, model: _Model) -> None:
+        """Fetch a model to the disk and load it into the container. Runs in its own thread."""
+        error: BaseException | None = None
+        try:
+            with self._change:
+                self._change.wait_for(lambda: model.target not in self._unloading)
+            folder = self._fetch(model.target)
+            self._load_into_container(model, folder)
+        except BaseException as caught:  # noqa: BLE001  the waiting requests raise it
+            error = caught
+            self._forget(model.target)  # the object may have changed by the next request
+        with self._change:
+            self._threads.discard(threading.current_thread())
+            if error is None:
+                model.ready = True
+                model.loaded.set_result(None)
+            else:
+                # The next request starts a new load.
+                del self._models[model.target]
+                model.loaded.set_exception(error)
+            self._change.notify_all()
+
+    def _fetch(self, target: str) -> Path:
+        """Return the folder to load: the copy on the disk, or a new one."""
+        place = self._disk / model_id(target)
+        if not place.exists():
+            started = time.monotonic()
+            download = _open(self._s3, self._bucket, self._prefix + target)
+            place.mkdir()
+            try:
+                unpack(download, place / "model")
+            finally:
+                download.close()
+            self._keep_within_disk(target)
+            self._report(Download(target=target, seconds=time.monotonic() - started))
+        # An artifact may contain the model itself at its top level. The container then uses the parent as the
+        # repository and "model" as the directory, but only below /opt/ml/models.
+        return place if (place / "model" / "config.pbtxt").is_file() else place / "model"
+
+    def _load_into_container(self, model: _Model, folder: Path) -> None:
+        answer = self._try_load(model, folder)
+        if answer.status == OUT_OF_MEMORY:
+            with self._turn(model):
+                made_room = True
+                while answer.status == OUT_OF_MEMORY and made_room:
+                    # With no other model left it tries once more: another load may have been in its way.
+                    made_room = self._make_room(model)
+                    answer = self._try_load(model, folder)
+        if not answer.ok and answer.status != ALREADY_LOADED:
+            raise ContainerError(answer)
+
+    def _try_load(self, model: _Model, folder: Path) -> Answer:
+        started = time.monotonic()
+        try:
+            answer = self._contract.load(model_id=model.id, target_model=model.target, folder=str(folder))
+        except NoAnswerError as error:
+            raise ContainerError(Answer(status=0, body=str(error).encode())) from error
+        if answer.ok or answer.status == ALREADY_LOADED:
+            self._report(Load(target=model.target, seconds=time.monotonic() - started))
+        return answer
+
+    @contextmanager
+    def _turn(self, model: _Model) -> Iterator[None]:
+        """Wait until no other model makes room, so that each gets the room that it makes."""
+        with self._change:
+            model.needs_room = True
+            self._change.notify_all()
+        try:
+            with self._room:
+                yield
+        finally:
+            with self._change:
+                model.needs_room = False
+
+    def _make_room(self, model: _Model) -> bool:
+        """Unload the least recently used other model, in the model's turn. Returns False if there is none."""
+        with self._change:
+            others: list[_Model] = []
+
+            def decided() -> bool:
+                others[:] = [other for other in self._models.values() if other is not model]
+                return any(self._idle(other) for other in others) or all(o.needs_room for o in others)
+
+            self._change.wait_for(decided, INVOCATION_LIMIT_S)
+            if not any(self._idle(other) for other in others):
+                return False
+        self._evict(lambda other: other is not model)
+        return True
+
+    def _keep_within_disk(self, target: str) -> None:
+        """Count a new copy, and remove copies that are not loaded until all fit.
+
+        Raises:
+            BadArtifactError: The copy does not fit next to those that are in use.
+        """
+        name = model_id(target)
+        size = size_of(self._disk / name)
+        removed = []
+        with self._change:
+            self._copies.add(name, size)
+            used = {each.id for each in (*self._models.values(), *self._unloading.values())}
+            while self._copies.full and (unused := self._copies.unused(used)):
+                # Under another name at once, since the next request for it begins another copy.
+                removed.append((self._disk / unused).rename(self._disk / f"{unused}-{secrets.token_hex(4)}"))
+                self._copies.forget(unused)
+            full = self._copies.full
+        for folder in removed:
+            _remove(folder)
+        if full:
+            message = f"No space left on device: the model has {size} bytes"
+            raise BadArtifactError(message)
+
+    def _forget(self, target: str) -> None:
+        """Remove the copy of a model."""
+        name = model_id(target)
+        _remove(self._disk / name)
+        with self._change:
+            self._copies.forget(name)
+
+    @staticmethod
+    def _idle(model: _Model) -> bool:
+        return model.ready and not model.users
+
+    def _evict(self, among: Callable[[_Model], bool], *, forget: bool = False) -> bool:
+        """Unload the least recently used idle model. Its copy on the disk stays unless `forget` is True."""
+        with self._change:
+            idle = [model for model in self._models.values() if self._idle(model) and among(model)]
+            if not idle:
+                return False
+            choose = min if holds("eviction_order") else max
+            victim = choose(idle, key=lambda model: model.last_used)
+            del self._models[victim.target]
+            self._unloading[victim.target] = victim
+        started = time.monotonic()
+        try:
+            self._contract.unload(model_id=victim.id, target_model=victim.target)
+            self._report(Unload(target=victim.target, seconds=time.monotonic() - started))
+        except NoAnswerError:
+            return False
+        finally:
+            if forget:
+                self._forget(victim.target)
+            with self._change:
+                self._copies.use(victim.id)
+                del self._unloading[victim.target]
+                self._change.notify_all()
+        return True
+
+
+def model_id(target: str) -> str:
+    """Return the platform's name for a target model: letters and digits, since it is part of a path."""
+    return hashlib.sha256(target.encode()).hexdigest()[:32]
+
+
+def _open(s3: Any, bucket: str, key: str) -> Any:
+    if not holds("list_bucket_by_prefix"):
+        raise MissingArtifactError(key)
+    try:
+        return s3.get_object(Bucket=bucket, Key=key)["Body"]
+    except ClientError as error:
+        raise MissingArtifactError(key) from error
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,111 @@
+"""An instance of a single-model endpoint. The model is there, and loaded, before the first request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
+from triton_rehearsal.triton.contract import (
+    INVOCATION_LIMIT_S,
+    INVOCATIONS,
+    Answer,
+    NoAnswerError,
+    SingleModelContract,
+)
+
+
+class SingleModelInstance(Instance):
+    """A Triton server with one model.
+
+    Args:
+        setup: The machine and the container.
+        fill: Creates the folder that the container sees as /opt/ml/model.
+
+    Raises:
+        FleetError: The model cannot be downloaded or loaded, or the Triton server cannot be started.
+    """
+
+    _contract: SingleModelContract
+
+    def __init__(self, setup: Setup, *, fill: Callable[[Path], None]) -> None:
+        self._users = 0
+        super().__init__(setup, fill=fill)
+        self._contract = SingleModelContract(self.server.socket)
+
+    @property
+    def loaded(self) -> list[str]:
+        """The model's name in the server."""
+        return [] if self.server.model is None else [self.server.model]
+
+    @property
+    def model_count(self) -> int:
+        """One."""
+        return 1
+
+    def requests_of(self, target: str) -> int:
+        """Return the number of requests in progress."""
+        del target
+        return self._users
+
+    @property
+    def _requests(self) -> int:
+        return self._users
+
+    def invoke(
+        self, target: str, *, body: bytes, headers: Mapping[str, str], limit_s: float = INVOCATION_LIMIT_S
+    ) -> Invoked:
+        """Answer a request.
+
+        Args:
+            target: Not used: there is one model.
+            body: The request's body.
+            headers: The headers for the container.
+            limit_s: The time limit of the container.
+
+        Raises:
+            EndingError: The instance is closing.
+        """
+        if not self._began():
+            raise EndingError(target)
+        started = time.monotonic()
+        try:
+            answer = self._contract.invoke(body=body, headers=headers, limit_s=limit_s)
+        except NoAnswerError as error:
+            answer = Answer(status=0, body=str(error).encode())
+        finally:
+            self._ended()
+        return Invoked(answer=answer, cache_hit=None, model_s=time.monotonic() - started)
+
+    def invoke_now(
+        self,
+        target: str,
+        *,
+        body: Sequence[bytes | bytearray],
+        headers: Mapping[str, str],
+        done: Callable[[Invoked], None],
+    ) -> bool:
+        """Begin a request. Called on the event loop; see `Instance`."""
+        del target
+        if not self._began():
+            return False
+
+        def answered(answer: Answer, seconds: float) -> None:
+            self._ended()
+            done(Invoked(answer=answer, cache_hit=None, model_s=seconds))
+
+        self._invocations.invoke(INVOCATIONS, body=body, headers=headers, done=answered)
+        return True
+
+    def _began(self) -> bool:
+        with self._change:
+            if self._ending:
+                return False
+            self._users += 1
+            return True
+
+    def _ended(self) -> None:
+        with self._change:
+            self._users -= 1
+            self._change.notify_all()

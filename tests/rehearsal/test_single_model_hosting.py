@@ -1,0 +1,210 @@
+"""Endpoints with one model, which is there before the container starts, through an unmodified boto3."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from botocore.config import Config
+
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws, moto_aws
+from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
+from tests.rehearsal.test_hosting import FLOATS
+from triton_models.base.errors import FleetError
+from triton_rehearsal.hosting.model_data import ModelData, download
+from triton_rehearsal.hosting.service import Hosting
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[MotoAws]:
+    with moto_aws() as aws:
+        yield aws
+
+
+@pytest.fixture(scope="module")
+def hosting(aws: MotoAws) -> Iterator[Hosting]:
+    with Hosting(aws, lookup_s=0.0) as hosting:
+        yield hosting
+
+
+class Single:
+    """An endpoint with one model."""
+
+    def __init__(
+        self, aws: MotoAws, hosting: Hosting, bucket: str, data: dict[str, Any], **config: Any
+    ) -> None:
+        self.name = aws.endpoint(aws.endpoint_config(bucket, data=data, **config))
+        self.hosting = hosting
+        once = Config(retries={"total_max_attempts": 1})
+        self.runtime = aws.client("sagemaker-runtime", url=hosting.url, config=once)
+
+    def invoke(self, body: bytes = FLOATS, **more: Any) -> Any:
+        return self.runtime.invoke_endpoint(EndpointName=self.name, Body=body, **more)
+
+    def ask(self, body: bytes = FLOATS) -> Any:
+        return json.loads(self.invoke(body)["Body"].read())["outputs"][0]["data"]
+
+
+def archive(aws: MotoAws, files: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Upload an artifact; return its bucket, and the fields of a container that name it."""
+    bucket = aws.bucket()
+    aws.upload(bucket, "models/m.tar.gz", tarball(files))
+    return bucket, {"ModelDataUrl": f"s3://{bucket}/models/m.tar.gz"}
+
+
+@pytest.fixture(scope="module")
+def tripling(aws: MotoAws, hosting: Hosting) -> Single:
+    """An endpoint whose model multiplies by three."""
+    return Single(aws, hosting, *archive(aws, onnx_model(3.0)))
+
+
+def test_a_request_without_a_target_model_goes_to_the_only_model(tripling: Single) -> None:
+    answer = tripling.invoke(ContentType="application/json")
+    assert json.loads(answer["Body"].read())["outputs"][0]["data"] == [3, 6, 9]
+    assert answer["InvokedProductionVariant"] == "AllTraffic"
+
+
+def test_the_model_is_loaded_before_the_first_request(aws: MotoAws, hosting: Hosting) -> None:
+    endpoint = Single(aws, hosting, *archive(aws, onnx_model(2.0)))
+    hosting.start(endpoint.name)
+    assert [instance.loaded for instance in hosting.instances(endpoint.name)] == [["scaling"]]
+
+
+def test_a_target_model_is_refused_in_sagemakers_words(tripling: Single) -> None:
+    answer = urllib3.request(
+        "POST",
+        f"{tripling.hosting.url}/endpoints/{tripling.name}/invocations",
+        body=FLOATS,
+        headers={"X-Amzn-SageMaker-Target-Model": "m.tar.gz"},
+    )
+    message = (
+        f"Endpoint {tripling.name} is not a multi-model endpoint and does not support target model header."
+    )
+    assert answer.status == 400
+    assert answer.headers["x-amzn-errortype"] == "ValidationError"
+    assert answer.json() == {"Message": message, "ErrorCode": "TARGET_MODEL_HEADER_NOT_SUPPORTED"}
+
+
+def test_a_request_that_the_model_refuses_is_a_model_error_with_the_containers_answer(
+    tripling: Single,
+) -> None:
+    with pytest.raises(tripling.runtime.exceptions.ModelError) as caught:
+        tripling.invoke(FLOATS.replace(b'"X"', b'"Q"'))
+    assert "unexpected inference input 'Q'" in caught.value.response["OriginalMessage"]
+    assert caught.value.response["OriginalStatusCode"] == 400
+
+
+def test_an_ensemble_is_named_by_the_environment(aws: MotoAws, hosting: Hosting) -> None:
+    bucket, data = archive(aws, files := ensemble(10.0, backend="tensorrt"))
+    name = next(path.split("/")[0] for path in files if b"ensemble_scheduling" in _bytes(files[path]))
+    environment = {**ENVIRONMENT, "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": name}
+    endpoint = Single(aws, hosting, bucket, data, environment=environment)
+    text = {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["abc"]}]}
+    assert endpoint.ask(json.dumps(text).encode()) == [30]
+
+
+def _bytes(content: Any) -> bytes:
+    return content if isinstance(content, bytes) else str(content).encode()
+
+
+def test_objects_below_a_prefix_are_the_model(aws: MotoAws, hosting: Hosting) -> None:
+    bucket = aws.bucket()
+    for path, content in onnx_model(5.0).items():
+        aws.upload(bucket, f"plain/{path}", _bytes(content))
+    source = {"S3Uri": f"s3://{bucket}/plain/", "S3DataType": "S3Prefix", "CompressionType": "None"}
+    endpoint = Single(aws, hosting, bucket, {"ModelDataSource": {"S3DataSource": source}})
+    assert endpoint.ask() == [5, 10, 15]
+
+
+def test_a_gzip_object_of_a_data_source_is_unpacked(aws: MotoAws, hosting: Hosting) -> None:
+    bucket, named = archive(aws, onnx_model(6.0))
+    source = {"S3Uri": named["ModelDataUrl"], "S3DataType": "S3Object", "CompressionType": "Gzip"}
+    endpoint = Single(aws, hosting, bucket, {"ModelDataSource": {"S3DataSource": source}})
+    assert endpoint.ask() == [6, 12, 18]
+
+
+def failure(hosting: Hosting, endpoint: Single) -> str:
+    with pytest.raises(FleetError) as caught:
+        hosting.start(endpoint.name)
+    return str(caught.value)
+
+
+def test_a_container_without_model_data_ends_as_its_start_script_does(aws: MotoAws, hosting: Hosting) -> None:
+    endpoint = Single(aws, hosting, aws.bucket(), {})
+    assert "ERROR: No model found in model repository" in failure(hosting, endpoint)
+
+
+def test_missing_model_data_fail_the_instance_with_their_address(aws: MotoAws, hosting: Hosting) -> None:
+    bucket = aws.bucket()
+    url = f"s3://{bucket}/none.tar.gz"
+    endpoint = Single(aws, hosting, bucket, {"ModelDataUrl": url})
+    text = failure(hosting, endpoint)
+    assert "Failed to download model data" in text
+    assert url in text
+
+
+def test_model_data_that_are_no_archive_fail_the_instance(aws: MotoAws, hosting: Hosting) -> None:
+    bucket = aws.bucket()
+    aws.upload(bucket, "m.tar.gz", b"no archive")
+    endpoint = Single(aws, hosting, bucket, {"ModelDataUrl": f"s3://{bucket}/m.tar.gz"})
+    assert "Failed to extract model data archive" in failure(hosting, endpoint)
+
+
+def test_a_model_that_does_not_load_fails_the_instance_with_the_servers_log(
+    aws: MotoAws, hosting: Hosting
+) -> None:
+    endpoint = Single(aws, hosting, *archive(aws, python_model("raise ValueError('not today')")))
+    assert "not today" in failure(hosting, endpoint)
+
+
+def test_an_endpoint_with_several_variants_is_refused_by_name(aws: MotoAws, hosting: Hosting) -> None:
+    bucket, data = archive(aws, onnx_model(2.0))
+    config = aws.endpoint_config(bucket, data=data)
+    sagemaker = aws.client("sagemaker")
+    [first] = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"]
+    sagemaker.create_endpoint_config(
+        EndpointConfigName=f"{config}-two", ProductionVariants=[first, {**first, "VariantName": "Other"}]
+    )
+    name = aws.endpoint(f"{config}-two")
+    with pytest.raises(FleetError, match=f"Endpoint {name} has 2 variants"):
+        hosting.start(name)
+
+
+@pytest.mark.story
+def test_requests_are_spread_over_the_instances(aws: MotoAws, hosting: Hosting) -> None:
+    endpoint = Single(aws, hosting, *archive(aws, onnx_model(2.0)), instances=2)
+    servers = {instance.server.pid for instance in hosting.instances(endpoint.name)}
+    assert [endpoint.ask() for _ in range(4)] == [[2, 4, 6]] * 4
+    assert len(servers) == 2
+
+
+def test_the_metrics_are_those_of_an_endpoint_with_one_model(tripling: Single, aws: MotoAws) -> None:
+    tripling.ask()
+    tripling.hosting.flush_metrics()
+    found = aws.client("cloudwatch").list_metrics(
+        Dimensions=[{"Name": "EndpointName", "Value": tripling.name}]
+    )["Metrics"]
+    names = {each["MetricName"] for each in found}
+    assert {"Invocations", "ModelLatency", "OverheadLatency"} <= names
+    assert not {name for name in names if "Loaded" in name or "ModelLoading" in name or "Cache" in name}
+
+
+@pytest.mark.parametrize("key", ["m/", "m//config.pbtxt", "m/../config.pbtxt", f"m/{'x' * 256}"])
+def test_a_key_whose_name_sagemaker_refuses_is_named(aws: MotoAws, tmp_path: Path, key: str) -> None:
+    bucket = aws.bucket()
+    aws.upload(bucket, f"plain/{key}", b"")
+    data = ModelData(bucket=bucket, key="plain/", packed=False, prefix=True)
+    with pytest.raises(FleetError, match="SageMaker does not deploy such model data"):
+        download(data, tmp_path / "model", s3=aws.client("s3"))
+
+
+def test_an_object_that_is_no_archive_keeps_the_last_part_of_its_key(aws: MotoAws, tmp_path: Path) -> None:
+    bucket = aws.bucket()
+    aws.upload(bucket, "weights/model.onnx", b"weights")
+    data = ModelData(bucket=bucket, key="weights/model.onnx", packed=False)
+    download(data, tmp_path / "model", s3=aws.client("s3"))
+    assert (tmp_path / "model" / "model.onnx").read_bytes() == b"weights"
