@@ -104,7 +104,7 @@ def _keys(data: ModelData, s3: Any) -> Iterator[str]:
     """Yield the keys of the objects.
 
     Raises:
-        FleetError: There is none.
+        FleetError: The prefix has no object, or may not be listed.
     """
     if not data.prefix:
         yield data.key
