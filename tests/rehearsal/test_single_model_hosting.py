@@ -19,6 +19,19 @@ from triton_rehearsal.hosting.model_data import ModelData, download
 from triton_rehearsal.hosting.service import Hosting
 
 
+# A model that answers with the process in which it runs.
+PROCESS = """
+import os
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        process = np.array([[float(os.getpid())]], dtype=np.float32)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", process)]) for _ in requests]
+"""
+
+
 @pytest.fixture(scope="module")
 def aws() -> Iterator[MotoAws]:
     with moto_aws() as aws:
@@ -175,11 +188,14 @@ def test_an_endpoint_with_several_variants_is_refused_by_name(aws: MotoAws, host
 
 
 @pytest.mark.story
-def test_requests_are_spread_over_the_instances(aws: MotoAws, hosting: Hosting) -> None:
-    endpoint = Single(aws, hosting, *archive(aws, onnx_model(2.0)), instances=2)
-    servers = {instance.server.pid for instance in hosting.instances(endpoint.name)}
-    assert [endpoint.ask() for _ in range(4)] == [[2, 4, 6]] * 4
-    assert len(servers) == 2
+@pytest.mark.parametrize(("strategy", "servers"), [("RANDOM", 2), ("LEAST_OUTSTANDING_REQUESTS", 1)])
+def test_requests_that_come_one_by_one_go_where_the_routing_sends_them(
+    aws: MotoAws, hosting: Hosting, strategy: str, servers: int
+) -> None:
+    variant = {"RoutingConfig": {"RoutingStrategy": strategy}}
+    endpoint = Single(aws, hosting, *archive(aws, python_model(PROCESS)), instances=2, variant=variant)
+    hosting.start(endpoint.name)
+    assert len({endpoint.ask()[0] for _ in range(20)}) == servers
 
 
 def test_the_metrics_are_those_of_an_endpoint_with_one_model(tripling: Single, aws: MotoAws) -> None:

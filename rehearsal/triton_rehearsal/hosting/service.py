@@ -1,4 +1,4 @@
-"""Answers InvokeEndpoint as SageMaker's hosting does, with a real Triton server behind it.
+"""Answers InvokeEndpoint and its asynchronous form as SageMaker's hosting does, with real Triton servers.
 
 An unmodified SDK reaches it through AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME. The endpoints, the location of their
 models and the settings of their containers are read from a given AWS, as deployed there.
@@ -25,13 +25,15 @@ from triton_aws.deployment import Host
 from triton_aws.door import Door, refusal_of_pages
 from triton_models.base.errors import FleetError
 from triton_rehearsal.assumptions import holds
+from triton_rehearsal.hosting.async_queue import AsyncQueue
+from triton_rehearsal.hosting.async_requests import accept, asynchronous, not_asynchronous
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, Taken, closing
 from triton_rehearsal.hosting.gateway import Done, Gateway, Request
 from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
 from triton_rehearsal.hosting.instance_group import InstanceGroup, Watch
-from triton_rehearsal.hosting.metrics import Event, Invocation, MetricsPublisher, Source, Usage
+from triton_rehearsal.hosting.metrics import Backlog, Event, Invocation, MetricsPublisher, Source, Usage
 from triton_rehearsal.hosting.model_data import download
 from triton_rehearsal.hosting.multi_model import (
     LOAD_WAIT_S,
@@ -61,6 +63,7 @@ _SESSION, _NEW_SESSION = "x-amzn-sagemaker-session-id", "x-amzn-sagemaker-new-se
 _WATCH = Watch()
 _MOMENTS = 20_000  # of the timeline
 _ALL = 1 << 30
+_SHORTEST_POLL_S = 0.05
 # From the API model of sagemaker-runtime.
 _LONGEST_TARGET = 1024
 _TARGET_MODEL = TARGET_MODEL.lower()
@@ -157,6 +160,7 @@ class Hosting:
         self._directory = directory or self._own_directory or Path()
         self._lock = threading.Lock()
         self._slots: dict[str, EndpointSlot] = {}
+        self._queues: dict[str, AsyncQueue] = {}
         self._closed = False
         self._metrics = MetricsPublisher(self._aws.client("cloudwatch"), usage=self._usage)
         self._gateway.start()
@@ -170,7 +174,9 @@ class Hosting:
             FleetError: The endpoint does not exist, has several variants, or its server fails.
         """
         try:
-            self._slot(endpoint).take(wait_for=_ALL)
+            variant, _ = self._slot(endpoint).take(wait_for=_ALL)
+            if variant.asynchronous is not None:
+                self._queue(endpoint)  # for its metrics
         except ApiError as error:
             raise FleetError.of(
                 what=str(error),
@@ -214,9 +220,11 @@ class Hosting:
     def refresh(self, endpoint: str) -> None:
         """Read the endpoint's deployment again before its next request."""
         with self._lock:
-            slot = self._slots.get(endpoint)
+            slot, queue = self._slots.get(endpoint), self._queues.get(endpoint)
         if slot is not None:
             slot.refresh()
+        if queue is not None:
+            queue.wake()
 
     def instances(self, endpoint: str) -> Sequence[Instance]:
         """Return the instances that take an endpoint's requests; start them if necessary.
@@ -244,6 +252,9 @@ class Hosting:
         Raises:
             ApiError: An error of the API.
         """
+        if request.asynchronous:
+            done(partial(self._accept, request))
+            return
         started = time.monotonic()
         slot = self._slots.get(request.endpoint)
         taken = slot.take_now() if slot else None
@@ -300,6 +311,19 @@ class Hosting:
         self._count(variant, len(instances), started, invoked)
         return _reply(variant, request, invoked.answer)
 
+    def _accept(self, request: Request) -> Reply:
+        """Answer InvokeEndpointAsync.
+
+        Raises:
+            ApiError: An error of the API.
+        """
+        variant, _ = self._slot(request.endpoint).look()
+        if variant.asynchronous is None:
+            raise not_asynchronous(variant.endpoint)
+        job = accept(request.headers, b"".join(request.body), variant.asynchronous)
+        self._queue(request.endpoint).put(job)
+        return job.reply()
+
     def close(self) -> None:
         """Stop answering, end every server and remove every file."""
         if self._deploying:
@@ -307,9 +331,13 @@ class Hosting:
         self._gateway.stop_listening()
         with self._lock:
             self._closed = True
-            slots = list(self._slots.values())
+            slots, queues = list(self._slots.values()), list(self._queues.values())
+        for queue in queues:
+            queue.stop()
         for slot in slots:
             slot.close()
+        for queue in queues:
+            queue.join()
         self._gateway.close()
         self._metrics.close()
         if self._own_directory:
@@ -335,8 +363,24 @@ class Hosting:
                 )
             return self._slots[endpoint]
 
-    def _usage(self) -> list[tuple[Source, Usage]]:
-        return [(fleet, instance.usage()) for fleet, instance in self.running()]
+    def _queue(self, endpoint: str) -> AsyncQueue:
+        """Return the queue of an asynchronous endpoint."""
+        slot = self._slot(endpoint)
+        with self._lock:
+            if endpoint not in self._queues:
+                self._queues[endpoint] = AsyncQueue(
+                    look=slot.look,
+                    client=self._aws.client,
+                    report=self._metrics.add,
+                    poll_s=max(self._lookup_s, _SHORTEST_POLL_S),
+                )
+            return self._queues[endpoint]
+
+    def _usage(self) -> list[tuple[Source, Usage | Backlog]]:
+        with self._lock:
+            queues = list(self._queues.values())
+        backlogs = [found for queue in queues if (found := queue.backlog()) is not None]
+        return [*((fleet, instance.usage()) for fleet, instance in self.running()), *backlogs]
 
     def _count(self, variant: Variant, instances: int, started: float, invoked: Invoked) -> None:
         overhead = time.monotonic() - started - (invoked.model_s or 0.0)
@@ -421,6 +465,8 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
         message = f"Variant {wanted} not found for endpoint {variant.endpoint}."
         raise validation_error(message)
     target = headers.get(_TARGET_MODEL)
+    if variant.asynchronous is not None:
+        raise asynchronous(variant.endpoint)
     if variant.repository is None:
         if target:
             raise _not_multi_model(variant)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
+from triton_rehearsal.hosting.async_requests import AsyncSettings
 from triton_rehearsal.hosting.metrics import Source
 from triton_rehearsal.hosting.model_data import ModelData, model_data, split
 from triton_rehearsal.hosting.runtime_api import validation_error
@@ -49,6 +50,7 @@ class Variant:
         instances: Current number of instances.
         repository: The models of a multi-model endpoint; None for one with a single model.
         data: The model of an endpoint with a single one; None if the image contains it.
+        asynchronous: The settings of an asynchronous endpoint; None for one that answers at once.
         environment: The container's environment variables.
         machine: The machine of the containers, and their image.
         role: The ARN of the model's execution role.
@@ -65,6 +67,7 @@ class Variant:
     instances: int
     repository: Repository | None
     data: ModelData | None
+    asynchronous: AsyncSettings | None
     environment: Mapping[str, str]
     machine: Machine
     role: str
@@ -128,15 +131,15 @@ def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
     """
     found = _describe(aws, endpoint)
     live = found["ProductionVariants"][0]
-    blue = _read(aws, found, found["EndpointConfigName"], live.get("CurrentInstanceCount") or 1, known)
+    blue = _read(aws, found, found["EndpointConfigName"], live.get("CurrentInstanceCount", 1), known)
     pending = found.get("PendingDeploymentSummary")
     if pending is None or pending["EndpointConfigName"] == blue.config:
         return Fleets(blue=blue)
     coming = pending["ProductionVariants"][0]
     # An instance of the new fleet counts as current once it takes traffic.
-    active, wanted = coming.get("CurrentInstanceCount", 0), coming.get("DesiredInstanceCount") or 1
-    green = _read(aws, found, pending["EndpointConfigName"], active or 1, known)
-    return Fleets(blue=blue, green=green, share=active / wanted, coming=wanted)
+    active, wanted = coming.get("CurrentInstanceCount", 0), coming.get("DesiredInstanceCount", 1)
+    green = _read(aws, found, pending["EndpointConfigName"], active, known)
+    return Fleets(blue=blue, green=green, share=active / wanted if wanted else 0.0, coming=wanted)
 
 
 def read_variant(aws: Aws, endpoint: str, config: str) -> Variant:
@@ -147,7 +150,7 @@ def read_variant(aws: Aws, endpoint: str, config: str) -> Variant:
     """
     found = _describe(aws, endpoint)
     pending = found.get("PendingDeploymentSummary") or found
-    return _read(aws, found, config, pending["ProductionVariants"][0].get("DesiredInstanceCount") or 1, None)
+    return _read(aws, found, config, pending["ProductionVariants"][0].get("DesiredInstanceCount", 1), None)
 
 
 def _describe(aws: Aws, endpoint: str) -> Mapping[str, Any]:
@@ -164,9 +167,11 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
     """Return the variant of a configuration, with a number of instances."""
     for variant in known.variants if known else ():
         if (variant.arn, variant.config) == (found["EndpointArn"], config):
-            return replace(variant, instances=instances)
+            return replace(variant, instances=_count(variant.asynchronous, instances))
     sagemaker = aws.client("sagemaker")
-    declared = _only(sagemaker.describe_endpoint_config(EndpointConfigName=config), found["EndpointName"])
+    described = sagemaker.describe_endpoint_config(EndpointConfigName=config)
+    declared, queue = _only(described, found["EndpointName"]), described.get("AsyncInferenceConfig")
+    asynchronous = AsyncSettings.of(queue) if queue else None
     model = sagemaker.describe_model(ModelName=declared["ModelName"])
     container = _container(model)
     repository = _repository(container) if container.get("Mode") == "MultiModel" else None
@@ -176,9 +181,10 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
         arn=found["EndpointArn"],
         config=config,
         name=declared["VariantName"],
-        instances=instances,
+        instances=_count(asynchronous, instances),
         repository=repository,
         data=None if repository else model_data(container),
+        asynchronous=asynchronous,
         environment=dict(container.get("Environment") or {}),
         machine=Machine.of(image=container.get("Image", ""), instance_type=declared.get("InstanceType")),
         role=model["ExecutionRoleArn"],
@@ -186,6 +192,11 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
         at_random=repository is None and strategy == "RANDOM",
         ready_limit_s=float(declared.get("ContainerStartupHealthCheckTimeoutInSeconds", READY_LIMIT_S)),
     )
+
+
+def _count(asynchronous: AsyncSettings | None, described: int) -> int:
+    """Return a number of instances. Only the fleet of an asynchronous endpoint may have none."""
+    return described if asynchronous else max(1, described)
 
 
 def _only(config: Mapping[str, Any], endpoint: str) -> Mapping[str, Any]:
