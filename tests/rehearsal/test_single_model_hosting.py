@@ -18,7 +18,6 @@ from triton_models.base.errors import FleetError
 from triton_rehearsal.hosting.model_data import ModelData, download
 from triton_rehearsal.hosting.service import Hosting
 
-
 # A model that answers with the process in which it runs.
 PROCESS = """
 import os
