@@ -100,7 +100,7 @@ class Queue:
         return json.loads(self.found(address)["Body"].read())["outputs"][0]["data"]
 
     def metric(self, name: str, *, statistic: str = "Sum", **dimensions: str) -> list[float]:
-        """Return the values of a metric, with these dimensions and no others, of the last hour."""
+        """Return the values of a metric, with these dimensions and no others, of a day."""
         self.hosting.flush_metrics()
         stat = {
             "Metric": {
@@ -111,7 +111,7 @@ class Queue:
                     for key, value in {"EndpointName": self.name, **dimensions}.items()
                 ],
             },
-            "Period": 3600,
+            "Period": 86400,
             "Stat": statistic,
         }
         cloudwatch = self.aws.client("cloudwatch")
@@ -219,8 +219,20 @@ def test_metrics_are_those_of_an_asynchronous_endpoint(aws: MotoAws, hosting: Ho
     until(lambda: queue.metric("ModelLatency", statistic="SampleCount", VariantName="AllTraffic") == [2])
     assert queue.metric("InvocationFailures", VariantName="AllTraffic") == [1]
     assert queue.metric("HasBacklogWithoutCapacity", statistic="Maximum") == [0]
-    assert queue.metric("ApproximateBacklogSizePerInstance", statistic="Maximum") == [1]
+    until(lambda: queue.metric("ApproximateBacklogSizePerInstance", statistic="Minimum") == [0])
     assert queue.metric("Invocations", VariantName="AllTraffic") == []
+
+
+def test_without_an_instance_requests_wait_and_the_queue_reports_it(aws: MotoAws, hosting: Hosting) -> None:
+    queue = Queue(aws, hosting, onnx_model(2.0))
+    none = {"VariantName": "AllTraffic", "DesiredInstanceCount": 0}
+    aws.client("sagemaker").update_endpoint_weights_and_capacities(
+        EndpointName=queue.name, DesiredWeightsAndCapacities=[none]
+    )
+    queue.invoke()
+    assert queue.metric("HasBacklogWithoutCapacity", statistic="Maximum") == [1]
+    assert queue.metric("ApproximateBacklogSizePerInstance") == []
+    assert hosting.instances(queue.name) == []
 
 
 def test_a_request_that_is_too_long_in_the_queue_fails_without_being_answered(
@@ -288,11 +300,11 @@ def test_topics_are_notified_of_answers_and_of_failures(aws: MotoAws, hosting: H
     content = json.loads(base64.b64decode(message["responseBody"]["content"]))
     assert content["outputs"][0]["data"] == [2, 4, 6]
 
-    reply = queue.invoke(InputLocation=f"s3://{queue.bucket}/none")
+    reply = queue.invoke(InputLocation=queue.request(FLOATS.replace(b'"X"', b'"Q"')))
     message = bad.next()
     assert message["invocationStatus"] == "Failed"
-    assert f"s3://{queue.bucket}/none" in message["failureReason"]
-    assert message["responseParameters"] == {"failureLocation": reply["FailureLocation"]}
+    assert "Received client error (400) from model" in message["failureReason"]
+    assert message["responseParameters"]["failureLocation"] == reply["FailureLocation"]
     assert "responseBody" not in message
 
 

@@ -190,7 +190,7 @@ class AsyncQueue:
         settings: AsyncSettings,
         invoked: Invoked | None = None,
     ) -> None:
-        """Write the result of a request, and tell of it, unless the hosting ends."""
+        """Write the result of a request, and send notice of it, unless the hosting ends."""
         with self._change:
             if self._closed:
                 return
