@@ -20,6 +20,7 @@ from tests.rehearsal.traces import traces
 from tests.triton_aws.deployed_functions import until
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
+from triton_models.facts.instances import INSTANCE_TYPES
 from triton_rehearsal.hosting.budget import SERVER_BYTES, require_room
 from triton_rehearsal.hosting.instance_group import Watch
 from triton_rehearsal.hosting.metrics import Download, Ended, Load, Started, Unload
@@ -293,7 +294,33 @@ def test_loads_and_unloads_leave_nothing(aws, tmp_path):
 
         for _ in range(3):
             one.ask(target)
-        before = state()
+        before, memory = state(), memory_of(instance)
         for _ in range(cycles):
             one.ask(target)
         until(lambda: all(now <= then for now, then in zip(state(), before, strict=True)))
+        assert memory_of(instance) - memory < 64 << 20
+
+
+def memory_of(instance):
+    """The resident memory of an instance, in bytes."""
+    return instance.usage().memory_percent / 100 * INSTANCE_TYPES["ml.g4dn.xlarge"].memory_gib * 2**30
+
+
+@pytest.mark.story
+def test_any_number_of_models_takes_no_more_memory_and_disk_than_those_that_fit(aws, tmp_path):
+    models, fit, size = (500 if LONG else 10), 3, 1 << 20
+    with fleet(aws, tmp_path, gpu_memory=fit * (size + 4096), disk=2 * fit * (size + 4096)) as two:
+        body = {"scaling/1/model.onnx.data": bytes(size)}
+        used = []
+
+        def ask(number):
+            model = {**onnx_model(float(number), backend="tensorrt"), **body}
+            answer = two.ask(two.upload(f"m{number}.tar.gz", model))
+            used.extend((each.usage().disk_percent, memory_of(each)) for each in two.instances)
+            return answer == [number, 2 * number, 3 * number]
+
+        with ThreadPoolExecutor(2) as pool:
+            assert all(pool.map(ask, range(1, models + 1)))
+        assert len(two.events(Unload)) >= models - 2 * fit
+        assert max(disk for disk, _ in used) < 100 * (2 * fit + 2) / (2 * fit)  # unpacked, then made room for
+        assert max(memory for _, memory in used) < 1 << 30
