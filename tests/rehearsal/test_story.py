@@ -105,6 +105,21 @@ def test_an_unmodified_boto3_is_answered_in_binary(small: Stayed) -> None:
 
 
 @pytest.mark.story
+def test_two_rehearsals_with_the_same_names_do_not_meet(small: Stayed, tmp_path: Path) -> None:
+    clone = clone_with(tmp_path / "fleet", {"double": 20})
+    temporary = tmp_path / "rehearsal"
+    temporary.mkdir()
+    with staying(clone, temporary) as other:
+        assert other.document["deployed"]["endpoint"] == small.document["deployed"]["endpoint"]
+        assert other.document["exports"] != small.document["exports"]
+        for rehearsal, factor in ((small, 2), (other, 20), (small, 2)):
+            answer = _asked_in_binary(rehearsal, "double", tensor="X", shape=[1, 3], output="Y")
+            assert answer.tolist() == [[factor] * 3]
+    answer = _asked_in_binary(small, "triple", tensor="X", shape=[1, 3], output="Y")
+    assert answer.tolist() == [[3, 3, 3]]
+
+
+@pytest.mark.story
 def test_an_ensemble_reads_sentences(named: Stayed) -> None:
     (embedding,) = _asked_by_alias(named, "minilm", "{'TEXT': [['Sentence 1']]}", output="EMBEDDING")
     assert len(embedding) == 384
