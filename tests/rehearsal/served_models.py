@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +86,18 @@ def batch_size_onnx() -> bytes:
         [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["batch", "n"])],
         [helper.make_tensor_value_info("Y", TensorProto.FLOAT, ["batch", "n"])],
         [onnx.numpy_helper.from_array(np.array(0, dtype=np.float32), "zero")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(model.SerializeToString())
+
+
+def copying_onnx(outputs: Sequence[str]) -> bytes:
+    """Return an ONNX model whose outputs are all X."""
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["X"], [name]) for name in outputs],
+        "copies",
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["batch", "n"])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "n"]) for name in outputs],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     return bytes(model.SerializeToString())

@@ -10,6 +10,7 @@ from tests.rehearsal.model_server import ModelServer, contract_of
 from tests.rehearsal.served_models import (
     batch_size_onnx,
     config,
+    copying_onnx,
     ensemble,
     onnx_model,
     scaling_onnx,
@@ -118,6 +119,20 @@ def test_text_passes_through_a_model(server):
     )
     name = server.serve({"text/config.pbtxt": text.encode(), "text/1/model.onnx": text_onnx()})
     assert server.ask(name, [["häuser", "家"], ["", "b"]], datatype="BYTES") == [["häuser", "家"], ["", "b"]]
+
+
+def test_outputs_are_answered_in_the_order_of_their_names(server):
+    names = [*"FCABED"]
+    text = config(
+        backend="onnxruntime",
+        inputs={"X": "TYPE_FP32"},
+        outputs=dict.fromkeys(names, "TYPE_FP32"),
+        extra=CPU_CONFIG,
+    )
+    name, loaded = server.load({"m/config.pbtxt": text.encode(), "m/1/model.onnx": copying_onnx(names)})
+    assert loaded.ok, loaded.text
+    answer = server.invoke(name, [[1.0]])
+    assert [output["name"] for output in json.loads(answer.body)["outputs"]] == sorted(names)
 
 
 def test_thread_counts_of_the_configuration_are_accepted(server):

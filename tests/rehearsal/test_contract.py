@@ -6,10 +6,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
 import pytest
 
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from triton_models.client import decode, encode
 from triton_rehearsal.triton.contract import ALREADY_LOADED, MultiModelContract, NoAnswerError
 from triton_rehearsal.triton.server import TritonServer
 
@@ -97,6 +99,44 @@ def test_a_second_load_is_a_conflict(contract, identity):
 
 def test_a_model_that_is_not_loaded_cannot_be_invoked(contract):
     assert contract.invoke(model_id="none", target_model="none.tar.gz", body=FLOATS).status == 404
+
+
+def test_a_model_that_is_not_loaded_cannot_be_unloaded(contract):
+    assert contract.unload(model_id="none", target_model="none.tar.gz").status == 404
+
+
+def test_a_model_that_is_unloaded_leaves_the_others(contract, tmp_path):
+    folders = [str(served_models.write(served_models.python_model(), tmp_path / name)) for name in "ab"]
+    names = [{"model_id": f"other-{name}", "target_model": f"{name}.tar.gz"} for name in "ab"]
+    for folder, name in zip(folders, names, strict=True):
+        assert contract.load(folder=folder, **name).ok
+    loaded = number_of_models(contract)
+    assert contract.unload(**names[0]).ok
+    assert contract.unload(**names[0]).status == 404
+    assert number_of_models(contract) == loaded - 1
+    assert json.loads(contract.describe(**names[1]).body)["modelUrl"] == folders[1]
+    assert contract.invoke(body=FLOATS, **names[0]).status == 404
+    assert contract.invoke(body=FLOATS, **names[1]).ok
+
+
+def number_of_models(contract):
+    """The number of models in Triton's list, which names none whose name is not the platform's."""
+    return len(json.loads(contract.list().body)["models"])
+
+
+def test_a_folder_that_does_not_exist_is_not_loaded(contract, tmp_path):
+    names = {"model_id": "absent", "target_model": "absent.tar.gz"}
+    assert contract.load(folder=str(tmp_path / "absent"), **names).status == 400
+    assert contract.describe(**names).status == 404
+
+
+def test_a_binary_request_has_a_binary_answer(contract, identity):
+    names = {"model_id": "binary", "target_model": "binary.tar.gz"}
+    assert contract.load(folder=identity, **names).ok
+    sent = {"X": np.array([[1, 2, 3]], dtype=np.float32)}
+    body, content_type = encode(sent, outputs=("Y",), content="binary")
+    answer = contract.invoke(body=body, headers={"Content-Type": content_type}, **names)
+    assert decode(answer.body, answer.headers["content-type"])["Y"].tolist() == [[1, 2, 3]]
 
 
 def test_an_answer_that_takes_too_long_is_given_up_in_sagemakers_words(server, contract, tmp_path):

@@ -77,7 +77,8 @@ class TritonPythonModel:
             for entry in request.inputs():
                 self.pipeline.feed_input(entry.name(), list(entry.as_numpy()))
             made = dict(zip(self.outputs, self.pipeline.run(), strict=True))
-            tensors = [pb_utils.Tensor(n, made[n].as_array()) for n in request.requested_output_names()]
+            asked = set(request.requested_output_names())
+            tensors = [pb_utils.Tensor(n, made[n].as_array()) for n in self.outputs if n in asked]
         except Exception as error:  # noqa: BLE001  any exception belongs to this request
             self.pipeline = self.make()  # a pipeline cannot run again after a failure
             words = " ".join(str(error).replace(INVALIDATED, "").split())

@@ -93,14 +93,15 @@ class BatchedModel:
         sizes = [len(next(iter(column.values()))) if self.batched else 0 for column in columns]
         first = columns[0]
         feed = first if len(columns) == 1 else {n: np.concatenate([c[n] for c in columns]) for n in first}
-        wanted = sorted({name for request in requests for name in request.requested_output_names()})
+        asked = [set(request.requested_output_names()) for request in requests]
+        wanted = sorted(set().union(*asked))  # the order in which the backend of ONNX Runtime answers
         results = dict(zip(wanted, self.run(wanted, feed), strict=True))
         parts = {name: self._split(name, result, sizes) for name, result in results.items()}
         return [
             pb_utils.InferenceResponse(
-                [pb_utils.Tensor(n, _encoded(parts[n][index])) for n in request.requested_output_names()]
+                [pb_utils.Tensor(n, _encoded(parts[n][index])) for n in wanted if n in names]
             )
-            for index, request in enumerate(requests)
+            for index, names in enumerate(asked)
         ]
 
     def _split(self, name: str, result: Array, sizes: Sequence[int]) -> list[Array]:
