@@ -1,11 +1,14 @@
 """Hosting's events arrive in CloudWatch in SageMaker's form."""
 
 import datetime
+import threading
 
 import pytest
 
 from tests.rehearsal.aws_for_hosting import moto_aws
 from tests.rehearsal.served_models import python_model, tarball
+from triton_aws import clock
+from triton_aws.clock import Clock
 from triton_rehearsal.hosting.metrics import (
     METRICS,
     Download,
@@ -103,6 +106,24 @@ def test_a_load_or_an_unload_reports_how_the_instance_is_used(aws):
     assert statistics(aws, "usage", "LoadedModelCount") == (2, 6.0, "None")
     assert statistics(aws, "usage", "CPUUtilization") == (2, 300.0, "Percent")
     assert statistics(aws, "usage", "ModelUnloadingTime") == (1, 500000.0, "Microseconds")
+
+
+def test_the_usage_of_every_minute_is_reported_early_in_it(monkeypatch):
+    fast = Clock(speed=60.0, began=0.0)
+    monkeypatch.setattr(clock, "current", lambda: fast)
+    reported, twice = [], threading.Event()
+
+    def usage():
+        reported.append(fast.time())
+        if len(reported) == 2:
+            twice.set()
+        return []
+
+    publisher = MetricsPublisher(Broken(), usage=usage)
+    assert twice.wait(60.0)
+    publisher.close()
+    assert 15 <= reported[0] < 60
+    assert 75 <= reported[1] < 120
 
 
 def test_closing_sends_what_is_left(aws):

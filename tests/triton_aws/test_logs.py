@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from moto.logs.models import LogEvent
 
 from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps.logs import KEPT_EVENTS
@@ -106,6 +108,7 @@ def test_a_stream_keeps_its_newest_events(logs: Any) -> None:
 
     assert messages(newest)[-1] == str(KEPT_EVENTS + 4999)
     assert messages(oldest) == ["5000"]
+    assert not any(isinstance(each, LogEvent) and each.message == "0" for each in gc.get_objects())
 
 
 def put_filter(logs: Any, pattern: str, **transformation: Any) -> None:

@@ -93,3 +93,22 @@ def test_a_unit_selects_the_samples_that_have_it() -> None:
     assert (statistic(samples, "Sum"), samples.unit) == (1.0, "Seconds")
     [samples] = store.periods(KEY, start=0, end=60, period=60).values()
     assert statistic(samples, "SampleCount") == 2
+
+
+def test_samples_older_than_three_hours_are_kept_by_the_minute_with_their_sum_and_extremes() -> None:
+    store, old = MetricStore(), range(600)
+    for second in old:
+        values = Counter(second + number / 100 for number in range(100))
+        store.put(KEY, second=second, samples=Samples(values=values))
+    total = sum(
+        statistic(each, "Sum") or 0 for each in store.periods(KEY, start=0, end=600, period=1).values()
+    )
+
+    store.put(KEY, second=600 + 3 * 3600, samples=Samples(values=Counter([1.0])))
+
+    kept = store.periods(KEY, start=0, end=600, period=1)
+    assert list(kept) == [*range(0, 600, 60)]
+    assert all(len(samples.values) <= 500 for samples in kept.values())
+    assert sum(statistic(each, "Sum") or 0 for each in kept.values()) == pytest.approx(total)
+    assert [statistic(kept[60], name) for name in ("SampleCount", "Minimum", "Maximum")] == [6000, 60, 119.99]
+    assert store.latest(KEY) == 600 + 3 * 3600

@@ -40,7 +40,7 @@ def test_the_list_is_of_the_installed_moto() -> None:
 
 
 @pytest.mark.parametrize(("target", "name"), [*pairs(CALLED)])
-def test_moto_has_the_private_member_that_is_called(target: str, name: str) -> None:
+def test_moto_has_the_undocumented_member_that_is_used(target: str, name: str) -> None:
     assert hasattr(target_of(target), name), f"moto {version('moto')} no longer has {target}.{name}"
 
 

@@ -6,7 +6,8 @@ moto's gaps:
 - Patterns other than one phrase match every event. See `triton_aws.filter_pattern`.
 - It lacks TestMetricFilter.
 - FilterLogEvents ignores the prefix of streams, and returns the events of one stream after those of another.
-- A stream keeps all events. Here it keeps the newest `KEPT_EVENTS`, so that memory does not grow for good.
+- A stream keeps all events, and the class of events a list of its own. Here the stream keeps the newest
+  `KEPT_EVENTS`, and the class none, so that memory does not grow for good.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def _put_events(self: LogGroup, log_stream_name: str, log_events: list[dict[str,
     count(self, log_events)
     events = self.streams[log_stream_name].events
     del events[: max(0, len(events) - KEPT_EVENTS)]
+    models.LogEvent.instances_tracked.clear()  # type: ignore[attr-defined]
     return token
 
 

@@ -161,6 +161,7 @@ CALLED: Members = MappingProxyType(
         "moto.cloudwatch.models.CloudWatchBackend": ("_validate_parameters_put_metric_data",),
         "moto.core.responses.BaseResponse": ("_get_bool_param", "_get_param", "_get_params"),
         "moto.events.models.EventPattern": ("_does_item_match_filters",),
+        "moto.logs.models.LogEvent": ("instances_tracked",),
         "moto.sagemaker.models.FakeEndpoint": ("_process_production_variants",),
         f"{_EXEC}.state_map.iteration.distributed_iteration_component.DistributedIterationComponent": (
             "_get_iteration_program",
@@ -183,4 +184,4 @@ CALLED: Members = MappingProxyType(
         ),
     }
 )
-"""Private methods that are called, but not replaced."""
+"""Undocumented members that are used, but not replaced."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import math
 import threading
 import time
 from collections import Counter, defaultdict
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from triton_aws import clock
+from triton_aws.cloudwatch.series import at_most
 from triton_rehearsal.assumptions import holds
 
 INVOCATION_NAMESPACE = "AWS/SageMaker"
@@ -345,7 +345,7 @@ class MetricsPublisher:
         self._thread.join()
 
     def _run(self) -> None:
-        report_at = time.monotonic() + clock.current().every(PERIOD_S)
+        report_at = _next_report()
         while True:
             events, flushed, closed = self._collect(report_at)
             if time.monotonic() >= report_at or any(
@@ -353,7 +353,7 @@ class MetricsPublisher:
             ):
                 for source, usage in self._usages():
                     events.setdefault((source, int(clock.current().time())), []).append(usage)
-                report_at = time.monotonic() + clock.current().every(PERIOD_S)
+                report_at = _next_report()
             self._send(events)
             for done in flushed:
                 done.set()
@@ -391,13 +391,22 @@ class MetricsPublisher:
                     _log.warning("metrics were lost", exc_info=True)
 
 
+def _next_report() -> float:
+    """Return the time of the next report, on the monotonic clock.
+
+    It is early in a minute of the control plane, so that none is left out if a report is a little late.
+    """
+    now = clock.current()
+    return time.monotonic() + now.every(PERIOD_S - (now.time() - PERIOD_S / 4) % PERIOD_S)
+
+
 def _by_namespace(events: _Events) -> dict[str, list[dict[str, Any]]]:
     """Return PutMetricData's data of events: one datum per metric, dimensions and second."""
     data: dict[str, list[dict[str, Any]]] = {}
     for (source, second), some in events.items():
         for name, values in _counted(some).items():
             for dimensions in _dimension_sets(source, METRICS[name]):
-                datum = _datum(name, dimensions, second, _at_most(_VALUE_LIMIT, values))
+                datum = _datum(name, dimensions, second, at_most(_VALUE_LIMIT, values))
                 data.setdefault(METRICS[name].namespace, []).append(datum)
     return data
 
@@ -417,25 +426,6 @@ def _counted(events: Iterable[Event]) -> dict[str, Counter[float]]:
         for name, value in event.samples().items():
             counted[name][value] += number
     return counted
-
-
-def _at_most(limit: int, values: Mapping[float, int]) -> list[tuple[float, int]]:
-    """Return at most so many values with their numbers.
-
-    Neighbors become their mean. The number of all values, their sum, minimum and maximum stay, and a
-    percentile moves by less than two hundredths of the rank.
-    """
-    items = sorted(values.items())
-    if len(items) <= limit:
-        return items
-    first, *middle, last = items
-    size = math.ceil(len(middle) / (limit - 2))
-    return [first, *(_mean(middle[at : at + size]) for at in range(0, len(middle), size)), last]
-
-
-def _mean(items: Sequence[tuple[float, int]]) -> tuple[float, int]:
-    count = sum(number for _, number in items)
-    return sum(value * number for value, number in items) / count, count
 
 
 def _dimension_sets(source: Source, metric: Metric) -> Iterator[tuple[tuple[str, str], ...]]:
