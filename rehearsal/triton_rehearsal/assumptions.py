@@ -1,7 +1,7 @@
 """The rehearsal's assumptions about AWS that no record settles, in addition to the embedded AWS's.
 
 Their names are the ids of beliefs in the ledger, with underscores. `fleet probe account` settles them in an
-account.
+account, but for the two that need several instances or end one.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _OWN = {
     "eviction_order": "The least recently used model is unloaded first",
     "executable_bits_kept": "An artifact's executable files stay executable",
     "gpu_image_without_gpu": "The image for GPUs starts on types without one",
+    "hung_instance_replaced": "An instance that does not answer pings for half a minute is replaced",
     "images_in_every_region": "AWS's registries of all regions have the images",
     "list_bucket_by_prefix": "SageMaker fetches artifacts with ListBucket for the prefix alone",
     "metric_publication_interval": "Metrics come in the interval of MetricsConfig",
@@ -37,6 +38,7 @@ _OWN = {
     "pytorch_index": "Builds reach PyTorch's own index",
     "refused_input_text": "OriginalMessage is what the container has answered",
     "result_names_log": "CODEBUILD_LOG_PATH names the log stream",
+    "routing_to_loaded": "A request goes to an instance that has its model, unless they are all busy",
     "s3_source_permissions": "CodeBuild reads its source with the permissions of a fleet's role",
     "session_not_pinned": "No container answers with a session id",
     "start_script_variables": "The start script passes SAGEMAKER_TRITON_* on to the server",

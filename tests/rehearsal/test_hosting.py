@@ -179,7 +179,7 @@ def test_an_object_that_changes_under_its_key_is_not_loaded_again(shared):
     [
         ("x.tar.gz", {"EndpointName": "nope"}, "Endpoint nope of account 123456789012 not found"),
         ("x.tar.gz", {"TargetVariant": "B"}, "Variant B not found"),
-        (None, {}, "requires a target model header"),
+        (None, {}, r"Request [0-9a-f-]{36} is missing a target model header\."),
     ],
     ids=["endpoint", "variant", "no target model"],
 )
@@ -191,7 +191,8 @@ def test_an_address_that_is_unknown_is_a_validation_error_in_sagemakers_words(sh
 def test_a_target_model_that_is_not_in_the_repository_is_a_validation_error_with_bucket_and_key(shared):
     with pytest.raises(shared.runtime.exceptions.ValidationError) as error:
         shared.invoke("absent-1.tar.gz")
-    assert f"(bucket: {shared.bucket}, key: models/absent-1.tar.gz)" in str(error.value)
+    place = f"(bucket: {shared.bucket}, key: models/absent-1.tar.gz)"
+    assert f"Failed to download model data {place}" in str(error.value)
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 

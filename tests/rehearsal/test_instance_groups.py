@@ -18,6 +18,7 @@ from tests.rehearsal.served_models import onnx_model, python_model
 from tests.rehearsal.test_hosting import Endpoint, model_that_first
 from tests.rehearsal.traces import traces
 from tests.triton_aws.deployed_functions import until
+from triton_aws.assumptions import assume
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_models.facts.instances import INSTANCE_TYPES
@@ -66,6 +67,13 @@ def test_many_requests_for_a_model_bring_it_to_another_instance():
 def test_a_busy_model_that_every_instance_has_goes_to_the_least_busy_one():
     least = Routed(1, (("m", MANY + 1),))
     assert choose([Routed(1, (("m", MANY + 2),)), least], "m") is least
+
+
+def test_without_the_assumption_a_request_goes_to_any_instance():
+    having = Routed(5, (("m", 1),))
+    with assume(routing_to_loaded=False):
+        chosen = {id(choose([having, Routed(0)], "m")) == id(having) for _ in range(100)}
+    assert chosen == {True, False}
 
 
 def test_more_instances_than_fit_into_memory_are_refused_with_the_number_that_does():
@@ -181,6 +189,17 @@ def test_an_instance_that_hangs_is_replaced(aws, tmp_path):
         until(lambda: len(two.instances) == 2 and first not in two.instances)
         assert second in two.instances
         assert [event.reason for event in two.events(Ended)] == ["its server did not answer GET /ping"]
+
+
+@pytest.mark.story
+def test_without_the_assumption_an_instance_that_hangs_stays(aws, tmp_path):
+    with assume(hung_instance_replaced=False), fleet(aws, tmp_path, watch=WATCHFUL) as two:
+        two.hosting.start(two.name)
+        first, second = two.instances
+        os.kill(first.server.pid, signal.SIGSTOP)
+        os.kill(second.server.pid, signal.SIGKILL)  # its successor shows that the watch goes on
+        until(lambda: len(two.events(Started)) == 3)
+        assert first in two.instances
 
 
 def test_a_request_that_its_instance_does_not_survive_is_a_model_error_and_may_be_repeated(two, tmp_path):
@@ -313,6 +332,29 @@ def test_loads_and_unloads_leave_nothing(aws, tmp_path):
         assert memory_of(instance) - memory < 64 << 20
 
 
+@pytest.mark.story
+def test_memory_does_not_grow_with_requests(aws, tmp_path):
+    requests = 100_000 if LONG else 500
+    with Hosting(aws, directory=tmp_path) as hosting, ThreadPoolExecutor(4) as pool:
+        one = Fleet(aws, hosting, instances=1)
+        target = one.upload("m.tar.gz", onnx_model(2.0))
+        [instance] = one.instances
+
+        def ask(number):
+            for _ in range(number // 100):
+                list(pool.map(one.ask, [target] * 100))
+            return memory_of(instance), own_memory()
+
+        before = ask(500)
+        after = ask(requests)
+        assert all(now - then < 32 << 20 for now, then in zip(after, before, strict=True))
+
+
+def own_memory():
+    """The resident memory of this process, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
 def memory_of(instance):
     """The resident memory of an instance, in bytes."""
     return instance.usage().memory_percent / 100 * INSTANCE_TYPES["ml.g4dn.xlarge"].memory_gib * 2**30
@@ -327,7 +369,9 @@ def test_any_number_of_models_takes_no_more_memory_and_disk_than_those_that_fit(
         used = []
 
         def ask(number):
-            target = two.upload(f"m{number}.tar.gz", {**onnx_model(float(number), backend="tensorrt"), **body})
+            target = two.upload(
+                f"m{number}.tar.gz", {**onnx_model(float(number), backend="tensorrt"), **body}
+            )
             answer = answers(target)
             used.extend((each.usage().disk_percent, memory_of(each)) for each in two.instances)
             return answer == number

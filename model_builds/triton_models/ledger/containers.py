@@ -109,6 +109,39 @@ ROWS = (
         no_probe="the probes' endpoint has many models",
     ),
     Belief(
+        id="missing-target-model",
+        belief="InvokeEndpoint without TargetModel on a multi-model endpoint is a ValidationError: 'Request "
+        "<id> is missing a target model header.'",
+        grade=Grade.PUBLIC_RECORD,
+        source="sagemaker-tensorflow-serving-container issue 166, which quotes it up to the word header",
+        depends=("triton_rehearsal.hosting.service",),
+        decided_by=DecidedBy.BY_HAND,
+        command="invoke the endpoint without TargetModel",
+        if_false="Correct _no_target_model in rehearsal/triton_rehearsal/hosting/service.py",
+    ),
+    Belief(
+        id="single-model-variable",
+        belief="SageMaker sets SAGEMAKER_MULTI_MODEL to false in the container of a single-model endpoint",
+        grade=Grade.SOURCE_READ,
+        source="docker/sagemaker/serve of server at r24.12 to r26.06 compares the variable with true alone; "
+        "AWS documents only the value true",
+        depends=("triton_rehearsal.triton.container",),
+        decided_by=DecidedBy.BY_HAND,
+        command="a Python model that answers with its environment, on a `SingleModelEndpoint`",
+        if_false="Correct server_environment in rehearsal/triton_rehearsal/triton/container.py",
+    ),
+    Belief(
+        id="async-failure-name",
+        belief="The failure object of an asynchronous request is named like its output, with -error before "
+        "the extension, below S3FailurePath",
+        grade=Grade.ASSUMPTION,
+        source="AWS documents the path, but not the name",
+        depends=("triton_rehearsal.hosting.async_requests",),
+        decided_by=DecidedBy.BY_HAND,
+        command="send an asynchronous endpoint with S3FailurePath a body that its model refuses",
+        if_false="Correct rehearsal/triton_rehearsal/hosting/async_requests.py",
+    ),
+    Belief(
         id="eviction-order",
         belief="If the container answers 507, SageMaker unloads the least recently used models first, then "
         "loads again",

@@ -110,7 +110,7 @@ class Instance(ABC):
         self._log = setup.follow_log(self.server.log) if setup.follow_log else None
         budget = setup.budget
         self._meter = UsageMeter(
-            self.server.pid, self.server.directory, memory=budget.memory, disk=budget.disk
+            self.server.pid, self.server.directory / "opt", memory=budget.memory, disk=budget.disk
         )
         self._gpu = None if self.server.gpu is None else GpuMeter(self.server.gpu, count=budget.gpu_count)
         self._report(Started(seconds=time.monotonic() - began))

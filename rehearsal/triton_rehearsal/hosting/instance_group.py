@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from triton_models.base.errors import FleetError
+from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.budget import require_room
 from triton_rehearsal.hosting.instance import Instance
 
@@ -140,7 +141,8 @@ class InstanceGroup:
                 break
             if instance not in self._instances:
                 return
-            unanswered = 0 if instance.responds() else unanswered + 1
+            alive = instance.responds() or not holds("hung_instance_replaced")
+            unanswered = 0 if alive else unanswered + 1
         with self._change:
             if instance not in self._instances:
                 return

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -472,11 +473,7 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
             raise _not_multi_model(variant)
         return ""
     if not target:
-        message = (
-            f"Endpoint {variant.endpoint} is a multi-model endpoint and requires a target model header: "
-            "set TargetModel."
-        )
-        raise validation_error(message)
+        raise _no_target_model()
     if len(target) > _LONGEST_TARGET:
         message = (
             f"1 validation error detected: Value at 'targetModel' with {len(target)} characters failed to "
@@ -484,6 +481,15 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
         )
         raise validation_error(message)
     return target
+
+
+def _no_target_model() -> ApiError:
+    """Return the error for a request to an endpoint with many models that names none.
+
+    Seen by users, but for its end: https://github.com/aws/sagemaker-tensorflow-serving-container/issues/166,
+    read on 2026-11-23.
+    """
+    return validation_error(f"Request {uuid.uuid4()} is missing a target model header.")
 
 
 def _not_multi_model(variant: Variant) -> ApiError:
@@ -515,7 +521,7 @@ def _download_failed(repository: Repository | None, target: str) -> str:
     if not holds("error_wording"):
         return f"There is no model {target}."
     return (
-        f"Failed to download model data({_place(repository, target)}). Please "
+        f"Failed to download model data ({_place(repository, target)}). Please "
         "ensure that there is an object located at the URL and that the role passed to CreateModel has "
         "permissions to download the model."
     )
@@ -523,7 +529,7 @@ def _download_failed(repository: Repository | None, target: str) -> str:
 
 def _extract_failed(repository: Repository | None, target: str, error: BadArtifactError) -> str:
     return (
-        f"Failed to extract model data archive({_place(repository, target)}): "
+        f"Failed to extract model data archive ({_place(repository, target)}): "
         f"{error}. Please ensure that the object located at the URL is a valid tar.gz archive."
     )
 
