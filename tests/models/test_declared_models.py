@@ -15,8 +15,8 @@ from onnx import TensorProto, helper
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
-from triton_models.config.pbtxt import read_config
-from triton_models.spec import OnnxRuntime, PythonBackend, TensorRt
+from triton_models.config.pbtxt import GPU_MEMORY, read_config
+from triton_models.spec import Instances, OnnxRuntime, PythonBackend, TensorRt
 
 ECHO = """
 import numpy as np
@@ -166,6 +166,19 @@ def test_onnx_runtime_loads_a_model_with_every_cpu_option_and_is_warmed_up(decla
     assert check_path(root) == []
     with serving(root, folder=tmp_path):
         pass
+
+
+def test_the_declared_memory_of_a_gpu_is_in_the_configuration(declared, relu):
+    root = declared(relu.replace("OPTIONS", "instances=Instances(gpu_memory_mb=300)"))
+    config = read_config(next(root.glob("*/config.pbtxt")))
+    assert config.parameters[GPU_MEMORY].string_value == "300"
+    assert check_path(root) == []
+
+
+@pytest.mark.parametrize("wrong", [{"gpu_memory_mb": 0}, {"gpu_memory_mb": 1, "kind": "KIND_CPU"}])
+def test_memory_of_a_gpu_that_no_instance_takes_is_refused(wrong):
+    assert [mistake.field for mistake in Instances(**wrong).mistakes()] == ["gpu_memory_mb"]
+    assert list(Instances(gpu_memory_mb=1).mistakes()) == []
 
 
 def test_an_example_is_run_while_the_model_loads(declared, tmp_path):

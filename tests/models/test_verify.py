@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.rehearsal import probed_account
 from triton_models.artifact.layout import REFUSED_FILE, read_layout
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
@@ -401,6 +402,13 @@ def test_the_tolerance_is_that_of_the_coarsest_precision_that_was_built_in(
         refusal(twice, near, keeping)
 
 
+def test_the_gpu_memory_that_a_model_took_is_measured(declarations, moody, keeping, tmp_path, monkeypatch):
+    used = f'echo . >> {tmp_path}/calls; echo "$(($(wc -l < {tmp_path}/calls) * 400)) MiB"'
+    monkeypatch.setenv("PATH", probed_account.on_path(tmp_path / "bin", **{"nvidia-smi": used}))
+    accuracy = verify(moody, in_a_mood(declarations), server=keeping)
+    assert accuracy.line() == "moody: fp32, 0 examples, 400 MiB of GPU memory; it loads, and was not compared"
+
+
 def test_without_a_reference_the_types_and_shapes_are_verified_and_the_line_says_so(
     declarations, moody, keeping
 ):
@@ -578,6 +586,7 @@ def test_the_command_as_json(declarations, moody, tmp_path, program, capsys):
         "largest": 0.0,
         "tolerance": 0,
         "output": "Y",
+        "gpu_memory_mb": None,
     }
     assert document["paths"][str(tmp_path / "none")]["problems"][0]["rule"] == "no-build"
 

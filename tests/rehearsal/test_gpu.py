@@ -94,6 +94,14 @@ def test_a_model_without_memory_fails_as_its_backend_does_and_triton_answers_507
     assert words in answer.text
 
 
+def test_a_model_takes_the_memory_that_its_configuration_declares(tmp_path):
+    declared = 'parameters { key: "gpu_memory_mb" value { string_value: "3" } }'
+    with contract_of(tmp_path, gpu_memory=4 << 20) as contract:
+        for name, ok in (("first", True), ("second", False)):
+            root = write(onnx_model(2.0, backend="tensorrt", extra=declared), tmp_path / name)
+            assert contract.load(model_id=name, target_model=name, folder=str(root)).ok == ok
+
+
 def test_an_instance_on_the_cpu_takes_no_memory_of_the_gpu(tmp_path):
     with contract_of(tmp_path, gpu_memory=10) as contract:
         root = write(onnx_model(2.0, extra="instance_group [{kind: KIND_CPU}]"), tmp_path / "m")

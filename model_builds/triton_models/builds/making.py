@@ -15,7 +15,7 @@ from triton_models.builds.environments import add_environments, check_environmen
 from triton_models.builds.job import BuildJob
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.builds.warmup import add_warm_up
-from triton_models.config.pbtxt import CONFIG_FILE, plain, write_config
+from triton_models.config.pbtxt import CONFIG_FILE, GPU_MEMORY, plain, write_config
 from triton_models.declare.backends import LibTorch, OnnxRuntime, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import (
@@ -250,6 +250,8 @@ def _configure(
         dynamic_batching=model.batching,
         parameters=parameters,
     )
+    if model.instances.gpu_memory_mb is not None:
+        config.parameters[GPU_MEMORY].string_value = str(model.instances.gpu_memory_mb)
     backend = OnnxRuntime() if job.cpu and isinstance(model.backend, TensorRt) else model.backend
     backend.configure(config)
     if isinstance(backend, OnnxRuntime) and not job.cpu and job.release.switches_tf32:

@@ -25,6 +25,9 @@ CONFIG_SYNTAX = Check(id="config-syntax", source="ModelConfig of the installed t
 
 CONFIG_FILE = "config.pbtxt"
 
+GPU_MEMORY = "gpu_memory_mb"
+"""The parameter with the declared memory of an instance on its GPU. Triton's backends do not read it."""
+
 # NVIDIA's generated message. It has no type stubs, and its fields are created at run time.
 ModelConfig: TypeAlias = Any
 

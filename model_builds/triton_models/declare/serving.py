@@ -23,19 +23,31 @@ class Instances:
         count: The number of instances, on each GPU or on the CPU.
         kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose: the GPU if there is one, so
             that the same artifact also runs on a host without a GPU.
+        gpu_memory_mb: The memory of one instance on its GPU in MiB, which `fleet verify` measures on a GPU. A
+            rehearsal takes as much from its modelled GPU; None stands for the size of the model's files. It
+            takes nothing for Python models and DALI pipelines.
     """
 
     count: int = 1
     kind: Kind | None = None
+    gpu_memory_mb: int | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
-        """Check that there is at least one instance."""
+        """Check that there is at least one instance, and that one on a GPU takes memory."""
         if self.count < 1:
             yield Mistake(
                 field="count",
                 what=f"{self.count} instances",
                 expected="at least 1",
                 fix="omit it for one instance",
+            )
+        if self.gpu_memory_mb is not None and (self.gpu_memory_mb < 1 or self.kind == "KIND_CPU"):
+            yield Mistake(
+                field="gpu_memory_mb",
+                what=f"{self.gpu_memory_mb} MiB of GPU memory"
+                + (" for an instance on the CPU" if self.kind == "KIND_CPU" else ""),
+                expected="at least 1, and an instance on a GPU",
+                fix="omit it",
             )
 
 

@@ -77,13 +77,14 @@ ROWS = (
     ),
     Belief(
         id="gpu-memory-of-models",
-        belief="A model takes as much GPU memory per instance as its files have bytes",
+        belief="A model that declares no gpu_memory_mb takes as much GPU memory per instance as its files "
+        "have bytes",
         grade=Grade.ASSUMPTION,
         source="weights are most of it; the memory of activations and arenas is not known before a run",
         depends=("triton_rehearsal.triton.gpu", "triton_rehearsal.hosting.budget"),
         decided_by=DecidedBy.BY_HAND,
-        command="`nvidia-smi --query-gpu=memory.used --format=csv` before and after a load",
-        if_false="Add a factor to size_of in rehearsal/triton_rehearsal/triton/backends/shared/batches.py",
+        command="`fleet verify` on a GPU prints the memory that each model took",
+        if_false="Declare it: instances=Instances(gpu_memory_mb=...)",
     ),
     Belief(
         id="gpu-memory-of-server",

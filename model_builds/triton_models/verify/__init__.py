@@ -3,5 +3,5 @@
 `verify` sends the declared examples and compares every component (`comparing`, `declared`). `serving` runs
 one server for many models; `program` finds its executable, and `process` starts it.
 
-Imports: artifact, base, client, config, declare, facts.
+Imports: artifact, base, builds, client, config, declare, facts.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from triton_models.artifact import refusal as mark
 from triton_models.artifact.layout import BUILD_FILE, read_layout
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import progress
+from triton_models.builds.tensorrt.machine import query_gpus
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import blame, forms_of, load_build, model_names
 from triton_models.facts.tensorrt import Precision
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from triton_models.verify.serving import Server
 
 _T = TypeVar("_T")
+
+_MEMORY = re.compile(r"(\d+) MiB")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,7 @@ class Accuracy:
         largest: The largest absolute difference of any component; None without a comparison.
         tolerance: The allowed difference; None without a comparison.
         output: The output with the largest difference.
+        gpu_memory_mb: The GPU memory that the model took, in MiB; None without a GPU.
     """
 
     model: str
@@ -47,11 +52,13 @@ class Accuracy:
     largest: float | None = None
     tolerance: float | None = None
     output: str | None = None
+    gpu_memory_mb: int | None = None
 
     def line(self) -> str:
         """Return the result as a line."""
         requests = f"{self.examples} example{'s' * (self.examples != 1)}"
-        begin = f"{self.model}: {self.precision}, {requests}"
+        memory = "" if self.gpu_memory_mb is None else f", {self.gpu_memory_mb} MiB of GPU memory"
+        begin = f"{self.model}: {self.precision}, {requests}{memory}"
         if self.largest is not None:
             return (
                 f"{begin}, largest difference {self.largest:.1e} in {self.output}, allowed {self.tolerance:g}"
@@ -266,6 +273,7 @@ def _verify(root: Path, record: Mapping[str, Any], declaration: ModelDefinition,
     )
     examples = _own(f"examples() of {declaration.name!r}", lambda: list(declaration.examples()))
     problems: list[Problem] = []
+    before = _used_memory_mb()
     with server.loaded(root, model):
         for example in examples:
             try:
@@ -274,6 +282,7 @@ def _verify(root: Path, record: Mapping[str, Any], declaration: ModelDefinition,
                 problems.extend(error.problems)
                 if not server.alive:
                     break
+        after = _used_memory_mb()
     raise_if_any(problems)
     return Accuracy(
         model=model,
@@ -282,7 +291,14 @@ def _verify(root: Path, record: Mapping[str, Any], declaration: ModelDefinition,
         largest=comparison.largest,
         tolerance=None if comparison.largest is None else comparison.allowed,
         output=comparison.output,
+        gpu_memory_mb=max((now - then for now, then in zip(after, before, strict=False)), default=None),
     )
+
+
+def _used_memory_mb() -> list[int]:
+    """Return the memory in use on each GPU of this machine that reports it, in MiB."""
+    found = (_MEMORY.fullmatch(used) for [used] in query_gpus("memory.used"))
+    return [int(used[1]) for used in found if used]
 
 
 def _record(root: Path) -> dict[str, Any]:

@@ -10,17 +10,19 @@ It also runs inside the server's Python stub, so it imports only the standard li
 from __future__ import annotations
 
 import fcntl
+import json
 import re
 import secrets
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 # Triton without a GPU reads another configuration than the deployed one, which names the kind of instances.
 _KIND = re.compile(r"\bkind\s*:\s*KIND_(\w+)")
+_DECLARED = "gpu_memory_mb"  # GPU_MEMORY of triton_models.config.pbtxt
 _SECONDS = struct.Struct("d")
 
 
@@ -155,13 +157,12 @@ class GpuMeter:
         return 100 * self._count * self._gpu.used() / self._gpu.total
 
 
-def take_for(model: Path, instance: str, wanted: int) -> Share | None:
+def take_for(args: Mapping[str, str], size: int) -> Share | None:
     """Take memory of the GPU of this process's instance. Called in a model's process.
 
     Args:
-        model: The model's folder, with its config.pbtxt.
-        instance: The name of the instance of the model.
-        wanted: The memory of one instance of the model, in bytes.
+        args: The arguments that the server gives to the instance.
+        size: The memory of one instance in bytes, if the configuration declares none.
 
     Returns:
         None if the instance has no GPU, or if the configuration has only instances on CPUs.
@@ -172,11 +173,13 @@ def take_for(model: Path, instance: str, wanted: int) -> Share | None:
     folder = Path(__file__).parents[2] / "gpu"  # this file is in backends/<name>/ of the instance
     if not folder.exists():
         return None
-    config = (model / "config.pbtxt").read_text()
+    config = (Path(args["model_repository"]) / "config.pbtxt").read_text()
     if set(_KIND.findall(config)) == {"CPU"}:
         return None
+    declared = json.loads(args["model_config"]).get("parameters", {}).get(_DECLARED, {}).get("string_value")
     # By default Triton runs one instance on a GPU, and two without one.
-    second = "instance_group" not in config and not instance.endswith("_0")
+    second = "instance_group" not in config and not args["model_instance_name"].endswith("_0")
+    wanted = size if declared is None else int(declared) << 20
     return ModelledGpu(folder).take(0 if second else wanted)
 
 

@@ -36,13 +36,17 @@ class BatchedModel:
     batched: bool
     _share: Any = None
 
-    def take_memory(self, args: Mapping[str, str], wanted: int) -> None:
+    def take_memory(self, args: Mapping[str, str], size: int) -> None:
         """Take the memory of the instance's GPU that the model needs, or fail as the real backend does.
 
         An instance without a GPU, and a model with instances on CPUs, take none.
+
+        Args:
+            args: The arguments of `initialize`.
+            size: The size of the model's files in bytes, for a model that declares no memory.
         """
         try:
-            self._share = take_for(Path(args["model_repository"]), args["model_instance_name"], wanted)
+            self._share = take_for(args, size)
         except OutOfMemoryError as error:
             message = self.out_of_memory.format(
                 model=args["model_name"],
