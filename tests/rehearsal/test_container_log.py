@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
+from triton_rehearsal.hosting import container_log
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 
 aws = embedded_aws(scope="module")
@@ -70,6 +72,33 @@ def test_lines_arrive_while_the_container_runs(logs: Any, tmp_path: Path) -> Non
     log.close()
 
     assert lines(logs) == ["loaded"]
+
+
+def test_lines_that_come_while_others_are_sent_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, sent, first = tmp_path / "triton.log", [], threading.Event()
+    path.write_text("0\n")
+
+    class Busy:
+        """A CloudWatch Logs during whose every call the container writes a line."""
+
+        def put_log_events(self, *, logEvents: list[dict[str, Any]], **_: Any) -> None:  # noqa: N803
+            sent.append([event["message"] for event in logEvents])
+            if len(sent) < 9:
+                with path.open("a") as file:
+                    file.write(f"{len(sent)}\n")
+            first.set()
+
+        def __getattr__(self, _: str) -> Any:
+            return lambda **_: None
+
+    monkeypatch.setattr(container_log, "_POLL_S", 60.0)
+    log = follow(Busy(), path)
+    assert first.wait(10.0)
+    log.close()
+
+    assert sent == [["0"], ["1"]]
 
 
 def test_a_line_longer_than_an_event_is_cut(logs: Any, tmp_path: Path) -> None:

@@ -56,9 +56,12 @@ class ContainerLog:
             rest = b""
             while True:
                 last = self._closing.is_set()
+                data = b""
                 while data := file.read(_READ_BYTES):
                     lines, rest = _lines(rest + data)
                     self._send(lines)
+                    if len(data) < _READ_BYTES:
+                        break  # what came meanwhile is sent together with what comes until the next look
                 if last:
                     self._send([rest])
                     return

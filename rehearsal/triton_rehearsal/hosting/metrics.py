@@ -415,13 +415,17 @@ def _counted(events: Iterable[Event]) -> dict[str, Counter[float]]:
     """Return the values of each metric, with their numbers."""
     counted: dict[str, Counter[float]] = defaultdict(Counter)
     outcomes: Counter[Event] = Counter()
+    alike: dict[tuple[int, int, bool | None], list[Invocation]] = {}
     for event in events:
         if isinstance(event, Invocation):
-            outcomes[event.without_times()] += 1
-            for name, value in event.times().items():
-                counted[name][value] += 1
+            alike.setdefault((event.status, event.instances, event.cache_hit), []).append(event)
         else:
             outcomes[event] += 1
+    for invocations in alike.values():
+        outcomes[invocations[0].without_times()] = len(invocations)
+        for event in invocations:
+            for name, value in event.times().items():
+                counted[name][value] += 1
     for event, number in outcomes.items():
         for name, value in event.samples().items():
             counted[name][value] += number
