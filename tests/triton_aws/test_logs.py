@@ -99,16 +99,17 @@ def test_streams_are_ordered_by_name_or_by_their_last_event(logs: Any) -> None:
 
 def test_a_stream_keeps_its_newest_events(logs: Any) -> None:
     for start in range(0, KEPT_EVENTS + 5000, 5000):
-        write(logs, *[str(start + number) for number in range(5000)])
+        write(logs, *[f"event {start + number}" for number in range(5000)])
 
     newest = logs.get_log_events(logGroupName=GROUP, logStreamName="AllTraffic/i-1", limit=10000)
     oldest = logs.get_log_events(
         logGroupName=GROUP, logStreamName="AllTraffic/i-1", limit=1, startFromHead=True
     )
 
-    assert messages(newest)[-1] == str(KEPT_EVENTS + 4999)
-    assert messages(oldest) == ["5000"]
-    assert not any(isinstance(each, LogEvent) and each.message == "0" for each in gc.get_objects())
+    assert messages(newest)[-1] == f"event {KEPT_EVENTS + 4999}"
+    assert messages(oldest) == ["event 5000"]
+    gc.collect()
+    assert not any(isinstance(each, LogEvent) and each.message == "event 0" for each in gc.get_objects())
 
 
 def put_filter(logs: Any, pattern: str, **transformation: Any) -> None:

@@ -297,7 +297,7 @@ def _verify(root: Path, record: Mapping[str, Any], declaration: ModelDefinition,
 
 def _used_memory_mb() -> list[int]:
     """Return the memory in use on each GPU of this machine that reports it, in MiB."""
-    found = (_MEMORY.fullmatch(used) for [used] in query_gpus("memory.used"))
+    found = (_MEMORY.fullmatch(used) for used, *_ in query_gpus("memory.used"))
     return [int(used[1]) for used in found if used]
 
 
