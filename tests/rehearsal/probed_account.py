@@ -102,7 +102,7 @@ class Account:
     def _start_endpoints(self) -> None:
         """Put new endpoints in service after their start time. Time passes while one is Creating."""
         creating = [each for each in self._endpoints() if each.endpoint_status == "Creating"]
-        self._passed += 60 if creating else 0
+        self._passed += 60 if creating and not self._stack_in_progress() else 0
         for endpoint in creating:
             if self._now() - endpoint.began >= self.start_minutes * 60:
                 endpoint.endpoint_status = endpoint.outcome
