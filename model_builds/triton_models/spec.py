@@ -7,13 +7,22 @@ module.
 from __future__ import annotations
 
 from triton_models.builds.job import BuildJob
-from triton_models.declare.backends import Dali, LibTorch, OnnxRuntime, PythonBackend, TensorFlow, TensorRt
+from triton_models.declare.backends import (
+    Dali,
+    Fil,
+    LibTorch,
+    OnnxRuntime,
+    PythonBackend,
+    TensorFlow,
+    TensorRt,
+)
 from triton_models.declare.declaration import Example, ModelDefinition, Tensors
 from triton_models.declare.environments import PackedEnvironment, Wheels
 from triton_models.declare.models import (
     DaliPipeline,
     Ensemble,
     EnsembleStep,
+    Forest,
     Model,
     OnnxFile,
     PythonModel,
@@ -50,6 +59,8 @@ __all__ = [
     "Ensemble",
     "EnsembleStep",
     "Example",
+    "Fil",
+    "Forest",
     "HubWeights",
     "Instances",
     "LibTorch",

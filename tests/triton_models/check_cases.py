@@ -14,6 +14,7 @@ from tests.triton_models.check_case import Case, Correct, Server, Spoil
 from tests.triton_models.correct_artifacts import (
     BERT,
     DIALOGUE,
+    FOREST,
     GRAPH,
     MERGED_BERT,
     MINILM,
@@ -273,6 +274,42 @@ PARAMETERS = (
     Case("model-metrics", "no buckets", RESNET50, said("resnet50", "10, 100", "")),
 )
 
+FORESTS = (
+    Case("fil-parameter", "an unknown format", FOREST, said("forest", "xgboost_json", "xgboost_text")),
+    Case("fil-parameter", "a switch in capitals", FOREST, said("forest", '"true"', '"True"')),
+    Case(
+        "fil-parameter",
+        "the name of newer releases alone",
+        FOREST,
+        said("forest", "output_class", "is_classifier"),
+        elsewhere={"release": "25.04"},
+    ),
+    Case("fil-parameter", "no threshold", FOREST, said("forest", '"threshold"', '"limit"')),
+    Case("fil-tensor", "another name", FOREST, said("forest", "input__0", "FEATURES")),
+    Case(
+        "fil-tensor",
+        "another type",
+        FOREST,
+        edited("forest", lambda it: setattr(it.output[0], "data_type", 12)),
+    ),
+    Case(
+        "fil-xgboost",
+        "a file of XGBoost 3.1",
+        FOREST,
+        written("forest/1/xgboost.json", b'{"learner":{"gradient_booster":{"cats":{"enc":[]}}}}'),
+    ),
+    Case(
+        "fil-xgboost",
+        "UBJSON for an old Treelite",
+        FOREST.on(Server(release="24.09")),
+        both(
+            said("forest", "xgboost_json", "xgboost_ubj"),
+            moved("forest/1/xgboost.json", "forest/1/xgboost.ubj"),
+        ),
+        elsewhere={"release": "24.05"},
+    ),
+)
+
 RELEASE_AND_GPU = (
     Case("backend-removed", "TensorFlow in 25.09", GRAPH, elsewhere={"release": "25.09"}),
     Case(
@@ -478,6 +515,7 @@ CASES = (
     *SCHEDULING,
     *INSTANCES_AND_WARM_UP,
     *PARAMETERS,
+    *FORESTS,
     *RELEASE_AND_GPU,
     *ENSEMBLES,
     *ENVIRONMENTS_AND_SHARED_MEMORY,

@@ -118,6 +118,17 @@ input { name: "x" data_type: TYPE_FP32 dims: [ 4 ] }
 output { name: "y" data_type: TYPE_FP32 dims: [ 4 ] }
 """
 
+_FOREST = """\
+backend: "fil"
+max_batch_size: 4096
+input { name: "input__0" data_type: TYPE_FP32 dims: [ 5 ] }
+output { name: "output__0" data_type: TYPE_FP32 dims: [ 2 ] }
+parameters { key: "model_type" value: { string_value: "xgboost_json" } }
+parameters { key: "predict_proba" value: { string_value: "true" } }
+parameters { key: "output_class" value: { string_value: "true" } }
+parameters { key: "threshold" value: { string_value: "0.5" } }
+"""
+
 
 def write_resnet50(root: Path) -> None:
     """A model of ONNX Runtime that says whatever such a model can."""
@@ -216,6 +227,12 @@ def write_graph(root: Path) -> None:
     write(root / "graph/1/model.graphdef", b"weights")
 
 
+def write_forest(root: Path) -> None:
+    """A forest of XGBoost 3.0."""
+    write(root / "forest/config.pbtxt", _FOREST.encode())
+    write(root / "forest/1/xgboost.json", b'{"learner":{"gradient_booster":{"model":{}}},"version":[3,0,5]}')
+
+
 def write_bert(root: Path) -> None:
     """A plan, with a tensor of a kind that only plans have."""
     write_plan(root, tensorrt=TENSORRT, record={"release": "25.09", "gpu": "A10G"})
@@ -307,6 +324,7 @@ BERT = Correct("bert", write_bert)
 ROWS_ON_CUDA = Correct("rows-cuda", write_rows_on_cuda, OWN_SERVER)
 OLD_BERT = Correct("bert-8", write_old_bert, Server(release="24.01"))
 MERGED_BERT = Correct("bert-merged", write_merged_bert)
+FOREST = Correct("forest", write_forest)
 GRAPH = Correct("graph", write_graph, Server(release="24.09"))
 MINILM = Correct("minilm", write_minilm)
 PACKED = Correct("minilm-packed", write_minilm_with_packed)

@@ -21,6 +21,7 @@ from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import (
     DaliPipeline,
     Ensemble,
+    Forest,
     OnnxFile,
     PythonModel,
     PyTorchNetwork,
@@ -167,6 +168,18 @@ def _make_dali(model: DaliPipeline, build: ModelDefinition, job: BuildJob) -> Mo
     return _configure(model, build, job, tensors=(model.inputs, model.outputs))
 
 
+def _make_forest(model: Forest, build: ModelDefinition, job: BuildJob) -> ModelConfig:
+    from triton_models.builds.export.forests import parameters, tensors, write_forest
+    from triton_models.builds.export.weights import described
+
+    shape = write_forest(model, model.weights or build.weights, job.folder(model.name))
+    if model.weights is not None:
+        job.sources[f"weights:{model.name}"] = described(model.weights)
+    return _configure(
+        model, build, job, tensors=tensors(model, shape), parameters=parameters(model, shape, job.release)
+    )
+
+
 def _make_graph(model: TensorFlowGraph, build: ModelDefinition, job: BuildJob) -> ModelConfig:
     from triton_models.builds.export.weights import described, fetch
 
@@ -186,6 +199,7 @@ _MAKERS: Mapping[type, Callable[[Any, ModelDefinition, BuildJob], ModelConfig]] 
         PyTorchNetwork: _make_pytorch,
         OnnxFile: _make_onnx,
         DaliPipeline: _make_dali,
+        Forest: _make_forest,
         TensorFlowGraph: _make_graph,
     }
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.declaration import Example, Tensors
-from triton_models.declare.models import OnnxFile, ServedModel
+from triton_models.declare.models import Forest, OnnxFile, ServedModel
 from triton_models.declare.tensors import DynamicDim, Tensor
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def _usual_sizes(model: ServedModel) -> dict[str, Sequence[int]]:
     if isinstance(model, OnnxFile):
         skip = 1 if model.max_batch_size else 0
         return {name: shapes.opt[skip:] for name, shapes in model.profile.items()}
+    if isinstance(model, Forest):
+        return {}
     return {
         tensor.name: [size.usual if isinstance(size, DynamicDim) else size for size in tensor.dims]
         for tensor in model.inputs

@@ -19,6 +19,7 @@ from triton_models.check import (
     calls,
     ensemble,
     environment,
+    forests,
     images,
     imports,
     instances,
@@ -50,6 +51,7 @@ CHECKS = (
     *ensemble.CHECKS,
     *environment.CHECKS,
     *networks.CHECKS,
+    *forests.CHECKS,
     *imports.CHECKS,
     *shared_memory.CHECKS,
 )

@@ -3,7 +3,9 @@
 Sources, read on 2026-11-21: README.md and src/onnxruntime.cc of onnxruntime_backend (main of 2026-06-29),
 README.md of tensorrt_backend and NVIDIA's ModelConfig schema; README.md and src/pt/model_state.cc of
 pytorch_backend (main of 2026-05-13) and src/libtorch.cc of its branches r23.12 to r25.09. On 2026-11-22, for
-TF32: src/onnxruntime.cc of onnxruntime_backend, branches r23.12 to r26.06.
+TF32: src/onnxruntime.cc of onnxruntime_backend, branches r23.12 to r26.06. On 2026-11-24:
+docs/model_config.md, src/shared_state.h, src/tl_model.h and src/gpu_forest_model.h of fil_backend, branches
+r24.03 to r26.06.
 
 FP32 is exact unless a declaration says otherwise, whatever the library's own default. So an artifact gives
 the same answers on every GPU and on the CPU, and verification compares the answers that applications get.
@@ -335,6 +337,55 @@ class Dali:
     def configure(self, config: Any) -> None:
         """Write the number of threads, which Triton's backend reads here, not in the pipeline."""
         _set_parameters(config, {"num_threads": self.num_threads})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fil:
+    """NVIDIA's Forest Inference Library, for forests of decision trees. None leaves an option to the backend.
+
+    ```python
+    Fil(cpu_threads=1)
+    ```
+
+    Attributes:
+        cpu_threads: Threads of a request on the CPU; by default one per core, for each model.
+        transfer_threshold: The largest number of rows that are computed on the CPU although the model is on a
+            GPU: copying few rows may take longer than computing them. By default 0.
+        chunk_size: Rows that a block of the GPU takes at a time. Since release 25.09.
+        layout: The order of the trees' nodes in memory: "depth_first", the default, suits deep trees, and
+            "breadth_first" those of up to 3 levels. "layered" interleaves the trees. Since release 25.09.
+    """
+
+    cpu_threads: int | None = None
+    transfer_threshold: int | None = None
+    chunk_size: Literal[1, 2, 4, 8, 16, 32] | None = None
+    layout: Literal["depth_first", "breadth_first", "layered"] | None = None
+
+    @property
+    def backend(self) -> str:
+        """The backend's name."""
+        return "fil"
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Check that numbers are possible."""
+        for name, least in (("cpu_threads", 1), ("transfer_threshold", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                yield Mistake(
+                    field=name, what=f"{name} is {value}", expected=f"{least} or more", fix="remove it"
+                )
+
+    def configure(self, config: Any) -> None:
+        """Write the options that are not None into a ModelConfig."""
+        _set_parameters(
+            config,
+            {
+                "cpu_nthread": self.cpu_threads,
+                "transfer_threshold": self.transfer_threshold,
+                "chunk_size": self.chunk_size,
+                "layout": self.layout,
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.mistakes import Mistake
 from triton_models.declare.models import (
     Ensemble,
+    Forest,
     Model,
     OnnxFile,
     PythonModel,
@@ -185,6 +186,12 @@ class ModelDefinition:
                 yield _bad_weights(f"{model.name!r} takes {names} from the weights", "a folder or repository")
             if isinstance(model, OnnxFile) and not _is_file(model.weights or self.weights):
                 yield _bad_weights(f"{model.name!r} is the ONNX file of the weights", "one file")
+            if (
+                isinstance(model, Forest)
+                and model.estimator is None
+                and not _is_file(model.weights or self.weights)
+            ):
+                yield _bad_weights(f"{model.name!r} is the forest of the weights", "one file")
             if isinstance(model, TensorFlowGraph) and not _is_file(model.weights or self.weights):
                 yield _bad_weights(f"{model.name!r} is the frozen graph of the weights", "one file")
 
@@ -265,7 +272,7 @@ def _plans(backends: Iterable[Any]) -> list[TensorRt]:
 
 def interface_of(model: Model) -> Interface | None:
     """Return the interface of a model before it is built; None if only its file has it."""
-    if isinstance(model, OnnxFile):
+    if isinstance(model, OnnxFile | Forest):
         return None
     if isinstance(model, Ensemble):
         return Interface(inputs=(), outputs=(), batches=True)

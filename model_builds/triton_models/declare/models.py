@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare.backends import Dali, LibTorch, OnnxRuntime, PythonBackend, TensorFlow, TensorRt
+from triton_models.declare.backends import (
+    Dali,
+    Fil,
+    LibTorch,
+    OnnxRuntime,
+    PythonBackend,
+    TensorFlow,
+    TensorRt,
+)
 from triton_models.declare.environments import Environment
 from triton_models.declare.mistakes import Mistake
 from triton_models.declare.serving import DynamicBatching, Instances, WarmUp
@@ -17,6 +25,8 @@ from triton_models.declare.weights import Weights
 # Source: ConvertDataTypeToTorchType of pytorch_backend (src/libtorch_utils.cc, main of 2026-05-13), read on
 # 2026-11-21.
 _NOT_IN_LIBTORCH = ("UINT16", "UINT32", "UINT64", "BF16")
+
+_MIDDLE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,12 +268,65 @@ class DaliPipeline:
                 expected="at least one of each",
                 fix="name its external sources and its outputs",
             )
-        if self.max_batch_size == 0:
+        yield from _batched(self, "DALI works on batches")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forest:
+    """A forest of decision trees: XGBoost, LightGBM, scikit-learn or Treelite, on a GPU or a CPU.
+
+    Its input is `input__0`, FP32, one number per feature; a missing value is NaN. Its output is `output__0`,
+    FP32. The build writes the forest as a checkpoint of Treelite, which every release from 24.03 on reads,
+    whichever version of the framework trained it.
+
+    ```python
+    Forest(name="churn", weights=S3Weights(url="s3://bucket/churn.ubj"), max_batch_size=4096)
+    ```
+
+    Attributes:
+        name: The Triton model's name.
+        weights: The source of the file: XGBoost's .json, .ubj or (of versions before 3.1) .bin, LightGBM's
+            .txt or .lgb, or Treelite's .tl. By default the declaration's weights.
+        estimator: Instead of a file, a function that returns a fitted forest of scikit-learn, XGBoost or
+            LightGBM. Import the framework in it.
+        answer: "scores" answers with the probability of each class, and of a regression with its value.
+            "class" answers with the number of the class.
+        threshold: The probability above which a classifier of two classes answers with class 1.
+        max_batch_size: The largest batch, 1 or more. Rows are cheap: thousands are common.
+        backend: Options of the backend.
+        instances: Copies that run at the same time.
+        batching: None sends every request by itself.
+        warm_up: Requests that run while it loads.
+    """
+
+    name: str
+    max_batch_size: int
+    weights: Weights | None = None
+    estimator: Callable[[], Any] | None = None
+    answer: Literal["scores", "class"] = "scores"
+    threshold: float = _MIDDLE
+    backend: Fil = field(default_factory=Fil)
+    instances: Instances = field(default_factory=Instances)
+    batching: DynamicBatching | None = None
+    warm_up: WarmUp | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Yield the mistakes in fields that are wrong only together."""
+        yield from _served(self)
+        yield from _batched(self, "the backend works on batches")
+        if self.weights is not None and self.estimator is not None:
             yield Mistake(
-                field="max_batch_size",
-                what=f"max_batch_size 0 of {self.name!r}",
-                expected="1 or more: DALI works on batches",
-                fix="write the largest batch",
+                field="estimator",
+                what=f"{self.name!r} has weights and an estimator",
+                expected="one of them",
+                fix="remove the one that is not served",
+            )
+        if not 0 < self.threshold < 1 or (self.threshold != _MIDDLE and self.answer != "class"):
+            yield Mistake(
+                field="threshold",
+                what=f'threshold {self.threshold} of {self.name!r}, whose answer is "{self.answer}"',
+                expected='a number between 0 and 1, with answer="class"',
+                fix="remove it, or answer with the class",
             )
 
 
@@ -357,7 +420,7 @@ class Ensemble:
             )
 
 
-ServedModel: TypeAlias = PyTorchNetwork | OnnxFile | PythonModel | DaliPipeline | TensorFlowGraph
+ServedModel: TypeAlias = PyTorchNetwork | OnnxFile | PythonModel | DaliPipeline | Forest | TensorFlowGraph
 Model: TypeAlias = ServedModel | Ensemble
 
 
@@ -408,6 +471,16 @@ def _served(model: ServedModel) -> Iterator[Mistake]:
                 expected=f"at most {largest}, as max_batch_size says",
                 fix="lower it, or raise max_batch_size",
             )
+
+
+def _batched(model: ServedModel, why: str) -> Iterator[Mistake]:
+    if model.max_batch_size == 0:
+        yield Mistake(
+            field="max_batch_size",
+            what=f"max_batch_size 0 of {model.name!r}",
+            expected=f"1 or more: {why}",
+            fix="write the largest batch",
+        )
 
 
 def _for_torchscript(network: PyTorchNetwork) -> Iterator[Mistake]:

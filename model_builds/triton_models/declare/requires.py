@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.models import Ensemble
+from triton_models.declare.models import Ensemble, Forest
 from triton_models.facts.releases import REMOVED_BACKENDS, Release
 
 # Folders of modules that only the Triton images have. Their DALI backend includes the DALI wheel that it is
@@ -25,7 +25,11 @@ IMAGE_MODULES: Mapping[str, Path] = MappingProxyType(
 IMAGE_MODULES_SINCE: Mapping[str, str] = MappingProxyType({"nvidia.dali": "24.05"})
 
 _INSTALL = MappingProxyType(
-    {"nvidia.dali": "python -m triton_models.builds.locked dali; the Triton images have it"}
+    {
+        "lightgbm": "add lightgbm to the requirements.txt of the model, and install it",
+        "nvidia.dali": "python -m triton_models.builds.locked dali; the Triton images have it",
+        "xgboost": "add xgboost-cpu to the requirements.txt of the model, and install it",
+    }
 )
 
 
@@ -71,12 +75,12 @@ def missing(modules: Iterable[str]) -> list[str]:
 
 
 def check_backends(build: ModelDefinition, release: Release) -> None:
-    """Check that the release has the backend of every model.
+    """Check that the release has the backend of every model, and that the backend reads what builds write.
 
     Raises:
-        FleetError: The release lacks a backend; one problem per model.
+        FleetError: The release lacks a backend, or cannot read a forest; one problem per model.
     """
-    raise_if_any(_removed(build, release))
+    raise_if_any([*_removed(build, release), *_too_old(build, release)])
 
 
 def _removed(build: ModelDefinition, release: Release) -> Iterator[Problem]:
@@ -91,6 +95,19 @@ def _removed(build: ModelDefinition, release: Release) -> Iterator[Problem]:
                 why=f"release {removed} removed the backend",
                 fix="export the network to ONNX and run it with OnnxRuntime() or TensorRt()",
                 rule="backend-removed",
+            )
+
+
+def _too_old(build: ModelDefinition, release: Release) -> Iterator[Problem]:
+    for model in build.models:
+        if isinstance(model, Forest) and release.treelite < (4, 0):
+            yield Problem(
+                what=f"{model.name!r} is a forest, for release {release.name}",
+                where="--release",
+                expected="release 24.03 or newer",
+                why="older releases do not read the checkpoints of Treelite 4 that builds write",
+                fix="choose a newer release",
+                rule="forest-release",
             )
 
 

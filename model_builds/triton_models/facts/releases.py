@@ -46,6 +46,20 @@ REMOVED_BACKENDS: Mapping[str, str] = MappingProxyType({"tensorflow": "25.03"})
 # src/onnxruntime.cc of the branches r24.05 and r24.06 of onnxruntime_backend, read 2026-11-22.
 _TF32_SWITCH_SINCE = "24.06"
 
+# Treelite, with which the FIL backend reads forests, by the first release that has it:
+# get_treelite.cmake of the branches r23.12 to r26.06 of fil_backend, read 2026-11-24.
+_TREELITES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        "23.11": (3, 9),
+        "24.03": (4, 0),
+        "24.05": (4, 1),
+        "24.09": (4, 3),
+        "24.11": (4, 4),
+        "26.01": (4, 6),
+        "26.06": (4, 7),
+    }
+)
+
 # The ONNX Runtime of each release: docs/introduction/compatibility.md of triton-inference-server/server (main
 # of 2026-08-19), and before 24.04 TRITON_VERSION_MAP in build.py of its branches. Read 2026-11-22.
 _ONNX_RUNTIMES: Mapping[str, str] = MappingProxyType(
@@ -150,6 +164,11 @@ class Release:
     def onnxruntime(self) -> str:
         """The ONNX Runtime version, such as "1.23.0"."""
         return _ONNX_RUNTIMES[self.name]
+
+    @property
+    def treelite(self) -> tuple[int, int]:
+        """The version of Treelite of its FIL backend, such as (4, 4)."""
+        return max(version for first, version in _TREELITES.items() if first <= self.name)
 
     @property
     def onnx_ir_version(self) -> int:

@@ -134,6 +134,18 @@ ROWS = (
         "other backends in custom_image_adds of a declaration",
     ),
     Belief(
+        id="treelite-per-release",
+        belief="The FIL backend has the Treelite of the table: it reads every checkpoint of Treelite 4, and "
+        "files of XGBoost 3.1 and newer since release 26.01",
+        grade=Grade.SOURCE_READ,
+        source="get_treelite.cmake of fil_backend at r23.12 to r26.06; tried with Treelite "
+        "4.0.0 to 4.7.0 on 25 forests on 2026-11-24",
+        depends=("triton_models.builds.export.forests", "forest-release", "fil-xgboost"),
+        decided_by=DecidedBy.BY_HAND,
+        command="`fleet verify` of a `Forest`, and of a directory with a file of XGBoost 3.1, in the image",
+        if_false="Correct _TREELITES in triton_models/facts/releases.py",
+    ),
+    Belief(
         id="backends-in-cpu-image",
         belief="AWS's `-cpu` image lacks the TensorRT backend, and may lack DALI's",
         grade=Grade.ASSUMPTION,

@@ -79,11 +79,11 @@ def make_backends(
         backend.mkdir()
         for path in (model, *shared):
             (backend / path.name).symlink_to(path)
-    found = importlib.util.find_spec("torch")
-    if found is not None and found.origin is not None:
-        # PyTorch has 700 MB: the stand-in that needs it uses the package of the environment that builds
-        # models.
-        (folder / "pytorch" / "packages").symlink_to(Path(found.origin).parents[1])
+    for name, package in (("pytorch", "torch"), ("fil", "treelite")):
+        found = importlib.util.find_spec(package)
+        if found is not None and found.origin is not None and (folder / name).is_dir():
+            # PyTorch has 700 MB: a stand-in uses the package of the environment that builds models.
+            (folder / name / "packages").symlink_to(Path(found.origin).parents[1])
     if not missing(["nvidia.dali"]):
         dali = importlib.util.find_spec("nvidia.dali")
         if dali is not None and dali.origin is not None:

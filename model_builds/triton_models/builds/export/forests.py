@@ -1,0 +1,278 @@
+"""Forests of decision trees, written as a checkpoint of Treelite, and their references.
+
+Triton's FIL backend reads the files of frameworks with the Treelite of its release, which knows the
+frameworks of its time: before release 26.01 it refuses every file of XGBoost 3.1 and newer. A checkpoint of
+Treelite 4 is read by all of Treelite 4, so the build writes one. Tried on 2026-11-24: 25 forests of XGBoost
+3.2, LightGBM 4.7 and scikit-learn 1.9, written by Treelite 4.7.0 and read by 4.0.0, 4.1.2, 4.3.0, 4.4.1 and
+4.6.1, gave the framework's answers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_models.base.errors import FleetError
+from triton_models.builds.export.weights import fetch
+from triton_models.declare.declaration import Tensors
+from triton_models.declare.models import Forest
+from triton_models.declare.tensors import Tensor
+from triton_models.declare.weights import Weights
+from triton_models.facts.releases import Release
+
+if TYPE_CHECKING:
+    import treelite
+    from numpy.typing import NDArray
+
+CHECKPOINT = "checkpoint.tl"
+INPUT, OUTPUT = "input__0", "output__0"
+
+# TaskType in include/treelite/enum/task_type.h of Treelite 4.
+_BINARY, _CLASSES = 0, 2
+# With `predict_proba`, the backend computes these functions, whatever the checkpoint says (src/tl_model.h).
+_PROBABILITIES = ("sigmoid", "softmax", "identity_multiclass")
+
+_FIRST_WITH_IS_CLASSIFIER = "25.09"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The answers of a forest.
+
+    Attributes:
+        features: The number of features.
+        scores: The number of scores per row: 2 or more for the probabilities of classes, otherwise 1.
+    """
+
+    features: int
+    scores: int
+
+    @property
+    def classifies(self) -> bool:
+        """True if the scores are probabilities of classes."""
+        return self.scores > 1
+
+
+def write_forest(forest: Forest, weights: Weights | None, folder: Path) -> Shape:
+    """Write the checkpoint of a forest into the version folder of its model.
+
+    Args:
+        forest: The declared forest.
+        weights: Its weights, or those of the declaration; not used with an estimator.
+        folder: The folder.
+
+    Raises:
+        FleetError: The weights are unavailable, cannot be read as a forest, or cannot be served.
+    """
+    model, source = _read(forest, weights)
+    header = model.get_header_accessor()
+    targets, classes = int(header.get_field("num_target")[0]), int(header.get_field("num_class")[0])
+    if targets != 1:
+        raise _unfit(forest.name, source, f"it has {targets} targets", "train one forest for each target")
+    task, last = int(header.get_field("task_type")[0]), header.get_field("postprocessor")
+    if task == _CLASSES and last not in _PROBABILITIES:
+        raise _unfit(
+            forest.name,
+            source,
+            f"its scores are {last}, and the backend computes softmax",
+            "train it with the objective of all classes together, such as multiclass",
+        )
+    if task == _CLASSES or (task == _BINARY and last in _PROBABILITIES):
+        shape = Shape(features=model.num_feature, scores=max(classes, 2))
+    elif forest.answer == "class":
+        raise _unfit(forest.name, source, "it is no classifier with probabilities", 'remove answer="class"')
+    else:
+        shape = Shape(features=model.num_feature, scores=1)
+    model.serialize(folder / CHECKPOINT)
+    return shape
+
+
+def tensors(forest: Forest, shape: Shape) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the inputs and the outputs of a forest, with the names and types that the backend requires."""
+    width = shape.scores if forest.answer == "scores" else 1
+    return [Tensor(INPUT, "FP32", [shape.features])], [Tensor(OUTPUT, "FP32", [width])]
+
+
+def parameters(forest: Forest, shape: Shape, release: Release) -> Mapping[str, str]:
+    """Return the parameters of config.pbtxt."""
+    classifier = "is_classifier" if release.name >= _FIRST_WITH_IS_CLASSIFIER else "output_class"
+    of_classes = {"threshold": str(forest.threshold)} if shape.classifies else {}
+    return {
+        "model_type": "treelite_checkpoint",
+        "predict_proba": _text(shape.classifies and forest.answer == "scores"),
+        classifier: _text(shape.classifies),
+        **of_classes,  # required, although it has no effect on probabilities
+    }
+
+
+def forest_reference(
+    weights: Weights | None = None, *, estimator: Callable[[], Any] | None = None
+) -> Callable[[Tensors], Tensors]:
+    """Return the reference of a forest that answers with scores: the framework itself.
+
+    XGBoost and LightGBM must be installed: name xgboost-cpu or lightgbm in the model's requirements.txt.
+
+    ```python
+    forest_reference(S3Weights(url="s3://bucket/churn.ubj"))
+    ```
+
+    Args:
+        weights: A file of XGBoost or LightGBM.
+        estimator: Instead of a file, the function that returns the fitted forest.
+    """
+    return functools.partial(_reference, weights, estimator)
+
+
+def _reference(
+    weights: Weights | None, estimator: Callable[[], Any] | None, inputs: Tensors
+) -> dict[str, NDArray[Any]]:
+    import numpy as np
+
+    rows = inputs[INPUT]
+    scores = np.asarray(_scores(estimator() if estimator else _trained(weights), rows), np.float32)
+    scores = scores.reshape(len(rows), -1)
+    if scores.shape[1] == 1 and estimator is None and _is_binary(weights):
+        scores = np.hstack([1 - scores, scores])
+    return {OUTPUT: scores}
+
+
+def _scores(trained: Any, rows: NDArray[Any]) -> Any:
+    if hasattr(trained, "predict_proba"):
+        return trained.predict_proba(rows)
+    if type(trained).__module__.startswith("xgboost") and hasattr(trained, "inplace_predict"):
+        return trained.inplace_predict(rows, validate_features=False)
+    if hasattr(trained, "score_samples"):  # an IsolationForest, whose score Treelite gives without the sign
+        return -trained.score_samples(rows)
+    return trained.predict(rows)
+
+
+def _trained(weights: Weights | None) -> Any:
+    """Load a file with the framework that wrote it."""
+    path = fetch(_given(weights))
+    kind = _kind(path)
+    if kind == "lightgbm":
+        import lightgbm
+
+        return lightgbm.Booster(model_file=path)
+    if kind in {"json", "ubjson", "legacy"}:
+        import xgboost
+
+        return xgboost.Booster(model_file=path)
+    raise _unreadable("the reference", str(weights), f"{path.name} is not a file of XGBoost or LightGBM")
+
+
+def _is_binary(weights: Weights | None) -> bool:
+    model = _load(fetch(_given(weights)))
+    header = model.get_header_accessor()
+    return int(header.get_field("task_type")[0]) == _BINARY and (
+        header.get_field("postprocessor") in _PROBABILITIES
+    )
+
+
+def _read(forest: Forest, weights: Weights | None) -> tuple[treelite.Model, str]:
+    """Return the forest, and a description of where it comes from."""
+    import treelite
+
+    try:
+        if forest.estimator is not None:
+            return _imported(forest.estimator()), f"the estimator of {forest.name!r}"
+        path = fetch(_given(weights))
+        return _load(path), str(weights)
+    except treelite.TreeliteError as error:
+        source = str(weights) if forest.estimator is None else f"the estimator of {forest.name!r}"
+        raise _unreadable(forest.name, source, _said(error)) from error
+
+
+def _load(path: Path) -> treelite.Model:
+    import treelite
+
+    kind = _kind(path)
+    if kind == "lightgbm":
+        return treelite.frontend.load_lightgbm_model(path)
+    if kind == "legacy":
+        return treelite.frontend.load_xgboost_model_legacy_binary(path)
+    if kind == "treelite":
+        return treelite.Model.deserialize(path)
+    if kind in {"json", "ubjson"}:
+        return treelite.frontend.load_xgboost_model(path, format_choice=kind)
+    message = (
+        "it is a pickle, which only the framework can load: use estimator="
+        if kind == "pickle"
+        else f"{path.name} is not a file of XGBoost, LightGBM or Treelite"
+    )
+    raise treelite.TreeliteError(message)
+
+
+def _imported(trained: Any) -> treelite.Model:
+    """Convert a fitted forest of any framework."""
+    import treelite
+
+    if isinstance(trained, treelite.Model):
+        return trained
+    framework = type(trained).__module__.partition(".")[0]
+    if framework == "xgboost":
+        booster = trained.get_booster() if hasattr(trained, "get_booster") else trained
+        return treelite.frontend.from_xgboost(booster)
+    if framework == "lightgbm":
+        return treelite.frontend.from_lightgbm(getattr(trained, "booster_", trained))
+    if framework == "sklearn":
+        return treelite.sklearn.import_model(trained)
+    message = f"estimator() returned a {type(trained).__name__}, not a forest"
+    raise treelite.TreeliteError(message)
+
+
+def _kind(path: Path) -> str:
+    """Return the format of a file from its beginning, because names differ: SageMaker has "xgboost-model"."""
+    with path.open("rb") as file:
+        begin = file.read(64)
+    if begin.startswith(b"{"):
+        return "json" if begin[1:].lstrip()[:1] in {b'"', b"}"} else "ubjson"
+    known = {
+        b"tree\n": "lightgbm",
+        b"binf": "legacy",
+        b"\x80": "pickle",
+        b"\x04\0\0\0": "treelite",
+        b"\x03\0\0\0": "treelite",
+    }
+    return next((kind for mark, kind in known.items() if begin.startswith(mark)), "")
+
+
+def _given(weights: Weights | None) -> Weights:
+    if weights is None:
+        msg = "a forest without weights and without an estimator is refused when it is read"
+        raise AssertionError(msg)
+    return weights
+
+
+def _said(error: Exception) -> str:
+    """Return Treelite's message without the place in its source code."""
+    said = str(error).partition("\n")[0]
+    return said.partition("] ")[2].partition(": ")[2] or said
+
+
+def _text(switch: bool) -> str:  # noqa: FBT001  the only argument
+    return str(switch).lower()
+
+
+def _unreadable(model: str, source: str, what: str) -> FleetError:
+    return FleetError.of(
+        what=f"the forest of {model!r} cannot be read: {what}",
+        where=f"the weights {source}",
+        expected="a file of XGBoost, LightGBM or Treelite, or a fitted forest",
+        why="the backend reads checkpoints of Treelite, which the build writes",
+        fix="save it with save_model(), or return the fitted forest from estimator=",
+        rule="forest-file",
+    )
+
+
+def _unfit(model: str, source: str, what: str, fix: str) -> FleetError:
+    return FleetError.of(
+        what=f"the forest of {model!r} cannot be served: {what}",
+        where=f"the weights {source}",
+        expected="a regression, a ranking, or probabilities of classes",
+        fix=fix,
+        rule="forest-kind",
+    )

@@ -1,0 +1,147 @@
+"""Replaces Triton's fil backend: runs the same forest with Treelite, as the real backend does on the CPU.
+
+The package comes from the environment that builds models; `packages` next to this file points to it. Its
+version is not that of the release: `fleet check` knows which files the release's Treelite refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from batches import BatchedModel, size_of  # type: ignore[import-not-found]
+
+PACKAGES = Path(__file__).parent / "packages"
+
+# The files of the formats, from model_file in src/model.h of fil_backend (r26.06, read 2026-11-24).
+FILES = {
+    "xgboost": "xgboost.model",
+    "xgboost_json": "xgboost.json",
+    "xgboost_ubj": "xgboost.ubj",
+    "lightgbm": "model.txt",
+    "treelite_checkpoint": "checkpoint.tl",
+}
+CLASSES = 2  # TaskType::kMultiClf
+
+Array = np.ndarray[Any, Any]
+
+
+class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only inside the stub
+    """Runs the file of the model's type, or the file in `default_model_filename`."""
+
+    runtime = "fil"
+    # cudaErrorMemoryAllocation as RAPIDS' memory manager reports it.
+    out_of_memory = (
+        "std::bad_alloc: out_of_memory: CUDA error (failed to allocate {wanted} bytes) at: "
+        "cuda_memory_resource.hpp: cudaErrorMemoryAllocation out of memory"
+    )
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the file, and refuse it if the real backend would."""
+        config = json.loads(args["model_config"])
+        self.parameters = {
+            name: entry["string_value"] for name, entry in config.get("parameters", {}).items()
+        }
+        folder = Path(args["model_repository"]) / args["model_version"]
+        self.take_memory(args, size_of(folder))
+        self.batched = config.get("max_batch_size", 0) > 0
+        self.proba = self._switch("predict_proba", "false")
+        self.classifier = (
+            self._switch("output_class")
+            if "output_class" in self.parameters
+            else (self._switch("is_classifier"))
+        )
+        self.threshold = float(self._value("threshold")) if self.classifier else 0.0
+        self.threads = int(self.parameters.get("cpu_nthread", 0)) or 1
+        self.treelite = _treelite()
+        kind = self.parameters.get("model_type", "xgboost")
+        if kind not in FILES:
+            message = f"{kind} not recognized as a valid serialization format."
+            raise pb_utils.TritonModelException(message)
+        self.forest = self._load(folder / (config.get("default_model_filename") or FILES[kind]), kind)
+        self.width = _width(config)
+        if self.proba:
+            self._answer_probabilities()
+
+    def _load(self, path: Path, kind: str) -> Any:
+        frontend = self.treelite.frontend
+        try:
+            if kind == "lightgbm":
+                return frontend.load_lightgbm_model(path)
+            if kind == "treelite_checkpoint":
+                return self.treelite.Model.deserialize(path)
+            if kind == "xgboost":
+                return frontend.load_xgboost_model_legacy_binary(path)
+            unknown = self._switch("xgboost_allow_unknown_field", "false")
+            return frontend.load_xgboost_model(
+                path,
+                format_choice={"xgboost_json": "json", "xgboost_ubj": "ubjson"}[kind],
+                allow_unknown_field=unknown,
+            )
+        except self.treelite.TreeliteError as error:
+            raise pb_utils.TritonModelException(str(error)) from error
+
+    def _answer_probabilities(self) -> None:
+        header = self.forest.get_header_accessor()
+        if int(header.get_field("task_type")[0]) == CLASSES:
+            of_leaves = int(header.get_field("leaf_vector_shape")[1]) > 1
+            header.set_field("postprocessor", "identity_multiclass" if of_leaves else "softmax")
+
+    def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
+        """Return the scores or the classes of one batch."""
+        rows = np.ascontiguousarray(feed["input__0"])
+        scores = self.treelite.gtil.predict(self.forest, rows, nthread=self.threads)
+        scores = scores.reshape(len(rows), -1)
+        if self.classifier and not self.proba:
+            scores = scores.argmax(1, keepdims=True) if scores.shape[1] > 1 else scores > self.threshold
+        elif self.classifier and scores.shape[1] == 1 and self.width > 1:
+            scores = np.hstack([1 - scores, scores])
+        if scores.shape[1] != self.width:
+            message = (
+                f"the forest has {scores.shape[1]} answers per row, and the configuration {self.width}; the "
+                "real backend does not notice, and answers with what its memory held"
+            )
+            raise ValueError(message)
+        known = {"output__0": scores.astype(np.float32)}
+        return [known[name] for name in wanted]
+
+    def finalize(self) -> None:
+        """Free the model."""
+        self.forest = None
+        super().finalize()
+
+    def _switch(self, name: str, otherwise: str | None = None) -> bool:
+        return self._value(name, otherwise) == "true"
+
+    def _value(self, name: str, otherwise: str | None = None) -> str:
+        value = self.parameters.get(name, otherwise)
+        if value is None:
+            message = f"Required parameter {name} not found in config"
+            raise pb_utils.TritonModelException(message)
+        return str(value)
+
+
+def _width(config: Mapping[str, Any]) -> int:
+    """Return the number of answers per row."""
+    (output,) = (each for each in config["output"] if each["name"] == "output__0")
+    return int(np.prod([int(size) for size in output["dims"]]))
+
+
+def _treelite() -> Any:
+    if str(PACKAGES) not in sys.path:
+        sys.path.append(str(PACKAGES))
+    try:
+        import treelite
+        import treelite.gtil
+    except ImportError as error:
+        message = (
+            f"Treelite cannot be loaded: {error}. The rehearsal uses the package of the environment that "
+            "builds models, which must have the same Python as the server's: run `make clean setup`"
+        )
+        raise pb_utils.TritonModelException(message) from error
+    return treelite

@@ -1,0 +1,318 @@
+"""Forests of XGBoost, LightGBM and scikit-learn, served by the FIL backend with their framework's answers."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pytest
+import treelite
+import xgboost
+from one_server import ask, serving, tensors_of
+from sklearn import ensemble
+
+from triton_models.base.errors import FleetError, Problem
+from triton_models.builds.build import build
+from triton_models.builds.export.forests import forest_reference
+from triton_models.config.pbtxt import read_config
+from triton_models.spec import LocalWeights
+
+RANDOM = np.random.default_rng(0)
+ROWS = RANDOM.normal(size=(300, 5)).astype(np.float32)
+CLASS = (ROWS[:, 0] + ROWS[:, 1] > 0).astype(int) + (ROWS[:, 2] > 1)
+BINARY = (CLASS > 0).astype(int)
+VALUE = ROWS[:, 0] * ROWS[:, 1]
+ASKED = np.vstack([ROWS[:6], np.full((1, 5), np.nan, np.float32)])
+NO_GAPS = ASKED[:6]
+
+DECLARED = """
+import pickle
+
+from triton_models.builds.export.forests import forest_reference
+from triton_models.spec import *
+
+def estimator():
+    return pickle.load(open({file!r}, "rb"))
+
+WEIGHTS = LocalWeights(path={file!r})
+BUILD = ModelDefinition(
+    name={name!r}, description="made up", weights=WEIGHTS,
+    models=[Forest(name={name!r}, max_batch_size=64, {options})],
+    examples=list, reference=forest_reference(WEIGHTS), output="output__0", tolerance=1e-5,
+)
+"""
+OF_ESTIMATOR = "estimator=estimator"
+
+
+def of_xgboost(objective: str, target: Any, **given: Any) -> xgboost.Booster:
+    options = {"objective": objective, "max_depth": 3, "nthread": 1, **given}
+    return xgboost.train(options, xgboost.DMatrix(ROWS, target), 5)
+
+
+def of_lightgbm(objective: str, target: Any, **given: Any) -> lightgbm.Booster:
+    options = {"objective": objective, "verbose": -1, "num_threads": 1, **given}
+    return lightgbm.train(options, lightgbm.Dataset(ROWS, target), 5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A trained forest, the end of its file's name, and its scores for some rows."""
+
+    trained: Callable[[], Any]
+    end: str
+    scores: Callable[[Any, Any], Any]
+
+    def save(self, path: Path) -> Any:
+        """Train the forest, write its file, and return it."""
+        trained = self.trained()
+        if self.end == "pkl":
+            path.write_bytes(pickle.dumps(trained))
+        else:
+            trained.save_model(path)
+        return trained
+
+
+def columns(scores: Any) -> Any:
+    """Return one column for values, and two or more for probabilities."""
+    return np.asarray(scores, np.float32).reshape(len(scores), -1)
+
+
+def both(scores: Any) -> Any:
+    """Return the probabilities of both classes, from those of the second."""
+    return np.stack([1 - scores, scores], axis=1)
+
+
+def predicted(trained: Any, rows: Any) -> Any:
+    return columns(trained.predict(xgboost.DMatrix(rows) if isinstance(trained, xgboost.Booster) else rows))
+
+
+def probable(trained: Any, rows: Any) -> Any:
+    return columns(trained.predict_proba(rows))
+
+
+def of_second(trained: Any, rows: Any) -> Any:
+    return both(predicted(trained, rows)[:, 0])
+
+
+KINDS = {
+    "xgboost-json-binary": Kind(
+        trained=lambda: of_xgboost("binary:logistic", BINARY), end="json", scores=of_second
+    ),
+    "xgboost-ubj-classes": Kind(
+        trained=lambda: of_xgboost("multi:softprob", CLASS, num_class=3), end="ubj", scores=predicted
+    ),
+    "xgboost-regression": Kind(
+        trained=lambda: of_xgboost("reg:squarederror", VALUE), end="json", scores=predicted
+    ),
+    "xgboost-logits": Kind(
+        trained=lambda: of_xgboost("binary:logitraw", BINARY), end="ubj", scores=predicted
+    ),
+    "xgboost-ranking": Kind(
+        trained=lambda: of_xgboost("rank:pairwise", BINARY), end="json", scores=predicted
+    ),
+    "xgboost-dart": Kind(
+        trained=lambda: of_xgboost("binary:logistic", BINARY, booster="dart"), end="json", scores=of_second
+    ),
+    "lightgbm-binary": Kind(trained=lambda: of_lightgbm("binary", BINARY), end="txt", scores=of_second),
+    "lightgbm-classes": Kind(
+        trained=lambda: of_lightgbm("multiclass", CLASS, num_class=3), end="txt", scores=predicted
+    ),
+    "lightgbm-regression": Kind(
+        trained=lambda: of_lightgbm("regression", VALUE), end="txt", scores=predicted
+    ),
+    "sklearn-forest-classes": Kind(
+        trained=lambda: ensemble.RandomForestClassifier(5, random_state=0).fit(ROWS, CLASS),
+        end="pkl",
+        scores=probable,
+    ),
+    "sklearn-forest-binary": Kind(
+        trained=lambda: ensemble.ExtraTreesClassifier(5, random_state=0).fit(ROWS, BINARY),
+        end="pkl",
+        scores=probable,
+    ),
+    "sklearn-forest-regression": Kind(
+        trained=lambda: ensemble.RandomForestRegressor(5, random_state=0).fit(ROWS, VALUE),
+        end="pkl",
+        scores=predicted,
+    ),
+    "sklearn-boosting-binary": Kind(
+        trained=lambda: ensemble.GradientBoostingClassifier(n_estimators=5, random_state=0).fit(ROWS, BINARY),
+        end="pkl",
+        scores=probable,
+    ),
+    "sklearn-histograms": Kind(
+        trained=lambda: ensemble.HistGradientBoostingRegressor(max_iter=5).fit(ROWS, VALUE),
+        end="pkl",
+        scores=predicted,
+    ),
+    "sklearn-anomalies": Kind(
+        trained=lambda: ensemble.IsolationForest(n_estimators=5, random_state=0).fit(ROWS),
+        end="pkl",
+        scores=lambda trained, rows: columns(-trained.score_samples(rows)),
+    ),
+    "xgboost-estimator": Kind(
+        trained=lambda: xgboost.XGBClassifier(n_estimators=5, n_jobs=1).fit(ROWS, CLASS),
+        end="pkl",
+        scores=probable,
+    ),
+    "lightgbm-estimator": Kind(
+        trained=lambda: lightgbm.LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1).fit(ROWS, CLASS),
+        end="pkl",
+        scores=probable,
+    ),
+}
+WITHOUT_GAPS = {name for name in KINDS if name.startswith("sklearn") and name != "sklearn-histograms"}
+
+
+def declare(models: Path, name: str, file: Path, options: str = "") -> None:
+    (models / name).mkdir()
+    own = f"{OF_ESTIMATOR}, {options}" if file.suffix == ".pkl" else options
+    (models / name / "build.py").write_text(DECLARED.format(name=name, file=str(file), options=own))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Path]]:
+    """Every kind of forest, with its file."""
+    folder = tmp_path_factory.mktemp("trained")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {
+            name: (kind.save(path := folder / f"{name}.{kind.end}"), path) for name, kind in KINDS.items()
+        }
+
+
+@pytest.fixture(scope="module")
+def served(trained: dict[str, tuple[Any, Path]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Start a server with every kind of forest, and two that answer with a class."""
+    folder = tmp_path_factory.mktemp("served")
+    for name, (_, file) in trained.items():
+        declare(folder, name, file)
+    declare(folder, "two", trained["xgboost-json-binary"][1], 'answer="class", threshold=0.6')
+    declare(folder, "three", trained["xgboost-ubj-classes"][1], 'answer="class"')
+    names = [*trained, "two", "three"]
+    roots = [build(name, models=folder, output=folder / "out") for name in names]
+    with serving(*roots, folder=folder) as contract:
+        yield contract
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_forest_answers_as_its_framework_does(name: str, served: Any, trained: Any) -> None:
+    rows = NO_GAPS if name in WITHOUT_GAPS else ASKED
+    answer = ask(served, name, {"input__0": rows})["output__0"]
+    np.testing.assert_allclose(answer, KINDS[name].scores(trained[name][0], rows), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_reference_is_the_framework(name: str, trained: Any) -> None:
+    booster, file = trained[name]
+    of_file = forest_reference(LocalWeights(path=str(file)))
+    reference = forest_reference(estimator=lambda: booster) if file.suffix == ".pkl" else of_file
+    found = reference({"input__0": NO_GAPS})["output__0"]
+    np.testing.assert_allclose(found, KINDS[name].scores(booster, NO_GAPS), atol=1e-6)
+
+
+def test_a_classifier_of_two_classes_answers_with_the_class_above_its_threshold(
+    served: Any, trained: Any
+) -> None:
+    scores = predicted(trained["xgboost-json-binary"][0], ASKED)
+    answer = ask(served, "two", {"input__0": ASKED})["output__0"]
+    np.testing.assert_array_equal(answer, scores > 0.6)
+    assert {0, 1} == set(answer.ravel())
+
+
+def test_a_classifier_of_three_classes_answers_with_the_likeliest(served: Any, trained: Any) -> None:
+    scores = predicted(trained["xgboost-ubj-classes"][0], ASKED)
+    answer = ask(served, "three", {"input__0": ASKED})["output__0"]
+    np.testing.assert_array_equal(answer, scores.argmax(1)[:, None])
+
+
+@pytest.mark.parametrize(
+    ("release", "name"), [("24.03", "output_class"), ("25.04", "output_class"), ("25.09", "is_classifier")]
+)
+def test_the_configuration_has_the_parameter_of_the_release(
+    release: str, name: str, trained: Any, tmp_path: Path
+) -> None:
+    declare(tmp_path, "net", trained["lightgbm-classes"][1])
+    root = build("net", models=tmp_path, output=tmp_path / "out", release=release)
+    config = read_config(root / "net" / "config.pbtxt")
+    assert {key: value.string_value for key, value in config.parameters.items()} == {
+        "model_type": "treelite_checkpoint",
+        "predict_proba": "true",
+        name: "true",
+        "threshold": "0.5",
+    }
+    assert tensors_of(root / "net") == [("input__0", "TYPE_FP32", [5]), ("output__0", "TYPE_FP32", [3])]
+
+
+def refused(models: Path, name: str, file: Path, options: str = "", **given: Any) -> Problem:
+    declare(models, name, file, options)
+    with pytest.raises(FleetError) as error:
+        build(name, models=models, output=models / "out", **given)
+    (problem,) = error.value.problems
+    assert f"model {name!r}" in problem.where
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"version": [99, 0, 0], "learner": {"new": 1}}', "could not be parsed as XGBoost model"),
+        (b"tree\nversion=v9\n", "Ill-formed LightGBM model file"),
+        (b"\x04\0\0\0\x07\0\0\0\0\0\0\0", "threshold_type"),
+        (b"\x05\0\0\0\0\0\0\0\0\0\0\0", "not a file of XGBoost, LightGBM or Treelite"),
+        (pickle.dumps({}), "a pickle"),
+        (b"", "not a file of XGBoost, LightGBM or Treelite"),
+    ],
+    ids=["xgboost", "lightgbm", "treelite", "unknown", "pickle", "empty"],
+)
+def test_a_file_of_an_unknown_version_is_refused_with_the_models_name(
+    content: bytes, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "forest.model"
+    file.write_bytes(content)
+    problem = refused(tmp_path, "net", file)
+    assert (problem.rule, said in problem.what) == ("forest-file", True), problem.what
+
+
+def test_a_release_that_cannot_read_checkpoints_is_refused(trained: Any, tmp_path: Path) -> None:
+    problem = refused(tmp_path, "net", trained["lightgbm-binary"][1], release="24.01")
+    assert problem.rule == "forest-release"
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (lambda: of_lightgbm("multiclassova", CLASS, num_class=3), ""),
+        (lambda: of_lightgbm("regression", VALUE), 'answer="class"'),
+    ],
+    ids=["one against all", "class of a regression"],
+)
+def test_a_forest_whose_answers_the_backend_cannot_give_is_refused(
+    make: Callable[[], Any], options: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "forest.txt"
+    make().save_model(file)
+    assert refused(tmp_path, "net", file, options).rule == "forest-kind"
+
+
+def test_a_forest_with_several_targets_is_refused(tmp_path: Path) -> None:
+    trained = xgboost.train(
+        {"objective": "reg:squarederror"}, xgboost.DMatrix(ROWS, np.stack([VALUE, VALUE], 1)), 2
+    )
+    file = tmp_path / "forest.json"
+    trained.save_model(file)
+    assert refused(tmp_path, "net", file).rule == "forest-kind"
+
+
+def test_a_treelite_checkpoint_is_served_as_it_is(trained: Any, tmp_path: Path) -> None:
+    model = treelite.frontend.from_lightgbm(trained["lightgbm-binary"][0])
+    model.serialize(tmp_path / "given.tl")
+    declare(tmp_path, "net", tmp_path / "given.tl")
+    root = build("net", models=tmp_path, output=tmp_path / "out")
+    assert (root / "net" / "1" / "checkpoint.tl").read_bytes() == (tmp_path / "given.tl").read_bytes()
