@@ -47,6 +47,7 @@ class ModelsStack(Stack):
             release=config.release,
             cpu_image=config.cpu_image,
             weights=config.weights,
+            weights_from=config.weights_from,
             hub_token=self._hub_token(config.hub_token),
             source_key=self._key("AssetKey", config.asset_key),
             bucket=self._bucket(config.bucket),

@@ -16,7 +16,7 @@ from triton_models.check.check import check_path
 from triton_models.declare.mistakes import find_mistakes
 
 COMPLETE, *EXAMPLES = re.findall(r"```python\n(.*?)```", declarations.PAGE.read_text(), flags=re.DOTALL)
-GIVEN = {"network", "pipeline", "examples", "reference"}
+GIVEN = {"network", "pipeline", "examples", "reference", "from_mlflow"}
 """The functions that the examples name and do not define."""
 
 

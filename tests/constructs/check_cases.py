@@ -1306,6 +1306,21 @@ REPOSITORY_AND_BUILDS = (
         bad=(given(elsewhere=("/data/t5.pt",)),),
     ),
     Case(
+        builds.weights_prefixes,
+        "build-weights",
+        good=(given(prefixes=()), given(prefixes=("s3://data/", "s3://data/checkpoints/"))),
+        bad=(given(prefixes=("s3://data/checkpoints",)), given(prefixes=("s3://data/*/",))),
+    ),
+    Case(
+        builds.weights_unreadable,
+        "build-weights",
+        good=(
+            given(objects=("s3://data/t5.pt",), weights=("s3://data/t5.pt",), prefixes=()),
+            given(objects=("s3://data/t5/",), weights=(), prefixes=("s3://data/",)),
+        ),
+        bad=(given(objects=("s3://data/t5/net.pt",), weights=(), prefixes=("s3://data/bert/",)),),
+    ),
+    Case(
         functions.deployed_model,
         "deployed-model",
         good=(

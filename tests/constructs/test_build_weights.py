@@ -16,7 +16,7 @@ from declared import Build
 from synthesised import Resources
 
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository
-from triton_fleet.builds.checks import BUILD_WEIGHTS, build_weights
+from triton_fleet.builds.checks import BUILD_WEIGHTS, build_weights, weights_unreadable
 from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.inputs import RANDOM_WEIGHTS, weights_advice
 from triton_models.base.errors import Problem
@@ -68,6 +68,48 @@ def test_a_build_may_read_exactly_the_objects_that_are_named(build: Build, resou
 
     assert statement["Action"] == "s3:GetObject"
     assert statement["Resource"]["Fn::Join"][1][-1] == ":s3:::weights/t5/model.safetensors"
+
+
+def test_a_build_may_read_what_is_under_a_prefix_and_list_nothing_else(
+    build: Build, resources: Resources
+) -> None:
+    build(weights={"T5_WEIGHTS": "s3://weights/t5/"}, weights_from=["s3://data/checkpoints/"])
+    reads = _statements(resources)["Weights"]
+    lists = {
+        each["Resource"]["Fn::Join"][1][-1]: each["Condition"]
+        for policy in resources("AWS::IAM::Policy")
+        for each in policy["PolicyDocument"]["Statement"]
+        if each["Action"] == "s3:ListBucket" and "Fn::Join" in each["Resource"]
+    }
+
+    assert [each["Fn::Join"][1][-1] for each in reads["Resource"]] == [
+        ":s3:::data/checkpoints/*",
+        ":s3:::weights/t5/*",
+    ]
+    assert lists == {
+        ":s3:::data": {"StringLike": {"s3:prefix": "checkpoints/*"}},
+        ":s3:::weights": {"StringLike": {"s3:prefix": "t5/*"}},
+    }
+
+
+def test_declared_weights_that_a_build_may_not_read_are_refused() -> None:
+    declared = [
+        "s3://data/checkpoints/bert/",
+        "s3://data/other/net.pt",
+        "s3://weights/t5.pt",
+        "s3://x/net.pt",
+    ]
+    problems = weights_unreadable(
+        declared, weights={"s3://weights/t5.pt"}, prefixes=["s3://data/checkpoints/"], where="here"
+    )
+
+    assert [each.fix.partition(" to")[0] for each in problems] == ["add 's3://data/other/'", "add 's3://x/'"]
+
+
+@pytest.mark.parametrize("prefix", ["s3://data", "s3://data/net.pt", "data/", "s3://data/*/", "s3://D/x/"])
+def test_a_prefix_that_is_none_is_refused(prefix: str, build: Build) -> None:
+    with pytest.raises(FleetError, match=r"\[build-weights\]"):
+        build(weights_from=[prefix])
 
 
 def test_each_model_with_random_weights_is_a_warning_until_trained_ones_are_named_or_it_is_acknowledged(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,26 @@ def test_trained_weights_bring_their_own_configuration(tmp_path):
     assert equal(network, transformers.BertModel.from_pretrained(tmp_path))
     assert len(network.encoder.layer) == 2
     assert not network.training
+
+
+@pytest.mark.parametrize("top", [".", "checkpoint-500"])
+def test_a_fine_tuned_checkpoint_is_loaded_from_the_archive_of_a_training_job(top, tmp_path):
+    saved(tmp_path / "folder")
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "folder", arcname=top)
+    network = load_pretrained(transformers.BertModel, LocalWeights(path=str(tmp_path / "model.tar.gz")))
+    assert equal(network, transformers.BertModel.from_pretrained(tmp_path / "folder"))
+
+
+def test_a_checkpoint_without_its_configuration_is_refused(tmp_path):
+    weights = saved(tmp_path)
+    (tmp_path / "config.json").unlink()
+    assert "config.json" in refusal(weights)
+
+
+def test_a_seed_needs_a_configuration():
+    with pytest.raises(FleetError, match="no configuration"):
+        load_pretrained(transformers.BertModel, RandomWeights(seed=1))
 
 
 def test_weights_saved_in_half_precision_are_loaded_in_fp32(tmp_path):

@@ -1,4 +1,8 @@
 import hashlib
+import io
+import tarfile
+import zipfile
+from pathlib import Path
 
 import boto3
 import moto
@@ -10,7 +14,15 @@ from safetensors.torch import save_file
 
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.weights import described, fetch, load_weights
-from triton_models.spec import HubWeights, LocalWeights, PackageWeights, RandomWeights, weights_at
+from triton_models.spec import (
+    HubWeights,
+    LocalWeights,
+    PackageWeights,
+    RandomWeights,
+    RegistryWeights,
+    S3Weights,
+    weights_at,
+)
 
 
 def network(value: float = 0.0, *, width: int = 2, extra: bool = False) -> torch.nn.Module:
@@ -165,3 +177,170 @@ def test_a_folder_of_weights_has_one_digest_wherever_it_lies(tmp_path):
     assert one == other
     (tmp_path / "other" / "deep" / "vocab.txt").rename(tmp_path / "other" / "vocab.txt")
     assert described(LocalWeights(path=str(tmp_path / "other"))) != one
+
+
+# Prefixes, archives and registries
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """A bucket with a checkpoint of three objects under a prefix; returns its client."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with moto.mock_aws():
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket="models")
+        for name in ("config.json", "deep/vocab.txt", "model.safetensors", "folder/"):
+            s3.put_object(Bucket="models", Key=f"bert-7/{name}", Body=name.encode())
+        s3.put_object(Bucket="models", Key="bert-70/config.json", Body=b"of another checkpoint")
+        yield s3
+
+
+def problem_of(weights):
+    with pytest.raises(FleetError) as caught:
+        fetch(weights)
+    (problem,) = caught.value.problems
+    return problem
+
+
+def found_in(folder: Path) -> dict[str, str]:
+    return {
+        each.relative_to(folder).as_posix(): each.read_text() for each in folder.rglob("*") if each.is_file()
+    }
+
+
+def test_all_objects_under_a_prefix_are_a_folder(bucket):
+    names = ("config.json", "deep/vocab.txt", "model.safetensors")
+    assert found_in(fetch(at("s3://models/bert-7/"))) == {name: name for name in names}
+
+
+def test_one_file_of_a_prefix_is_found_by_its_name(bucket):
+    assert fetch(S3Weights(url="s3://models/bert-7/", file="deep/vocab.txt")).read_text() == "deep/vocab.txt"
+    problem = problem_of(S3Weights(url="s3://models/bert-7/", file="deep/vocap.txt"))
+    assert problem.fix == "did you mean deep/vocab.txt?"
+
+
+def test_a_prefix_without_objects_is_refused(bucket):
+    assert "no object under the prefix" in problem_of(at("s3://models/nothing/")).what
+
+
+def test_a_prefix_has_the_declared_digest_until_an_object_changes(bucket):
+    wrong = problem_of(S3Weights(url="s3://models/bert-7/", digest="0" * 16))
+    digest = wrong.what.split()[5].rstrip(",")
+    assert wrong.rule == "weights-changed"
+    assert wrong.fix.startswith(f'if they are right, write digest="{digest}"')
+    pinned = S3Weights(url="s3://models/bert-7/", digest=digest)
+
+    bucket.put_object(Bucket="models", Key="bert-7/config.json", Body=b"another")
+    assert problem_of(pinned).rule == "weights-changed"
+    bucket.put_object(Bucket="models", Key="bert-7/config.json", Body=b"config.json")
+    assert fetch(pinned).is_dir()
+
+
+def test_a_prefix_that_changes_while_it_is_read_is_refused(bucket, monkeypatch):
+    def download(client, bucket_name, key, path):
+        Path(path).write_bytes(b"")
+        client.put_object(Bucket="models", Key="bert-70/late.bin", Body=b"late")
+
+    client = boto3.client("s3")
+    monkeypatch.setattr(boto3, "client", lambda service: client)
+    monkeypatch.setattr(client, "download_file", lambda *given: download(client, *given))
+    problem = problem_of(S3Weights(url="s3://models/bert-70/"))
+    assert (problem.rule, problem.what) == ("weights-changed", "the objects changed while they were read")
+
+
+@pytest.mark.parametrize("key", ["../escape", "a/../../escape"])
+def test_a_key_that_leads_out_of_the_folder_is_refused(key, bucket):
+    bucket.put_object(Bucket="models", Key=f"odd/{key}", Body=b"")
+    assert "leads out of the folder" in problem_of(at("s3://models/odd/")).what
+
+
+def packed(files: dict[str, str], end: str) -> bytes:
+    content = io.BytesIO()
+    if end == ".zip":
+        with zipfile.ZipFile(content, "w") as opened:
+            for name, text in files.items():
+                opened.writestr(name, text)
+        return content.getvalue()
+    with tarfile.open(fileobj=content, mode="w" if end == ".tar" else "w:gz") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("end", [".tar.gz", ".tgz", ".tar", ".zip"])
+@pytest.mark.parametrize("top", ["", "model/"])
+def test_the_output_of_a_training_job_is_unpacked(end, top, tmp_path):
+    path = tmp_path / f"model{end}"
+    path.write_bytes(packed({f"{top}xgboost-model": "trees", f"{top}code/inference.py": ""}, end))
+    assert fetch(at(path)).joinpath("xgboost-model").read_text() == "trees"
+    assert fetch(LocalWeights(path=str(path), file="xgboost-model")).read_text() == "trees"
+
+
+def test_an_archive_in_s3_is_unpacked(bucket):
+    bucket.put_object(Bucket="models", Key="job/model.tar.gz", Body=packed({"net.pt": "x"}, ".tar.gz"))
+    weights = S3Weights(url="s3://models/job/model.tar.gz", file="net.pt")
+    assert fetch(weights).read_text() == "x"
+    assert described(weights) == f"sha256:{hashlib.sha256(b'x').hexdigest()}"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"<html>404</html>", b"", packed({"../escape": "x"}, ".tar.gz"), packed({"a": "x"}, ".tar.gz")[:-20]],
+    ids=["something else", "empty", "a way out", "cut short"],
+)
+def test_an_archive_that_cannot_be_unpacked_is_refused(content, tmp_path):
+    (tmp_path / "model.tar.gz").write_bytes(content)
+    problem = problem_of(at(tmp_path / "model.tar.gz"))
+    assert (problem.rule, "the archive cannot be unpacked" in problem.what) == ("weights", True)
+    assert not (tmp_path.parent / "escape").exists()
+
+
+def test_weights_of_a_registry_are_fetched_once_and_named_by_their_id(saved):
+    asked = []
+
+    def from_registry(folder):
+        asked.append(sorted(folder.iterdir()))
+        (folder / "weights.pth").write_bytes(saved.read_bytes())
+        return folder
+
+    weights = RegistryWeights(id="models:/churn/7", fetch=from_registry, file="weights.pth")
+    module = network()
+    load_weights(module, weights)
+    assert module.fc.weight.min().item() == 7.0
+    assert (fetch(weights).name, asked) == ("weights.pth", [[]])
+    assert described(weights) == "models:/churn/7"
+
+
+@pytest.mark.parametrize(
+    ("fetching", "said"),
+    [
+        (lambda folder: folder / "nothing", "which does not exist"),
+        (lambda folder: 1 / 0, "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_registry_that_fails_is_refused_with_the_id(fetching, said):
+    problem = problem_of(RegistryWeights(id=f"models:/{said}", fetch=fetching))
+    assert (problem.where, said in problem.what) == (f"the weights 'models:/{said}'", True)
+
+
+def test_several_files_of_the_hub_are_fetched_by_their_patterns(monkeypatch, tmp_path):
+    asked = {}
+
+    def answer(repository: str, **given: object) -> str:
+        asked.update(given)
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", answer)
+    fetch(HubWeights(id="owner/name", revision="c" * 40, files=["*.json", "*.safetensors"]))
+    assert asked == {
+        "revision": "c" * 40,
+        "allow_patterns": ["*.json", "*.safetensors"],
+        "ignore_patterns": None,
+    }
+
+
+def test_an_address_of_the_hub_may_name_a_file():
+    weights = weights_at(f"hf://owner/name@{'d' * 40}/onnx/model.onnx", otherwise=RandomWeights(seed=0))
+    assert weights == HubWeights(id="owner/name", revision="d" * 40, file="onnx/model.onnx")

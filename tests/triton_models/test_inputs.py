@@ -13,7 +13,8 @@ import pytest
 from tests.triton_models.declared_models import declare
 from triton_models.base.errors import FleetError
 from triton_models.builds import inputs as module
-from triton_models.builds.inputs import differences, entity_tag, find_inputs, tools_digest, with_objects
+from triton_models.builds.export.objects import tag
+from triton_models.builds.inputs import differences, find_inputs, tools_digest, with_objects
 from triton_models.spec import model_names, models_folder
 
 PACKAGE = Path(module.__file__).parents[1]
@@ -212,10 +213,10 @@ def test_weights_in_s3_count_by_their_content(models, s3):
     tags = []
     for body in (b"one", b"one", b"two"):
         s3.put_object(Bucket="weights", Key="net.safetensors", Body=body)
-        tags.append(with_objects(found, lambda address: entity_tag(address, s3))["weights"])
+        tags.append(with_objects(found, lambda address: tag(address, s3))["weights"])
     assert tags[0] == tags[1] != tags[2]
     with pytest.raises(FleetError, match="the weights cannot be read"):
-        entity_tag("s3://weights/other", s3)
+        tag("s3://weights/other", s3)
 
 
 def test_weights_that_one_of_the_models_has_count_too(models, changes):

@@ -93,8 +93,10 @@ class FleetConfig:
         retired_models: Models that the fleet may lose with another release or instance type, by published
             name. The fleet stays where it is while the new endpoint lacks an artifact of any other model.
         weights: Trained weights by the environment variable in which a model's build.py looks for their
-            address: s3://bucket/key of one object, or hf://owner/name@commit. On the command line
+            address: s3://bucket/key, s3://bucket/prefix/, or hf://owner/name@commit. On the command line
             `-c weights=T5_WEIGHTS=s3://bucket/t5.pt,BERT_WEIGHTS=hf://owner/name@commit`.
+        weights_from: The prefixes of S3, such as s3://bucket/checkpoints/, under which a build.py may name
+            weights itself. An address elsewhere fails the synthesis, because builds may not read it.
         hub_token: The ARN of the secret with a token of the Hugging Face hub, for weights in a private
             repository. Empty without one.
         bucket: The name of an existing bucket for the models, such as that of a destroyed fleet. Empty for a
@@ -185,6 +187,7 @@ class FleetConfig:
     models: tuple[str, ...] = ()
     retired_models: tuple[str, ...] = ()
     weights: Mapping[str, str] = field(default_factory=dict)
+    weights_from: tuple[str, ...] = ()
     hub_token: str = ""
     bucket: str = ""
     encryption_key: str = ""

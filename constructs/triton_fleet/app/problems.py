@@ -9,7 +9,7 @@ from triton_fleet.app.config import EVERY_MODEL, FleetConfig
 from triton_fleet.app.updates import update_problems
 from triton_fleet.arguments.checks import key_arn, number_range, role_arn, secret_arn, topic_arn
 from triton_fleet.arguments.collector import ProblemCollector
-from triton_fleet.builds.checks import MOST_BUILDS, build_environment, build_weights
+from triton_fleet.builds.checks import MOST_BUILDS, build_environment, build_weights, weights_prefixes
 from triton_fleet.builds.machine_checks import nowhere_to_build
 from triton_fleet.delivery.checks import github_provider, github_repository
 from triton_fleet.endpoint.instance_checks import host_ami
@@ -79,6 +79,7 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
         yield from _every_model_and_more(config.models, where=where("models"))
     yield from _retired_and_built(config, where=where("retired_models"))
     yield from build_weights(config.weights, read=None, where=where("weights"))
+    yield from weights_prefixes(config.weights_from, where=where("weights_from"))
     yield from secret_arn(config.hub_token or None, where=where("hub_token"))
     yield from _repository(config, where=where, region=region)
     yield from _existing(config, where=where)

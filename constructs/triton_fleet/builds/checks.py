@@ -35,10 +35,11 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 # Set by the build job and by what runs it; another value would change something else than weights.
 _TAKEN = ("FLEET_", "AWS_", "CODEBUILD_", "HF_", "PIP_")
 # In a policy these stand for other characters, so a permission would reach further than one object.
+_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/(.*/)?")
 _WILDCARDS = re.compile(r"[*?$]")
 LONGEST_WEIGHTS = 256
 """Characters of a variable of a Processing job."""
-_EXAMPLES = "s3://bucket/key of one object, or hf://owner/name@<full commit hash>"
+_EXAMPLES = "s3://bucket/key, s3://bucket/prefix/, or hf://owner/name@<full commit hash>"
 
 
 def build_weights(
@@ -71,6 +72,48 @@ def weights_uploaded(elsewhere: Iterable[str], *, where: str) -> Iterator[Proble
             expected=f"{_EXAMPLES}, or a file next to build.py",
             why="a build has none of your files but those of the uploaded folder",
             fix=f"upload it to S3 and give its URL, or keep a small file next to build.py: {kept}",
+        )
+
+
+def weights_prefixes(prefixes: Iterable[str], *, where: str) -> Iterator[Problem]:
+    """Yield a problem for each invalid prefix of weights.
+
+    Args:
+        prefixes: The prefixes under which declarations may name weights.
+        where: The place that the problems name.
+    """
+    for address in prefixes:
+        if not _PREFIX.fullmatch(address) or _WILDCARDS.search(address):
+            yield BUILD_WEIGHTS.problem(
+                what=f"the prefix {address!r}",
+                where=where,
+                expected="s3://bucket/prefix/, with a slash at the end and without * ? $",
+                why="it becomes a permission to read the objects under it",
+                fix="write the folder that holds the weights",
+            )
+
+
+def weights_unreadable(
+    objects: Iterable[str], *, weights: Collection[str], prefixes: Collection[str], where: str
+) -> Iterator[Problem]:
+    """Yield a problem for each declared address in S3 that a build may not read.
+
+    Args:
+        objects: The addresses that a declaration names.
+        weights: The addresses that a build is given.
+        prefixes: The prefixes that it may read.
+        where: The place that the problems name.
+    """
+    for address in dict.fromkeys(objects):
+        if address in weights or address.startswith(tuple(prefixes)):
+            continue
+        folder = address[: address.rstrip("/").rindex("/") + 1]
+        yield BUILD_WEIGHTS.problem(
+            what=f"the weights are at {address!r}, which builds may not read",
+            where=where,
+            expected="an address under a prefix of weights_from",
+            why="a declaration gives no permission: the build would fail with AccessDenied",
+            fix=f"add {folder!r} to weights_from, or give the address as a variable in weights",
         )
 
 

@@ -38,25 +38,44 @@ class BuildInputs:
 
     Attributes:
         weights: The addresses of trained weights by environment variable.
+        weights_from: The prefixes in S3 that declarations may read weights from.
         hub_token: The secret with the token of a private hub; None without one.
     """
 
     weights: Mapping[str, str]
     hub_token: secretsmanager.ISecret | None
+    weights_from: tuple[str, ...] = ()
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """The prefixes in S3 that builds read, without duplicates."""
+        named = (each for each in self.weights.values() if each.startswith("s3://") and each.endswith("/"))
+        return tuple(sorted({*named, *self.weights_from}))
+
+    def prefix_arns(self, scope: Construct) -> list[str]:
+        """Return the ARN pattern of the objects under each prefix."""
+        return [f"{_arn(scope, address)}*" for address in self.prefixes]
 
     def weights_statements(self, scope: Construct) -> list[iam.PolicyStatement]:
-        """Return the statements for fetching weights: reading the named objects of S3, and side files."""
+        """Return the statements for fetching weights: named objects with their side files, and prefixes."""
         named = {address for address in self.weights.values() if address.startswith("s3://")}
         named |= {f"{address}{SIDE_FILE}" for address in named if address.endswith(".onnx")}
-        found = sorted(address.removeprefix("s3://") for address in named)
-        if not found:
-            return []
-        stack = Stack.of(scope)
         arns = [
-            stack.format_arn(service="s3", region="", account="", resource=bucket, resource_name=key)
-            for bucket, _, key in (each.partition("/") for each in found)
+            *(_arn(scope, address) for address in sorted(named - set(self.prefixes))),
+            *self.prefix_arns(scope),
         ]
-        return [iam.PolicyStatement(sid="Weights", actions=["s3:GetObject"], resources=arns)]
+        lists = [
+            iam.PolicyStatement(
+                actions=["s3:ListBucket"],
+                resources=[_arn(scope, address.partition("//")[2].partition("/")[0])],
+                conditions={
+                    "StringLike": {"s3:prefix": f"{address.removeprefix('s3://').partition('/')[2]}*"}
+                },
+            )
+            for address in self.prefixes
+        ]
+        reads = iam.PolicyStatement(sid="Weights", actions=["s3:GetObject"], resources=arns)
+        return [reads, *lists] if arns else []
 
     def token_variables(self) -> dict[str, codebuild.BuildEnvironmentVariable]:
         """Return the token as CodeBuild takes it, which reads the secret and hides it in the log."""
@@ -70,6 +89,14 @@ class BuildInputs:
         if self.hub_token is None:
             return dict(self.weights), ()
         return {**self.weights, _SECRET: self.hub_token.secret_arn}, _FETCH_TOKEN
+
+
+def _arn(scope: Construct, address: str) -> str:
+    """Return the ARN of an object, or of a bucket."""
+    bucket, _, key = address.removeprefix("s3://").partition("/")
+    return Stack.of(scope).format_arn(
+        service="s3", region="", account="", resource=bucket, resource_name=key or None
+    )
 
 
 def weights_advice(

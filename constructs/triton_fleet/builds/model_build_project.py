@@ -24,7 +24,13 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.builds import processing_jobs
 from triton_fleet.builds.checks import build_environment as build_environment_problems
-from triton_fleet.builds.checks import build_weights, s3_of_builds, weights_uploaded
+from triton_fleet.builds.checks import (
+    build_weights,
+    s3_of_builds,
+    weights_prefixes,
+    weights_unreadable,
+    weights_uploaded,
+)
 from triton_fleet.builds.codebuild import (
     CODEBUILD,
     build_environment,
@@ -92,6 +98,7 @@ class ModelBuildProject(Construct):
         models: The models that a build makes; None for every declared model.
         declared: The names of the folders in models/ that declare one.
         weights: The addresses of trained weights by environment variable.
+        weights_from: The prefixes of S3 under which declarations may name weights.
         gpu: The GPU model that compiles; None if nothing is compiled.
         release: The Triton release, with its TensorRT.
         image: The image of the release, or your own.
@@ -117,6 +124,7 @@ class ModelBuildProject(Construct):
         release: str = DEFAULT_RELEASE,
         cpu_image: bool = False,
         weights: Mapping[str, str] = _NOTHING,
+        weights_from: Sequence[str] = (),
         hub_token: secretsmanager.ISecret | None = None,
         source_key: kms.IKey | None = None,
         machine: BuildMachineChoice | None = None,
@@ -145,9 +153,11 @@ class ModelBuildProject(Construct):
             cpu_image: Build in AWS's image for CPUs, whose tag ends in "-cpu", for an instance type without a
                 GPU, as `MultiModelEndpoint.cpu_image`.
             weights: Trained weights by the environment variable in which a declaration looks for their
-                address, as in `{"T5_WEIGHTS": "s3://bucket/t5.safetensors"}`. An address is one object of S3,
-                which builds may then read, or hf://owner/name@commit. If a key of yours encrypts the object,
-                allow `role` to use the key.
+                address, as in `{"T5_WEIGHTS": "s3://bucket/t5.safetensors"}`. An address is one object or a
+                prefix of S3, which builds may then read, or hf://owner/name@commit. If a key of yours
+                encrypts the object, allow `role` to use the key.
+            weights_from: Prefixes of S3, as in `["s3://bucket/checkpoints/"]`, under which declarations may
+                name weights themselves. An address elsewhere fails the synthesis.
             hub_token: The token of a private repository of the Hugging Face hub. A build reads it when it
                 starts, so it is in no template and no log.
             source_key: The KMS key of the bucket that `cdk bootstrap` made, if it was given a key of the
@@ -189,6 +199,8 @@ class ModelBuildProject(Construct):
             literal_list(models or (), name="models", where=collector.where("models")),
             source_problems(folder, models, collector),
             _weights_problems(weights, folder, collector),
+            literal_list(weights_from, name="weights_from", where=collector.where("weights_from")),
+            weights_prefixes(weights_from, where=collector.where("weights_from")),
             build_environment_problems(environment, weights=weights, where=collector.where("environment")),
             s3_of_builds(
                 narrowed=network is not None and network.s3_endpoint is not None,
@@ -201,6 +213,7 @@ class ModelBuildProject(Construct):
         self.models = tuple(models) if models is not None else None
         self.declared = declared_models(folder)
         self.weights, self.source_key = dict(weights), source_key
+        self.weights_from = tuple(weights_from)
         self.environment, self.network = dict(environment), network
         self.release, self.gpu = triton, instance.gpu
         self.machine = build_machine(machine, instance, region)
@@ -223,7 +236,7 @@ class ModelBuildProject(Construct):
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.RETAIN
         )
-        self._inputs = BuildInputs(weights=self.weights, hub_token=hub_token)
+        self._inputs = BuildInputs(weights=self.weights, hub_token=hub_token, weights_from=self.weights_from)
         self.starter_role: iam.Role | None = None
         make = self._processing_job if isinstance(self.machine.choice, ProcessingJob) else self._codebuild
         self.role, self.project = make(role, timeout or Duration.hours(2))
@@ -252,7 +265,11 @@ class ModelBuildProject(Construct):
         """Return the problems with the declarations, and with compiling them on this GPU."""
         yield from self._survey.problems()
         for checked in self._survey.results():
-            yield from weights_uploaded(checked.elsewhere, where=f"the declaration of {checked.artifact!r}")
+            where = f"the declaration of {checked.artifact!r}"
+            yield from weights_uploaded(checked.elsewhere, where=where)
+            yield from weights_unreadable(
+                checked.objects, weights=self.weights.values(), prefixes=self._inputs.prefixes, where=where
+            )
         for checked in self._survey.results() if self.gpu is not None else ():
             for plan in checked.plans:
                 where = f"the plans of {checked.artifact!r}, for {self.node.path}"

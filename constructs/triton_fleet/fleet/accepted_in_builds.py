@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_iam as iam
+from constructs import IConstruct
 
 from triton_fleet.builds.build_runs import BuildRuns
 from triton_fleet.builds.model_build_project import ModelBuildProject
@@ -68,6 +69,7 @@ def in_builds(
 def _of_builds(builds: ModelBuildProject) -> Iterator[Acceptance]:
     policy, repository = policy_of(builds.role), builds.repository
     yield reads_prefix(policy, bucket_arn(repository, builds), repository.prefix)
+    yield from _of_weights(policy, builds)
     if builds.gpu is not None:
         yield pattern(policy, timing_cache(repository).objects_arn, _NAMED_LATER)
     yield Acceptance(
@@ -113,11 +115,21 @@ def _of_network(roles: Iterable[iam.Role | None]) -> Iterator[Acceptance]:
             )
 
 
+def _of_weights(policy: IConstruct, builds: ModelBuildProject) -> Iterator[Acceptance]:
+    for arn in builds._inputs.prefix_arns(builds):
+        yield pattern(
+            policy,
+            arn,
+            "The objects under the prefix are named by declarations. The role reads nothing else.",
+        )
+
+
 def _of_runs(found: BuildRuns) -> Iterator[Acceptance]:
     """Of a state machine whose runs, and the builds in them, are named when they start."""
     repository, step, machine = found.folder.repository, policy_of(found.step_role), policy_of(found.role)
     yield reads_prefix(step, bucket_arn(repository, found), repository.prefix)
     yield pattern(step, found.folder.objects_arn, _NAMED_LATER)
+    yield from _of_weights(step, found.builds)
     yield pattern(machine, found.items_arn, _NAMED_LATER)
     yield Acceptance(
         construct=machine,

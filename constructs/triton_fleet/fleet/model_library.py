@@ -59,6 +59,7 @@ class ModelLibrary(Construct):
         release: str = DEFAULT_RELEASE,
         cpu_image: bool = False,
         weights: Mapping[str, str] = _NOTHING,
+        weights_from: Sequence[str] = (),
         hub_token: secretsmanager.ISecret | None = None,
         source_key: kms.IKey | None = None,
         bucket: s3.IBucket | None = None,
@@ -84,6 +85,7 @@ class ModelLibrary(Construct):
             release: The endpoint's Triton release.
             cpu_image: Build in AWS's image for CPUs, as `ModelBuildProject.cpu_image`.
             weights: Addresses of trained weights, as `ModelBuildProject.weights`.
+            weights_from: Prefixes of S3 under which declarations may name weights.
             hub_token: The token of a private repository of the Hugging Face hub.
             source_key: The KMS key of the bucket that `cdk bootstrap` made, if it has one.
             bucket: An existing bucket for the models. By default a new one.
@@ -130,6 +132,7 @@ class ModelLibrary(Construct):
             release=release,
             cpu_image=cpu_image,
             weights=weights,
+            weights_from=weights_from,
             hub_token=hub_token,
             source_key=source_key,
             expected_region=expected_region,

@@ -15,12 +15,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from triton_models.artifact.onnx_head import side_files
 from triton_models.base.digests import file_digest
-from triton_models.base.errors import FleetError
 from triton_models.base.source_files import contents
+from triton_models.builds.export.objects import unreadable
 from triton_models.builds.locked import PACKAGES
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment
@@ -29,9 +29,6 @@ from triton_models.declare.reading import folder_of, load_build
 from triton_models.declare.weights import SIDE_FILE, LocalWeights, PackageWeights, S3Weights, Weights
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import release as release_named
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 Inputs: TypeAlias = Mapping[str, str]
 """The inputs of a build, by topic: "declaration", "tools", "packages", "release", "hardware", "weights"."""
@@ -60,7 +57,6 @@ _NOT_MAKING = (
     "cli/",
     "client/",
     "declare/mistakes.py",
-    "declare/new.py",
     "declare/places.py",
     "declare/variables.py",
     "deliver/",
@@ -141,7 +137,7 @@ def with_objects(found: Found, tag: Callable[[str], str]) -> Inputs:
 
     Args:
         found: The inputs known without a request.
-        tag: Returns the ETag of an object by its address: see `entity_tag`.
+        tag: Returns what identifies the content of an address: see `builds.export.objects.tag`.
 
     Raises:
         FleetError: An object is missing or cannot be read.
@@ -150,27 +146,6 @@ def with_objects(found: Found, tag: Callable[[str], str]) -> Inputs:
         return found.inputs
     known = [found.inputs.get("weights", ""), *(tag(address) for address in found.objects)]
     return {**found.inputs, "weights": _digest(known)}
-
-
-def entity_tag(address: str, s3: S3Client) -> str:
-    """Return the ETag and size of an object, which identify its content; "absent" for no side file.
-
-    Different content never has the same tag. Equal content uploaded in another way may have another tag,
-    which only causes an unnecessary build.
-
-    Raises:
-        FleetError: The object is missing or cannot be read.
-    """
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    bucket, _, key = address.removeprefix("s3://").partition("/")
-    try:
-        answer = s3.head_object(Bucket=bucket, Key=key)
-    except (BotoCoreError, ClientError) as error:
-        if address.endswith(f".onnx{SIDE_FILE}"):
-            return "absent"
-        raise _no_weights(address, str(error)) from None
-    return f"{answer['ETag']} {answer['ContentLength']}"
 
 
 @functools.cache
@@ -206,7 +181,7 @@ def _weights_text(weights: Weights) -> str:
     from triton_models.builds.export.weights import described
 
     if isinstance(weights, LocalWeights):
-        return _local(Path(weights.path))
+        return f"{_local(Path(weights.path))} {weights.file}" if weights.file else _local(Path(weights.path))
     if not isinstance(weights, PackageWeights):
         return described(weights)
     pins = _pins_of([weights.package])
@@ -216,7 +191,7 @@ def _weights_text(weights: Weights) -> str:
         return f"{weights.package}=={importlib.metadata.version(weights.package)}"
     except importlib.metadata.PackageNotFoundError:
         what = f"{weights.package} is neither in constraints.txt nor installed"
-        raise _no_weights(weights.package, what) from None
+        raise unreadable(weights.package, what) from None
 
 
 def _local(path: Path) -> str:
@@ -231,17 +206,6 @@ def _local(path: Path) -> str:
     others = [path.with_name(name) for name in side_files(path)]
     known = [file_digest(each) for each in (path, *others) if each.exists()]
     return known[0] if len(known) == 1 else _digest(known)
-
-
-def _no_weights(address: str, what: str) -> FleetError:
-    return FleetError.of(
-        what=f"the weights cannot be read: {what.partition(chr(10))[0]}",
-        where=f"the weights {address!r}",
-        expected="weights that are readable on this machine as well as in the build",
-        why="they determine whether the model has changed",
-        fix="check the address and the permission to read it",
-        rule="weights",
-    )
 
 
 def _carried(build: ModelDefinition) -> list[str]:

@@ -12,6 +12,7 @@ from triton_models.artifact.signature import Signature, onnx_signature
 from triton_models.base.errors import FleetError
 from triton_models.builds.derived import derived_ensemble, served_tensors
 from triton_models.builds.environments import add_environments, check_environments
+from triton_models.builds.inferred import with_inputs_of_examples
 from triton_models.builds.job import BuildJob
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.builds.warmup import add_warm_up
@@ -101,6 +102,8 @@ def _make_python(model: PythonModel, build: ModelDefinition, job: BuildJob) -> M
 def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: BuildJob) -> ModelConfig:
     from triton_models.builds.export.onnx import OPSET, example_tensors, export_onnx
 
+    if not model.inputs:
+        model = with_inputs_of_examples(model, build)
     if isinstance(model.backend, LibTorch):
         return _make_torchscript(model, model.backend, build, job)
     path = job.folder(model.name) / "model.onnx"

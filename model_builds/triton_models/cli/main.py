@@ -40,7 +40,7 @@ class Verb(NamedTuple):
 SECTIONS: Mapping[str, Mapping[str, Verb]] = {
     "Begin": {"init": Verb("begin a repository of your own, or upgrade one", begin.init, "starter.init")},
     "Make models": {
-        "new": Verb("start a model build as a copy of another", models.new, "declare.new"),
+        "new": Verb("start a model build: a copy, from a file, or minimal", models.new, "starter.new"),
         "build": Verb("build models from their declarations", models.build, "builds.build"),
         "check": Verb("find what Triton or SageMaker would refuse", models.check, "check.check"),
         "verify": Verb("compare the answers of models with their source", models.verify, "verify.verify"),

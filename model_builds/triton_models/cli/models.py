@@ -21,7 +21,15 @@ from triton_models.cli.options import (
 def new(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `fleet new`."""
     parser.add_argument("name", metavar="NAME", help="the new model's name")
-    parser.add_argument("--like", required=True, metavar="FOLDER", help="the model build to copy")
+    begin = parser.add_mutually_exclusive_group(required=True)
+    begin.add_argument("--like", metavar="FOLDER", help="copy this model build, with new names")
+    begin.add_argument(
+        "--onnx", type=Path, metavar="FILE", help="serve this ONNX file, with its names, types and shapes"
+    )
+    begin.add_argument("--forest", type=Path, metavar="FILE", help="serve this forest of XGBoost or LightGBM")
+    begin.add_argument(
+        "--minimal", action="store_true", help="declare a small PyTorch network in 20 lines, to edit"
+    )
     add_models(parser)
 
 

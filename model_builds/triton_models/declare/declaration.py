@@ -17,11 +17,20 @@ from triton_models.declare.models import (
     Model,
     OnnxFile,
     PythonModel,
+    PyTorchNetwork,
     TensorFlowGraph,
     unknown_steps,
 )
 from triton_models.declare.tensors import Tensor
-from triton_models.declare.weights import HubWeights, LocalWeights, PackageWeights, S3Weights, Weights
+from triton_models.declare.weights import (
+    HubWeights,
+    LocalWeights,
+    PackageWeights,
+    RegistryWeights,
+    S3Weights,
+    Weights,
+    is_archive,
+)
 from triton_models.facts.tensorrt import Precision
 
 if TYPE_CHECKING:
@@ -272,7 +281,7 @@ def _plans(backends: Iterable[Any]) -> list[TensorRt]:
 
 def interface_of(model: Model) -> Interface | None:
     """Return the interface of a model before it is built; None if only its file has it."""
-    if isinstance(model, OnnxFile | Forest):
+    if isinstance(model, OnnxFile | Forest) or (isinstance(model, PyTorchNetwork) and not model.inputs):
         return None
     if isinstance(model, Ensemble):
         return Interface(inputs=(), outputs=(), batches=True)
@@ -285,19 +294,27 @@ def _bad_models(what: str, expected: str, fix: str) -> Mistake:
 
 
 def _is_folder(weights: Weights | None) -> bool:
-    whole_repository = isinstance(weights, HubWeights) and weights.file is None
-    return whole_repository or isinstance(weights, LocalWeights | PackageWeights)
+    if isinstance(weights, S3Weights) and not (weights.is_prefix or is_archive(weights.url)):
+        return False
+    return isinstance(weights, PackageWeights) or (
+        isinstance(weights, HubWeights | S3Weights | LocalWeights | RegistryWeights) and weights.file is None
+    )
 
 
 def _is_file(weights: Weights | None) -> bool:
-    one_file = isinstance(weights, HubWeights) and weights.file is not None
-    return one_file or isinstance(weights, LocalWeights | S3Weights)
+    if isinstance(weights, S3Weights):
+        return weights.file is not None or not (weights.is_prefix or is_archive(weights.url))
+    if isinstance(weights, LocalWeights):
+        return weights.file is not None or not is_archive(weights.path)
+    return isinstance(weights, RegistryWeights) or (
+        isinstance(weights, HubWeights) and weights.file is not None
+    )
 
 
 def _bad_weights(what: str, expected: str) -> Mistake:
     return Mistake(
         field="weights",
         what=what,
-        expected=f"weights that are {expected}: HubWeights, S3Weights, LocalWeights or PackageWeights",
+        expected=f"weights that are {expected}, such as HubWeights, S3Weights or LocalWeights",
         fix="set the source of the weights",
     )

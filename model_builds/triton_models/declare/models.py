@@ -51,7 +51,8 @@ class PyTorchNetwork:
     Attributes:
         name: The Triton model's name.
         network: Returns the network with its weights. Import torch in this function, not in the declaration.
-        inputs: The arguments of its `forward`, in order, without the batch dimension.
+        inputs: The arguments of its `forward`, in order, without the batch dimension. Without them, names,
+            types and shapes are those of the first example.
         outputs: Names for its return values, in order.
         backend: The backend that runs it.
         max_batch_size: 0 if its tensors have no batch dimension.
@@ -62,9 +63,9 @@ class PyTorchNetwork:
 
     name: str
     network: Callable[[], Any]
-    inputs: Sequence[Tensor]
     outputs: Sequence[str]
     max_batch_size: int
+    inputs: Sequence[Tensor] = ()
     backend: OnnxRuntime | TensorRt | LibTorch = field(default_factory=OnnxRuntime)
     instances: Instances = field(default_factory=Instances)
     batching: DynamicBatching | None = None
@@ -77,12 +78,12 @@ class PyTorchNetwork:
             yield from _for_torchscript(self)
         names = [tensor.name for tensor in self.inputs] + list(self.outputs)
         yield from _repeated(names, field="outputs")
-        if not self.inputs or not self.outputs:
+        if not self.outputs:
             yield Mistake(
-                field="inputs",
-                what=f"{self.name!r} has {len(self.inputs)} inputs and {len(self.outputs)} outputs",
-                expected="at least one of each",
-                fix="name the arguments and the return values of forward()",
+                field="outputs",
+                what=f"{self.name!r} has no outputs",
+                expected="at least one",
+                fix="name the return values of forward()",
             )
         for tensor in self.inputs:
             if tensor.full_type == "TYPE_STRING":

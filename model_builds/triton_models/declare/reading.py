@@ -52,6 +52,7 @@ _CLASSES: dict[str, type] = {
         weights.HubWeights,
         weights.S3Weights,
         weights.LocalWeights,
+        weights.RegistryWeights,
         weights.PackageWeights,
         weights.RandomWeights,
         models.PyTorchNetwork,

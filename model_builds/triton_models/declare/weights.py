@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from triton_models.declare.mistakes import Mistake
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.*[^/]")
+_S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.*[^/]/?")
+_LISTING = re.compile(r"[0-9a-f]{16}")
 
 SIDE_FILE = ".data"
 """The end of the name of an ONNX file's side file, as PyTorch's exporter writes it."""
+
+ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
+"""The ends of the names of files that are unpacked."""
 _HUB = "hf://"
 
 
@@ -30,12 +35,15 @@ class HubWeights:
         id: The repository's id, such as "sentence-transformers/all-MiniLM-L6-v2".
         revision: The full commit hash. Branches and tags are not allowed: they can move, and the same
             declaration must give the same bytes.
-        file: A single file of the repository; by default all of them.
+        file: A single file of the repository; by default a folder with all of them.
+        files: Patterns of the files in that folder, such as "*.safetensors"; by default all but the copies
+            for other frameworks.
     """
 
     id: str
     revision: str
     file: str | None = None
+    files: Sequence[str] = ()
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that the id is valid and the revision cannot move."""
@@ -53,47 +61,105 @@ class HubWeights:
                 expected="a full commit hash of 40 hexadecimal digits; branches and tags can move",
                 fix="copy the commit's hash from 'Files and versions' on the model's page",
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class S3Weights:
-    """An object in S3.
-
-    ```python
-    S3Weights(url="s3://bucket/resnet50.pt")
-    ```
-
-    Attributes:
-        url: The URL of the object, s3://bucket/key. An ONNX file with a side file has it under the same key
-            with `.data` at the end.
-    """
-
-    url: str
-
-    def mistakes(self) -> Iterator[Mistake]:
-        """Check that the URL names an object."""
-        if not _S3_URL.fullmatch(self.url):
+        if self.file is not None and self.files:
             yield Mistake(
-                field="url",
-                what=f"the S3 address {self.url!r}",
-                expected="s3://bucket/key of one object",
-                fix="copy the S3 URI from the console or from `aws s3 ls`",
+                field="files",
+                what=f"one file and patterns of files of {self.id}",
+                expected="one of them",
+                fix="remove file for a folder, or files for a single file",
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class S3Weights:
+    """An object in S3, all objects under a prefix, or an archive, which is unpacked.
+
+    ```python
+    S3Weights(url="s3://bucket/jobs/churn/output/model.tar.gz", file="xgboost-model")
+    ```
+
+    Attributes:
+        url: The URL of an object, s3://bucket/key, or of a prefix, which ends with a slash. An archive
+            (.tar.gz, .tgz, .tar or .zip, such as the output of a training job) is unpacked; if everything in
+            it is in one folder, the weights are that folder. An ONNX file with a side file has it under the
+            same key with `.data` at the end.
+        file: A single file of the prefix or of the archive; by default a folder with all of them.
+        digest: The digest of the listing: the names, sizes and ETags of the objects. A build fails if they
+            differ; the error has the digest to write here. Without it, a build takes what is there.
+    """
+
+    url: str
+    file: str | None = None
+    digest: str | None = None
+
+    @property
+    def is_prefix(self) -> bool:
+        """True if it is all objects under a prefix."""
+        return self.url.endswith("/")
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Check that the URL names an object or a prefix."""
+        if not _S3_URL.fullmatch(self.url):
+            yield Mistake(
+                field="url",
+                what=f"the S3 address {self.url!r}",
+                expected="s3://bucket/key of one object, or s3://bucket/prefix/",
+                fix="copy the S3 URI from the console or from `aws s3 ls`",
+            )
+        if self.digest is not None and not _LISTING.fullmatch(self.digest):
+            yield Mistake(
+                field="digest",
+                what=f"the digest {self.digest!r} of {self.url}",
+                expected="16 hexadecimal digits",
+                fix="write any 16 digits: the error of the build has the right ones",
+            )
+        yield from _file_of_one(self.file, self.url, is_folder=self.is_prefix or is_archive(self.url))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalWeights:
-    """A file or a folder on the machine that builds.
+    """A file, a folder or an archive on the machine that builds, such as one next to build.py.
 
     ```python
     LocalWeights(path="/data/resnet50.pt")
     ```
 
     Attributes:
-        path: The path of the file or folder; absolute, or relative to the working directory of the build.
+        path: The path of the file or folder; absolute, or relative to the working directory of the build. An
+            archive (.tar.gz, .tgz, .tar or .zip) is unpacked.
+        file: A single file of the folder or of the archive.
     """
 
     path: str
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryWeights:
+    """Weights that a function of yours fetches, for example from a registry of models.
+
+    ```python
+    RegistryWeights(id="models:/churn/7", fetch=from_mlflow)
+    ```
+
+    Attributes:
+        id: Identifies the content: equal ids mean equal weights, so a model is built again when it changes.
+            build.json contains it. Names that move, such as an alias, are not suitable.
+        fetch: Takes an empty folder and returns the path of the weights, a file or a folder. Import the
+            registry's client in it, and name the client in the model's requirements.txt.
+        file: A single file of the fetched folder.
+    """
+
+    id: str
+    fetch: Callable[[Path], str | Path]
+    file: str | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Check that there is an id."""
+        if not self.id:
+            yield Mistake(
+                field="id", what="an empty id", expected="the version in the registry", fix="write it"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +194,12 @@ class RandomWeights:
     seed: int
 
 
-Weights: TypeAlias = HubWeights | S3Weights | LocalWeights | PackageWeights | RandomWeights
+Weights: TypeAlias = HubWeights | S3Weights | LocalWeights | RegistryWeights | PackageWeights | RandomWeights
+
+
+def is_archive(name: str) -> bool:
+    """Return True if a file is unpacked."""
+    return name.endswith(ARCHIVES)
 
 
 def weights_at(address: str | None, *, otherwise: Weights) -> Weights:
@@ -139,12 +210,24 @@ def weights_at(address: str | None, *, otherwise: Weights) -> Weights:
     ```
 
     Args:
-        address: A path, s3://bucket/key, or hf://owner/name@commit as the hub's own library spells it.
+        address: A path, s3://bucket/key, s3://bucket/prefix/, or hf://owner/name@commit as the hub's own
+            library spells it, with /file for a single file.
         otherwise: The weights to use if there is no address.
     """
     if not address:
         return otherwise
     if address.startswith(_HUB):
-        repository, _, revision = address.removeprefix(_HUB).partition("@")
-        return HubWeights(id=repository, revision=revision)
+        repository, _, rest = address.removeprefix(_HUB).partition("@")
+        revision, _, file = rest.partition("/")
+        return HubWeights(id=repository, revision=revision, file=file or None)
     return S3Weights(url=address) if address.startswith("s3://") else LocalWeights(path=address)
+
+
+def _file_of_one(file: str | None, place: str, *, is_folder: bool) -> Iterator[Mistake]:
+    if file is not None and not is_folder:
+        yield Mistake(
+            field="file",
+            what=f"the file {file!r} of {place}, which is one object",
+            expected="a file of a prefix or of an archive",
+            fix="remove it, or end the prefix with a slash",
+        )

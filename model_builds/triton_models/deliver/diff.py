@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from triton_models.artifact.targets import ANY, ArtifactTarget, built_target
 from triton_models.base.errors import FleetError, Problem
-from triton_models.builds.inputs import Found, Inputs, differences, entity_tag, tools_digest, with_objects
+from triton_models.builds.export.objects import tag as content_tag
+from triton_models.builds.inputs import Found, Inputs, differences, tools_digest, with_objects
 from triton_models.declare.reading import model_names
 from triton_models.deliver.building import Order
 from triton_models.deliver.places import Place
@@ -275,7 +276,7 @@ def _tags(addresses: Sequence[str], s3: S3Client | None) -> dict[str, str | Flee
 
     def tag(address: str) -> str | FleetError:
         try:
-            return entity_tag(address, client)
+            return content_tag(address, client)
         except FleetError as error:
             return error
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from triton_models.builds.inputs import Found, Inputs, entity_tag, find_inputs, with_objects
+from triton_models.builds.export.objects import tag
+from triton_models.builds.inputs import Found, Inputs, find_inputs, with_objects
 from triton_models.declare.reading import load_build
 from triton_models.deliver.building import Order, built, process_server
 from triton_models.deliver.worker import Report
@@ -63,4 +64,4 @@ def _found(order: Order) -> Found:
 def _entity_tag(address: str) -> str:
     from triton_models.repository.s3 import repository_client
 
-    return entity_tag(address, repository_client())
+    return tag(address, repository_client())

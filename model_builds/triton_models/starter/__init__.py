@@ -3,5 +3,7 @@
 `files` holds them as they are written, with @NAME@ and the like in a few of them; `models` holds the models
 that a repository can begin with. `init` writes a new repository, and compares an older one with them.
 
-Imports: base.
+`new` starts one model build: minimal, `copied` from another, or `from_file`, a trained network or forest.
+
+Imports: artifact, base, builds, declare, facts.
 """

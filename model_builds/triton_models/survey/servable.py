@@ -22,7 +22,7 @@ from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
 from triton_models.declare.models import DaliPipeline, Ensemble, OnnxFile, PythonModel, PyTorchNetwork
 from triton_models.declare.requires import check_backends
-from triton_models.declare.weights import LocalWeights
+from triton_models.declare.weights import LocalWeights, S3Weights
 from triton_models.declare.written_plans import written_plans
 from triton_models.facts.payload import PAYLOAD_LIMIT
 from triton_models.facts.releases import Release
@@ -47,6 +47,7 @@ class CheckedDeclaration:
         any_gpu: True if it needs a GPU of any kind. A DALI pipeline built for GPUs decodes on one, and a
             function that names wheels may name others for GPUs.
         elsewhere: The paths of its weights that are outside the folder that a build job gets.
+        objects: The addresses of its weights in S3.
     """
 
     artifact: str = ""
@@ -57,6 +58,7 @@ class CheckedDeclaration:
     pipelines: bool = False
     any_gpu: bool = False
     elsewhere: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> CheckedDeclaration:
@@ -68,6 +70,7 @@ class CheckedDeclaration:
                 "problems": tuple(Problem(**each) for each in document["problems"]),
                 "plans": tuple(document["plans"]),
                 "elsewhere": tuple(document["elsewhere"]),
+                "objects": tuple(document["objects"]),
             }
         )
 
@@ -114,6 +117,7 @@ def check_declaration(
         pipelines=pipelines,
         any_gpu=gpu and (pipelines or chosen),
         elsewhere=tuple(_elsewhere(build, source.parent.parent.resolve())),
+        objects=tuple(each.url for each in weights_of(build) if isinstance(each, S3Weights)),
     )
 
 

@@ -103,7 +103,11 @@ class Batch:
         # Of this shell, which no build job has.
         ours = {os.environ.get(each) for each in variables if each not in self.given}
         return ReadResult(
-            checked=replace(checked, elsewhere=tuple(each for each in checked.elsewhere if each not in ours)),
+            checked=replace(
+                checked,
+                elsewhere=tuple(each for each in checked.elsewhere if each not in ours),
+                objects=tuple(each for each in checked.objects if each not in ours),
+            ),
             forms=tuple(form.name for form in declared.forms.values()),
             variables=tuple(sorted(variables)),
         )

@@ -13,10 +13,11 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_models.base.errors import FleetError
-from triton_models.builds.export.weights import fetch
+from triton_models.builds.export.weights import address_of, fetch
 from triton_models.declare.declaration import Tensors
 from triton_models.declare.models import Forest
 from triton_models.declare.tensors import Tensor
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "checkpoint.tl"
 INPUT, OUTPUT = "input__0", "output__0"
+
+_FRAMEWORKS = MappingProxyType(
+    {"json": "xgboost", "ubjson": "xgboost", "legacy": "xgboost", "lightgbm": "lightgbm"}
+)
 
 # TaskType in include/treelite/enum/task_type.h of Treelite 4.
 _BINARY, _CLASSES = 0, 2
@@ -54,6 +59,42 @@ class Shape:
     def classifies(self) -> bool:
         """True if the scores are probabilities of classes."""
         return self.scores > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForestFile:
+    """A file of a forest.
+
+    Attributes:
+        framework: "xgboost" or "lightgbm".
+        features: The number of features.
+    """
+
+    framework: str
+    features: int
+
+
+def forest_file(weights: Weights, *, name: str) -> ForestFile:
+    """Read which framework wrote a file, and for how many features.
+
+    Args:
+        weights: The file.
+        name: The model's name, for errors.
+
+    Raises:
+        FleetError: It is not a file of XGBoost or LightGBM.
+    """
+    import treelite
+
+    path = fetch(weights)
+    kind = _kind(path) if path.is_file() else ""
+    try:
+        model = _load(path)
+    except (OSError, treelite.TreeliteError) as error:
+        raise _unreadable(name, address_of(weights), _said(error)) from error
+    if kind not in _FRAMEWORKS:
+        raise _unreadable(name, address_of(weights), f"{path.name} is not a file of XGBoost or LightGBM")
+    return ForestFile(framework=_FRAMEWORKS[kind], features=model.num_feature)
 
 
 def write_forest(forest: Forest, weights: Weights | None, folder: Path) -> Shape:
@@ -157,11 +198,13 @@ def _trained(weights: Weights | None) -> Any:
         import lightgbm
 
         return lightgbm.Booster(model_file=path)
-    if kind in {"json", "ubjson", "legacy"}:
+    if kind in _FRAMEWORKS:
         import xgboost
 
         return xgboost.Booster(model_file=path)
-    raise _unreadable("the reference", str(weights), f"{path.name} is not a file of XGBoost or LightGBM")
+    raise _unreadable(
+        "the reference", address_of(_given(weights)), f"{path.name} is not a file of XGBoost or LightGBM"
+    )
 
 
 def _is_binary(weights: Weights | None) -> bool:
@@ -178,11 +221,11 @@ def _read(forest: Forest, weights: Weights | None) -> tuple[treelite.Model, str]
 
     try:
         if forest.estimator is not None:
-            return _imported(forest.estimator()), f"the estimator of {forest.name!r}"
+            return _imported(forest.estimator()), "estimator()"
         path = fetch(_given(weights))
-        return _load(path), str(weights)
+        return _load(path), address_of(_given(weights))
     except treelite.TreeliteError as error:
-        source = str(weights) if forest.estimator is None else f"the estimator of {forest.name!r}"
+        source = address_of(_given(weights)) if forest.estimator is None else "estimator()"
         raise _unreadable(forest.name, source, _said(error)) from error
 
 
@@ -249,6 +292,8 @@ def _given(weights: Weights | None) -> Weights:
 
 def _said(error: Exception) -> str:
     """Return Treelite's message without the place in its source code."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
     said = str(error).partition("\n")[0]
     return said.partition("] ")[2].partition(": ")[2] or said
 
@@ -260,7 +305,7 @@ def _text(switch: bool) -> str:  # noqa: FBT001  the only argument
 def _unreadable(model: str, source: str, what: str) -> FleetError:
     return FleetError.of(
         what=f"the forest of {model!r} cannot be read: {what}",
-        where=f"the weights {source}",
+        where=f"the weights {source!r}",
         expected="a file of XGBoost, LightGBM or Treelite, or a fitted forest",
         why="the backend reads checkpoints of Treelite, which the build writes",
         fix="save it with save_model(), or return the fitted forest from estimator=",
@@ -271,7 +316,7 @@ def _unreadable(model: str, source: str, what: str) -> FleetError:
 def _unfit(model: str, source: str, what: str, fix: str) -> FleetError:
     return FleetError.of(
         what=f"the forest of {model!r} cannot be served: {what}",
-        where=f"the weights {source}",
+        where=f"the weights {source!r}",
         expected="a regression, a ranking, or probabilities of classes",
         fix=fix,
         rule="forest-kind",

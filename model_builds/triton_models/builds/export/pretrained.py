@@ -21,15 +21,16 @@ def load_pretrained(
     architecture: type[Network],
     weights: Weights,
     *,
-    untrained: PreTrainedConfig,
+    untrained: PreTrainedConfig | None = None,
     may_lack: Sequence[str] = (),
 ) -> Network:
     """Return a network in FP32, ready to predict.
 
     Args:
         architecture: Its class, such as transformers.BertModel.
-        weights: A folder written by `save_pretrained`, a repository of the hub, or a seed.
-        untrained: The network's configuration if there is only a seed; trained weights include their own.
+        weights: A folder written by `save_pretrained` (on disk, under a prefix in S3, in an archive or in a
+            registry), a repository of the hub, or a seed.
+        untrained: The network's configuration for a seed; trained weights include their own.
         may_lack: Name prefixes of parameters that trained weights may lack, such as "pooler."; they get
             seeded values, because those of transformers are random.
 
@@ -41,6 +42,8 @@ def load_pretrained(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(weights.seed if isinstance(weights, RandomWeights) else 0)
         if isinstance(weights, RandomWeights):
+            if untrained is None:
+                raise _unusable(weights, "a seed, and no configuration of the network")
             network = architecture(untrained)
         else:
             network, missing = _load(architecture, weights)

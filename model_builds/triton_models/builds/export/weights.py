@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import atexit
-import functools
 import hashlib
 import importlib.metadata
 import importlib.util
 import pickle
 import shutil
+import tarfile
 import tempfile
+import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triton_models.artifact.onnx_head import side_files
 from triton_models.base.errors import FleetError
+from triton_models.base.suggest import did_you_mean, some_of
+from triton_models.builds.export.objects import download
 from triton_models.declare.weights import (
-    SIDE_FILE,
     HubWeights,
     LocalWeights,
     PackageWeights,
     RandomWeights,
+    RegistryWeights,
     S3Weights,
     Weights,
+    is_archive,
 )
 
 if TYPE_CHECKING:
     import torch
+
+_FETCHED: dict[str, Path] = {}
 
 _SHOWN = 3  # names in an error; the wrong network has hundreds
 
@@ -45,26 +52,33 @@ def load_weights(module: torch.nn.Module, weights: Weights) -> None:
     Raises:
         FleetError: The file is unavailable, has no state_dict, or has that of another network.
     """
-    source = _address(weights)
+    source = address_of(weights)
     state = _read(fetch(weights), source)
     _compare(module.state_dict(), state, source)
     module.load_state_dict(dict(state))
 
 
 def fetch(weights: Weights) -> Path:
-    """Return the local file or folder of weights, downloaded at most once per process.
+    """Return the local file or folder of weights, downloaded and unpacked at most once per process.
 
     The side file of an ONNX file lies next to it.
 
     Raises:
         FleetError: The weights are unavailable.
     """
-    if isinstance(weights, LocalWeights):
-        _refuse_missing(Path(weights.path))
-        return Path(weights.path)
     if isinstance(weights, RandomWeights):
         return Path()
-    return _fetch_once(weights)
+    if isinstance(weights, LocalWeights) and not is_archive(weights.path):
+        found = Path(weights.path)
+    else:
+        # One archive may have the files of many models.
+        whole = weights if isinstance(weights, HubWeights | PackageWeights) else replace(weights, file=None)
+        found = _FETCHED.get(repr(whole)) or _fetched(whole)
+        _FETCHED[repr(whole)] = found
+    if isinstance(weights, LocalWeights | S3Weights | RegistryWeights) and weights.file is not None:
+        found = _member(found, weights.file, address_of(weights))
+    _refuse_missing(found)
+    return found
 
 
 def described(weights: Weights) -> str:
@@ -77,12 +91,14 @@ def described(weights: Weights) -> str:
         return f"untrained, seed {weights.seed}"
     if isinstance(weights, HubWeights):
         return f"{weights.id}@{weights.revision}"
+    if isinstance(weights, RegistryWeights):
+        return weights.id
     if isinstance(weights, PackageWeights):
         return f"{weights.package} {importlib.metadata.version(weights.package)}"
     try:
         return f"sha256:{_digest(fetch(weights))}"
     except OSError as error:
-        raise _unusable(_address(weights), error.strerror or str(error)) from error
+        raise _unusable(address_of(weights), error.strerror or str(error)) from error
 
 
 def _digest(path: Path) -> str:
@@ -100,13 +116,19 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-@functools.cache
-def _fetch_once(weights: HubWeights | S3Weights | PackageWeights) -> Path:
+def _fetched(weights: Weights) -> Path:
     if isinstance(weights, PackageWeights):
         return _installed(weights)
     if isinstance(weights, HubWeights):
         return _from_hub(weights)
-    return _from_s3(weights.url)
+    if isinstance(weights, RegistryWeights):
+        return _from_registry(weights)
+    if isinstance(weights, S3Weights):
+        path = download(weights, _temporary())
+        return _unpacked(path, weights.url) if is_archive(weights.url) else path
+    if isinstance(weights, LocalWeights):
+        return _unpacked(Path(weights.path), weights.path)
+    raise AssertionError(weights)
 
 
 def _installed(weights: PackageWeights) -> Path:
@@ -115,7 +137,7 @@ def _installed(weights: PackageWeights) -> Path:
     if spec is None or spec.origin is None:
         raise FleetError.of(
             what=f"the package {weights.package} is not installed",
-            where=f"the weights {_address(weights)!r}",
+            where=f"the weights {address_of(weights)!r}",
             expected="the package that contains the weights",
             fix="run python -m triton_models.builds.locked build",
             rule="weights",
@@ -129,30 +151,67 @@ def _from_hub(weights: HubWeights) -> Path:
 
     try:
         if weights.file is None:
-            folder = snapshot_download(weights.id, revision=weights.revision, ignore_patterns=_FOR_OTHERS)
+            wanted = list(weights.files) or None
+            folder = snapshot_download(
+                weights.id,
+                revision=weights.revision,
+                allow_patterns=wanted,
+                ignore_patterns=None if wanted else _FOR_OTHERS,
+            )
             return Path(folder)
         return Path(hf_hub_download(weights.id, weights.file, revision=weights.revision))
     except (HfHubHTTPError, OSError, ValueError) as error:
         first_line = str(error).strip().partition("\n")[0]
-        raise _unusable(_address(weights), f"the download failed: {first_line}") from error
+        raise _unusable(address_of(weights), f"the download failed: {first_line}") from error
 
 
-def _from_s3(url: str) -> Path:
-    import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
+def _from_registry(weights: RegistryWeights) -> Path:
+    try:
+        path = Path(weights.fetch(_temporary()))
+    except Exception as error:
+        said = str(error).partition("\n")[0]
+        raise _unusable(weights.id, f"fetch() failed: {type(error).__name__}: {said}") from error
+    if not path.exists():
+        raise _unusable(weights.id, f"fetch() returned {str(path)!r}, which does not exist")
+    return _unpacked(path, weights.id) if is_archive(path.name) else path
 
-    bucket, _, key = url.removeprefix("s3://").partition("/")
+
+def _unpacked(archive: Path, source: str) -> Path:
+    """Unpack an archive into a new folder, and return its only folder or the folder itself."""
+    folder = _temporary()
+    try:
+        if archive.name.endswith(".zip"):
+            with zipfile.ZipFile(archive) as opened:
+                opened.extractall(folder)  # noqa: S202  it leaves out what leads out of the folder
+        else:
+            with tarfile.open(archive) as packed:
+                packed.extractall(folder, filter="data")
+    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
+        raise _unusable(source, f"the archive cannot be unpacked: {error}") from error
+    inside = list(folder.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
+
+
+def _member(folder: Path, name: str, source: str) -> Path:
+    path = folder / name
+    if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
+        known = sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file())
+        fix = did_you_mean(name, known, otherwise=f"choose one of {some_of(known)}")
+        raise FleetError.of(
+            what=f"there is no file {name!r}",
+            where=f"the weights {source!r}",
+            expected="a file of the folder",
+            fix=fix,
+            rule="weights",
+        )
+    return path
+
+
+def _temporary() -> Path:
+    """Return a new folder, which is removed when the process ends."""
     folder = tempfile.mkdtemp(prefix="fleet-weights-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder) / (Path(key).name or "weights")
-    s3 = boto3.client("s3")
-    try:
-        s3.download_file(bucket, key, str(path))
-        for name in _side_file(path):
-            s3.download_file(bucket, f"{key}{SIDE_FILE}", str(path.with_name(name)))
-    except (BotoCoreError, ClientError, ValueError) as error:
-        raise _unusable(url, f"the download failed: {error}") from error
-    return path
+    return Path(folder)
 
 
 def _refuse_missing(path: Path) -> None:
@@ -184,11 +243,14 @@ def _side_file(path: Path) -> tuple[str, ...]:
     return names
 
 
-def _address(weights: Weights) -> str:
+def address_of(weights: Weights) -> str:
+    """Return the address of weights, for errors."""
     if isinstance(weights, S3Weights):
         return weights.url
     if isinstance(weights, LocalWeights):
         return weights.path
+    if isinstance(weights, RegistryWeights):
+        return weights.id
     return str(weights)
 
 

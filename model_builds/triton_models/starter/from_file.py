@@ -1,0 +1,241 @@
+"""New model builds: a minimal one, and those of a trained file, with names, types and shapes from it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from triton_models.artifact.onnx_head import read_onnx_file, side_files
+from triton_models.base.errors import FleetError
+from triton_models.builds.derived import served_tensors
+from triton_models.builds.export.weights import fetch
+from triton_models.declare.tensors import Tensor
+from triton_models.declare.weights import LocalWeights
+from triton_models.facts.releases import DEFAULT_RELEASE, release
+
+if TYPE_CHECKING:
+    from triton_models.artifact.signature import Signature
+
+_BATCH = 8
+_FOREST_BATCH = 4096
+_OPEN_SIZE = 4  # of an open dimension of the example
+
+# The reference runs in Python; for larger files it would take minutes.
+_LARGEST_REFERENCE_BYTES = 64 << 20
+
+_FRAMEWORKS = MappingProxyType({"xgboost": "xgboost-cpu", "lightgbm": "lightgbm"})
+
+# NumPy's expressions for a tensor of an example, by Triton's type.
+_VALUES: Mapping[str, str] = MappingProxyType(
+    {
+        "TYPE_BOOL": "np.ones({shape}, np.bool_)",
+        "TYPE_FP16": "np.ones({shape}, np.float16)",
+        "TYPE_FP32": "np.ones({shape}, np.float32)",
+        "TYPE_FP64": "np.ones({shape}, np.float64)",
+        "TYPE_STRING": 'np.full({shape}, b"text", np.object_)',
+    }
+)
+
+_MINIMAL = '''\
+"""{name}: 4 numbers to 2 scores."""
+
+from triton_models.builds.export.reference import network_reference
+from triton_models.spec import Example, ModelDefinition, PyTorchNetwork
+
+def network():
+    import torch
+    torch.manual_seed(7)
+    return torch.nn.Linear(4, 2)
+
+def examples():
+    import numpy as np
+    return [Example(name="ones", inputs={{"FEATURES": np.ones((1, 4), np.float32)}})]
+
+BUILD = ModelDefinition(
+    name="{name}", description="4 numbers to 2 scores", output="SCORES", examples=examples,
+    models=[PyTorchNetwork(name="{name}", network=network, outputs=["SCORES"], max_batch_size=8)],
+    reference=network_reference(network, outputs=["SCORES"]), tolerance=1e-4,
+)
+'''
+
+_ONNX = '''\
+"""{name}: the network in {file}."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from triton_models.spec import Example, LocalWeights, ModelDefinition, OnnxFile, Tensors
+
+FILE = Path(__file__).with_name("{file}")
+
+
+def examples() -> list[Example]:
+    """Requests that every build must answer: replace them by real ones."""
+    import numpy as np
+
+    return [
+        Example(
+            name="ones",
+            inputs={{
+{inputs}
+            }},
+        )
+    ]
+{reference}
+
+BUILD = ModelDefinition(
+    name="{name}",
+    description="the network in {file}",
+    weights=LocalWeights(path=str(FILE)),
+    models=[OnnxFile(name="{name}", max_batch_size={batch})],
+    examples=examples,
+{options}    output="{output}",
+)
+'''
+
+_REFERENCE = '''
+
+def reference(inputs: Tensors) -> Tensors:
+    """The answer of ONNX's own evaluator. Better still: of the framework that trained the network."""
+    from onnx.reference import ReferenceEvaluator
+
+    network = ReferenceEvaluator(str(FILE))
+    return dict(zip(network.output_names, network.run(None, dict(inputs)), strict=True))
+'''
+
+_FOREST = '''\
+"""{name}: the forest in {file}."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from triton_models.builds.export.forests import forest_reference
+from triton_models.spec import Example, Forest, LocalWeights, ModelDefinition
+
+WEIGHTS = LocalWeights(path=str(Path(__file__).with_name("{file}")))
+
+
+def examples() -> list[Example]:
+    """Requests that every build must answer: replace them by real ones."""
+    import numpy as np
+
+    return [Example(name="zeros", inputs={{"input__0": np.zeros((1, {features}), np.float32)}})]
+
+
+BUILD = ModelDefinition(
+    name="{name}",
+    description="the forest in {file}",
+    weights=WEIGHTS,
+    models=[Forest(name="{name}", max_batch_size={batch})],
+    examples=examples,
+    reference=forest_reference(WEIGHTS),
+    output="output__0",
+    tolerance=1e-5,
+)
+'''
+
+
+def write_minimal(folder: Path) -> None:
+    """Write the smallest declaration: a PyTorch network whose inputs are those of its example."""
+    folder.mkdir()
+    (folder / "build.py").write_text(_MINIMAL.format(name=folder.name))
+
+
+def write_onnx(file: Path, folder: Path) -> None:
+    """Write the declaration of an ONNX file, with the file and its side file.
+
+    Raises:
+        FleetError: It is not an ONNX file, its side file is missing, or it cannot be served.
+    """
+    signature = _signature(file)
+    batched = all(
+        each.dims and not isinstance(each.dims[0], int) for each in (*signature.inputs, *signature.outputs)
+    )
+    batch = _BATCH if batched else 0
+    inputs, outputs = served_tensors(
+        signature,
+        name=folder.name,
+        backend="onnxruntime",
+        max_batch_size=batch,
+        release=release(DEFAULT_RELEASE),
+    )
+    _copy([file, *(file.with_name(name) for name in side_files(file))], folder)
+    examples = [_example(tensor, batched=batched) for tensor in inputs]
+    evaluated = _evaluates(folder / file.name, examples)
+    text = _ONNX.format(
+        name=folder.name,
+        file=file.name,
+        batch=batch,
+        inputs="\n".join(f"                {name!r}: {value}," for name, value in examples).replace("'", '"'),
+        reference=_REFERENCE if evaluated else "",
+        options="    reference=reference,\n    tolerance=1e-4,\n" if evaluated else "",
+        output=outputs[0].name,
+    )
+    (folder / "build.py").write_text(text if evaluated else text.replace(", Tensors", ""))
+
+
+def write_forest(file: Path, folder: Path) -> None:
+    """Write the declaration of a forest of XGBoost or LightGBM, with its file.
+
+    Raises:
+        FleetError: It is not a file of XGBoost or LightGBM, or cannot be read.
+    """
+    from triton_models.builds.export.forests import forest_file
+
+    found = forest_file(LocalWeights(path=str(file)), name=folder.name)
+    _copy([file], folder)
+    text = _FOREST.format(name=folder.name, file=file.name, features=found.features, batch=_FOREST_BATCH)
+    (folder / "build.py").write_text(text)
+    (folder / "requirements.txt").write_text(f"{_FRAMEWORKS[found.framework]}\n")
+
+
+def _signature(file: Path) -> Signature:
+    try:
+        head = read_onnx_file(fetch(LocalWeights(path=str(file))))
+        said = "it is not an ONNX file"
+    except OSError as error:
+        head, said = None, error.strerror or str(error)
+    if head is None or not head.signature.outputs:
+        raise FleetError.of(
+            what=f"{file} cannot be read: {said}",
+            where="--onnx",
+            expected="a file written by torch.onnx.export or another exporter",
+            fix="check the path, or export it again",
+            rule="network-file",
+        )
+    return head.signature
+
+
+def _copy(files: list[Path], folder: Path) -> None:
+    folder.mkdir()
+    for file in files:
+        shutil.copyfile(file, folder / file.name)
+
+
+def _example(tensor: Tensor, *, batched: bool) -> tuple[str, str]:
+    """Return the name of an input and NumPy's expression for an example of it."""
+    sizes = [_OPEN_SIZE if size == -1 else size for size in tensor.dims if isinstance(size, int)]
+    shape = tuple([1, *sizes] if batched else sizes)
+    kind = tensor.full_type
+    whole = f"np.ones({{shape}}, np.{kind.removeprefix('TYPE_').replace('U', 'u').replace('INT', 'int')})"
+    return tensor.name, _VALUES.get(kind, whole).format(shape=shape)
+
+
+def _evaluates(file: Path, examples: list[tuple[str, str]]) -> bool:
+    """Return whether ONNX's evaluator can answer the example."""
+    import numpy as np
+    from onnx.reference import ReferenceEvaluator
+
+    if sum(each.stat().st_size for each in file.parent.iterdir()) > _LARGEST_REFERENCE_BYTES:
+        return False
+    inputs: dict[str, Any] = {name: eval(value, {"np": np}) for name, value in examples}  # noqa: S307  our own
+    try:
+        ReferenceEvaluator(str(file)).run(None, inputs)
+    except Exception:  # noqa: BLE001  operators of other domains, or shapes that do not fit
+        return False
+    return True

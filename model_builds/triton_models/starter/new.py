@@ -1,0 +1,130 @@
+"""`fleet new`: start a model build: minimal, as a copy of a similar one, or from a trained file."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from triton_models.base.errors import Problem, raise_if_any
+from triton_models.declare.declaration import NAME_RULE, is_name
+from triton_models.declare.reading import load_build, models_folder
+from triton_models.starter.copied import copy_of
+from triton_models.starter.from_file import write_forest, write_minimal, write_onnx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A new model build.
+
+    Attributes:
+        name: The name of the new model build.
+        folder: The folder of the new model build.
+        like: The model build that was copied; None without one.
+        renamed: The new names, by the names in the copied declaration.
+    """
+
+    name: str
+    folder: Path
+    like: str | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON-ready data."""
+        return {
+            "name": self.name,
+            "like": self.like,
+            "folder": str(self.folder),
+            "renamed": dict(self.renamed),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the folder, the new names and the next steps."""
+        yield str(self.folder)
+        for old, new in self.renamed.items():
+            yield f"  {old} is now {new}"
+        yield f"Next: declare the model in {self.folder / 'build.py'}, then run `fleet build {self.name}` and"
+        yield f"`fleet check build/{self.name}`. Add it to `models` in cdk.json to build and serve it in AWS."
+
+
+def run(arguments: argparse.Namespace) -> Begun:
+    """Run `fleet new`.
+
+    Raises:
+        FleetError: The name is invalid or taken, the model to copy does not exist, or the file is invalid.
+    """
+    models = arguments.models
+    if arguments.like:
+        return begin_like(arguments.name, like=arguments.like, models=models)
+    if arguments.onnx:
+        return begin(arguments.name, lambda folder: write_onnx(arguments.onnx, folder), models=models)
+    if arguments.forest:
+        return begin(arguments.name, lambda folder: write_forest(arguments.forest, folder), models=models)
+    return begin(arguments.name, write_minimal, models=models)
+
+
+def begin_like(name: str, *, like: str, models: Path | None = None) -> Begun:
+    """Start a model build as a copy of another.
+
+    Args:
+        name: The name of the new model.
+        like: The folder to copy.
+        models: The folder of model builds; by default that of `models_folder`.
+
+    Raises:
+        FleetError: The name is invalid or taken, or the model to copy does not exist.
+    """
+    renamed: dict[str, str] = {}
+    source = models or models_folder()
+    begun = begin(
+        name,
+        lambda folder: renamed.update(copy_of(like, name, models=source, staging=folder.parent)),
+        models=source,
+    )
+    return Begun(name=name, folder=begun.folder, like=like, renamed=renamed)
+
+
+def begin(name: str, write: Callable[[Path], object], *, models: Path | None = None) -> Begun:
+    """Start a model build, atomically.
+
+    Args:
+        name: The name of the new model.
+        write: Creates and fills a folder with the model's name.
+        models: The folder of model builds; by default that of `models_folder`.
+
+    Raises:
+        FleetError: The name is invalid or taken, or what was written is not a valid declaration.
+    """
+    folder = models or models_folder()
+    raise_if_any(_problems(name, folder))
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as staging:
+        made = Path(staging) / name
+        write(made)
+        load_build(name, Path(staging))
+        made.rename(folder / name)
+    return Begun(name=name, folder=folder / name)
+
+
+def _problems(name: str, folder: Path) -> Iterator[Problem]:
+    if not is_name(name):
+        yield Problem(
+            what=f"the name {name!r}",
+            where="fleet new NAME",
+            expected=NAME_RULE,
+            why="it becomes a folder, a Triton model and the prefix of artifact names",
+            fix="choose another name",
+            rule="model-name",
+        )
+    elif (folder / name).exists():
+        yield Problem(
+            what=f"{folder / name} exists",
+            where="fleet new NAME",
+            expected="a name that no model has yet",
+            why="`fleet new` does not overwrite anything",
+            fix="choose another name, or remove that folder",
+            rule="model-taken",
+        )

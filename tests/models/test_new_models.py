@@ -1,0 +1,200 @@
+"""`fleet new`: minimal declarations, and those of ONNX files and forests, build and verify as written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import onnx
+import pytest
+import torch
+import xgboost
+from one_server import tensors_of
+
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.cli.main import main
+from triton_models.spec import load_build
+
+DATA = [[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]] * 20
+TARGET = [0, 1] * 20
+
+
+class Scorer(torch.nn.Module):
+    """A network of two inputs of a variable length, with weights that its exporter writes to a side file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = torch.nn.Embedding(500, 8)
+        self.scores = torch.nn.Linear(8, 3)
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> Any:
+        return self.scores((self.rows(ids) * mask.unsqueeze(-1)).sum(1))
+
+
+def export_scorer(folder: Path) -> Path:
+    """Export the network as PyTorch does by default."""
+    sizes = {0: "batch", 1: "tokens"}
+    torch.onnx.export(
+        Scorer().eval(),
+        (torch.ones(2, 7, dtype=torch.int64), torch.ones(2, 7)),
+        folder / "fraud.onnx",
+        input_names=["ids", "mask"],
+        output_names=["scores"],
+        dynamic_shapes={"ids": sizes, "mask": sizes},
+        verbose=False,
+    )
+    assert (folder / "fraud.onnx.data").stat().st_size
+    return folder / "fraud.onnx"
+
+
+def write_onnx(path: Path, *, kind: int, shape: list[Any], operator: str = "Identity") -> Path:
+    x, y = (onnx.helper.make_tensor_value_info(name, kind, shape) for name in "XY")
+    graph = onnx.helper.make_graph([onnx.helper.make_node(operator, ["X"], ["Y"])], "g", [x], [y])
+    onnx.save(
+        onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)]), path
+    )
+    return path
+
+
+def new(models: Path, name: str, *options: str) -> int:
+    return main(["new", name, *options, "--models", str(models)])
+
+
+def verified(models: Path, name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    root = build(name, models=models, output=models / "out")
+    assert main(["verify", str(root), "--models", str(models)]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_minimal_declaration_has_at_most_twenty_lines_and_equals_its_network(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert new(tmp_path, "tiny", "--minimal") == 0
+    assert len((tmp_path / "tiny" / "build.py").read_text().splitlines()) <= 20
+    assert "tiny: fp32, 1 example, largest difference" in verified(tmp_path, "tiny", capsys)
+
+
+def test_a_network_takes_its_inputs_from_the_example(tmp_path: Path) -> None:
+    new(tmp_path, "tiny", "--minimal")
+    root = build("tiny", models=tmp_path, output=tmp_path / "out")
+    assert tensors_of(root / "tiny") == [("FEATURES", "TYPE_FP32", [4]), ("SCORES", "TYPE_FP32", [2])]
+
+
+@pytest.mark.parametrize(
+    ("examples", "rule"),
+    [
+        ("[]", "inputs-unknown"),
+        (
+            '[Example(name=str(n), inputs={"FEATURES": np.ones((1, n), np.float32)}) for n in (4, 5)]',
+            "inputs-unknown",
+        ),
+        ('[Example(name="text", inputs={"FEATURES": np.full((1, 4), b"x", object)})]', "bad-declaration"),
+    ],
+    ids=["none", "of two shapes", "of strings"],
+)
+def test_examples_that_do_not_tell_the_inputs_are_refused(examples: str, rule: str, tmp_path: Path) -> None:
+    new(tmp_path, "tiny", "--minimal")
+    path = tmp_path / "tiny" / "build.py"
+    before, _, after = path.read_text().partition("    return [Example")
+    path.write_text(f"{before}    return {examples}\n{after.partition(chr(10))[2]}")
+    with pytest.raises(FleetError) as error:
+        build("tiny", models=tmp_path, output=tmp_path / "out")
+    (problem,) = error.value.problems
+    assert (problem.rule, "model 'tiny'" in problem.where) == (rule, True)
+
+
+def test_an_onnx_file_with_its_side_file_becomes_a_model_with_its_names_types_and_shapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert new(tmp_path, "fraud", "--onnx", str(export_scorer(tmp_path))) == 0
+    assert "fraud: fp32, 1 example, largest difference" in verified(tmp_path, "fraud", capsys)
+    assert tensors_of(tmp_path / "out" / "fraud" / "fraud") == [
+        ("ids", "TYPE_INT64", [-1]),
+        ("mask", "TYPE_FP32", [-1]),
+        ("scores", "TYPE_FP32", [3]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "expected"),
+    [
+        (onnx.TensorProto.FLOAT, [3], (0, "TYPE_FP32", [3])),
+        (onnx.TensorProto.FLOAT16, ["rows", 3], (8, "TYPE_FP16", [3])),
+        (onnx.TensorProto.UINT8, ["rows", 2, 3], (8, "TYPE_UINT8", [2, 3])),
+        (onnx.TensorProto.STRING, ["rows", "words"], (8, "TYPE_STRING", [-1])),
+        (onnx.TensorProto.BOOL, [1, 4], (0, "TYPE_BOOL", [1, 4])),
+    ],
+)
+def test_an_onnx_file_of_any_type_is_verified_as_it_is_written(
+    kind: int, shape: list[Any], expected: tuple[Any, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_onnx(tmp_path / "net.onnx", kind=kind, shape=shape)
+    assert new(tmp_path, "net", "--onnx", str(file)) == 0
+    assert "largest difference 0.0e+00" in verified(tmp_path, "net", capsys)
+    batch, *tensor = expected
+    assert load_build("net", tmp_path).models[0].max_batch_size == batch  # type: ignore[union-attr]
+    assert tensors_of(tmp_path / "out" / "net" / "net")[0] == ("X", *tensor)
+
+
+def test_a_network_that_onnx_cannot_evaluate_is_declared_without_a_reference(tmp_path: Path) -> None:
+    file = write_onnx(
+        tmp_path / "net.onnx", kind=onnx.TensorProto.FLOAT, shape=["rows", 3], operator="Nothing"
+    )
+    assert new(tmp_path, "net", "--onnx", str(file)) == 0
+    assert load_build("net", tmp_path).reference is None
+
+
+def test_a_forest_of_xgboost_becomes_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(np.array(DATA), TARGET), 2)
+    booster.save_model(tmp_path / "churn.ubj")
+    assert new(tmp_path, "churn", "--forest", str(tmp_path / "churn.ubj")) == 0
+    assert (tmp_path / "churn" / "requirements.txt").read_text() == "xgboost-cpu\n"
+    assert "churn: fp32, 1 example, largest difference" in verified(tmp_path, "churn", capsys)
+
+
+def test_a_forest_of_lightgbm_becomes_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = lightgbm.Dataset(np.array(DATA), TARGET)
+    booster = lightgbm.train({"objective": "regression", "verbose": -1, "min_data_in_leaf": 1}, data, 2)
+    booster.save_model(tmp_path / "churn.txt")
+    assert new(tmp_path, "churn", "--forest", str(tmp_path / "churn.txt")) == 0
+    assert (tmp_path / "churn" / "requirements.txt").read_text() == "lightgbm\n"
+    assert "churn: fp32, 1 example, largest difference" in verified(tmp_path, "churn", capsys)
+
+
+def refusal(models: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """Return the error of a declaration that is not begun, and check that nothing is left of it."""
+    assert new(models, "net", *options) == 1
+    assert not (models / "net").exists()
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "rule"),
+    [
+        ("--onnx", b"<html>404</html>", "network-file"),
+        ("--onnx", b"", "network-file"),
+        ("--onnx", None, "network-file"),
+        ("--forest", b"<html>404</html>", "forest-file"),
+        ("--forest", b"\x04\0\0\0\x07\0\0\0\0\0\0\0", "forest-file"),
+        ("--forest", None, "forest-file"),
+    ],
+)
+def test_a_file_of_something_else_is_refused_and_leaves_nothing(
+    option: str, content: bytes | None, rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    if content is not None:
+        file.write_bytes(content)
+    assert f"[{rule}]" in refusal(tmp_path, capsys, option, str(file))
+
+
+def test_an_onnx_file_without_its_side_file_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = export_scorer(tmp_path)
+    file.with_name("fraud.onnx.data").unlink()
+    said = refusal(tmp_path, capsys, "--onnx", str(file))
+    assert "fraud.onnx.data, which is missing [weights]" in said
