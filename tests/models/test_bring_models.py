@@ -1,0 +1,107 @@
+"""The recipes of docs/bring_models.md are built, served and verified as they are written."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import moto
+import numpy as np
+import onnx
+import pytest
+import transformers
+import xgboost
+from sklearn.ensemble import RandomForestRegressor
+
+from triton_fleet.app.context import FleetConfig
+from triton_models.builds.build import build
+from triton_models.cli.main import main
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_text()
+RECIPES = {
+    re.findall(r'^    name="(\w+)"', code, flags=re.MULTILINE)[0]: code
+    for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+}
+ROWS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+
+
+def packed(name: str, content: bytes) -> bytes:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as opened:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        opened.addfile(member, io.BytesIO(content))
+    return archive.getvalue()
+
+
+def small_network() -> bytes:
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, ["rows", 3]) for name in "XY")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["X"], ["Y"])], "g", [x], [y])
+    made = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    content: bytes = made.SerializeToString()
+    return content
+
+
+@pytest.fixture
+def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Everything that the recipes fetch: objects in S3, and a registry."""
+    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(ROWS, ROWS[:, 0] > 0), 3)
+    forest = RandomForestRegressor(5, random_state=0).fit(ROWS, ROWS[:, 0])
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 20}
+    transformers.BertForSequenceClassification(
+        transformers.BertConfig(num_hidden_layers=1, **sizes)
+    ).save_pretrained(tmp_path / "checkpoint")
+
+    def download_artifacts(uri: str, *, dst_path: str) -> str:
+        assert uri == "models:/fraud/7"
+        Path(dst_path, "model.onnx").write_bytes(small_network())
+        return dst_path
+
+    registry = SimpleNamespace(artifacts=SimpleNamespace(download_artifacts=download_artifacts))
+    monkeypatch.setitem(sys.modules, "mlflow", registry)  # type: ignore[arg-type]
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with moto.mock_aws():
+        s3: Any = boto3.client("s3")
+        s3.create_bucket(Bucket="bucket")
+        objects = {
+            "jobs/churn-17/output/model.tar.gz": packed("xgboost-model", bytes(booster.save_raw("ubj"))),
+            "jobs/prices/forest.pkl": pickle.dumps(forest),
+            **{
+                f"checkpoints/reviews/{each.name}": each.read_bytes()
+                for each in (tmp_path / "checkpoint").iterdir()
+            },
+        }
+        for key, content in objects.items():
+            s3.put_object(Bucket="bucket", Key=key, Body=content)
+        yield
+
+
+@pytest.mark.story
+@pytest.mark.usefixtures("trained")
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_built_and_verified(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = tmp_path / "models"
+    (models / name).mkdir(parents=True)
+    (models / name / "build.py").write_text(RECIPES[name])
+    root = build(name, models=models, output=tmp_path / "out")
+    assert main(["verify", str(root), "--models", str(models)]) == 0
+    assert f"{name}: fp32" in capsys.readouterr().out
+
+
+def test_each_section_with_a_recipe_has_one() -> None:
+    assert list(RECIPES) == ["churn", "prices", "reviews", "fraud"]
+
+
+def test_the_configuration_on_the_page_is_one() -> None:
+    (found,) = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert set(eval(found)) <= set(FleetConfig.__dataclass_fields__)  # noqa: S307  our own page
