@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -90,7 +91,7 @@ def test_every_fleet_command_has_a_verb_and_options_that_exist(page: Path) -> No
 
 def test_the_models_of_a_notebook_are_published_unchanged(tmp_path: Path) -> None:
     (tmp_path / "resnet_v0.tar.gz").write_bytes(tarball(onnx_model(2, name="resnet")))
-    (script,) = blocks("bash", NOTEBOOKS)
+    script, _ = blocks("bash", NOTEBOOKS)
     with EmbeddedAws() as aws:
         aws.client("s3").create_bucket(Bucket="models")
         environment = {
@@ -110,6 +111,25 @@ def test_the_models_of_a_notebook_are_published_unchanged(tmp_path: Path) -> Non
 
     assert done.returncode == 0, done.stderr
     assert re.search(r"^resnet +\S*[0-9a-f]{16}\S* +current", done.stdout, re.MULTILINE)
+
+
+def test_the_models_of_a_notebook_are_adopted(tmp_path: Path) -> None:
+    (tmp_path / "model_builds" / "models").mkdir(parents=True)
+    (tmp_path / "resnet_v0.tar.gz").write_bytes(tarball(onnx_model(2, name="resnet")))
+    tensor = {"datatype": "FP32", "shape": [1, 2]}
+    record = {
+        "inputs": [{**tensor, "name": "X", "data": [1, 2]}],
+        "outputs": [{**tensor, "name": "Y", "data": [2, 4]}],
+    }
+    (tmp_path / "recorded.jsonl").write_text(json.dumps(record))
+    _, script = blocks("bash", NOTEBOOKS)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-ec", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "resnet: fp32, 1 example, largest difference 0.0e+00 in Y" in done.stdout
 
 
 def test_the_fleet_without_a_build_job_synthesizes() -> None:

@@ -162,7 +162,9 @@ def build(
             check_tolerance=declaration.check_tolerance,
         )
         _write(declaration, job)
-        if rehearsed and not cpu:
+        if (
+            job.portable and not cpu
+        ):  # a server without a GPU loads it, whose other configuration others ignore
             for model in configure_without_gpu(root):
                 sys.stderr.write(f"note: {model} asks for a GPU (KIND_GPU); here it runs on the CPU\n")
         if isinstance(declaration.weights, RandomWeights):

@@ -41,6 +41,7 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
     "Begin": {"init": Verb("begin a repository of your own, or upgrade one", begin.init, "starter.init")},
     "Make models": {
         "new": Verb("start a model build: a copy, from a file, or minimal", models.new, "starter.new"),
+        "adopt": Verb("serve a Triton model directory as it is", models.adopt, "starter.adopted"),
         "build": Verb("build models from their declarations", models.build, "builds.build"),
         "check": Verb("find what Triton or SageMaker would refuse", models.check, "check.check"),
         "verify": Verb("compare the answers of models with their source", models.verify, "verify.verify"),

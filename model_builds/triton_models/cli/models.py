@@ -33,6 +33,24 @@ def new(parser: argparse.ArgumentParser) -> None:
     add_models(parser)
 
 
+def adopt(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `fleet adopt`."""
+    parser.add_argument(
+        "source",
+        metavar="DIR",
+        help="a model directory, a folder of those of an ensemble, or an archive; also s3://bucket/prefix/",
+    )
+    parser.add_argument("--name", metavar="NAME", help="the new model's name (default: the directory's)")
+    parser.add_argument(
+        "--requests",
+        type=Path,
+        metavar="FILE",
+        help="recorded requests with their answers, which every build must reproduce: JSON lines with inputs "
+        "and outputs",
+    )
+    add_models(parser)
+
+
 def build(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `fleet build`."""
     parser.add_argument("names", nargs="+", metavar="NAME", help=NAME_HELP)

@@ -11,7 +11,7 @@ from typing import Any
 
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.declare.declaration import NAME_RULE, is_name
-from triton_models.declare.reading import load_build, models_folder
+from triton_models.declare.reading import load_build, model_names, models_folder
 from triton_models.starter.copied import copy_of
 from triton_models.starter.from_file import write_forest, write_minimal, write_onnx
 
@@ -97,9 +97,11 @@ def begin(name: str, write: Callable[[Path], object], *, models: Path | None = N
         models: The folder of model builds; by default that of `models_folder`.
 
     Raises:
-        FleetError: The name is invalid or taken, or what was written is not a valid declaration.
+        FleetError: The folder is missing, the name is invalid or taken, or what was written is not a valid
+            declaration.
     """
     folder = models or models_folder()
+    model_names(folder)  # refuses a missing folder
     raise_if_any(_problems(name, folder))
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as staging:
         made = Path(staging) / name

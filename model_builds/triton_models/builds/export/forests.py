@@ -20,6 +20,7 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.export.weights import address_of, fetch
 from triton_models.declare.declaration import Tensors
 from triton_models.declare.models import Forest
+from triton_models.declare.requires import check_requires
 from triton_models.declare.tensors import Tensor
 from triton_models.declare.weights import Weights
 from triton_models.facts.releases import Release
@@ -194,6 +195,7 @@ def _trained(weights: Weights | None) -> Any:
     """Load a file with the framework that wrote it."""
     path = fetch(_given(weights))
     kind = _kind(path)
+    check_requires([_FRAMEWORKS[kind]] if kind in _FRAMEWORKS else [])
     if kind == "lightgbm":
         import lightgbm
 

@@ -65,12 +65,21 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
             providers=["CPUExecutionProvider"],
         )
         self.inputs = {entry.name: entry for entry in self.session.get_inputs()}
+        overridable = {entry.name: entry for entry in self.session.get_overridable_initializers()}
         self.outputs = {entry.name: entry for entry in self.session.get_outputs()}
         mistakes = [
-            *_differences(args["model_name"], "input", config["input"], self.inputs, batched=self.batched),
+            *_differences(
+                args["model_name"],
+                "input",
+                config["input"],
+                {**self.inputs, **overridable},
+                batched=self.batched,
+            ),
             *_differences(args["model_name"], "output", config["output"], self.outputs, batched=self.batched),
         ]
-        missing = sorted(set(self.inputs) - {entry["name"] for entry in config["input"]})
+        # The server adds the controls of a sequence to its requests.
+        controls = config.get("sequence_batching", {}).get("control_input", [])
+        missing = sorted(set(self.inputs) - {entry["name"] for entry in (*config["input"], *controls)})
         if missing:
             mistakes.append(f"the model needs inputs that the configuration does not name: {missing}")
         if mistakes:

@@ -1,0 +1,209 @@
+"""Models that are Triton directories already: served as they are, with recorded or drawn examples."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from triton_models.base.errors import FleetError
+from triton_models.base.suggest import some_of
+from triton_models.builds.export.weights import address_of, fetch
+from triton_models.builds.job import BuildJob
+from triton_models.client.encoding import decode
+from triton_models.config.pbtxt import CONFIG_FILE, read_config, schema
+from triton_models.declare.declaration import Example, Tensors
+from triton_models.declare.weights import Weights
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from triton_models.config.pbtxt import ModelConfig
+
+_NAME = re.compile(r'^name:\s*"[^"]*"', re.MULTILINE)
+_OPEN_SIZE = 4
+_JSON = "application/json"
+
+# NumPy's types for drawn examples; strings and images cannot be drawn.
+_DRAWN: Mapping[str, str] = MappingProxyType(
+    {
+        "TYPE_BOOL": "bool",
+        "TYPE_UINT8": "uint8",
+        "TYPE_UINT16": "uint16",
+        "TYPE_UINT32": "uint32",
+        "TYPE_UINT64": "uint64",
+        "TYPE_INT8": "int8",
+        "TYPE_INT16": "int16",
+        "TYPE_INT32": "int32",
+        "TYPE_INT64": "int64",
+        "TYPE_FP16": "float16",
+        "TYPE_FP32": "float32",
+        "TYPE_FP64": "float64",
+    }
+)
+
+
+def adopted(directory: Weights, *, name: str) -> Callable[[BuildJob], None]:
+    """Return the `write` of a declaration whose models are a Triton directory.
+
+    ```python
+    ModelDefinition(
+        name="ranker",
+        description="a ranker",
+        weights=DIRECTORY,
+        write=adopted(DIRECTORY, name="ranker"),
+        examples=drawn_examples(DIRECTORY),
+        output="SCORES",
+    )
+    ```
+
+    Args:
+        directory: A model directory, or a folder of model directories that belong to one ensemble.
+        name: The name of the declaration, which the ensemble or the only model gets.
+    """
+    return functools.partial(_write, directory, name)
+
+
+def drawn_examples(directory: Weights) -> Callable[[], list[Example]]:
+    """Return examples drawn from the configuration: ones of the declared shapes, with 4 for open sizes.
+
+    Empty for strings, because any text may be wrong, and for sequences, whose requests belong together.
+
+    Args:
+        directory: As for `adopted`.
+    """
+    return functools.partial(_drawn, directory)
+
+
+def recorded_examples(path: Path) -> Callable[[], list[Example]]:
+    """Return the recorded requests in a file.
+
+    Args:
+        path: A file of JSON lines, each an object with the "inputs" of a request and the "outputs" of its
+            answer, as in Triton's HTTP protocol.
+    """
+    return functools.partial(_recorded, path)
+
+
+def recorded_reference(path: Path) -> Callable[[Tensors], Tensors]:
+    """Return a reference that gives the recorded answers.
+
+    Args:
+        path: As for `recorded_examples`.
+    """
+    return functools.partial(_answered, path)
+
+
+def models_in(folder: Path, source: str) -> tuple[Path, Sequence[Path]]:
+    """Return the model directory that answers requests, and all model directories.
+
+    Args:
+        folder: A model directory, or a folder of model directories.
+        source: The place, for errors.
+
+    Raises:
+        FleetError: There is no model directory, or there are several without an ensemble.
+    """
+    if (folder / CONFIG_FILE).is_file():
+        return folder, [folder]
+    found = sorted(path.parent for path in folder.glob(f"*/{CONFIG_FILE}"))
+    ensembles = [each for each in found if read_config(each / CONFIG_FILE).HasField("ensemble_scheduling")]
+    if not found:
+        raise FleetError.of(
+            what="there is no model directory",
+            where=source,
+            expected=f"{CONFIG_FILE} in the folder, or in a folder in it",
+            why="a multi-model endpoint does not complete configurations",
+            fix=f"write a {CONFIG_FILE}: `fleet check` names what is missing in it",
+            rule="adopted-directory",
+        )
+    tops = ensembles or found
+    if len(tops) > 1:
+        raise FleetError.of(
+            what=f"{len(tops)} models can answer: {some_of([each.name for each in tops])}",
+            where=source,
+            expected="one model, or one ensemble with the models of its steps",
+            why="SageMaker loads one model per artifact, and the models that it depends on",
+            fix="adopt each model's directory by itself",
+            rule="adopted-directory",
+        )
+    return tops[0], found
+
+
+def _write(directory: Weights, name: str, job: BuildJob) -> None:
+    folder = fetch(directory)
+    top, found = models_in(folder, address_of(directory))
+    for each in found:
+        target = job.root / (name if each == top else each.name)
+        shutil.copytree(each, target, ignore_dangling_symlinks=True)
+        config = target / CONFIG_FILE
+        if each == top and each.name != name:
+            config.write_text(_NAME.sub(f'name: "{name}"', config.read_text()))
+        if read_config(config).HasField("ensemble_scheduling"):
+            # Its version folder is empty, and neither git nor an archive need keep an empty folder.
+            (target / "1").mkdir(exist_ok=True)
+            (target / "1" / ".keep").touch()
+
+
+def _drawn(directory: Weights) -> list[Example]:
+    top, _ = models_in(fetch(directory), address_of(directory))
+    config = read_config(top / CONFIG_FILE)
+    sequence = config.HasField("sequence_batching")
+    if sequence or any(_type(each) not in _DRAWN for each in config.input):
+        return []
+    return [Example(name="ones", inputs={each.name: _ones(each, config) for each in config.input})]
+
+
+def _ones(tensor: Any, config: ModelConfig) -> NDArray[Any]:
+    import numpy as np
+
+    sizes = [_OPEN_SIZE if size == -1 else size for size in tensor.dims]
+    shape = [1, *sizes] if config.max_batch_size else sizes
+    return np.ones(shape, _DRAWN[_type(tensor)])
+
+
+def _type(tensor: Any) -> str:
+    return str(schema().DataType.Name(tensor.data_type))
+
+
+def _recorded(path: Path) -> list[Example]:
+    return [
+        Example(name=f"recorded {number}", inputs=inputs)
+        for number, (inputs, _) in enumerate(_records(path), start=1)
+    ]
+
+
+def _answered(path: Path, inputs: Tensors) -> Tensors:
+    import numpy as np
+
+    for asked, answer in _records(path):
+        if asked.keys() == inputs.keys() and all(np.array_equal(asked[name], inputs[name]) for name in asked):
+            return answer
+    msg = f"{path.name} has no answer to this request"
+    raise KeyError(msg)
+
+
+def _records(path: Path) -> Iterator[tuple[Tensors, Tensors]]:
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        if line.strip():
+            try:
+                record = json.loads(line)
+                yield _tensors(record["inputs"]), _tensors(record["outputs"])
+            except (ValueError, KeyError, TypeError, FleetError) as error:
+                said = error.problems[0].what if isinstance(error, FleetError) else f"{error}"
+                raise FleetError.of(
+                    what=f"line {number} is not a recorded request: {said}",
+                    where=str(path),
+                    expected='{"inputs": [...], "outputs": [...]}, each with name, shape, datatype and data',
+                    fix="record the body of the request and of the answer, each in JSON",
+                    rule="recorded-request",
+                ) from error
+
+
+def _tensors(listed: Any) -> Tensors:
+    return decode(json.dumps({"outputs": listed}).encode(), _JSON, where="a recorded request")

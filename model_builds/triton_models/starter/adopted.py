@@ -1,0 +1,129 @@
+"""`fleet adopt`: make a model of the fleet from a Triton model directory, as it is."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.builds.adopted import adopted, models_in, recorded_examples
+from triton_models.builds.export.weights import fetch
+from triton_models.builds.job import BuildJob
+from triton_models.check.check import check_path
+from triton_models.check.target import MULTI_MODEL_ENDPOINT, target
+from triton_models.config.pbtxt import CONFIG_FILE, read_config
+from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_at
+from triton_models.facts.releases import DEFAULT_RELEASE, release
+from triton_models.starter.new import Begun, begin
+
+_DIRECTORY, _REQUESTS = "directory", "requests.jsonl"
+_HERE = f'LocalWeights(path=str(Path(__file__).with_name("{_DIRECTORY}")))'
+
+_DECLARATION = '''\
+"""{name}: a Triton model directory, served as it is."""
+
+from __future__ import annotations
+
+{path}from triton_models.builds.adopted import adopted, {functions}
+from triton_models.spec import {weights}, ModelDefinition
+
+DIRECTORY = {directory}
+{requests}
+BUILD = ModelDefinition(
+    name="{name}",
+    description="adopted from {source}",
+    weights=DIRECTORY,
+    write=adopted(DIRECTORY, name="{name}"),
+{examples}    output="{output}",
+)
+'''
+_RECORDED = """\
+    examples=recorded_examples(REQUESTS),
+    reference=recorded_reference(REQUESTS),
+    tolerance=1e-4,
+"""
+
+
+def run(arguments: argparse.Namespace) -> Begun:
+    """Run `fleet adopt`.
+
+    Raises:
+        FleetError: The directory cannot be read, an endpoint would refuse it, or the name is taken.
+    """
+    weights = weights_at(arguments.source, otherwise=LocalWeights(path=arguments.source))
+    if isinstance(weights, LocalWeights) and not Path(weights.path).exists():
+        raise FleetError.of(
+            what=f"there is no {arguments.source}",
+            where="fleet adopt DIR",
+            expected="a model directory, a folder of model directories, or an archive",
+            fix="check the path",
+            rule="adopted-directory",
+        )
+    folder = fetch(weights)
+    top, _ = models_in(folder, arguments.source)
+    config = read_config(top / CONFIG_FILE)
+    name = arguments.name or config.name or top.name
+    if arguments.requests is not None:
+        recorded_examples(arguments.requests)()
+    raise_if_any(_problems(weights, folder, name))
+
+    def write(made: Path) -> None:
+        made.mkdir()
+        local = isinstance(weights, LocalWeights)
+        if local:
+            shutil.copytree(folder, made / _DIRECTORY, ignore_dangling_symlinks=True)
+        if arguments.requests is not None:
+            shutil.copyfile(arguments.requests, made / _REQUESTS)
+        text = _text(
+            weights,
+            name=name,
+            source=Path(arguments.source).name,
+            output=next((each.name for each in config.output), ""),
+            recorded=arguments.requests is not None,
+        )
+        (made / "build.py").write_text(text)
+
+    return begin(name, write, models=arguments.models)
+
+
+def _text(weights: Weights, *, name: str, source: str, output: str, recorded: bool) -> str:
+    is_local = isinstance(weights, LocalWeights)
+    directory = f'S3Weights(url="{weights.url}")' if isinstance(weights, S3Weights) else repr(weights)
+    return _DECLARATION.format(
+        name=name,
+        source=source,
+        output=output,
+        path="from pathlib import Path\n\n" if is_local or recorded else "",
+        functions="recorded_examples, recorded_reference" if recorded else "drawn_examples",
+        weights=type(weights).__name__,
+        directory=_HERE if is_local else directory,
+        requests=f'REQUESTS = Path(__file__).with_name("{_REQUESTS}")\n' if recorded else "",
+        examples=_RECORDED if recorded else "    examples=drawn_examples(DIRECTORY),\n",
+    )
+
+
+def _problems(weights: Weights, folder: Path, name: str) -> Iterator[Problem]:
+    """Yield what a multi-model endpoint of the default release would refuse."""
+    plans = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.plan"))]
+    if plans:
+        yield Problem(
+            what=f"{plans[0]} is a plan",
+            where=str(folder),
+            expected="a network that a build can compile",
+            why="a plan loads on one GPU model, in one version of TensorRT",
+            fix="declare its ONNX file instead: OnnxFile(..., backend=TensorRt())",
+            rule="adopted-plan",
+        )
+        return
+    with tempfile.TemporaryDirectory(prefix="fleet-adopt-") as staging:
+        root = Path(staging) / name
+        root.mkdir()
+        job = BuildJob(root=root, release=release(DEFAULT_RELEASE), source=root)
+        adopted(weights, name=name)(job)
+        endpoint = target(release=DEFAULT_RELEASE, endpoint=MULTI_MODEL_ENDPOINT)
+        for problem in check_path(root, target=endpoint):
+            yield replace(problem, where=problem.where.replace(str(root), str(folder)))

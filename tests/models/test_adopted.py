@@ -1,0 +1,233 @@
+"""`fleet adopt`: a Triton directory becomes a model of the fleet as it is, or is refused for a reason."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from triton_models.builds.build import build
+from triton_models.cli.main import main
+from triton_models.spec import load_build
+
+CONFIG = """\
+platform: "onnxruntime_onnx"
+max_batch_size: 8
+input [ {{ name: "{x}" data_type: TYPE_FP32 dims: [ 2 ] }} ]
+output [ {{ name: "{y}" data_type: TYPE_FP32 dims: [ 2 ] }} ]
+{more}
+"""
+ENSEMBLE = """\
+platform: "ensemble"
+max_batch_size: 8
+input [ { name: "X" data_type: TYPE_FP32 dims: [ 2 ] } ]
+output [ { name: "Z" data_type: TYPE_FP32 dims: [ 2 ] } ]
+ensemble_scheduling { step [
+  { model_name: "first" model_version: -1
+    input_map { key: "X" value: "X" } output_map { key: "Y" value: "Y" } },
+  { model_name: "second" model_version: -1
+    input_map { key: "Y" value: "Y" } output_map { key: "Z" value: "Z" } }
+] }
+"""
+GPU = "instance_group [ { count: 1 kind: KIND_GPU } ]"
+SEQUENCE = """sequence_batching { control_input [ {
+  name: "START" control [ { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } ] } ] }"""
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def fleet(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run `fleet` with models in a folder that exists; returns the exit status, the output and the errors."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        status = main([str(each) for each in arguments])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+def network(x: str, y: str, *, also: str = "") -> bytes:
+    """Return a network that negates its input, or adds another one."""
+    ends = [onnx.helper.make_tensor_value_info(name, 1, ["rows", 2]) for name in (x, y)]
+    inputs = [ends[0]]
+    node = onnx.helper.make_node("Neg", [x], [y])
+    if also:
+        inputs.append(onnx.helper.make_tensor_value_info(also, 1, ["rows", 1]))
+        node = onnx.helper.make_node("Add", [x, also], [y])
+    graph = onnx.helper.make_graph([node], "g", inputs, ends[1:])
+    made = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    content: bytes = made.SerializeToString()
+    return content
+
+
+def directory(folder: Path, x: str = "X", y: str = "Y", *, more: str = "", also: str = "") -> Path:
+    """Write the directory of an ONNX model, as Triton serves it."""
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text(CONFIG.format(x=x, y=y, more=more))
+    (folder / "1" / "model.onnx").write_bytes(network(x, y, also=also))
+    return folder
+
+
+def two_steps(folder: Path) -> Path:
+    """Write an ensemble of two models, without the empty version folder that git does not keep."""
+    directory(folder / "first", "X", "Y")
+    directory(folder / "second", "Y", "Z")
+    (folder / "both").mkdir()
+    (folder / "both" / "config.pbtxt").write_text(ENSEMBLE)
+    return folder
+
+
+def recorded(path: Path, *answers: float) -> Path:
+    """Write requests with ones, and an answer with a number for each."""
+    lines = []
+    for count, answer in enumerate(answers, start=1):
+        ones, them = [[1.0, 1.0]] * count, [[answer, answer]] * count
+        tensor = {"datatype": "FP32", "shape": [count, 2]}
+        lines.append({"inputs": [{**tensor, "name": "X", "data": ones}]})
+        lines[-1]["outputs"] = [{**tensor, "name": "Y", "data": them}]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+def verify(fleet: Cli, models: Path, name: str) -> tuple[int, str, str]:
+    return fleet("verify", build(name, models=models, output=models / "out"), "--models", models)
+
+
+def test_a_model_directory_is_served_as_it_is(tmp_path: Path, fleet: Cli) -> None:
+    source = directory(tmp_path / "source")
+    assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
+    status, said, _ = verify(fleet, tmp_path, "net")
+    assert (status, said.startswith("net: fp32, 1 example")) == (0, True)
+    served = tmp_path / "out" / "net" / "net"
+    assert (served / "config.pbtxt").read_bytes() == (source / "config.pbtxt").read_bytes()
+
+
+def test_an_ensemble_is_adopted_with_its_steps_under_another_name(tmp_path: Path, fleet: Cli) -> None:
+    source = two_steps(tmp_path / "repository")
+    assert fleet("adopt", source, "--name", "twice", "--models", tmp_path)[0] == 0
+    assert verify(fleet, tmp_path, "twice")[0] == 0
+    root = tmp_path / "out" / "twice"
+    assert sorted(each.name for each in root.iterdir() if each.is_dir()) == ["first", "second", "twice"]
+
+
+def test_an_archive_of_a_notebook_is_adopted(tmp_path: Path, fleet: Cli) -> None:
+    directory(tmp_path / "resnet")
+    with tarfile.open(tmp_path / "resnet_v0.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "resnet", arcname="resnet")
+    shutil.rmtree(tmp_path / "resnet")
+    assert fleet("adopt", tmp_path / "resnet_v0.tar.gz", "--models", tmp_path)[0] == 0  # its folder's name
+    assert verify(fleet, tmp_path, "resnet")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "also"), [(GPU, ""), (SEQUENCE, "START")], ids=["for a GPU", "of sequences"]
+)
+def test_what_the_configuration_asks_for_is_served_here_without_an_edit(
+    more: str, also: str, tmp_path: Path, fleet: Cli
+) -> None:
+    source = directory(tmp_path / "source", more=more, also=also)
+    assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
+    assert verify(fleet, tmp_path, "net")[0] == 0
+
+
+def test_recorded_answers_are_the_reference(tmp_path: Path, fleet: Cli) -> None:
+    requests = recorded(tmp_path / "requests", -1.0, -1.0)
+    source = directory(tmp_path / "source")
+    assert fleet("adopt", source, "--name", "net", "--requests", requests, "--models", tmp_path)[0] == 0
+    _, said, _ = verify(fleet, tmp_path, "net")
+    assert said.startswith("net: fp32, 2 examples, largest difference 0.0e+00 in Y")
+
+
+def test_recorded_answers_that_the_model_does_not_reproduce_fail_its_verification(
+    tmp_path: Path, fleet: Cli
+) -> None:
+    requests = recorded(tmp_path / "requests", -1.0, -2.0)
+    source = directory(tmp_path / "source")
+    assert fleet("adopt", source, "--name", "net", "--requests", requests, "--models", tmp_path)[0] == 0
+    status, said, _ = verify(fleet, tmp_path, "net")
+    assert (status, "model 'net', example 'recorded 2'" in said) == (1, True)
+
+
+def without_ensemble(source: Path) -> None:
+    shutil.rmtree(two_steps(source) / "both")
+
+
+def spoilt(spoil: Callable[[Path], object]) -> Callable[[Path], None]:
+    """Return what writes a directory that an endpoint cannot serve."""
+
+    def write(source: Path) -> None:
+        spoil(directory(source))
+
+    return write
+
+
+def decoupled(source: Path) -> None:
+    directory(source, more="model_transaction_policy { decoupled: true }")
+
+
+@pytest.mark.parametrize(
+    ("write", "rule"),
+    [
+        (without_ensemble, "adopted-directory"),
+        (lambda source: None, "adopted-directory"),
+        (spoilt(lambda source: (source / "config.pbtxt").unlink()), "adopted-directory"),
+        (spoilt(lambda source: (source / "1/model.onnx").rename(source / "1/model.plan")), "adopted-plan"),
+        (decoupled, "decoupled"),
+        (spoilt(lambda source: (source / "1/model.onnx").unlink()), "model-file-missing"),
+    ],
+    ids=["two models", "nothing there", "no configuration", "a plan", "decoupled", "no file"],
+)
+def test_what_an_endpoint_cannot_serve_is_refused_and_leaves_nothing(
+    write: Callable[[Path], None], rule: str, tmp_path: Path, fleet: Cli
+) -> None:
+    source = tmp_path / "source"
+    write(source)
+    (tmp_path / "models").mkdir()
+    status, _, said = fleet("adopt", source, "--name", "net", "--models", tmp_path / "models")
+    assert (status, f"[{rule}]" in said, list((tmp_path / "models").iterdir())) == (1, True, [])
+    assert str(source) in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "not json",
+        "{}",
+        '{"inputs": [], "outputs": [{"name": "Y"}]}',
+        '{"inputs": [{"name": "X", "datatype": "FP32", "shape": [3], "data": [1]}], "outputs": []}',
+    ],
+)
+def test_a_line_that_is_no_recorded_request_is_refused(line: str, tmp_path: Path, fleet: Cli) -> None:
+    (tmp_path / "requests").write_text(f"\n{line}\n")
+    source = directory(tmp_path / "source")
+    options = ("--name", "net", "--requests", tmp_path / "requests", "--models", tmp_path)
+    status, _, said = fleet("adopt", source, *options)
+    assert (status, "line 2" in said, "[recorded-request]" in said) == (1, True, True)
+
+
+def test_models_that_take_strings_or_sequences_get_no_drawn_examples(tmp_path: Path, fleet: Cli) -> None:
+    source = directory(tmp_path / "source", more=SEQUENCE, also="START")
+    assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
+    assert load_build("net", tmp_path).examples() == []
+
+
+def test_weights_that_a_request_may_replace_are_inputs(tmp_path: Path, fleet: Cli) -> None:
+    source = directory(tmp_path / "source", also="BIAS")
+    path = source / "1" / "model.onnx"
+    made: Any = onnx.load(str(path))
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((1, 1), np.float32), "BIAS"))
+    onnx.save(made, path)
+    bias = 'input [ { name: "BIAS" data_type: TYPE_FP32 dims: [ 1 ] optional: true } ]\n'
+    config = source / "config.pbtxt"
+    config.write_text(config.read_text() + bias)
+    assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
+    assert verify(fleet, tmp_path, "net")[0] == 0
