@@ -83,7 +83,7 @@ MISTAKES = [
     ("max_batch_size=8", 'max_batch_size="8"', "PythonModel.max_batch_size is '8'", "max_batch_size=8"),
     ("max_batch_size=8", "max_batch_size=True", "is True", "max_batch_size=8"),
     ('outputs=["scores"]', 'outputs="scores"', "outputs is 'scores'", 'outputs=["scores"]'),
-    ('precision="fp32"', 'precision="fp8"', "precision is 'fp8'", "backend=TensorRt"),
+    ('precision="fp32"', 'precision="fp7"', "precision is 'fp7'", "backend=TensorRt"),
     ("backend=TensorRt", "backend=PythonBackend() or TensorRt", "backend is Python", "backend="),
     ('"INT32", [TOKENS])],\n            outputs', '"INT31", [TOKENS])],\n            outputs', "INT31", None),
     ("preferred=[4, 8]", "preferred=[4, 16]", "a batch of 16", "batching=Dynamic"),

@@ -46,6 +46,8 @@ def tuned(declare_network):
 def test_every_option_that_is_used_is_one_of_the_releases_trtexec(name):
     shapes = {"x": ShapeRange(min=(1, 3), opt=(2, 3), max=(4, 3))}
     for options in EVERYTHING:
+        if options.precision not in WAYS[int(release(name).tensorrt.split(".")[0])]:
+            continue
         given = command(name, options, shapes=shapes, timing_cache=Path("times"))
         assert {each.partition("=")[0] for each in given} <= options_of(release(name).tensorrt)
 
@@ -77,7 +79,8 @@ def test_the_list_knows_what_a_major_removed(option, first_without):
 
 def test_every_release_in_the_table_has_its_ways_to_a_precision():
     assert {int(each.tensorrt.split(".")[0]) for each in RELEASES.values()} == WAYS.keys()
-    assert all(set(ways) == set(get_args(Precision)) for ways in WAYS.values())
+    assert set(get_args(Precision)) - set(WAYS[8]) == {"bf16", "int8", "fp8"}
+    assert set(get_args(Precision)) == set(WAYS[10]) == set(WAYS[11])
 
 
 @pytest.mark.parametrize(

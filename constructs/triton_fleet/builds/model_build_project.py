@@ -70,7 +70,7 @@ from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.releases import DEFAULT_RELEASE, Release
 from triton_models.facts.releases import release as find_release
-from triton_models.facts.tensorrt import hardware_problems
+from triton_models.facts.tensorrt import hardware_problems, precision_problems
 from triton_models.survey.survey import Survey
 
 # A Processing job gets an instance and pulls the image before it begins.
@@ -274,6 +274,9 @@ class ModelBuildProject(Construct):
             for plan in checked.plans:
                 where = f"the plans of {checked.artifact!r}, for {self.node.path}"
                 yield from hardware_problems(plan, release=None, gpu=self.gpu, where=where)
+            for precision in checked.precisions:
+                where = f"the plans of {checked.artifact!r}, for {self.node.path}"
+                yield from precision_problems(precision, release=None, gpu=self.gpu, where=where)
 
     def _codebuild(self, role: iam.IRole | None, timeout: Duration) -> tuple[iam.IRole, codebuild.Project]:
         """The role and the project of builds that CodeBuild runs itself."""

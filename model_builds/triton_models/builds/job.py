@@ -11,12 +11,13 @@ from triton_models.artifact.onnx_head import read_onnx_file
 from triton_models.base.errors import FleetError
 from triton_models.builds.tensorrt.compiler import Compiler
 from triton_models.builds.tensorrt.options import PlanOptions
+from triton_models.builds.tensorrt.quantization import check_quantization
 from triton_models.builds.tensorrt.shapes import check_shapes, open_shapes
 from triton_models.builds.tensorrt.stand_in import StandIn
 from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
-from triton_models.facts.tensorrt import Hardware, Precision
+from triton_models.facts.tensorrt import QUANTIZED, Hardware, Precision
 
 if TYPE_CHECKING:
     from triton_models.config.pbtxt import ModelConfig
@@ -123,7 +124,8 @@ class BuildJob:
             onnx: The file; removed after its compilation.
             shapes: The range of shapes of every input, with the batch dimension first.
             precision: "fp32" keeps FP32 arithmetic, "tf32" lets TensorRT use TF32 on Ampere and newer, "fp16"
-                lets it choose FP16 kernels; from TensorRT 11 on, AutoCast converts the file first.
+                and "bf16" let it choose kernels of that type; from TensorRT 11 on, AutoCast converts the file
+                first. "int8" and "fp8" are for files that are quantized already.
             hardware: The GPUs that the plan runs on: "this-gpu", "same-compute-capability" or "ampere+".
             workspace_mb: The maximum workspace of the plan's kernels in GPU memory, in MiB.
             optimization_level: From 0 (fastest compilation) to 5 (fastest inference).
@@ -135,6 +137,9 @@ class BuildJob:
             FleetError: The shapes do not fit the network, or trtexec failed.
         """
         check_shapes(onnx, shapes)
+        check_quantization(onnx, precision)
+        if precision in QUANTIZED and (self.compiler is None or self.rehearsed):
+            self.precisions.append(precision)  # the file computes in it, on any machine
         if self.cpu:
             _serve_with_onnxruntime(onnx)
         else:

@@ -31,7 +31,7 @@ from triton_models.declare.models import (
 )
 from triton_models.declare.requires import check_backends, check_requires
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
-from triton_models.facts.tensorrt import Precision
+from triton_models.facts.tensorrt import QUANTIZED, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,11 +77,13 @@ def make(build: ModelDefinition, job: BuildJob) -> None:
 
 
 def _precisions(build: ModelDefinition, job: BuildJob) -> set[Precision]:
-    """Return the declared precisions of the build; FP32 without a GPU."""
-    declared = set(build.precisions) if job.compiler else set()
-    if job.rehearsed:  # the stand-in for a plan computes in FP32
-        declared.add("fp32")
-    return declared or ({"fp32"} if build.write is None else set())
+    """Return the precisions of the build: those declared, and without plans those of the files."""
+    without_plans: set[Precision] = {each if each in QUANTIZED else "fp32" for each in build.precisions}
+    without_plans = without_plans or ({"fp32"} if build.write is None else set())
+    if not job.compiler:
+        return without_plans
+    declared = set(build.precisions) or without_plans
+    return declared | without_plans if job.rehearsed else declared  # a stand-in runs the file
 
 
 def _make_python(model: PythonModel, build: ModelDefinition, job: BuildJob) -> ModelConfig:

@@ -131,7 +131,10 @@ class TensorRt:
 
     Attributes:
         precision: "fp32" keeps FP32 arithmetic. "tf32" lets TensorRT use TF32 on Ampere and newer. "fp16"
-            lets it choose FP16 kernels; since TensorRT 11 the network is first converted to FP16.
+            and "bf16" (Ampere and newer) let it choose kernels of that type; since TensorRT 11 the network
+            is first converted. "int8" and "fp8" (Ada, Hopper and newer) are for quantized networks, with
+            QuantizeLinear and DequantizeLinear in the ONNX file, as NVIDIA's Model Optimizer writes them.
+            These, and "bf16", since TensorRT 10.
         hardware: The GPUs that the plan runs on. "this-gpu" is the model that compiled it, and gives the
             fastest plan. "same-compute-capability" adds other models with its compute capability, such as
             L40S for L4, since TensorRT 10.9. "ampere+" is every GPU of compute capability 8.0 or newer.

@@ -104,8 +104,8 @@ class ModelDefinition:
             declared shapes.
         output: The output that is shown and described first.
         tolerance: The largest allowed absolute difference between answer and reference, per element: one
-            number for all builds, or one for each precision that the backends declare: "fp32", "tf32" or
-            "fp16". Required with a reference.
+            number for all builds, or one for each precision that the backends declare: "fp32", "tf32",
+            "fp16", "bf16", "int8" or "fp8". Required with a reference.
         models: The Triton models it consists of: one with its name, or an ensemble with its name and the
             steps of that ensemble.
         weights: The source of the weights, which build.json records.

@@ -14,7 +14,7 @@ from triton_models.base.errors import Problem
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
 
-Precision: TypeAlias = Literal["fp32", "tf32", "fp16"]
+Precision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "int8", "fp8"]
 Hardware: TypeAlias = Literal["this-gpu", "same-compute-capability", "ampere+"]
 
 PLAN_TYPES = frozenset(
@@ -31,10 +31,21 @@ PLAN_TYPES = frozenset(
 )
 """The types of a plan's tensors: ConvertTrtTypeToConfigDataType of tensorrt_backend, read 2026-11-21."""
 
+AMPERE = "8.0"
+
+QUANTIZED: frozenset[Precision] = frozenset({"int8", "fp8"})
+"""The precisions that an ONNX file brings itself, by QuantizeLinear and DequantizeLinear."""
+
+# The first TensorRT with which plans are built here, and the lowest compute capability that has the
+# arithmetic: "Hardware and Precision" in NVIDIA's support matrices, read 2026-11-24. TensorRT 8 has no
+# --stronglyTyped.
+_PRECISIONS_SINCE: Mapping[Precision, tuple[int, str]] = MappingProxyType(
+    {"bf16": (10, AMPERE), "int8": (10, "7.5"), "fp8": (10, "8.9")}
+)
+
 # trtexec's names for the levels of hardware compatibility, and the first compute capability of Ampere.
 # https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/advanced.html, read 2026-11-22
 SAME_COMPUTE_CAPABILITY, AMPERE_PLUS = "sameComputeCapability", "ampere+"
-AMPERE = "8.0"
 
 LEVELS: Mapping[str, str] = MappingProxyType(
     {"same-compute-capability": SAME_COMPUTE_CAPABILITY, "ampere+": AMPERE_PLUS}
@@ -45,6 +56,56 @@ LEVELS: Mapping[str, str] = MappingProxyType(
 _LEVELS_SINCE: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType(
     {"same-compute-capability": ((10, 9), "7.5"), "ampere+": ((8, 6), AMPERE)}
 )
+
+
+def plan_problems(
+    precision: Precision, hardware: Hardware, *, release: Release | None, gpu: Gpu | None, where: str
+) -> Iterator[Problem]:
+    """Yield the reasons why a plan of this precision for this hardware cannot be compiled.
+
+    Args:
+        precision: The declared precision.
+        hardware: The declared hardware.
+        release: The release whose TensorRT compiles; None to check the GPU only.
+        gpu: The GPU that compiles; None if unknown.
+        where: The declaration, for messages.
+    """
+    yield from hardware_problems(hardware, release=release, gpu=gpu, where=where)
+    yield from precision_problems(precision, release=release, gpu=gpu, where=where)
+
+
+def precision_problems(
+    precision: Precision, *, release: Release | None, gpu: Gpu | None, where: str
+) -> Iterator[Problem]:
+    """Yield the reasons why a plan of this precision cannot be compiled.
+
+    Args:
+        precision: The declared precision.
+        release: The release whose TensorRT compiles; None to check the GPU only.
+        gpu: The GPU that compiles; None if unknown.
+        where: The declaration, for messages.
+    """
+    if precision not in _PRECISIONS_SINCE:
+        return
+    since, oldest = _PRECISIONS_SINCE[precision]
+    if release is not None and major(release) < since:
+        yield Problem(
+            what=f"precision {precision!r} with TensorRT {release.tensorrt} of release {release.name}",
+            where=where,
+            expected=f"TensorRT {since} or newer",
+            why="older versions cannot take the types of a network from its file",
+            fix='use a newer release, or precision="fp16"',
+            rule="plan-precision",
+        )
+    if gpu is not None and float(gpu.compute_capability) < float(oldest):
+        yield Problem(
+            what=f"precision {precision!r} on {gpu.name}, compute capability {gpu.compute_capability}",
+            where=where,
+            expected=f"a GPU of compute capability {oldest} or newer",
+            why="older GPUs lack the arithmetic",
+            fix='choose an instance type with such a GPU, or precision="fp16"',
+            rule="plan-precision",
+        )
 
 
 def hardware_problems(

@@ -27,7 +27,7 @@ from triton_models.declare.written_plans import written_plans
 from triton_models.facts.payload import PAYLOAD_LIMIT
 from triton_models.facts.releases import Release
 from triton_models.facts.shared_memory import too_many_instances
-from triton_models.facts.tensorrt import hardware_problems
+from triton_models.facts.tensorrt import Precision, plan_problems
 
 PAYLOAD_RULE = "payload"
 NAME_RULE = "composing-name-taken"
@@ -48,6 +48,7 @@ class CheckedDeclaration:
             function that names wheels may name others for GPUs.
         elsewhere: The paths of its weights that are outside the folder that a build job gets.
         objects: The addresses of its weights in S3.
+        precisions: The precisions of its declared plans.
     """
 
     artifact: str = ""
@@ -59,6 +60,7 @@ class CheckedDeclaration:
     any_gpu: bool = False
     elsewhere: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
+    precisions: tuple[Precision, ...] = ()
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> CheckedDeclaration:
@@ -71,6 +73,7 @@ class CheckedDeclaration:
                 "plans": tuple(document["plans"]),
                 "elsewhere": tuple(document["elsewhere"]),
                 "objects": tuple(document["objects"]),
+                "precisions": tuple(document["precisions"]),
             }
         )
 
@@ -118,6 +121,7 @@ def check_declaration(
         any_gpu=gpu and (pipelines or chosen),
         elsewhere=tuple(_elsewhere(build, source.parent.parent.resolve())),
         objects=tuple(each.url for each in weights_of(build) if isinstance(each, S3Weights)),
+        precisions=tuple(sorted(build.precisions)) if gpu else (),
     )
 
 
@@ -144,7 +148,10 @@ def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool)
     for model in build.models:
         if gpu and isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt):
             where = f"the backend of {model.name!r}"
-            yield from hardware_problems(model.backend.hardware, release=release, gpu=None, where=where)
+            backend = model.backend
+            yield from plan_problems(
+                backend.precision, backend.hardware, release=release, gpu=None, where=where
+            )
         if gpu and isinstance(model, PyTorchNetwork) and isinstance(model.backend, TensorRt):
             inputs = [
                 NetworkTensor(name=each.name, data_type=each.full_type, dims=()) for each in model.inputs

@@ -1,4 +1,4 @@
-"""FP16 for a strongly typed TensorRT: NVIDIA's AutoCast adds the types to the ONNX file.
+"""FP16 and BF16 for a strongly typed TensorRT: NVIDIA's AutoCast adds the types to the ONNX file.
 
 AutoCast is part of Model Optimizer: `python -m modelopt.onnx.autocast`, with the options of nvidia-modelopt
 0.47.0, tested on a CPU on 2026-11-21. It keeps nodes in FP32 if their values in a run on random inputs exceed
@@ -15,15 +15,15 @@ from pathlib import Path
 from triton_models.base.errors import FleetError
 
 
-def command(onnx: Path, converted: Path) -> list[str]:
-    """Return the command that converts an ONNX file to FP16, in this Python."""
+def command(onnx: Path, converted: Path, *, to: str) -> list[str]:
+    """Return the command that converts an ONNX file to "fp16" or "bf16", in this Python."""
     return [
         sys.executable,
         "-m",
         "modelopt.onnx.autocast",
         f"--onnx_path={onnx}",
         f"--output_path={converted}",
-        "--low_precision_type=fp16",
+        f"--low_precision_type={to}",
         "--keep_io_types",
         "--providers",
         "cpu",
@@ -60,7 +60,7 @@ def check_converted(onnx: Path, converted: Path, *, log: Path) -> None:
     raise FleetError.of(
         what=what,
         where=f"the network of {log.stem!r}; the log is {log}",
-        expected="the same inputs and outputs, and FP16 in between",
+        expected="the same inputs and outputs, and lower precision in between",
         why="requests must match the tensors of the source",
         fix="check the log, or use precision='fp32', which needs no conversion",
         rule="autocast",

@@ -22,7 +22,7 @@ from triton_models.builds.tensorrt.timing_cache import TimingCache
 from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
-from triton_models.facts.tensorrt import LEVELS, hardware_problems
+from triton_models.facts.tensorrt import LEVELS, plan_problems
 
 COMPILE_TIMEOUT_S = 3600.0
 """The default time limit for a plan: most take minutes, a large one with all optimizations half an hour."""
@@ -81,7 +81,10 @@ class Compiler:
         """
         check_precision(self.release, options.precision)
         where = f"the plan of {onnx.parent.parent.name}"
-        raise_if_any(hardware_problems(options.hardware, release=self.release, gpu=self.gpu, where=where))
+        found = plan_problems(
+            options.precision, options.hardware, release=self.release, gpu=self.gpu, where=where
+        )
+        raise_if_any(found)
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{onnx.parent.parent.name}.log"
         about = {"gpu": self.gpu.name, "device": self.device, "precision": options.precision}
@@ -89,9 +92,9 @@ class Compiler:
             about["hardware"] = LEVELS[options.hardware]
         try:
             with log.open("wb") as output, contextlib.ExitStack() as stack:
-                if way(self.release, options.precision).autocast:
+                if to := way(self.release, options.precision).autocast:
                     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-autocast-")))
-                    about["autocast"], onnx = self._cast(onnx, folder, output)
+                    about["autocast"], onnx = self._cast(onnx, folder, output, to=to)
                 cache = stack.enter_context(self._times())
                 command = CommandLine(
                     trtexec=self.trtexec,
@@ -112,10 +115,11 @@ class Compiler:
             raise
         return {**about, "tensorrt": version}
 
-    def _cast(self, onnx: Path, folder: Path, output: IO[bytes]) -> tuple[str, Path]:
-        """Convert an ONNX file to FP16, and return the tool's version and the converted file."""
+    def _cast(self, onnx: Path, folder: Path, output: IO[bytes], *, to: str) -> tuple[str, Path]:
+        """Convert an ONNX file to lower precision, and return the tool's version and the converted file."""
         converted = folder / onnx.name
-        self._run(autocast.command(onnx, converted), output, what=f"converting {onnx.name} to FP16")
+        command = autocast.command(onnx, converted, to=to)
+        self._run(command, output, what=f"converting {onnx.name} to {to.upper()}")
         autocast.check_converted(onnx, converted, log=Path(output.name))
         return autocast.version(), converted
 

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
-from triton_models.base.errors import FleetError
+from triton_models.base.errors import FleetError, raise_if_any
 from triton_models.builds.tensorrt import autocast
 from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.releases import Release
-from triton_models.facts.tensorrt import LEVELS, Hardware, Precision, major
+from triton_models.facts.tensorrt import LEVELS, Hardware, Precision, major, precision_problems
 
 INSTALL_AUTOCAST = "python -m triton_models.builds.locked autocast"
 
@@ -26,18 +27,28 @@ class Way:
 
     Attributes:
         flags: The flags of trtexec.
-        autocast: True to convert the ONNX file first, because a strongly typed network computes in the types
-            of its file.
+        autocast: The type to convert the ONNX file to first, because a strongly typed network computes in the
+            types of its file; None for no conversion.
     """
 
     flags: tuple[str, ...] = ()
-    autocast: bool = False
+    autocast: Literal["fp16", "bf16"] | None = None
 
 
 # TF32 is trtexec's default. From TensorRT 11 on, every network is strongly typed and --fp16 does not exist.
+# A quantized network has its types in the file, and what is not quantized stays FP32.
 _BY_FLAG = {"fp32": Way(flags=("--noTF32",)), "tf32": Way(), "fp16": Way(flags=("--fp16",))}
-_BY_TYPE = {"fp32": Way(flags=("--noTF32",)), "tf32": Way(), "fp16": Way(autocast=True)}
-WAYS: Mapping[int, Mapping[str, Way]] = MappingProxyType({8: _BY_FLAG, 10: _BY_FLAG, 11: _BY_TYPE})
+_TYPED = Way(flags=("--stronglyTyped", "--noTF32"))
+_BY_FLAG_10 = {**_BY_FLAG, "bf16": Way(flags=("--bf16",)), "int8": _TYPED, "fp8": _TYPED}
+_BY_TYPE = {
+    "fp32": Way(flags=("--noTF32",)),
+    "tf32": Way(),
+    "fp16": Way(autocast="fp16"),
+    "bf16": Way(autocast="bf16"),
+    "int8": Way(flags=("--noTF32",)),
+    "fp8": Way(flags=("--noTF32",)),
+}
+WAYS: Mapping[int, Mapping[str, Way]] = MappingProxyType({8: _BY_FLAG, 10: _BY_FLAG_10, 11: _BY_TYPE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +121,12 @@ class CommandLine:
 
 
 def way(release: Release, precision: Precision) -> Way:
-    """Return the entry of `WAYS` for a precision with a release's TensorRT."""
+    """Return the entry of `WAYS` for a precision with a release's TensorRT.
+
+    Raises:
+        FleetError: The release's TensorRT does not have the precision.
+    """
+    raise_if_any(precision_problems(precision, release=release, gpu=None, where="the precision of a plan"))
     return WAYS[major(release)][precision]
 
 

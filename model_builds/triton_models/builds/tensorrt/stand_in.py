@@ -21,7 +21,7 @@ from triton_models.builds.tensorrt.options import PlanOptions
 from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
-from triton_models.facts.tensorrt import LEVELS, hardware_problems
+from triton_models.facts.tensorrt import LEVELS, QUANTIZED, plan_problems
 
 MARK = b"\nstands in for a plan: "
 """The mark after the header; JSON, a line feed and the ONNX file follow."""
@@ -60,7 +60,10 @@ class StandIn:
                 TensorRT version is missing in the file.
         """
         where = f"the plan of {onnx.parent.parent.name}"
-        raise_if_any(hardware_problems(options.hardware, release=self.release, gpu=self.gpu, where=where))
+        found = plan_problems(
+            options.precision, options.hardware, release=self.release, gpu=self.gpu, where=where
+        )
+        raise_if_any(found)
         wider = {"hardware": LEVELS[options.hardware]} if options.hardware in LEVELS else {}
         about = wider | {"gpu": self.gpu.name, "compute_capability": self.gpu.compute_capability}
         with plan.open("wb") as file, onnx.open("rb") as network:
@@ -69,7 +72,8 @@ class StandIn:
             shutil.copyfileobj(network, file)
         version = plan_version(plan)
         raise_if_any(version_problems(version, self.release, where=str(plan)))
-        return {"gpu": self.gpu.name, "device": DEVICE, "precision": "fp32", "tensorrt": version} | wider
+        precision = options.precision if options.precision in QUANTIZED else "fp32"
+        return {"gpu": self.gpu.name, "device": DEVICE, "precision": precision, "tensorrt": version} | wider
 
 
 def stand_in(*, release: Release, gpu: Gpu) -> StandIn:
