@@ -57,6 +57,31 @@ def test_dynamic_batching_without_preferences_is_still_on() -> None:
     assert parse_config(to_text(message), where="x").HasField("dynamic_batching")
 
 
+def test_a_queue_has_its_limits_and_priorities() -> None:
+    batching = DynamicBatching(max_queue_size=64, timeout_us=200_000, priorities=3)
+    message = plain(
+        name="m", backend="python", max_batch_size=4, inputs=[], outputs=[], dynamic_batching=batching
+    )
+    written = parse_config(to_text(message), where="x").dynamic_batching
+
+    assert written.default_queue_policy.max_queue_size == 64
+    assert written.default_queue_policy.default_timeout_microseconds == 200_000
+    assert (written.priority_levels, written.default_priority_level) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "batching",
+    [
+        DynamicBatching(max_queue_size=0),
+        DynamicBatching(timeout_us=-1),
+        DynamicBatching(default_priority=1),
+        DynamicBatching(priorities=2, default_priority=3),
+    ],
+)
+def test_limits_of_a_queue_that_are_impossible_are_mistakes(batching: DynamicBatching) -> None:
+    assert len(list(batching.mistakes())) == 1
+
+
 def test_the_file_that_is_written_is_the_file_that_is_read(tmp_path: Path) -> None:
     message = plain(name="m", backend="python", max_batch_size=1, inputs=[], outputs=[])
 

@@ -133,11 +133,22 @@ def plain(
             )
         group.kind = schema().ModelInstanceGroup.Kind.Value(kind)
     if dynamic_batching is not None:
-        message.dynamic_batching.preferred_batch_size.extend(dynamic_batching.preferred)
-        message.dynamic_batching.max_queue_delay_microseconds = dynamic_batching.max_delay_us
+        _schedule(message.dynamic_batching, dynamic_batching)
     for key, value in (parameters or {}).items():
         message.parameters[key].string_value = value
     return message
+
+
+def _schedule(written: Any, declared: DynamicBatching) -> None:
+    written.preferred_batch_size.extend(declared.preferred)
+    written.max_queue_delay_microseconds = declared.max_delay_us
+    if declared.max_queue_size is not None:
+        written.default_queue_policy.max_queue_size = declared.max_queue_size
+    if declared.timeout_us is not None:
+        written.default_queue_policy.default_timeout_microseconds = declared.timeout_us
+    if declared.priorities is not None:
+        written.priority_levels = declared.priorities
+        written.default_priority_level = declared.default_priority or declared.priorities
 
 
 def ensemble(

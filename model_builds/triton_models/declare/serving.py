@@ -56,16 +56,26 @@ class DynamicBatching:
     """The server's rules for joining requests into batches.
 
     ```python
-    DynamicBatching(preferred=[16], max_delay_us=500)
+    DynamicBatching(preferred=[16], max_delay_us=500, max_queue_size=64, timeout_us=200_000)
     ```
 
     Attributes:
         preferred: Batch sizes that are run without further waiting; empty if no size is preferred.
         max_delay_us: The longest time that a request waits for others, in microseconds.
+        max_queue_size: The most requests that wait; more are refused at once. By default any number waits.
+        timeout_us: The longest time that a request waits for its turn, in microseconds; it is refused then,
+            instead of being computed for a caller that has given up. By default it waits.
+        priorities: The number of priorities. Requests of priority 1 run first; a request names its own as the
+            parameter `priority`. By default all are equal.
+        default_priority: The priority of requests that name none; by default the last.
     """
 
     preferred: Sequence[int] = field(default=())
     max_delay_us: int = 0
+    max_queue_size: int | None = None
+    timeout_us: int | None = None
+    priorities: int | None = None
+    default_priority: int | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that sizes are positive and times are not negative."""
@@ -75,6 +85,17 @@ class DynamicBatching:
                 what=f"a delay of {self.max_delay_us} microseconds",
                 expected="0 or more",
                 fix="remove it to run requests without waiting",
+            )
+        for name in ("max_queue_size", "timeout_us", "priorities"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                yield Mistake(field=name, what=f"{name} is {value}", expected="1 or more", fix="remove it")
+        if self.default_priority is not None and not 1 <= self.default_priority <= (self.priorities or 0):
+            yield Mistake(
+                field="default_priority",
+                what=f"default_priority {self.default_priority} of {self.priorities or 'no'} priorities",
+                expected="from 1 to the number of priorities",
+                fix="correct it, or set priorities",
             )
         if any(size < 1 for size in self.preferred):
             yield Mistake(
