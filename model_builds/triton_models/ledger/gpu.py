@@ -184,6 +184,18 @@ ROWS = (
         if_false="Keep the layers that differ in FP32, or raise the tolerance if applications accept it",
     ),
     Belief(
+        id="fil-out-of-memory",
+        belief="A forest that does not fit into the GPU's memory fails to load; the server answers 507 and "
+        "lives on",
+        grade=Grade.ASSUMPTION,
+        source="src/gpu_forest_model.h of fil_backend, and rapids-triton's instance_initialize.hpp, which "
+        "catches its own exceptions only (read 2026-11-24)",
+        depends=("triton_rehearsal.triton",),
+        decided_by=DecidedBy.BY_HAND,
+        command="load a `Forest` on a GPU whose memory another process holds, and look at the server",
+        if_false="Give forests Instances(kind='KIND_CPU') where GPUs are full, and end the stand-in's server",
+    ),
+    Belief(
         id="timing-cache-used",
         belief="A second build of a network uses TensorRT's timing cache",
         grade=Grade.SOURCE_READ,

@@ -222,8 +222,8 @@ def _example(tensor: Tensor, *, batched: bool) -> tuple[str, str]:
     sizes = [_OPEN_SIZE if size == -1 else size for size in tensor.dims if isinstance(size, int)]
     shape = tuple([1, *sizes] if batched else sizes)
     kind = tensor.full_type
-    whole = f"np.ones({{shape}}, np.{kind.removeprefix('TYPE_').replace('U', 'u').replace('INT', 'int')})"
-    return tensor.name, _VALUES.get(kind, whole).format(shape=shape)
+    of_integers = f"np.ones({{shape}}, np.{kind.removeprefix('TYPE_').lower()})"
+    return tensor.name, _VALUES.get(kind, of_integers).format(shape=shape)
 
 
 def _evaluates(file: Path, examples: list[tuple[str, str]]) -> bool:

