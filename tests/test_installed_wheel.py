@@ -42,6 +42,7 @@ URL = ["--repository", "s3://bucket/models/"]
 ARGUMENTS: dict[str, list[str]] = {
     "init": ["repository", "--name", "Search"],
     "new": ["mine", "--like", "net"],
+    "adopt": ["directory"],
     "build": ["net", "-o", "out"],
     "check": ["model_builds/models"],
     "verify": ["model_builds/models/net"],
@@ -213,6 +214,8 @@ def test_a_verb_works_or_names_the_extra_that_it_needs(
 ) -> None:
     python = environment(extra)
     declare(tmp_path / "model_builds" / "models", "net")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "directory" / "config.pbtxt").touch()
 
     ended = run(python, str(python.with_name("fleet")), verb, *ARGUMENTS[verb], folder=tmp_path)
 
