@@ -214,6 +214,21 @@ def test_a_line_that_is_no_recorded_request_is_refused(line: str, tmp_path: Path
     assert (status, "line 2" in said, "[recorded-request]" in said) == (1, True, True)
 
 
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (["--requests", "nothing"], "recorded-request"),
+        (["--name", "a/b"], "model-name"),
+        (["--name", "taken"], "model-taken"),
+    ],
+)
+def test_wrong_options_are_refused(options: list[str], rule: str, tmp_path: Path, fleet: Cli) -> None:
+    (tmp_path / "taken").mkdir()
+    given = [*options, *([] if "--name" in options else ["--name", "net"])]
+    status, _, said = fleet("adopt", directory(tmp_path / "source"), *given, "--models", tmp_path)
+    assert (status, f"[{rule}]" in said) == (1, True)
+
+
 def test_models_that_take_strings_or_sequences_get_no_drawn_examples(tmp_path: Path, fleet: Cli) -> None:
     source = directory(tmp_path / "source", more=SEQUENCE, also="START")
     assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0

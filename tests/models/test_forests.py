@@ -217,6 +217,12 @@ def test_the_reference_is_the_framework(name: str, trained: Any) -> None:
     np.testing.assert_allclose(found, KINDS[name].scores(booster, NO_GAPS), atol=1e-6)
 
 
+def test_the_reference_of_a_booster_of_two_classes_has_both(trained: Any) -> None:
+    booster, _ = trained["lightgbm-binary"]
+    found = forest_reference(estimator=lambda: booster)({"input__0": NO_GAPS})["output__0"]
+    np.testing.assert_allclose(found, of_second(booster, NO_GAPS), atol=1e-6)
+
+
 def test_a_classifier_of_two_classes_answers_with_the_class_above_its_threshold(
     served: Any, trained: Any
 ) -> None:

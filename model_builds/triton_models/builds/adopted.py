@@ -189,7 +189,17 @@ def _answered(path: Path, inputs: Tensors) -> Tensors:
 
 
 def _records(path: Path) -> Iterator[tuple[Tensors, Tensors]]:
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FleetError.of(
+            what=f"the recorded requests cannot be read: {error}",
+            where=str(path),
+            expected="a file of JSON lines",
+            fix="check the path",
+            rule="recorded-request",
+        ) from error
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
                 record = json.loads(line)

@@ -18,7 +18,7 @@ from triton_models.check.target import MULTI_MODEL_ENDPOINT, target
 from triton_models.config.pbtxt import CONFIG_FILE, read_config
 from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_at
 from triton_models.facts.releases import DEFAULT_RELEASE, release
-from triton_models.starter.new import Begun, begin
+from triton_models.starter.new import REPLACE_EXAMPLES, Begun, begin, check_name
 
 _DIRECTORY, _REQUESTS = "directory", "requests.jsonl"
 _HERE = f'LocalWeights(path=str(Path(__file__).with_name("{_DIRECTORY}")))'
@@ -67,14 +67,14 @@ def run(arguments: argparse.Namespace) -> Begun:
     top, _ = models_in(folder, arguments.source)
     config = read_config(top / CONFIG_FILE)
     name = arguments.name or config.name or top.name
+    check_name(name, arguments.models)
     if arguments.requests is not None:
         recorded_examples(arguments.requests)()
     raise_if_any(_problems(weights, folder, name))
 
     def write(made: Path) -> None:
         made.mkdir()
-        local = isinstance(weights, LocalWeights)
-        if local:
+        if isinstance(weights, LocalWeights):
             shutil.copytree(folder, made / _DIRECTORY, ignore_dangling_symlinks=True)
         if arguments.requests is not None:
             shutil.copyfile(arguments.requests, made / _REQUESTS)
@@ -87,7 +87,8 @@ def run(arguments: argparse.Namespace) -> Begun:
         )
         (made / "build.py").write_text(text)
 
-    return begin(name, write, models=arguments.models)
+    begun = begin(name, write, models=arguments.models)
+    return replace(begun, next=REPLACE_EXAMPLES if arguments.requests is None else "set the tolerance")
 
 
 def _text(weights: Weights, *, name: str, source: str, output: str, recorded: bool) -> str:

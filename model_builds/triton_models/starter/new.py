@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from triton_models.declare.declaration import NAME_RULE, is_name
 from triton_models.declare.reading import load_build, model_names, models_folder
 from triton_models.starter.copied import copy_of
 from triton_models.starter.from_file import write_forest, write_minimal, write_onnx
+
+REPLACE_EXAMPLES = "replace the examples by real requests"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +27,12 @@ class Begun:
         folder: The folder of the new model build.
         like: The model build that was copied; None without one.
         renamed: The new names, by the names in the copied declaration.
+        next: The next thing to do in build.py.
     """
 
     name: str
     folder: Path
+    next: str = "declare the model"
     like: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     exit_code: int = 0
@@ -47,7 +51,7 @@ class Begun:
         yield str(self.folder)
         for old, new in self.renamed.items():
             yield f"  {old} is now {new}"
-        yield f"Next: declare the model in {self.folder / 'build.py'}, then run `fleet build {self.name}` and"
+        yield f"Next: {self.next} in {self.folder / 'build.py'}, then run `fleet build {self.name}` and"
         yield f"`fleet check build/{self.name}`. Add it to `models` in cdk.json to build and serve it in AWS."
 
 
@@ -61,9 +65,11 @@ def run(arguments: argparse.Namespace) -> Begun:
     if arguments.like:
         return begin_like(arguments.name, like=arguments.like, models=models)
     if arguments.onnx:
-        return begin(arguments.name, lambda folder: write_onnx(arguments.onnx, folder), models=models)
+        begun = begin(arguments.name, lambda folder: write_onnx(arguments.onnx, folder), models=models)
+        return replace(begun, next=REPLACE_EXAMPLES)
     if arguments.forest:
-        return begin(arguments.name, lambda folder: write_forest(arguments.forest, folder), models=models)
+        begun = begin(arguments.name, lambda folder: write_forest(arguments.forest, folder), models=models)
+        return replace(begun, next=REPLACE_EXAMPLES)
     return begin(arguments.name, write_minimal, models=models)
 
 
@@ -100,15 +106,25 @@ def begin(name: str, write: Callable[[Path], object], *, models: Path | None = N
         FleetError: The folder is missing, the name is invalid or taken, or what was written is not a valid
             declaration.
     """
-    folder = models or models_folder()
-    model_names(folder)  # refuses a missing folder
-    raise_if_any(_problems(name, folder))
+    folder = check_name(name, models)
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as staging:
         made = Path(staging) / name
         write(made)
         load_build(name, Path(staging))
         made.rename(folder / name)
     return Begun(name=name, folder=folder / name)
+
+
+def check_name(name: str, models: Path | None = None) -> Path:
+    """Check that a model may have a name, and return the folder of model builds.
+
+    Raises:
+        FleetError: The folder is missing, or the name is invalid or taken.
+    """
+    folder = models or models_folder()
+    model_names(folder)  # refuses a missing folder
+    raise_if_any(_problems(name, folder))
+    return folder
 
 
 def _problems(name: str, folder: Path) -> Iterator[Problem]:

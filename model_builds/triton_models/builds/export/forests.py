@@ -174,9 +174,11 @@ def _reference(
     import numpy as np
 
     rows = inputs[INPUT]
-    scores = np.asarray(_scores(estimator() if estimator else _trained(weights), rows), np.float32)
-    scores = scores.reshape(len(rows), -1)
-    if scores.shape[1] == 1 and estimator is None and _is_binary(weights):
+    trained = estimator() if estimator else _trained(weights)
+    scores = np.asarray(_scores(trained, rows), np.float32).reshape(len(rows), -1)
+    if scores.shape[1] == 1 and _is_binary(
+        _imported(trained) if estimator else _load(fetch(_given(weights)))
+    ):
         scores = np.hstack([1 - scores, scores])
     return {OUTPUT: scores}
 
@@ -209,8 +211,7 @@ def _trained(weights: Weights | None) -> Any:
     )
 
 
-def _is_binary(weights: Weights | None) -> bool:
-    model = _load(fetch(_given(weights)))
+def _is_binary(model: treelite.Model) -> bool:
     header = model.get_header_accessor()
     return int(header.get_field("task_type")[0]) == _BINARY and (
         header.get_field("postprocessor") in _PROBABILITIES
