@@ -119,6 +119,19 @@ def test_an_ensemble_is_adopted_with_its_steps_under_another_name(tmp_path: Path
     assert sorted(each.name for each in root.iterdir() if each.is_dir()) == ["first", "second", "twice"]
 
 
+def test_only_the_models_own_name_is_replaced(tmp_path: Path, fleet: Cli) -> None:
+    source = directory(tmp_path / "source")
+    config = source / "config.pbtxt"
+    config.write_text(
+        'input [ {\nname: "X" data_type: TYPE_FP32 dims: [ 2 ] } ]\nname: "source"\n'
+        + CONFIG.format(x="X", y="Y", more="").replace(
+            'input [ { name: "X" data_type: TYPE_FP32 dims: [ 2 ] } ]\n', ""
+        )
+    )
+    assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
+    assert verify(fleet, tmp_path, "net")[0] == 0
+
+
 def test_an_archive_of_a_notebook_is_adopted(tmp_path: Path, fleet: Cli) -> None:
     directory(tmp_path / "resnet")
     with tarfile.open(tmp_path / "resnet_v0.tar.gz", "w:gz") as archive:

@@ -139,6 +139,13 @@ def test_an_onnx_file_of_any_type_is_verified_as_it_is_written(
     assert tensors_of(tmp_path / "out" / "net" / "net")[0] == ("X", *tensor)
 
 
+def test_an_input_of_a_type_that_numpy_lacks_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_onnx(tmp_path / "net.onnx", kind=onnx.TensorProto.BFLOAT16, shape=["rows", 3])
+    assert "[network-type]" in refusal(tmp_path, capsys, "--onnx", str(file))
+
+
 def test_a_network_that_onnx_cannot_evaluate_is_declared_without_a_reference(tmp_path: Path) -> None:
     file = write_onnx(
         tmp_path / "net.onnx", kind=onnx.TensorProto.FLOAT, shape=["rows", 3], operator="Nothing"

@@ -70,7 +70,7 @@ def weights_uploaded(elsewhere: Iterable[str], *, where: str) -> Iterator[Proble
             what=f"the weights are at {path!r}",
             where=where,
             expected=f"{_EXAMPLES}, or a file next to build.py",
-            why="a build has none of your files but those of the uploaded folder",
+            why="a build gets only the files of the uploaded folder",
             fix=f"upload it to S3 and give its URL, or keep a small file next to build.py: {kept}",
         )
 
@@ -230,7 +230,7 @@ def _weights_address(name: str, address: str, *, where: str) -> Iterator[Problem
             what=f"the weights of {name} are at {address!r}",
             where=where,
             expected=_EXAMPLES,
-            why="a build runs on a machine that has none of your files",
+            why="a build runs on a machine without your files",
             fix="upload the weights to S3 and give their URL",
         )
         return

@@ -6,9 +6,8 @@ import functools
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_models.base.errors import FleetError
@@ -18,6 +17,7 @@ from triton_models.builds.job import BuildJob
 from triton_models.client.encoding import decode
 from triton_models.config.pbtxt import CONFIG_FILE, read_config, schema
 from triton_models.declare.declaration import Example, Tensors
+from triton_models.declare.tensors import NUMPY_TYPES
 from triton_models.declare.weights import Weights
 
 if TYPE_CHECKING:
@@ -25,27 +25,8 @@ if TYPE_CHECKING:
 
     from triton_models.config.pbtxt import ModelConfig
 
-_NAME = re.compile(r'^name:\s*"[^"]*"', re.MULTILINE)
 _OPEN_SIZE = 4
 _JSON = "application/json"
-
-# NumPy's types for drawn examples; strings and images cannot be drawn.
-_DRAWN: Mapping[str, str] = MappingProxyType(
-    {
-        "TYPE_BOOL": "bool",
-        "TYPE_UINT8": "uint8",
-        "TYPE_UINT16": "uint16",
-        "TYPE_UINT32": "uint32",
-        "TYPE_UINT64": "uint64",
-        "TYPE_INT8": "int8",
-        "TYPE_INT16": "int16",
-        "TYPE_INT32": "int32",
-        "TYPE_INT64": "int64",
-        "TYPE_FP16": "float16",
-        "TYPE_FP32": "float32",
-        "TYPE_FP64": "float64",
-    }
-)
 
 
 def adopted(directory: Weights, *, name: str) -> Callable[[BuildJob], None]:
@@ -142,8 +123,10 @@ def _write(directory: Weights, name: str, job: BuildJob) -> None:
         target = job.root / (name if each == top else each.name)
         shutil.copytree(each, target, ignore_dangling_symlinks=True)
         config = target / CONFIG_FILE
-        if each == top and each.name != name:
-            config.write_text(_NAME.sub(f'name: "{name}"', config.read_text()))
+        own = read_config(config).name
+        if each == top and own not in {"", name}:
+            line = rf"""\bname\s*:\s*["']{re.escape(own)}["']"""
+            config.write_text(re.sub(line, f'name: "{name}"', config.read_text(), count=1))
         if read_config(config).HasField("ensemble_scheduling"):
             # Its version folder is empty, and neither git nor an archive need keep an empty folder.
             (target / "1").mkdir(exist_ok=True)
@@ -154,7 +137,7 @@ def _drawn(directory: Weights) -> list[Example]:
     top, _ = models_in(fetch(directory), address_of(directory))
     config = read_config(top / CONFIG_FILE)
     sequence = config.HasField("sequence_batching")
-    if sequence or any(_type(each) not in _DRAWN for each in config.input):
+    if sequence or any(_type(each) not in NUMPY_TYPES for each in config.input):
         return []
     return [Example(name="ones", inputs={each.name: _ones(each, config) for each in config.input})]
 
@@ -164,11 +147,11 @@ def _ones(tensor: Any, config: ModelConfig) -> NDArray[Any]:
 
     sizes = [_OPEN_SIZE if size == -1 else size for size in tensor.dims]
     shape = [1, *sizes] if config.max_batch_size else sizes
-    return np.ones(shape, _DRAWN[_type(tensor)])
+    return np.ones(shape, NUMPY_TYPES[_type(tensor)])
 
 
 def _type(tensor: Any) -> str:
-    return str(schema().DataType.Name(tensor.data_type))
+    return str(schema().DataType.Name(tensor.data_type)).removeprefix("TYPE_")
 
 
 def _recorded(path: Path) -> list[Example]:
@@ -188,7 +171,13 @@ def _answered(path: Path, inputs: Tensors) -> Tensors:
     raise KeyError(msg)
 
 
-def _records(path: Path) -> Iterator[tuple[Tensors, Tensors]]:
+@functools.cache
+def _records(path: Path) -> tuple[tuple[Tensors, Tensors], ...]:
+    """Return the requests and answers of a file, which is read once per process."""
+    return tuple(_parsed(path))
+
+
+def _parsed(path: Path) -> Iterator[tuple[Tensors, Tensors]]:
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:

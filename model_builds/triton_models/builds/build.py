@@ -162,9 +162,8 @@ def build(
             check_tolerance=declaration.check_tolerance,
         )
         _write(declaration, job)
-        if (
-            job.portable and not cpu
-        ):  # a server without a GPU loads it, whose other configuration others ignore
+        # For verification on a machine without a GPU; other servers ignore the added configuration.
+        if job.portable and not cpu:
             for model in configure_without_gpu(root):
                 sys.stderr.write(f"note: {model} asks for a GPU (KIND_GPU); here it runs on the CPU\n")
         if isinstance(declaration.weights, RandomWeights):

@@ -11,10 +11,9 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.mistakes import BAD_DECLARATION, find_mistakes
 from triton_models.declare.models import PyTorchNetwork
-from triton_models.declare.tensors import Tensor
+from triton_models.declare.tensors import NUMPY_TYPES, Tensor
 
-# NumPy's names that are not Triton's in small letters.
-_TYPES = MappingProxyType({"float16": "FP16", "float32": "FP32", "float64": "FP64", "object": "STRING"})
+_TYPES = MappingProxyType({**{theirs: ours for ours, theirs in NUMPY_TYPES.items()}, "object": "STRING"})
 
 
 def with_inputs_of_examples(network: PyTorchNetwork, build: ModelDefinition) -> PyTorchNetwork:

@@ -29,6 +29,15 @@ DATA_TYPES = (
 """The data types of NVIDIA's schema, without the prefix TYPE_. Listed here so that reading a declaration does
 not need protobuf; a test compares the list with the schema."""
 
+NUMPY_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "BOOL": "bool",
+        **{name: name.lower() for name in DATA_TYPES if "INT" in name},
+        **{name: name.replace("FP", "float") for name in DATA_TYPES if name.startswith("FP")},
+    }
+)
+"""NumPy's names of the types that it has; strings are objects, and it has no BF16."""
+
 # The names that NumPy and PyTorch use for these types, where they differ from Triton's.
 _OTHER_NAMES: Mapping[str, str] = MappingProxyType(
     {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from triton_models.artifact.onnx_head import read_onnx_file, side_files
 from triton_models.base.errors import FleetError
 from triton_models.builds.derived import served_tensors
 from triton_models.builds.export.weights import fetch
-from triton_models.declare.tensors import Tensor
+from triton_models.declare.tensors import NUMPY_TYPES, Tensor
 from triton_models.declare.weights import LocalWeights
 from triton_models.facts.releases import DEFAULT_RELEASE, release
 
@@ -27,17 +27,6 @@ _OPEN_SIZE = 4  # of an open dimension of the example
 _LARGEST_REFERENCE_BYTES = 64 << 20
 
 _FRAMEWORKS = MappingProxyType({"xgboost": "xgboost-cpu", "lightgbm": "lightgbm"})
-
-# NumPy's expressions for a tensor of an example, by Triton's type.
-_VALUES: Mapping[str, str] = MappingProxyType(
-    {
-        "TYPE_BOOL": "np.ones({shape}, np.bool_)",
-        "TYPE_FP16": "np.ones({shape}, np.float16)",
-        "TYPE_FP32": "np.ones({shape}, np.float32)",
-        "TYPE_FP64": "np.ones({shape}, np.float64)",
-        "TYPE_STRING": 'np.full({shape}, b"text", np.object_)',
-    }
-)
 
 _MINIMAL = '''\
 """{name}: 4 numbers to 2 scores."""
@@ -171,7 +160,7 @@ def write_onnx(file: Path, folder: Path) -> None:
         name=folder.name,
         file=file.name,
         batch=batch,
-        inputs="\n".join(f"                {name!r}: {value}," for name, value in examples).replace("'", '"'),
+        inputs="\n".join(f"                {json.dumps(name)}: {value}," for name, value in examples),
         reference=_REFERENCE if evaluated else "",
         options="    reference=reference,\n    tolerance=1e-4,\n" if evaluated else "",
         output=outputs[0].name,
@@ -221,9 +210,19 @@ def _example(tensor: Tensor, *, batched: bool) -> tuple[str, str]:
     """Return the name of an input and NumPy's expression for an example of it."""
     sizes = [_OPEN_SIZE if size == -1 else size for size in tensor.dims if isinstance(size, int)]
     shape = tuple([1, *sizes] if batched else sizes)
-    kind = tensor.full_type
-    of_integers = f"np.ones({{shape}}, np.{kind.removeprefix('TYPE_').lower()})"
-    return tensor.name, _VALUES.get(kind, of_integers).format(shape=shape)
+    kind = tensor.full_type.removeprefix("TYPE_")
+    if kind == "STRING":
+        return tensor.name, f'np.full({shape}, b"text", np.object_)'
+    if kind not in NUMPY_TYPES:
+        raise FleetError.of(
+            what=f"input {tensor.name!r} is {kind}",
+            where="--onnx",
+            expected=f"STRING or one of {', '.join(NUMPY_TYPES)}",
+            why="NumPy has no such type, so there can be no example",
+            fix="cast it inside the network, or declare an OnnxFile without examples",
+            rule="network-type",
+        )
+    return tensor.name, f"np.ones({shape}, np.{NUMPY_TYPES[kind] if kind != 'BOOL' else 'bool_'})"
 
 
 def _evaluates(file: Path, examples: list[tuple[str, str]]) -> bool:
