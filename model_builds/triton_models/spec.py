@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from triton_models.builds.job import BuildJob
 from triton_models.declare.backends import (
+    AotInductor,
     Dali,
     Fil,
     LibTorch,
@@ -52,6 +53,7 @@ from triton_models.declare.weights import (
 )
 
 __all__ = [
+    "AotInductor",
     "BuildJob",
     "Dali",
     "DaliPipeline",

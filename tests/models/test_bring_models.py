@@ -30,6 +30,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_t
 RECIPES = {
     re.findall(r'^    name="(\w+)"', code, flags=re.MULTILINE)[0]: code
     for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    if "AotInductor" not in code  # tried in tests/models/test_compiled.py, for the release that it needs
 }
 ROWS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 

@@ -17,9 +17,9 @@ from tests.rehearsal.served_models import (
     text_onnx,
     write,
 )
+from triton_models.builds.rehearsed import configure_for_rehearsal
 from triton_models.builds.tensorrt.options import PlanOptions
 from triton_models.builds.tensorrt.stand_in import stand_in
-from triton_models.builds.without_gpu import configure_without_gpu
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import release
 from triton_models.facts.tensorrt import Hardware
@@ -159,7 +159,7 @@ def test_a_gpu_model_runs_here_if_it_brings_a_configuration_for_the_cpu(server):
 @pytest.mark.parametrize("backend", ["onnxruntime", "tensorrt"])
 def test_a_gpu_model_of_a_rehearsed_build_runs_here(group, backend, server, tmp_path):
     root = write(onnx_model(2.0, backend=backend, extra=f"instance_group [{{{group}}}]"), tmp_path / "built")
-    assert list(configure_without_gpu(root)) == ["scaling"]
+    assert [model for model, _ in configure_for_rehearsal(root)] == ["scaling"]
     files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     name = server.serve(files)
     assert server.ask(name, [[1]]) == [[2]]

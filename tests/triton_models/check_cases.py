@@ -13,6 +13,7 @@ from tests.triton_models import broken_models
 from tests.triton_models.check_case import Case, Correct, Server, Spoil
 from tests.triton_models.correct_artifacts import (
     BERT,
+    COMPILED,
     DIALOGUE,
     FOREST,
     GRAPH,
@@ -32,6 +33,7 @@ from tests.triton_models.correct_artifacts import (
     ROWS_ON_CUDA,
     SINGLE_MODEL,
     STREAMING,
+    compiled_file,
     onnx_file,
     script_file,
     unpacked,
@@ -412,6 +414,12 @@ NETWORKS_AND_CODE = (
         ROWS,
         edited("script", lambda it: it.output.add(name="Y__1", data_type="TYPE_FP32", dims=[4])),
     ),
+    Case("aoti-release", "a release that is too old", COMPILED, elsewhere={"release": "25.12"}),
+    Case("aoti-batches", "batches", COMPILED, edited("net", lambda it: setattr(it, "max_batch_size", 4))),
+    Case("aoti-batches", "sequences", COMPILED, edited("net", lambda it: it.sequence_batching.SetInParent())),
+    Case("aoti-target", "another GPU", COMPILED, elsewhere={"gpu": "L4"}),
+    Case("aoti-target", "no GPU", COMPILED, elsewhere={"gpu": None, "instance_type": "ml.c6i.xlarge"}),
+    Case("aoti-target", "a CPU's on a GPU", COMPILED, written("net/1/model.pt2", compiled_file("cpu"))),
     Case(
         "python-import", "a package that nothing has", ROWS, written("code/1/model.py", b"import torch.nn\n")
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import zipfile
 from pathlib import Path
@@ -198,6 +199,24 @@ def write_rows(root: Path) -> None:
     write(root / "code/package/__init__.py", b"")
 
 
+def compiled_file(device: str, capability: str = "") -> bytes:
+    """A compiled network, as far as it says what it was compiled for."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        said = {"AOTI_DEVICE_KEY": device, "AOTI_COMPUTE_CAPABILITY": capability}
+        archive.writestr("model/data/aotinductor/model/net.wrapper_metadata.json", json.dumps(said))
+    return content.getvalue()
+
+
+def write_compiled(root: Path) -> None:
+    """A network that PyTorch compiled for an A10G."""
+    inputs, outputs = [tensor("INPUT__0", "FP32", [-1, 4])], [tensor("OUTPUT__0", "FP32", [-1, 4])]
+    made = plain(name="net", backend="pytorch", max_batch_size=0, inputs=inputs, outputs=outputs)
+    made.platform = "torch_aoti"
+    write_config(made, root / "net" / "config.pbtxt")
+    write(root / "net/1/model.pt2", compiled_file("cuda", "86"))
+
+
 def write_rows_of_ir_10(root: Path) -> None:
     """The same, as exporters write it today."""
     write_rows(root)
@@ -332,4 +351,5 @@ STREAMING = Correct("minilm-streaming", write_streaming_minilm, SINGLE_MODEL)
 REPOSITORY = Correct("repository", write_repository, OWN_SERVER)
 ROWS = Correct("zoo", write_rows, OWN_SERVER)
 ROWS_OF_IR_10 = Correct("zoo-ir-10", write_rows_of_ir_10, OWN_SERVER)
+COMPILED = Correct("compiled", write_compiled, Server(release="26.04"))
 PACKED_ROWS = Correct("rows.tar.gz", write_packed_rows)

@@ -126,6 +126,36 @@ def test_pytorch_alone_is_asked_of_its_own_index(
     assert all("--require-hashes" in each for each in commands)
 
 
+@pytest.mark.parametrize(("version", "asked"), [(None, 1), ("2.13.0+cpu", 1), ("2.13.0", 0)])
+def test_pytorch_with_cuda_replaces_the_one_for_the_cpu_where_it_compiles(
+    source: Path, installed: Callable[[str | None], None], version: str | None, asked: int
+) -> None:
+    installed(version)
+
+    commands = locked.torch_commands(source, gpu=True)
+
+    assert [required(each) for each in commands] == [[str(source / "locks" / "torch-cuda.txt")]] * asked
+    assert all("--force-reinstall" in each for each in commands)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name", "compiles"),
+    [
+        ("A10G", "minilm", True),
+        ("A10G", "minilm:small", True),
+        ("A10G", "resnet50", False),
+        ("", "minilm", False),
+    ],
+)
+def test_pytorch_compiles_for_a_gpu_if_a_model_of_the_build_asks_for_it(
+    source: Path, monkeypatch: pytest.MonkeyPatch, gpu: str, name: str, compiles: bool
+) -> None:
+    monkeypatch.setenv(locked.GPU_VARIABLE, gpu)
+    (source / "models" / "minilm" / "build.py").write_text("backend=AotInductor()")
+
+    assert locked.compiles_for_gpu([name], models=source / "models") is compiles
+
+
 @pytest.mark.parametrize(
     ("fails", "status", "runs"),
     [((), 0, "cpu build"), (("cpu",), 0, "cpu cuda build"), (("cpu", "cuda"), 1, "cpu cuda")],
@@ -139,7 +169,7 @@ def test_a_build_goes_on_where_pytorchs_own_index_cannot_be_reached(
         ran.extend(command)
         return subprocess.CompletedProcess([], int(command[0] in fails))
 
-    monkeypatch.setattr(locked, "torch_commands", lambda: (("cpu",), ("cuda",)))
+    monkeypatch.setattr(locked, "torch_commands", lambda **_: (("cpu",), ("cuda",)))
     monkeypatch.setattr(locked, "build_commands", lambda models: (("build",),))
     monkeypatch.setattr(subprocess, "run", run)
 

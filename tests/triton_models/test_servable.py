@@ -14,9 +14,11 @@ from triton_models.base.errors import FleetError
 from triton_models.declare.requires import check_requires
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import (
+    AotInductor,
     DaliPipeline,
     Ensemble,
     Instances,
+    LibTorch,
     ModelDefinition,
     PackedEnvironment,
     PythonModel,
@@ -211,6 +213,28 @@ def test_everything_is_reported_at_once_with_the_model() -> None:
     )
 
     assert [problem.where.partition(":")[0] for problem in found] == ["model 'graph'", "model 'old'"]
+
+
+def pytorch(name: str, backend: LibTorch | AotInductor) -> ModelDefinition:
+    rows = [Tensor("INPUT__0", "FP32", [4])]
+    served = PyTorchNetwork(
+        name=name, network=print, inputs=rows, outputs=["OUTPUT__0"], backend=backend, max_batch_size=0
+    )
+    return build(name, served)
+
+
+def test_torchscript_and_compiled_networks_in_one_repository() -> None:
+    mixed = pytorch("first", LibTorch()), pytorch("second", AotInductor())
+    assert rules(*mixed, release="26.04") == ["aoti-beside-torchscript"]
+
+
+@pytest.mark.parametrize("backend", [LibTorch(), AotInductor()])
+def test_networks_of_one_kind_in_one_repository(backend: LibTorch | AotInductor) -> None:
+    assert rules(pytorch("first", backend), pytorch("second", backend), release="26.04") == []
+
+
+def test_a_compiled_network_is_tied_to_the_compute_capability_of_its_gpu() -> None:
+    assert checked(pytorch("net", AotInductor())).plans == ("same-compute-capability",)
 
 
 @pytest.mark.parametrize(("gpu", "plans"), [(True, ("ampere+",)), (False, ())])

@@ -19,11 +19,11 @@ from triton_models.artifact.staging import refuse_foreign, replace_folder, stagi
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.builds.job import BuildJob
 from triton_models.builds.making import make
+from triton_models.builds.rehearsed import configure_for_rehearsal
 from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
 from triton_models.builds.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
-from triton_models.builds.without_gpu import configure_without_gpu
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.reading import blame, folder_of, load_build, load_builds
 from triton_models.declare.weights import RandomWeights
@@ -162,10 +162,10 @@ def build(
             check_tolerance=declaration.check_tolerance,
         )
         _write(declaration, job)
-        # For verification on a machine without a GPU; other servers ignore the added configuration.
-        if job.portable and not cpu:
-            for model in configure_without_gpu(root):
-                sys.stderr.write(f"note: {model} asks for a GPU (KIND_GPU); here it runs on the CPU\n")
+        # For verification here; other servers ignore the added configuration.
+        if job.portable:
+            for model, note in configure_for_rehearsal(root, cpu=cpu):
+                sys.stderr.write(f"note: {model} {note}\n")
         if isinstance(declaration.weights, RandomWeights):
             sys.stderr.write(f"warning: {name} has random weights, so its answers are meaningless\n")
         (root / BUILD_FILE).write_text(json.dumps(_about(declaration, job), indent=2) + "\n")
@@ -204,6 +204,11 @@ def _write(declaration: ModelDefinition, job: BuildJob) -> None:
         )
 
 
+def _tensorrt(job: BuildJob) -> str:
+    """Return the TensorRT version of a build's plans; the release's if PyTorch compiled everything."""
+    return next((each["tensorrt"] for each in job.plans.values() if "tensorrt" in each), job.release.tensorrt)
+
+
 def _about(declaration: ModelDefinition, job: BuildJob) -> dict[str, Any]:
     """Return the content of build.json. An artifact without a plan has no GPU, even if one was requested.
 
@@ -214,7 +219,7 @@ def _about(declaration: ModelDefinition, job: BuildJob) -> dict[str, Any]:
         "description": declaration.description,
         "release": job.release.name,
         "gpu": job.gpu.name if job.gpu and job.plans else None,
-        "tensorrt": next(iter(job.plans.values()))["tensorrt"] if job.plans else None,
+        "tensorrt": _tensorrt(job) if job.plans else None,
         **({"plans": dict(sorted(job.plans.items()))} if job.plans else {}),
         "sources": dict(sorted(job.sources.items())),
         **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),

@@ -17,7 +17,7 @@ from triton_models.builds.tensorrt.stand_in import StandIn
 from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
-from triton_models.facts.tensorrt import QUANTIZED, Hardware, Precision
+from triton_models.facts.tensorrt import LEVELS, QUANTIZED, Hardware, Precision
 
 if TYPE_CHECKING:
     from triton_models.config.pbtxt import ModelConfig
@@ -164,6 +164,25 @@ class BuildJob:
             self.precisions.append(precision)
         onnx.unlink()
         return plan
+
+    def add_machine_code(self, path: Path, *, precision: Precision, hardware: Hardware) -> None:
+        """Record a network that was compiled by PyTorch, for the GPU of the build or for CPUs.
+
+        Args:
+            path: The compiled network in the model directory.
+            precision: Its precision on a GPU.
+            hardware: The GPUs that run it.
+        """
+        if self.compiler is None or self.rehearsed:
+            if not self.cpu:
+                self.left_out.append(f"the GPU's machine code of {path.parent.parent.name}")
+            return
+        self.plans[path.relative_to(self.root).as_posix()] = {
+            "gpu": self.compiler.gpu.name,
+            "precision": precision,
+            "hardware": LEVELS[hardware],
+        }
+        self.precisions.append(precision)
 
     def add_packages(self, version: Path, *names: str) -> None:
         """Copy installed Python packages next to a Python model, if the Triton image lacks them.

@@ -1,9 +1,10 @@
 """Installation of the build requirements from the locks, with every file checked against its hash.
 
 No index can therefore substitute another file. PyTorch comes first, from its own index if that is reachable:
-a build exports networks and computes references on the CPU, and PyPI's wheel adds 3 GB of CUDA libraries that
-builds do not use. If the index is unreachable, as in a network with only a mirror of PyPI, the lock of the
-CUDA build is installed. The environments of models are not affected.
+a build exports networks and computes references on the CPU, and PyPI's wheel adds 3 GB of CUDA libraries
+that builds do not use. The lock of the CUDA build is installed if the index is unreachable, as in a network
+with only a mirror of PyPI, and on a GPU for models that AotInductor compiles. The environments of models are
+not affected.
 
 A model's own requirements have no lock. They are installed last, limited by constraints.txt.
 """
@@ -11,6 +12,7 @@ A model's own requirements have no lock. They are installed last, limited by con
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -27,6 +29,10 @@ PACKAGES = Path(__file__).resolve().parent / "packages"
 SETS = ("autocast", "changed", "dali")
 """The sets that only some models or commands need: AutoCast, `fleet diff` without frameworks, and DALI."""
 
+GPU_VARIABLE = "FLEET_GPU"
+"""The environment variable with the GPU of a build, which build jobs set."""
+
+_COMPILES = b"AotInductor"
 _PIP = (sys.executable, "-m", "pip", "install", "--quiet")
 # A lock lists all dependencies. Source builds are disabled, because they download tools without hashes.
 _HASHED = ("--no-deps", "--require-hashes", "--only-binary=:all:")
@@ -41,15 +47,21 @@ def torch_version(packages: Path = PACKAGES) -> str | None:
     return found["version"] if found else None
 
 
-def torch_commands(packages: Path = PACKAGES) -> tuple[Sequence[str], ...]:
-    """Return the commands that install PyTorch: one for the CPU, and a fallback.
+def torch_commands(packages: Path = PACKAGES, *, gpu: bool = False) -> tuple[Sequence[str], ...]:
+    """Return the commands that install PyTorch: one for the CPU, and a fallback; with a GPU only the latter.
 
     Empty if builds do not need PyTorch, or its version is already installed.
+
+    Args:
+        packages: The folder of requirements, constraints and locks.
+        gpu: True if PyTorch itself compiles for a GPU.
     """
     needed = "torch" in _names(packages / "requirements.txt")
-    if not needed or torch_version(packages) == _installed("torch"):
-        return ()
     cpu, cuda = (_requirement(packages / "locks" / f"torch-{build}.txt") for build in ("cpu", "cuda"))
+    if not needed or torch_version(packages) == _installed("torch", gpu=gpu):
+        return ()
+    if gpu:
+        return ((*_PIP, "--force-reinstall", *_HASHED, *cuda),)
     return (*_PIP, *_HASHED, *_CPU, *cpu), (*_PIP, *_HASHED, *cuda)
 
 
@@ -79,6 +91,14 @@ def build_commands(
     return hashed, (*_PIP, *held, *(word for each in own for word in _requirement(each)))
 
 
+def compiles_for_gpu(names: Sequence[str], *, models: Path = Path("models")) -> bool:
+    """Return True if a build on a GPU compiles one of the models with AotInductor, by their source code."""
+    if not os.environ.get(GPU_VARIABLE):
+        return False
+    folders = (models / name.partition(":")[0] for name in names)
+    return any(_COMPILES in path.read_bytes() for folder in folders for path in folder.glob("*.py"))
+
+
 def set_command(name: str, packages: Path = PACKAGES) -> Sequence[str]:
     """Return the command that installs one of the small sets, from its lock.
 
@@ -95,7 +115,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if what in SETS:
             return _run([set_command(what)])
-        if failed := _install_torch(torch_commands()):
+        gpu = compiles_for_gpu(models)
+        if failed := _install_torch(torch_commands(gpu=gpu)):
             return failed
         return _run(build_commands(models)) if what == "build" else 0
     except FleetError as error:
@@ -104,8 +125,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _install_torch(commands: Sequence[Sequence[str]]) -> int:
-    if not commands or not _run(commands[:1]):
-        return 0
+    failed = _run(commands[:1])
+    if not failed or not commands[1:]:
+        return failed
     sys.stderr.write(f"{INDEX} does not offer PyTorch: using the default index, with CUDA's libraries\n")
     return _run(commands[1:])
 
@@ -119,12 +141,13 @@ def _requirement(path: Path) -> tuple[str, str]:
     return "--requirement", str(path)
 
 
-def _installed(name: str) -> str | None:
-    """Return the version of an installed package, without its local version label."""
+def _installed(name: str, *, gpu: bool) -> str | None:
+    """Return the version of an installed package, without its label; None for one without GPUs if needed."""
     try:
-        return importlib.metadata.version(name).partition("+")[0]
+        version, _, label = importlib.metadata.version(name).partition("+")
     except importlib.metadata.PackageNotFoundError:
         return None
+    return None if gpu and label == "cpu" else version
 
 
 def _names(path: Path) -> set[str]:

@@ -17,7 +17,7 @@ from triton_models.builds.job import BuildJob
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.builds.warmup import add_warm_up
 from triton_models.config.pbtxt import CONFIG_FILE, GPU_MEMORY, plain, write_config
-from triton_models.declare.backends import LibTorch, OnnxRuntime, TensorRt
+from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import (
     DaliPipeline,
@@ -108,6 +108,8 @@ def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: BuildJob) 
         model = with_inputs_of_examples(model, build)
     if isinstance(model.backend, LibTorch):
         return _make_torchscript(model, model.backend, build, job)
+    if isinstance(model.backend, AotInductor):
+        return _make_compiled(model, model.backend, build, job)
     path = job.folder(model.name) / "model.onnx"
     batches = model.max_batch_size > 0
     export_onnx(
@@ -142,6 +144,26 @@ def _make_torchscript(
         tf32=backend.tf32,
         cudnn=backend.cudnn is not False,
     )
+    return _configure_network(model, build, job, signature)
+
+
+def _make_compiled(
+    model: PyTorchNetwork, backend: AotInductor, build: ModelDefinition, job: BuildJob
+) -> ModelConfig:
+    from triton_models.builds.export.compiled import compile_network
+
+    path = job.folder(model.name) / "model.pt2"
+    signature = compile_network(
+        model.network(),
+        path,
+        name=model.name,
+        inputs=model.inputs,
+        outputs=model.outputs,
+        device="cuda" if job.compiler and not job.rehearsed else "cpu",
+        tf32=backend.tf32,
+        max_autotune=backend.max_autotune,
+    )
+    job.add_machine_code(path, precision=backend.precision, hardware=backend.hardware)
     return _configure_network(model, build, job, signature)
 
 

@@ -17,6 +17,7 @@ from triton_models.artifact.layout import BUILD_FILE, Layout, read_layout
 from triton_models.base.errors import FleetError, Problem
 from triton_models.check import (
     calls,
+    compiled,
     ensemble,
     environment,
     forests,
@@ -51,6 +52,7 @@ CHECKS = (
     *ensemble.CHECKS,
     *environment.CHECKS,
     *networks.CHECKS,
+    *compiled.CHECKS,
     *forests.CHECKS,
     *imports.CHECKS,
     *shared_memory.CHECKS,

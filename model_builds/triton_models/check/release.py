@@ -16,6 +16,7 @@ from triton_models.artifact.built_for import built_gpus, plan_runs_on
 from triton_models.artifact.built_for import plan_gpu as compiled_on
 from triton_models.artifact.plan_header import HEADER_BYTES, read_plan_header
 from triton_models.base.errors import Problem
+from triton_models.check.compiled import FILE, PLATFORM
 from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
 from triton_models.config.pbtxt import ModelConfig
 from triton_models.facts.instances import GPUS, Gpu
@@ -204,13 +205,14 @@ def _newest_for(gpu: Gpu) -> str:
 
 
 def _plans(model: Model, config: ModelConfig, gpu: Gpu | None = None) -> Iterator[str]:
-    """Yield the paths of a model's plans: all of them, or only the one for a GPU."""
-    if model.backend.name != "tensorrt":
+    """Yield the paths of a model's plans or compiled networks: all of them, or only the one for a GPU."""
+    if model.backend.name != "tensorrt" and model.backend.platform != PLATFORM:
         return
     by_capability = config.cc_model_filenames
-    names = [model.backend.filename, *by_capability.values()]
+    usual = model.backend.filename or FILE
+    names = [usual, *by_capability.values()]
     if gpu is not None:
-        names = [by_capability.get(gpu.compute_capability) or model.backend.filename]
+        names = [by_capability.get(gpu.compute_capability) or usual]
     for version in model.available_versions():
         for name in dict.fromkeys(names):
             yield posixpath.join(model.path, str(version), name)

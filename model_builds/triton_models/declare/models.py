@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.backends import (
+    AotInductor,
     Dali,
     Fil,
     LibTorch,
@@ -31,9 +32,9 @@ _MIDDLE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PyTorchNetwork:
-    """A PyTorch network, exported to ONNX, or to TorchScript for LibTorch.
+    """A PyTorch network, exported to ONNX, to TorchScript for LibTorch, or compiled by AotInductor.
 
-    Types and shapes of the outputs come from the ONNX file, or from running the TorchScript.
+    Types and shapes of the outputs come from the ONNX file, or from running the exported network.
 
     ```python
     PyTorchNetwork(
@@ -66,7 +67,7 @@ class PyTorchNetwork:
     outputs: Sequence[str]
     max_batch_size: int
     inputs: Sequence[Tensor] = ()
-    backend: OnnxRuntime | TensorRt | LibTorch = field(default_factory=OnnxRuntime)
+    backend: OnnxRuntime | TensorRt | LibTorch | AotInductor = field(default_factory=OnnxRuntime)
     instances: Instances = field(default_factory=Instances)
     batching: DynamicBatching | None = None
     warm_up: WarmUp | None = None
@@ -74,8 +75,15 @@ class PyTorchNetwork:
     def mistakes(self) -> Iterator[Mistake]:
         """Yield the mistakes in fields that are wrong only together."""
         yield from _served(self)
-        if isinstance(self.backend, LibTorch):
-            yield from _for_torchscript(self)
+        if isinstance(self.backend, LibTorch | AotInductor):
+            yield from _for_pytorch(self)
+        if isinstance(self.backend, AotInductor) and self.max_batch_size:
+            yield Mistake(
+                field="max_batch_size",
+                what=f"max_batch_size {self.max_batch_size} of {self.name!r}, for AotInductor",
+                expected="0: the backend has no batches for compiled networks yet",
+                fix="write 0; a DynamicDim as the first size of each input allows several rows per request",
+            )
         names = [tensor.name for tensor in self.inputs] + list(self.outputs)
         yield from _repeated(names, field="outputs")
         if not self.outputs:
@@ -484,21 +492,26 @@ def _batched(model: ServedModel, why: str) -> Iterator[Mistake]:
         )
 
 
-def _for_torchscript(network: PyTorchNetwork) -> Iterator[Mistake]:
-    """Yield mistakes for LibTorch: names must end with the tensor's position, and some types are missing."""
+def _for_pytorch(network: PyTorchNetwork) -> Iterator[Mistake]:
+    """Yield mistakes for the PyTorch backend: names have positions, and some types are missing."""
+    backend = type(network.backend).__name__
+    exact = isinstance(network.backend, AotInductor)
     for tensor in network.inputs:
         if tensor.full_type.removeprefix("TYPE_") in _NOT_IN_LIBTORCH:
-            yield _bad(tensor, f"is {tensor.data_type}, for LibTorch", "a type it supports", "cast it inside")
+            yield _bad(
+                tensor, f"is {tensor.data_type}, for {backend}", "a type it supports", "cast it inside"
+            )
     inputs = [tensor.name for tensor in network.inputs]
     for field_name, names in (("inputs", inputs), ("outputs", list(network.outputs))):
         for position, name in enumerate(names):
             word, mark, index = name.partition("__")
-            if not (word and mark and index == str(position)):
+            usual = f"{field_name[:-1].upper()}__{position}"
+            if name != usual if exact else not (word and mark and index == str(position)):
                 yield Mistake(
                     field=field_name,
-                    what=f"{network.name!r} has the tensor {name!r} at position {position}, for LibTorch",
-                    expected=f"a name that ends with __{position}",
-                    fix=f"call it {field_name[:-1].upper()}__{position}",
+                    what=f"{network.name!r} has the tensor {name!r} at position {position}, for {backend}",
+                    expected=usual if exact else f"a name that ends with __{position}",
+                    fix=f"call it {usual}",
                 )
 
 

@@ -44,6 +44,7 @@ _CLASSES: dict[str, type] = {
         serving.WarmUp,
         backends.OnnxRuntime,
         backends.TensorRt,
+        backends.AotInductor,
         backends.LibTorch,
         backends.PythonBackend,
         backends.Dali,

@@ -10,9 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from triton_models.base.errors import Problem, raise_if_any
+from triton_models.declare.backends import AotInductor
 from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.models import Ensemble, Forest
-from triton_models.facts.releases import REMOVED_BACKENDS, Release
+from triton_models.declare.models import Ensemble, Forest, PyTorchNetwork
+from triton_models.facts.releases import COMPILED_NETWORKS_SINCE, REMOVED_BACKENDS, Release
 
 # Folders of modules that only the Triton images have. Their DALI backend includes the DALI wheel that it is
 # built with (src/dali_executor/CMakeLists.txt of dali_backend, since r24.05), and NVIDIA's images have the
@@ -108,6 +109,19 @@ def _too_old(build: ModelDefinition, release: Release) -> Iterator[Problem]:
                 why="older releases do not read the checkpoints of Treelite 4 that builds write",
                 fix="choose a newer release",
                 rule="forest-release",
+            )
+        if (
+            isinstance(model, PyTorchNetwork)
+            and isinstance(model.backend, AotInductor)
+            and release.name < COMPILED_NETWORKS_SINCE
+        ):
+            yield Problem(
+                what=f"{model.name!r} is compiled by AotInductor, for release {release.name}",
+                where="--release",
+                expected=f"release {COMPILED_NETWORKS_SINCE} or newer",
+                why="the backend of older releases does not load model.pt2",
+                fix="choose a newer release, or another backend such as LibTorch()",
+                rule="aoti-release",
             )
 
 

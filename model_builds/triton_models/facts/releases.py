@@ -104,6 +104,10 @@ _ONNX_LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
 # ReduceMean of opset 18, whose axes are an input, as one over all axes, without an error.
 _PLAN_OPSETS: Mapping[str, int] = MappingProxyType({"8": 17})
 
+# The first release whose PyTorch backend loads what AOTInductor compiled: README.md of pytorch_backend (main
+# of 2026-05-13), "AOT Inductor Support (Beta)", and src/pt2 of r26.03 to r26.05, read 2026-11-24.
+COMPILED_NETWORKS_SINCE = "26.03"
+
 # The first release whose Python backend accepts NumPy 2 tensors. With an earlier one, a model loads under
 # NumPy 2 but then answers with empty tensors and status 200.
 _NUMPY_2_SINCE = "24.12"

@@ -91,6 +91,38 @@ ROWS = (
         if_false="Export with the PyTorch of the release",
     ),
     Belief(
+        id="aoti-loads-newer-code",
+        belief="The PyTorch of releases from 26.03 on runs what AOTInductor of PyTorch 2.13 compiles",
+        grade=Grade.ASSUMPTION,
+        source="Code of 2.13.0 runs in 2.10.0 and 2.12.0 from PyPI; tried on a CPU",
+        depends=("triton_models.builds.export.compiled", "aoti-export"),
+        decided_by=DecidedBy.BY_HAND,
+        command="in the image of 26.04: `fleet build risk --cpu --release 26.04 -o build && fleet verify "
+        "build/risk`, with the recipe of docs/bring_models.md",
+        if_false="Compile with the PyTorch of the release",
+    ),
+    Belief(
+        id="aoti-compiles-in-the-image",
+        belief="A GPU build with g++ added compiles for its GPU with what PyTorch's CUDA packages bring",
+        grade=Grade.ASSUMPTION,
+        source="The image has clang and no g++: create_dockerfile_linux in build.py of server at r26.05",
+        depends=("triton_models.builds.export.compiled", "triton_models.builds.locked", "aoti-export"),
+        decided_by=DecidedBy.BY_HAND,
+        command="in the image of 26.04: `apt-get install -y g++`, then FLEET_GPU=A10G python3 -m "
+        "triton_models.builds.locked build risk, then `fleet build risk --gpu A10G --release 26.04`",
+        if_false="Compile in NVIDIA's PyTorch image of the release, and adopt the directory with model.pt2",
+    ),
+    Belief(
+        id="aoti-keeps-kinds-by-address",
+        belief="After an unload, the PyTorch backend may take a model for the kind that was at its address",
+        grade=Grade.SOURCE_READ,
+        source="model_is_pt2_map in src/libtorch.cc of pytorch_backend, r26.03 to r26.05: nothing is removed",
+        depends=("aoti-beside-torchscript",),
+        decided_by=DecidedBy.BY_HAND,
+        command="in the image of 26.04: load and unload a compiled network and a TorchScript in turn",
+        if_false="Remove the rule aoti-beside-torchscript",
+    ),
+    Belief(
         id="kind-auto-placement",
         belief="KIND_AUTO puts a TensorRT encoder on the GPU, and Python steps declared for the CPU "
         "stay there",

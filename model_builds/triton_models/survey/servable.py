@@ -17,7 +17,7 @@ from triton_models.builds.derived import type_problems
 from triton_models.builds.environments import check_environments
 from triton_models.builds.inputs import weights_of
 from triton_models.builds.job import BuildJob
-from triton_models.declare.backends import TensorRt
+from triton_models.declare.backends import AotInductor, LibTorch, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
 from triton_models.declare.models import DaliPipeline, Ensemble, OnnxFile, PythonModel, PyTorchNetwork
@@ -31,6 +31,7 @@ from triton_models.facts.tensorrt import Precision, plan_problems
 
 PAYLOAD_RULE = "payload"
 NAME_RULE = "composing-name-taken"
+MIXED_RULE = "aoti-beside-torchscript"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,7 @@ class CheckedDeclaration:
         elsewhere: The paths of its weights that are outside the folder that a build job gets.
         objects: The addresses of its weights in S3.
         precisions: The precisions of its declared plans.
+        platforms: The platforms of its models in the PyTorch backend: "pytorch_libtorch", "torch_aoti".
     """
 
     artifact: str = ""
@@ -61,6 +63,7 @@ class CheckedDeclaration:
     elsewhere: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
     precisions: tuple[Precision, ...] = ()
+    platforms: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> CheckedDeclaration:
@@ -74,6 +77,7 @@ class CheckedDeclaration:
                 "elsewhere": tuple(document["elsewhere"]),
                 "objects": tuple(document["objects"]),
                 "precisions": tuple(document["precisions"]),
+                "platforms": tuple(document["platforms"]),
             }
         )
 
@@ -122,17 +126,22 @@ def check_declaration(
         elsewhere=tuple(_elsewhere(build, source.parent.parent.resolve())),
         objects=tuple(each.url for each in weights_of(build) if isinstance(each, S3Weights)),
         precisions=tuple(sorted(build.precisions)) if gpu else (),
+        platforms=tuple(sorted(_platforms(build))),
     )
 
 
 def problems_together(checked: Iterable[CheckedDeclaration]) -> Iterator[Problem]:
     """Yield the problems of a repository's declarations: first of each alone, then of several together."""
     owners: dict[str, list[str]] = {}
+    served: dict[str, list[str]] = {}
     for each in checked:
         yield from each.problems
+        for platform in each.platforms:
+            served.setdefault(platform, []).append(each.artifact)
         for name in each.names:
             owners.setdefault(name, []).append(each.artifact)
     yield from _names_taken(owners)
+    yield from _mixed(served)
 
 
 def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool) -> Iterator[Problem]:
@@ -195,6 +204,33 @@ def _names_taken(owners: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
             )
 
 
+def _mixed(served: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+    """Yield a problem if one endpoint would serve both kinds of the PyTorch backend's models.
+
+    src/libtorch.cc of r26.03 to r26.05 keeps the kind of each model by its address, and removes no entry when
+    a model is unloaded (read 2026-11-24).
+    """
+    if len(served) > 1:
+        kinds = (f"{_listed(served[platform])} ({platform})" for platform in sorted(served))
+        yield Problem(
+            what=f"TorchScript and compiled networks in one repository: {', '.join(kinds)}",
+            where="the backends of the declared models",
+            expected="LibTorch() or AotInductor() for all of its PyTorch models",
+            why="after an eviction the backend may take a model of one kind for the other, and not load it",
+            fix="declare one backend for all, or serve the others from another fleet",
+            rule=MIXED_RULE,
+        )
+
+
+def _platforms(build: ModelDefinition) -> set[str]:
+    networks = [model.backend for model in build.models if isinstance(model, PyTorchNetwork)]
+    return {
+        "torch_aoti" if isinstance(backend, AotInductor) else "pytorch_libtorch"
+        for backend in networks
+        if isinstance(backend, AotInductor | LibTorch)
+    }
+
+
 def _names(build: ModelDefinition) -> tuple[str, ...]:
     """Return the artifact's name, and those of an ensemble's steps."""
     composing = [model.name for model in build.models if not isinstance(model, Ensemble)]
@@ -205,7 +241,7 @@ def _plans(build: ModelDefinition, source: Path) -> set[str]:
     compiled = {
         model.backend.hardware
         for model in build.models
-        if isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt)
+        if isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt | AotInductor)
     }
     return {*compiled, *(written_plans(source) if build.write is not None else ())}
 

@@ -11,24 +11,16 @@ import io
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from triton_models.artifact.signature import NetworkTensor, Signature
-from triton_models.base.errors import FleetError
-from triton_models.builds.export.onnx import example_tensors
-from triton_models.declare.tensors import DynamicDim, Tensor
+from triton_models.artifact.signature import Signature
+from triton_models.builds.export.observed import Observed, examples_of
+from triton_models.declare.tensors import Tensor
 
 if TYPE_CHECKING:
     import torch
-
-BATCH = "batch"
-
-# The tolerance between the traced and the original network on sizes other than the traced ones. Rounding
-# differences of a frozen network are far below it, errors from a wrong size far above.
-_TOLERANCE = 1e-3
 
 # The numbers that PyTorch appends to repeated class names; they count the exports of this process.
 _MANGLED = re.compile(rb"___torch_mangle_(\d+)")
@@ -83,50 +75,32 @@ def export_torchscript(
     """
     import torch
 
-    examples = list(_examples(inputs, batches=batches))
+    network = Observed(
+        name=name,
+        inputs=inputs,
+        outputs=outputs,
+        rule="torchscript-export",
+        instead='export it with LibTorch(export="script")',
+    )
+    examples = list(examples_of(inputs, batches=batches))
     module = module.eval()
     switched = torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32)  # a trace records the flag
     with warnings.catch_warnings(), torch.no_grad(), switched:
         warnings.simplefilter("ignore")  # of deprecation; errors of a trace are detected below
-        exported = _export(module, examples[0], how, name)
-        answers = [_tensors(module(*example), outputs, name) for example in examples]
-        for example, answer in zip(examples, answers, strict=True):
-            _compare(_tensors(exported(*example), outputs, name), answer, outputs, name)
+        exported = _export(module, examples[0], how, network)
+        answers = network.answers(module, exported, examples)
         buffer = io.BytesIO()
         torch.jit.save(exported, buffer)
     content = _without_traces_of_the_machine(buffer.getvalue())
     if not cpu:
-        _refuse_fixed_device(content, name)
+        _refuse_fixed_device(content, network)
         if cudnn and not tf32:
-            _refuse_tf32(exported.graph, name)
+            _refuse_tf32(exported.graph, network)
     path.write_bytes(content)
-    return Signature(
-        inputs=[_declared(tensor, batches=batches) for tensor in inputs],
-        outputs=[
-            _seen(output, [answer[index] for answer in answers], batches=batches)
-            for index, output in enumerate(outputs)
-        ],
-    )
+    return network.signature(answers, batches=batches)
 
 
-def _examples(inputs: Sequence[Tensor], *, batches: bool) -> Iterator[list[torch.Tensor]]:
-    """Yield an example to trace with, then one with another batch size, then one with other open sizes."""
-    import torch
-
-    first = list(example_tensors(inputs, batches=batches).values())
-    yield first
-    if batches:
-        yield [torch.cat([each, each[:1]]) for each in first]
-    if any(isinstance(size, DynamicDim) for tensor in inputs for size in tensor.dims):
-        larger = [replace(tensor, dims=[_larger(size) for size in tensor.dims]) for tensor in inputs]
-        yield list(example_tensors(larger, batches=batches).values())
-
-
-def _larger(size: int | DynamicDim) -> int:
-    return min(max(size.min, 2) + 1, size.max) if isinstance(size, DynamicDim) else size
-
-
-def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, name: str) -> Any:
+def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, network: Observed) -> Any:
     import torch
 
     try:
@@ -139,8 +113,7 @@ def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, 
         reason = next(
             (line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__
         )
-        raise _bad(
-            name,
+        raise network.bad(
             f"it cannot be exported as TorchScript ({how}): {reason}",
             expected="tensors as inputs, a tensor or tuple of tensors as output, and TorchScript operators",
             fix=f"fix the network's forward(), or export it with {_other(how)}",
@@ -149,39 +122,6 @@ def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, 
 
 def _other(how: str) -> str:
     return 'LibTorch(export="script")' if how == "trace" else 'LibTorch(export="trace")'
-
-
-def _tensors(answer: Any, outputs: Sequence[str], name: str) -> list[torch.Tensor]:
-    import torch
-
-    given = list(answer) if isinstance(answer, tuple | list) else [answer]
-    if len(given) == len(outputs) and all(isinstance(each, torch.Tensor) for each in given):
-        return given
-    kinds = ", ".join("a tensor" if isinstance(each, torch.Tensor) else type(each).__name__ for each in given)
-    raise _bad(
-        name,
-        f"forward() returns {kinds}, and {len(outputs)} outputs are declared: {', '.join(outputs)}",
-        expected="a tensor, or a tuple with one tensor per output",
-        fix="return the tensors in the order of the outputs",
-    )
-
-
-def _compare(
-    exported: Sequence[torch.Tensor], original: Sequence[torch.Tensor], outputs: Sequence[str], name: str
-) -> None:
-    """Compare the networks on other sizes, because a trace may fix sizes computed from its example."""
-    import torch
-
-    for output, one, other in zip(outputs, exported, original, strict=True):
-        if one.shape != other.shape or not torch.allclose(
-            one.double(), other.double(), rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True
-        ):
-            raise _bad(
-                name,
-                f"the exported network gives another {output!r} for an input of another size",
-                expected="the same answer as the original network",
-                fix='export it with LibTorch(export="script"), or compute sizes only from tensors',
-            )
 
 
 def _without_traces_of_the_machine(content: bytes) -> bytes:
@@ -210,70 +150,23 @@ def _counted(text: bytes, counted: Mapping[int, int]) -> bytes:
     return _MANGLED.sub(lambda match: b"___torch_mangle_%d" % counted[int(match[1])], text)
 
 
-def _refuse_fixed_device(content: bytes, name: str) -> None:
+def _refuse_fixed_device(content: bytes, network: Observed) -> None:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         codes = [archive.read(each) for each in archive.namelist() if each.endswith(".py")]
     if any(_ON_THE_CPU in code for code in codes):
-        raise _bad(
-            name,
+        raise network.bad(
             "the exported network always creates tensors on the CPU",
             expected="tensors created on the device of the inputs",
             fix='write torch.zeros_like(x) or x.new_zeros(...), or export it with LibTorch(export="script")',
         )
 
 
-def _refuse_tf32(graph: Any, name: str) -> None:
+def _refuse_tf32(graph: Any, network: Observed) -> None:
     found = [kind for kind in _ASK_THE_SERVER if graph.findAllNodes(kind)]
     if found:
-        raise _bad(
-            name,
+        raise network.bad(
             f"it must use FP32, but the server may choose TF32 for {', '.join(found)}",
             expected="traced convolutions, which fix the precision",
             fix='export it with LibTorch(export="trace"), or declare tf32=True with a tolerance for "tf32"; '
             "or cudnn=False",
         )
-
-
-def _declared(tensor: Tensor, *, batches: bool) -> NetworkTensor:
-    sizes = [size.name if isinstance(size, DynamicDim) else size for size in tensor.dims]
-    return NetworkTensor(
-        name=tensor.name, data_type=tensor.full_type, dims=[BATCH, *sizes] if batches else sizes
-    )
-
-
-def _seen(output: str, answers: Sequence[torch.Tensor], *, batches: bool) -> NetworkTensor:
-    """Return an output; its open sizes are those that differed between the examples."""
-    own = str(answers[0].dtype).removeprefix("torch.")
-    if len({answer.dim() for answer in answers}) > 1:
-        return NetworkTensor(name=output, data_type=_TYPES.get(own, own), dims=None)
-    columns = zip(*(answer.shape for answer in answers), strict=True)
-    dims: list[int | str | None] = [sizes[0] if len(set(sizes)) == 1 else None for sizes in columns]
-    if batches and dims and [answer.shape[0] for answer in answers[:2]] == [2, 3]:
-        dims[0] = BATCH
-    return NetworkTensor(name=output, data_type=_TYPES.get(own, own), dims=dims)
-
-
-# Source: ConvertTorchTypeToDataType of pytorch_backend (src/libtorch_utils.cc, main of 2026-05-13), read on
-# 2026-11-21. Triton lacks the types that are missing here, such as complex64.
-_TYPES = {
-    "bool": "TYPE_BOOL",
-    "uint8": "TYPE_UINT8",
-    "int8": "TYPE_INT8",
-    "int16": "TYPE_INT16",
-    "int32": "TYPE_INT32",
-    "int64": "TYPE_INT64",
-    "float16": "TYPE_FP16",
-    "float32": "TYPE_FP32",
-    "float64": "TYPE_FP64",
-}
-
-
-def _bad(name: str, what: str, *, expected: str, fix: str) -> FleetError:
-    return FleetError.of(
-        what=what,
-        where=f"the network of {name!r}",
-        expected=expected,
-        why="the server would refuse the model, or answer differently from the network",
-        fix=fix,
-        rule="torchscript-export",
-    )

@@ -1,4 +1,6 @@
-"""Replaces Triton's pytorch backend: runs the same TorchScript file with PyTorch's Python package on the CPU.
+"""Replaces Triton's pytorch backend: runs the same file with PyTorch's Python package on the CPU.
+
+The file is TorchScript, or a .pt2 that AOTInductor compiled for CPUs.
 
 The package comes from the environment that builds models, which has the same Python; `packages` next to this
 file points to it. It comes last on the path, so that NumPy stays that of the stub's environment.
@@ -49,6 +51,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         config = json.loads(args["model_config"])
         folder = Path(args["model_repository"]) / args["model_version"]
         path = folder / (config.get("default_model_filename") or "model.pt")
+        compiled = path.suffix == ".pt2"
         if not path.exists():
             message = f"unable to find '{path}' for model instance '{config['name']}'"
             raise pb_utils.TritonModelException(message)
@@ -58,20 +61,26 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         # A fleet runs many models on one machine: each gets one thread unless it requests more.
         threads = config.get("parameters", {}).get("INTRA_OP_THREAD_COUNT", {"string_value": "1"})
         self.torch.set_num_threads(int(threads["string_value"]))
-        self.module = self._load(path, config["name"])
-        arguments = [each.name for each in self.module.forward.schema.arguments][1:]  # without self
+        self.module = self._load(path, config["name"], compiled=compiled)
+        arguments = [] if compiled else self._arguments()
         self.inputs = _by_position(config["input"], arguments)
         self.outputs = _by_position(config["output"], ())
         self.types = {each["name"]: each["data_type"] for each in config["output"]}
 
-    def _load(self, path: Path, name: str) -> Any:
+    def _load(self, path: Path, name: str, *, compiled: bool) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about deprecation
+                if compiled:
+                    return self.torch._inductor.aoti_load_package(str(path))
                 return self.torch.jit.load(str(path), map_location="cpu").eval()
         except (RuntimeError, ValueError) as error:
             message = f"failed to load model '{name}': {error}"
             raise pb_utils.TritonModelException(message) from error
+
+    def _arguments(self) -> list[str]:
+        """Return the names of the arguments of forward(), without self."""
+        return [each.name for each in self.module.forward.schema.arguments][1:]
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
         """Return the wanted outputs of one batch."""

@@ -9,7 +9,7 @@ import pytest
 from tests.rehearsal import generated_models
 from triton_models.artifact.plans import PORTABLE_VARIABLE
 from triton_models.builds.build import build
-from triton_models.builds.without_gpu import CONFIG_WITHOUT_GPU
+from triton_models.builds.rehearsed import CONFIG_HERE
 from triton_models.check.check import check_path
 from triton_models.config.pbtxt import read_config, schema
 
@@ -34,7 +34,7 @@ def test_a_rehearsed_build_adds_a_configuration_without_a_gpu_and_says_so(
     monkeypatch.setenv(PORTABLE_VARIABLE, "1")
     root = build("churn", output=tmp_path / "out", models=models)
     (own,) = read_config(root / "churn" / "config.pbtxt").instance_group
-    (here,) = read_config(root / "churn" / CONFIG_WITHOUT_GPU).instance_group
+    (here,) = read_config(root / "churn" / CONFIG_HERE).instance_group
 
     assert (own.kind, own.count) == (KIND_GPU, 2)
     assert (here.kind, here.count) == (schema().ModelInstanceGroup.KIND_AUTO, 2)
@@ -49,7 +49,7 @@ def test_a_build_for_cpus_does_not(
     monkeypatch.setenv(PORTABLE_VARIABLE, portable)
     root = build("churn", output=tmp_path / "out", models=models, cpu=True)
 
-    assert not (root / "churn" / CONFIG_WITHOUT_GPU).exists()
+    assert not (root / "churn" / CONFIG_HERE).exists()
 
 
 def test_a_configuration_of_the_models_own_stays(
@@ -61,7 +61,7 @@ def test_a_configuration_of_the_models_own_stays(
     declaration.write_text(declaration.read_text().replace("    pass\n", f"    {own}\n"))
     root = build("churn", output=tmp_path / "out", models=models)
 
-    assert (root / "churn" / CONFIG_WITHOUT_GPU).read_text() == ""
+    assert (root / "churn" / CONFIG_HERE).read_text() == ""
 
 
 def test_a_model_without_a_kind_gets_none(
@@ -71,5 +71,5 @@ def test_a_model_without_a_kind_gets_none(
     generated_models.declare(tmp_path / "models", "plain", 2)
     root = build("plain", output=tmp_path / "out", models=tmp_path / "models")
 
-    assert not (root / "plain" / CONFIG_WITHOUT_GPU).exists()
+    assert not (root / "plain" / CONFIG_HERE).exists()
     assert "note:" not in capsys.readouterr().err

@@ -1,0 +1,168 @@
+"""PyTorch networks that AOTInductor compiles: the declaration, the file, its target, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from triton_models.artifact.compiled_head import CompiledHead, read_compiled
+from triton_models.artifact.plans import PORTABLE_VARIABLE
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.builds.export.compiled import compile_network
+from triton_models.builds.job import BuildJob
+from triton_models.builds.tensorrt.compiler import Compiler
+from triton_models.builds.tensorrt.stand_in import stand_in
+from triton_models.cli.main import main
+from triton_models.config.pbtxt import read_config
+from triton_models.declare.mistakes import find_mistakes
+from triton_models.facts.instances import gpu
+from triton_models.facts.releases import release
+from triton_models.spec import AotInductor, DynamicDim, PyTorchNetwork, Tensor
+
+ROWS = Tensor("INPUT__0", "FP32", [DynamicDim(name="rows", min=1, max=16), 3])
+NETWORK = PyTorchNetwork(
+    name="net",
+    network=lambda: None,
+    inputs=[ROWS],
+    outputs=["OUTPUT__0"],
+    max_batch_size=0,
+    backend=AotInductor(),
+)
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_text()
+(RECIPE,) = (
+    code for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if "AotInductor" in code
+)
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    folder = tmp_path / "models" / "risk"
+    folder.mkdir(parents=True)
+    (folder / "build.py").write_text(RECIPE)
+    return folder.parent
+
+
+def compiled(network: torch.nn.Module, folder: Path, *, device: str = "cpu", tf32: bool = False) -> None:
+    compile_network(
+        network,
+        folder / "model.pt2",
+        name="net",
+        inputs=[ROWS],
+        outputs=["OUTPUT__0"],
+        device=device,
+        tf32=tf32,
+    )
+
+
+class Branches(torch.nn.Module):
+    """Goes two ways, depending on a number in a tensor."""
+
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+
+class Convolves(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.conv1d(x[:, None], torch.ones(1, 1, 3))
+
+
+@pytest.mark.story
+def test_the_recipe_of_a_compiled_network_is_served_and_answers_as_its_source(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PORTABLE_VARIABLE, "1")
+    root = build("risk", release="26.04", output=tmp_path / "out", models=models)
+
+    config = read_config(root / "risk" / "config.pbtxt")
+    record = json.loads((root / "build.json").read_text())
+    head = read_compiled(root / "risk" / "1" / "model.pt2")
+    assert (config.platform, list(config.input[0].dims), list(config.output[0].dims)) == (
+        "torch_aoti",
+        [-1, 3],
+        [-1, 2],
+    )
+    assert record["left_out"] == ["the GPU's machine code of risk"]
+    assert head == CompiledHead(device="cpu", compute_capability="")
+    assert main(["verify", str(root), "--models", str(models)]) == 0
+
+
+def test_a_build_for_an_older_release_is_refused_before_it_compiles(models: Path, tmp_path: Path) -> None:
+    with pytest.raises(FleetError) as caught:
+        build("risk", release="25.12", output=tmp_path / "out", models=models)
+    assert [problem.rule for problem in caught.value.problems] == ["aoti-release"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"max_batch_size": 4}, "max_batch_size"),
+        ({"outputs": ["Y__0"]}, "outputs"),
+        ({"inputs": [dataclasses.replace(ROWS, name="X__0")]}, "inputs"),
+        ({"inputs": [dataclasses.replace(ROWS, data_type="UINT16")]}, "inputs"),
+    ],
+)
+def test_what_the_backend_cannot_serve_is_a_mistake(changes: dict[str, object], field: str) -> None:
+    ((_, mistake),) = find_mistakes(dataclasses.replace(NETWORK, **changes))
+    assert mistake.field == field
+
+
+def test_a_network_that_cannot_be_exported_is_named_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(FleetError) as caught:
+        compiled(Branches(), tmp_path)
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.where) == ("aoti-export", "the network of 'net'")
+    assert "cannot be exported" in problem.what
+
+
+def test_a_network_that_would_use_tf32_against_its_declaration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FleetError) as caught:
+        compiled(Convolves(), tmp_path, device="cuda")
+    assert "aten.conv1d" in caught.value.problems[0].what
+
+
+@pytest.mark.parametrize(
+    ("device", "compilers", "what"),
+    [("cuda", True, "finds no GPU to compile for"), ("cpu", False, "no C++ compiler")],
+)
+def test_a_machine_that_cannot_compile_says_what_it_lacks(
+    device: str, compilers: bool, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = "/usr/bin/c++" if compilers else None
+    monkeypatch.setattr(shutil, "which", lambda name: found)
+    with pytest.raises(FleetError) as caught:
+        compiled(torch.nn.Identity(), tmp_path, device=device)
+    assert what in caught.value.problems[0].what
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> BuildJob:
+    newest = release("26.04")
+    compiler = Compiler(trtexec=Path("trtexec"), gpu=gpu("A10G"), release=newest)
+    return BuildJob(root=tmp_path, release=newest, source=tmp_path, compiler=compiler)
+
+
+def test_a_build_on_a_gpu_records_which_gpus_run_the_machine_code(job: BuildJob, tmp_path: Path) -> None:
+    job.add_machine_code(
+        tmp_path / "net" / "1" / "model.pt2", precision="fp32", hardware="same-compute-capability"
+    )
+    assert job.plans == {
+        "net/1/model.pt2": {"gpu": "A10G", "precision": "fp32", "hardware": "sameComputeCapability"}
+    }
+    assert (job.precisions, job.left_out) == (["fp32"], [])
+
+
+def test_a_rehearsed_build_for_a_gpu_lacks_its_machine_code(job: BuildJob, tmp_path: Path) -> None:
+    rehearsed = dataclasses.replace(
+        job, rehearsed=True, compiler=stand_in(release=job.release, gpu=gpu("A10G"))
+    )
+    rehearsed.add_machine_code(
+        tmp_path / "net" / "1" / "model.pt2", precision="fp32", hardware="same-compute-capability"
+    )
+    assert (job.plans, rehearsed.left_out) == ({}, ["the GPU's machine code of net"])
