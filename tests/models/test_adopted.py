@@ -119,6 +119,83 @@ def test_an_ensemble_is_adopted_with_its_steps_under_another_name(tmp_path: Path
     assert sorted(each.name for each in root.iterdir() if each.is_dir()) == ["first", "second", "twice"]
 
 
+SPACED = """\
+{
+  "context": {
+    "tritonFleet": {
+      "models": [
+        "minilm"
+      ]
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (SPACED, SPACED.replace('"minilm"', '"minilm",\n        "net"')),
+        (
+            '{"context": {"tritonFleet": {"models": ["a"], "x": 1.50}}}',
+            '{"context": {"tritonFleet": {"models": ["a", "net"], "x": 1.50}}}',
+        ),
+        ('{"context": {"tritonFleet": {"models": []}}}', '{"context": {"tritonFleet": {"models": ["net"]}}}'),
+        (
+            '{"context": {"tritonFleet": {"stages": {"a": {"models": ["a"]}}, "models": ["a"]}}}',
+            '{"context": {"tritonFleet": {"stages": {"a": {"models": ["a"]}}, "models": ["a", "net"]}}}',
+        ),
+    ],
+    ids=["a line per model", "one line", "no model", "a stage with its own list"],
+)
+def test_cdk_json_names_the_adopted_model_and_stays_as_it_is_otherwise(
+    before: str, after: str, tmp_path: Path, fleet: Cli
+) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    (tmp_path / "cdk.json").write_text(before)
+    _, said, _ = fleet("adopt", directory(tmp_path / "source"), "--name", "net", "--models", models)
+    assert (tmp_path / "cdk.json").read_text() == after
+    assert f"{tmp_path / 'cdk.json'} names it" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('{"context": {"tritonFleet": {"models": ["*"]}}}', True),
+        ('{"context": {"tritonFleet": {"models": ["net"]}}}', True),
+        ('{"context": {"tritonFleet": {"stages": {"a": {"models": ["a"]}}}}}', False),
+        ('{"context": {}}', False),
+        ("{", False),
+    ],
+    ids=["every model", "named before", "only a stage", "no fleet", "no JSON"],
+)
+def test_cdk_json_stays_if_it_has_the_model_or_no_list_of_models(
+    text: str, named: bool, tmp_path: Path, fleet: Cli
+) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    (tmp_path / "cdk.json").write_text(text)
+    status, said, _ = fleet("adopt", directory(tmp_path / "source"), "--name", "net", "--models", models)
+    assert (status, (tmp_path / "cdk.json").read_text(), "names it" in said) == (0, text, named)
+
+
+@pytest.mark.parametrize(("served_by", "accepted"), [("25.09", False), ("26.04", True)])
+def test_a_directory_is_adopted_for_the_release_in_cdk_json(
+    served_by: str, accepted: bool, tmp_path: Path, fleet: Cli
+) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    settings = {"release": served_by, "models": []}
+    (tmp_path / "cdk.json").write_text(json.dumps({"context": {"tritonFleet": settings}}))
+    compiled = directory(tmp_path / "source", "INPUT__0", "OUTPUT__0")
+    text = (compiled / "config.pbtxt").read_text().replace("onnxruntime_onnx", "torch_aoti")
+    (compiled / "config.pbtxt").write_text(text.replace("max_batch_size: 8", "max_batch_size: 0"))
+    (compiled / "1" / "model.onnx").rename(compiled / "1" / "model.pt2")
+    status, _, problem = fleet("adopt", compiled, "--name", "net", "--models", models)
+    assert (status == 0, "[aoti-release]" in problem) == (accepted, not accepted)
+
+
 def test_only_the_models_own_name_is_replaced(tmp_path: Path, fleet: Cli) -> None:
     source = directory(tmp_path / "source")
     config = source / "config.pbtxt"

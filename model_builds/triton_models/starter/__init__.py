@@ -4,7 +4,7 @@
 that a repository can begin with. `init` writes a new repository, and compares an older one with them.
 
 `new` starts one model build: minimal, `copied` from another, or `from_file`, a trained network or forest.
-`adopted` makes one from a Triton model directory.
+`adopted` makes one from a Triton model directory, and `cdk_json` names it among the fleet's models.
 
 Imports: artifact, base, builds, check, config, declare, facts.
 """

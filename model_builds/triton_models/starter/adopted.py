@@ -17,7 +17,8 @@ from triton_models.check.check import check_path
 from triton_models.check.target import MULTI_MODEL_ENDPOINT, target
 from triton_models.config.pbtxt import CONFIG_FILE, read_config
 from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_at
-from triton_models.facts.releases import DEFAULT_RELEASE, release
+from triton_models.facts.releases import DEFAULT_RELEASE, Release, release
+from triton_models.starter.cdk_json import cdk_json
 from triton_models.starter.new import REPLACE_EXAMPLES, Begun, begin, check_name
 
 _DIRECTORY, _REQUESTS = "directory", "requests.jsonl"
@@ -49,7 +50,7 @@ _RECORDED = """\
 
 
 def run(arguments: argparse.Namespace) -> Begun:
-    """Run `fleet adopt`.
+    """Run `fleet adopt`, for the release in cdk.json, which names the model afterwards.
 
     Raises:
         FleetError: The directory cannot be read, an endpoint would refuse it, or the name is taken.
@@ -67,10 +68,11 @@ def run(arguments: argparse.Namespace) -> Begun:
     top, _ = models_in(folder, arguments.source)
     config = read_config(top / CONFIG_FILE)
     name = arguments.name or config.name or top.name
-    check_name(name, arguments.models)
+    fleet = cdk_json(check_name(name, arguments.models))
+    served_by = fleet.release(DEFAULT_RELEASE) if fleet else DEFAULT_RELEASE
     if arguments.requests is not None:
         recorded_examples(arguments.requests)()
-    raise_if_any(_problems(weights, folder, name))
+    raise_if_any(_problems(weights, folder, name, release(served_by)))
 
     def write(made: Path) -> None:
         made.mkdir()
@@ -88,7 +90,11 @@ def run(arguments: argparse.Namespace) -> Begun:
         (made / "build.py").write_text(text)
 
     begun = begin(name, write, models=arguments.models)
-    return replace(begun, next=REPLACE_EXAMPLES if arguments.requests is None else "set the tolerance")
+    return replace(
+        begun,
+        next=REPLACE_EXAMPLES if arguments.requests is None else "set the tolerance",
+        named_in=fleet.path if fleet and (fleet.builds(name) or fleet.add(name)) else None,
+    )
 
 
 def _text(weights: Weights, *, name: str, source: str, output: str, recorded: bool) -> str:
@@ -107,8 +113,8 @@ def _text(weights: Weights, *, name: str, source: str, output: str, recorded: bo
     )
 
 
-def _problems(weights: Weights, folder: Path, name: str) -> Iterator[Problem]:
-    """Yield what a multi-model endpoint of the default release would refuse."""
+def _problems(weights: Weights, folder: Path, name: str, served_by: Release) -> Iterator[Problem]:
+    """Yield what a multi-model endpoint of a release would refuse."""
     plans = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.plan"))]
     if plans:
         yield Problem(
@@ -123,8 +129,8 @@ def _problems(weights: Weights, folder: Path, name: str) -> Iterator[Problem]:
     with tempfile.TemporaryDirectory(prefix="fleet-adopt-") as staging:
         root = Path(staging) / name
         root.mkdir()
-        job = BuildJob(root=root, release=release(DEFAULT_RELEASE), source=root)
+        job = BuildJob(root=root, release=served_by, source=root)
         adopted(weights, name=name)(job)
-        endpoint = target(release=DEFAULT_RELEASE, endpoint=MULTI_MODEL_ENDPOINT)
+        endpoint = target(release=served_by.name, endpoint=MULTI_MODEL_ENDPOINT)
         for problem in check_path(root, target=endpoint):
             yield replace(problem, where=problem.where.replace(str(root), str(folder)))

@@ -28,6 +28,7 @@ class Begun:
         like: The model build that was copied; None without one.
         renamed: The new names, by the names in the copied declaration.
         next: The next thing to do in build.py.
+        named_in: The cdk.json whose fleet builds the model now; None if it has to be added there.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Begun:
     next: str = "declare the model"
     like: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
+    named_in: Path | None = None
     exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -44,6 +46,7 @@ class Begun:
             "like": self.like,
             "folder": str(self.folder),
             "renamed": dict(self.renamed),
+            "named_in": str(self.named_in) if self.named_in else None,
         }
 
     def lines(self) -> Iterator[str]:
@@ -52,7 +55,12 @@ class Begun:
         for old, new in self.renamed.items():
             yield f"  {old} is now {new}"
         yield f"Next: {self.next} in {self.folder / 'build.py'}, then run `fleet build {self.name}` and"
-        yield f"`fleet check build/{self.name}`. Add it to `models` in cdk.json to build and serve it in AWS."
+        in_aws = (
+            f"{self.named_in} names it: a deployment builds and serves it."
+            if self.named_in
+            else "Add it to `models` in cdk.json to build and serve it in AWS."
+        )
+        yield f"`fleet check build/{self.name}`. {in_aws}"
 
 
 def run(arguments: argparse.Namespace) -> Begun:
