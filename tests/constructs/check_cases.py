@@ -75,6 +75,10 @@ def _target(name: str, gpu_name: str | None, *plans: str, **more: bool) -> PlanT
     )
 
 
+def _with_plugins(*plugins: str) -> PlanTarget:
+    return replace(_target("25.09", "A10G"), plugins=plugins)
+
+
 def _ml(name: str) -> InstanceType:
     return instance_type(f"ml.{name}")
 
@@ -1106,6 +1110,15 @@ REPOSITORY_AND_BUILDS = (
             # of two releases with one TensorRT
             given(build=_target("26.05", "A10G", pipelines=True), endpoint=_target("26.04", "A10G")),
         ),
+    ),
+    Case(
+        portability_checks.plan_portability,
+        "tensorrt-plugins",
+        good=(
+            given(build=_with_plugins("/a.so"), endpoint=_with_plugins("/b.so", "/a.so")),
+            given(build=_target("25.09", "A10G"), endpoint=_with_plugins("/a.so")),
+        ),
+        bad=(given(build=_with_plugins("/a.so", "/b.so"), endpoint=_with_plugins("/a.so")),),
     ),
     Case(
         portability_checks.endpoint_fits,

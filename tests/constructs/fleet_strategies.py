@@ -236,6 +236,9 @@ _servers = values(
     allow_grpc=st.booleans(),
     grpc_port=st.integers(1000, 70_000),
     model_namespacing=st.booleans(),
+    tensorrt_plugins=st.lists(
+        mostly(st.sampled_from(["/opt/a.so", "/opt/b.so"]), st.just("a.so")), max_size=2
+    ).map(tuple),
     extra_arguments=st.lists(
         mostly(st.sampled_from(["--a=b", "--c"]), st.sampled_from(["with space", "x" * 600])), max_size=3
     ).map(tuple),

@@ -22,6 +22,22 @@ def test_further_arguments_come_after_ours_so_that_they_win() -> None:
     )
 
 
+def test_plugins_are_opened_by_the_tensorrt_backend() -> None:
+    server = TritonServer(tensorrt_plugins=("/opt/a.so", "/opt/b.so.1"))
+
+    assert server._environment()["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] == (
+        "--disable-auto-complete-config --backend-config=tensorrt,plugins=/opt/a.so;/opt/b.so.1"
+    )
+
+
+@pytest.mark.parametrize("plugin", ["a.so", "/opt/a b.so", "/opt/a;b.so", "/opt/*.so"])
+def test_a_path_of_a_plugin_that_would_not_arrive_is_a_problem(plugin: str) -> None:
+    (problem,) = TritonServer(tensorrt_plugins=(plugin,))._problems(where="here")
+
+    assert problem.rule == "server-argument"
+    assert repr(plugin) in problem.what
+
+
 def test_shared_memory_and_logging_are_passed_on_as_the_start_script_reads_them() -> None:
     server = TritonServer(
         log_verbose=True,

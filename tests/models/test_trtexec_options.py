@@ -17,9 +17,15 @@ from triton_models.facts.tensorrt import Hardware, Precision, hardware_problems
 from triton_models.spec import ShapeRange, TensorRt
 
 EVERYTHING = [
-    PlanOptions(precision=precision, workspace_mb=workspace, optimization_level=level, hardware=hardware)
-    for precision, workspace, level, hardware in itertools.product(
-        get_args(Precision), (None, 1024), (None, 5), get_args(Hardware)
+    PlanOptions(
+        precision=precision,
+        workspace_mb=workspace,
+        optimization_level=level,
+        hardware=hardware,
+        plugins=plugins,
+    )
+    for precision, workspace, level, hardware, plugins in itertools.product(
+        get_args(Precision), (None, 1024), (None, 5), get_args(Hardware), ((), ("/a.so", "/b.so"))
     )
 ]
 

@@ -258,6 +258,7 @@ class ModelBuildProject(Construct):
                     environments=checked.environments,
                     pipelines=checked.pipelines,
                     any_gpu=checked.any_gpu,
+                    plugins=checked.plugins,
                 )
                 yield BuiltModel(asked=asked, name=checked.artifact, target=target)
 

@@ -260,7 +260,12 @@ class Endpoint(Resource, VariantMetrics):
     ) -> None:
         """Note with the repository which instance types load an artifact, or every model if that is None."""
         served = ServedModels(
-            types=tuple(types), release=release, path=self.node.path, where=where, artifact=artifact
+            types=tuple(types),
+            release=release,
+            path=self.node.path,
+            where=where,
+            artifact=artifact,
+            plugins=tuple(self.server.tensorrt_plugins),
         )
         self.repository._usage.note_served(served)
 

@@ -15,6 +15,7 @@ from triton_fleet.arguments.typed import typed_fields
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 from triton_models.facts.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
+from triton_models.facts.tensorrt import PLUGIN_RULE, is_plugin
 
 SERVER_ARGUMENT = Check(
     id="server-argument",
@@ -132,6 +133,8 @@ class TritonServer:
         model_namespacing: Let models of one name in different artifacts live side by side. None is the
             container's default, on for a multi-model endpoint. The script's variable for it is called
             DISABLE_MODEL_NAMESPACING and works the other way round; here False is off.
+        tensorrt_plugins: The libraries of `TensorRt(plugins=...)`, by their path in the image. The server
+            opens them when it starts. If one is missing, it starts too, and plans that need it fail to load.
         extra_arguments: Further tritonserver arguments, such as "--pinned-memory-pool-byte-size=0" or
             "--backend-config=tensorrt,coalesce-request-input=true". The start script splits them at spaces,
             and the last of two equal ones wins.
@@ -152,6 +155,7 @@ class TritonServer:
     allow_grpc: bool = False
     grpc_port: int | None = None
     model_namespacing: bool | None = None
+    tensorrt_plugins: tuple[str, ...] = ()
     extra_arguments: tuple[str, ...] = ()
 
     def _environment(self, *, log_group: str = "") -> Mapping[str, str]:
@@ -183,6 +187,15 @@ class TritonServer:
         yield from self._number_problems(where)
         yield from self._shared_memory_problems(where)
         yield from self._metric_problems(where)
+        for plugin in self.tensorrt_plugins:
+            if known(plugin) is not None and not is_plugin(plugin):
+                yield SERVER_ARGUMENT.problem(
+                    what=f"the plugin {plugin!r}",
+                    where=where,
+                    expected=PLUGIN_RULE,
+                    why="the server splits the paths at semicolons, and the start script at spaces",
+                    fix="name the library by its path in the image, such as /opt/plugins/libscale.so",
+                )
         for argument in self.extra_arguments:
             if argument.split() != [argument]:
                 yield SERVER_ARGUMENT.problem(
@@ -281,7 +294,9 @@ class TritonServer:
 
     def _arguments(self) -> tuple[str, ...]:
         ours = () if self.auto_complete_config else ("--disable-auto-complete-config",)
-        return ours + self.extra_arguments
+        plugins = ";".join(self.tensorrt_plugins)
+        opened = (f"--backend-config=tensorrt,plugins={plugins}",) if plugins else ()
+        return ours + opened + self.extra_arguments
 
 
 def _text(value: bool | float | str) -> str:  # noqa: FBT001 -- whatever a variable holds

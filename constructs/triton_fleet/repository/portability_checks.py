@@ -34,6 +34,10 @@ PLAN_FITS_ENDPOINT = Check(
         " https://github.com/triton-inference-server/python_backend"
     ),
 )
+PLUGINS_OPENED = Check(
+    id="tensorrt-plugins",
+    source="2026-11-24: https://github.com/triton-inference-server/tensorrt_backend/blob/main/src/tensorrt.cc",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class PlanTarget:
         environments: The model carries a Python environment; for a build job only.
         pipelines: The model has a DALI pipeline; for a build job only.
         any_gpu: The model needs a GPU of any kind; for a build job only.
+        plugins: The libraries that plans need; of an endpoint, those that its server opens.
     """
 
     gpu: Gpu | None
@@ -57,6 +62,7 @@ class PlanTarget:
     environments: bool = False
     pipelines: bool = False
     any_gpu: bool = False
+    plugins: tuple[str, ...] = ()
 
 
 def endpoint_fits(
@@ -99,10 +105,9 @@ def plan_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> 
         yield _no_gpu(build=build, endpoint=endpoint, where=where)
         return
     found = _plans if compiled else _python_portability
-    both = chain(
-        found(build=build, endpoint=endpoint, where=where), _dali(build=build, endpoint=endpoint, where=where)
-    )
-    yield from islice(both, 1)
+    kinds = (found, _plugins, _dali)
+    problems = chain.from_iterable(each(build=build, endpoint=endpoint, where=where) for each in kinds)
+    yield from islice(problems, 1)
 
 
 def _plans(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
@@ -157,6 +162,19 @@ def _python_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) 
         why="packages of a Python model are built for one version of Python",
         fix="use the same release for both, or add a ModelBuildProject for the endpoint's release",
     )
+
+
+def _plugins(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
+    """Yield a problem if the server does not open a library that plans need."""
+    missing = sorted({*build.plugins} - {*endpoint.plugins})
+    if missing:
+        yield PLUGINS_OPENED.problem(
+            what=f"{build.path} compiles with {', '.join(missing)}, which {endpoint.path} does not open",
+            where=where,
+            expected=f"tensorrt_plugins with {', '.join(missing)}",
+            why="TensorRT cannot load a plan without the library of its operators",
+            fix="set server=TritonServer(tensorrt_plugins=[...]), with an image that has the libraries",
+        )
 
 
 def _dali(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:

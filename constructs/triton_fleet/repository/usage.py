@@ -43,6 +43,7 @@ class ServedModels:
         path: The endpoint.
         where: The place that problems name.
         artifact: The only artifact; None for every model of the repository.
+        plugins: The libraries of TensorRT plugins that the server opens.
     """
 
     types: tuple[InstanceType, ...]
@@ -50,11 +51,15 @@ class ServedModels:
     path: str
     where: str
     artifact: str | None = None
+    plugins: tuple[str, ...] = ()
 
     @property
     def targets(self) -> list[PlanTarget]:
         """The targets of the instance types."""
-        return [PlanTarget(gpu=each.gpu, release=self.release, path=self.path) for each in self.types]
+        return [
+            PlanTarget(gpu=each.gpu, release=self.release, path=self.path, plugins=self.plugins)
+            for each in self.types
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

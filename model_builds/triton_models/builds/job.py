@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from triton_models.artifact.onnx_head import read_onnx_file
 from triton_models.base.errors import FleetError
 from triton_models.builds.tensorrt.compiler import Compiler
+from triton_models.builds.tensorrt.operators import check_operators
 from triton_models.builds.tensorrt.options import PlanOptions
 from triton_models.builds.tensorrt.quantization import check_quantization
 from triton_models.builds.tensorrt.shapes import check_shapes, open_shapes
@@ -111,6 +112,7 @@ class BuildJob:
         hardware: Hardware = "this-gpu",
         workspace_mb: int | None = None,
         optimization_level: int | None = None,
+        plugins: Sequence[str] = (),
     ) -> Path:
         """Compile an ONNX file to `model.plan` next to it; without a GPU the ONNX file is kept.
 
@@ -129,6 +131,7 @@ class BuildJob:
             hardware: The GPUs that the plan runs on: "this-gpu", "same-compute-capability" or "ampere+".
             workspace_mb: The maximum workspace of the plan's kernels in GPU memory, in MiB.
             optimization_level: From 0 (fastest compilation) to 5 (fastest inference).
+            plugins: The libraries of the network's own operators, in the image.
 
         Returns:
             The resulting file in the model directory.
@@ -138,6 +141,8 @@ class BuildJob:
         """
         check_shapes(onnx, shapes)
         check_quantization(onnx, precision)
+        if plugins and (self.compiler is None or self.rehearsed):
+            check_operators(onnx)
         if precision in QUANTIZED and (self.compiler is None or self.rehearsed):
             self.precisions.append(precision)  # the file computes in it, on any machine
         if self.cpu:
@@ -155,6 +160,7 @@ class BuildJob:
             hardware=hardware,
             workspace_mb=workspace_mb,
             optimization_level=optimization_level,
+            plugins=tuple(plugins),
         )
         about = self.compiler.compile(onnx, plan, shapes=open_shapes(onnx, shapes), options=options)
         self.plans[plan.relative_to(self.root).as_posix()] = about

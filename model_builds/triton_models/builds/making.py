@@ -240,6 +240,7 @@ def _compile(job: BuildJob, onnx: Path, shapes: Mapping[str, ShapeRange], backen
         hardware=backend.hardware,
         workspace_mb=backend.workspace_mb,
         optimization_level=backend.optimization_level,
+        plugins=backend.plugins,
     )
 
 

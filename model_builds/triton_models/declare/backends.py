@@ -13,12 +13,12 @@ the same answers on every GPU and on the CPU, and verification compares the answ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from triton_models.declare.mistakes import Mistake
-from triton_models.facts.tensorrt import Hardware, Precision
+from triton_models.facts.tensorrt import PLUGIN_RULE, Hardware, Precision, is_plugin
 
 # Values of optimization.graph.level. Without a level, all optimizations are on.
 _LEVELS = {"basic": -1, "extended": 1, "off": 2}
@@ -147,6 +147,10 @@ class TensorRt:
             the model loads. Since release 25.05.
         cuda_graphs: True records a CUDA graph for each shape and replays it: fewer launches, more memory.
         busy_wait_events: True waits for the GPU without releasing the CPU core: lower latency, one busy core.
+        plugins: The libraries of the network's own operators, such as "/opt/plugins/libscale.so". They are in
+            the image of the builds and of the endpoint, whose server opens them:
+            `TritonServer(tensorrt_plugins=[...])`. ONNX Runtime has none of these operators, so the model is
+            built only on a GPU.
     """
 
     precision: Precision = "fp32"
@@ -157,6 +161,7 @@ class TensorRt:
     context_memory: Literal["static", "on_profile_change"] | None = None
     cuda_graphs: bool = False
     busy_wait_events: bool = False
+    plugins: Sequence[str] = ()
 
     @property
     def backend(self) -> str:
@@ -164,7 +169,15 @@ class TensorRt:
         return "tensorrt"
 
     def mistakes(self) -> Iterator[Mistake]:
-        """Check that the workspace has a size."""
+        """Check that the workspace has a size, and that plugins are libraries that every process finds."""
+        for plugin in self.plugins:
+            if not is_plugin(plugin):
+                yield Mistake(
+                    field="plugins",
+                    what=f"the plugin {plugin!r}",
+                    expected=PLUGIN_RULE,
+                    fix="name the library by its path in the image, such as /opt/plugins/libscale.so",
+                )
         if self.workspace_mb is not None and self.workspace_mb < 1:
             yield Mistake(
                 field="workspace_mb",

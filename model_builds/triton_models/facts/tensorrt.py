@@ -6,6 +6,7 @@ on 2026-11-22.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -30,6 +31,13 @@ PLAN_TYPES = frozenset(
     }
 )
 """The types of a plan's tensors: ConvertTrtTypeToConfigDataType of tensorrt_backend, read 2026-11-21."""
+
+# The backend splits the paths at semicolons (src/tensorrt.cc of tensorrt_backend), the server its setting at
+# commas, and the start script its arguments at spaces (docker/sagemaker/serve of server); read 2026-11-24.
+_PLUGIN = re.compile(r"/[^\s;,*?\[\]]+\.so(?:\.[0-9]+)*")
+
+PLUGIN_RULE = "an absolute path that ends with .so, without spaces, semicolons, commas or wildcards"
+"""The valid paths of plugins."""
 
 AMPERE = "8.0"
 
@@ -56,6 +64,11 @@ LEVELS: Mapping[str, str] = MappingProxyType(
 _LEVELS_SINCE: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType(
     {"same-compute-capability": ((10, 9), "7.5"), "ampere+": ((8, 6), AMPERE)}
 )
+
+
+def is_plugin(path: str) -> bool:
+    """Return True if a path can be that of a library of TensorRT plugins, on every way to the server."""
+    return _PLUGIN.fullmatch(path) is not None
 
 
 def plan_problems(

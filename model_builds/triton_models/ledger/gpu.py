@@ -6,6 +6,19 @@ from triton_models.ledger.belief import Belief, DecidedBy, Grade
 
 ROWS = (
     Belief(
+        id="tensorrt-plugins-reach-the-server",
+        belief="Plans compiled with trtexec --staticPlugins load in a server that opens the same libraries "
+        "with --backend-config=tensorrt,plugins=",
+        grade=Grade.SOURCE_READ,
+        source="samples/common of NVIDIA/TensorRT v8.6.1 to v11.1; src/tensorrt.cc of tensorrt_backend; "
+        "docker/sagemaker/serve of server at r25.09, which passes semicolons on",
+        depends=("tensorrt-plugins", "plan-plugin", "server-argument"),
+        decided_by=DecidedBy.BY_HAND,
+        command="in an image with the library: `fleet build NAME --gpu A10G -o build && fleet verify "
+        "build/NAME`",
+        if_false="Set LD_PRELOAD to the library in the image",
+    ),
+    Belief(
         id="tensorrt-per-release",
         belief="The image of a release has exactly the TensorRT version in the release table",
         grade=Grade.PUBLIC_RECORD,

@@ -50,6 +50,7 @@ class CheckedDeclaration:
         elsewhere: The paths of its weights that are outside the folder that a build job gets.
         objects: The addresses of its weights in S3.
         precisions: The precisions of its declared plans.
+        plugins: The libraries that its plans need in the image of the endpoint.
         platforms: The platforms of its models in the PyTorch backend: "pytorch_libtorch", "torch_aoti".
     """
 
@@ -63,6 +64,7 @@ class CheckedDeclaration:
     elsewhere: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
     precisions: tuple[Precision, ...] = ()
+    plugins: tuple[str, ...] = ()
     platforms: tuple[str, ...] = ()
 
     @classmethod
@@ -77,6 +79,7 @@ class CheckedDeclaration:
                 "elsewhere": tuple(document["elsewhere"]),
                 "objects": tuple(document["objects"]),
                 "precisions": tuple(document["precisions"]),
+                "plugins": tuple(document["plugins"]),
                 "platforms": tuple(document["platforms"]),
             }
         )
@@ -126,6 +129,7 @@ def check_declaration(
         elsewhere=tuple(_elsewhere(build, source.parent.parent.resolve())),
         objects=tuple(each.url for each in weights_of(build) if isinstance(each, S3Weights)),
         precisions=tuple(sorted(build.precisions)) if gpu else (),
+        plugins=tuple(sorted(_plugins(build))) if gpu else (),
         platforms=tuple(sorted(_platforms(build))),
     )
 
@@ -220,6 +224,11 @@ def _mixed(served: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
             fix="declare one backend for all, or serve the others from another fleet",
             rule=MIXED_RULE,
         )
+
+
+def _plugins(build: ModelDefinition) -> set[str]:
+    backends = [model.backend for model in build.models if isinstance(model, PyTorchNetwork | OnnxFile)]
+    return {plugin for each in backends if isinstance(each, TensorRt) for plugin in each.plugins}
 
 
 def _platforms(build: ModelDefinition) -> set[str]:

@@ -73,7 +73,8 @@ class Compiler:
 
         Returns:
             The plan's record for build.json: the GPU, its name on the machine, the TensorRT version in the
-            plan's header, such as "10.13.3.9", the precision, and the hardware if it is more than the GPU.
+            plan's header, such as "10.13.3.9", the precision, the hardware if it is more than the GPU, and
+            the plugins if there are any.
 
         Raises:
             FleetError: The precision is unavailable, trtexec failed or took too long, or the plan has another
@@ -84,12 +85,14 @@ class Compiler:
         found = plan_problems(
             options.precision, options.hardware, release=self.release, gpu=self.gpu, where=where
         )
-        raise_if_any(found)
+        raise_if_any([*found, *_missing_plugins(options.plugins, where=where)])
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{onnx.parent.parent.name}.log"
         about = {"gpu": self.gpu.name, "device": self.device, "precision": options.precision}
         if options.hardware in LEVELS:
             about["hardware"] = LEVELS[options.hardware]
+        if options.plugins:
+            about["plugins"] = ";".join(options.plugins)
         try:
             with log.open("wb") as output, contextlib.ExitStack() as stack:
                 if to := way(self.release, options.precision).autocast:
@@ -169,6 +172,19 @@ class Compiler:
             fix="check the log, whose first line is the command; rerun it with --verbose for details",
             rule="plan-compile",
         )
+
+
+def _missing_plugins(plugins: Sequence[str], *, where: str) -> Iterator[Problem]:
+    for plugin in plugins:
+        if not Path(plugin).is_file():
+            yield Problem(
+                what=f"there is no {plugin}",
+                where=where,
+                expected="each library of `plugins` in the image of the build",
+                why="TensorRT finds the network's own operators in it",
+                fix="build in the image of the endpoint, with the library: `image` in cdk.json",
+                rule="plan-plugin",
+            )
 
 
 def plan_version(plan: Path) -> str:

@@ -60,12 +60,14 @@ class PlanOptions:
         hardware: The GPUs that the plan runs on.
         workspace_mb: The maximum workspace of the plan's kernels in GPU memory, in MiB.
         optimization_level: From 0 (fastest compilation) to 5 (fastest inference).
+        plugins: The libraries of the network's own operators.
     """
 
     precision: Precision = "fp32"
     hardware: Hardware = "this-gpu"
     workspace_mb: int | None = None
     optimization_level: int | None = None
+    plugins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,7 @@ class CommandLine:
             yield f"--memPoolSize=workspace:{self.options.workspace_mb}"
         if self.options.optimization_level is not None:
             yield f"--builderOptimizationLevel={self.options.optimization_level}"
+        yield from (f"--staticPlugins={plugin}" for plugin in self.options.plugins)
 
     def _shapes(self) -> Iterator[str]:
         for flag in ("min", "opt", "max") if self.shapes else ():

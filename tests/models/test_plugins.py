@@ -1,0 +1,126 @@
+"""TensorRT plugins: a network with operators of its own is compiled with their libraries, on a GPU only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from triton_models.artifact.plans import PORTABLE_VARIABLE
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.declare.mistakes import find_mistakes
+from triton_models.facts.releases import RELEASES
+from triton_models.spec import TensorRt, load_build
+from triton_models.survey.servable import check_declaration
+
+DECLARATION = """
+from pathlib import Path
+from triton_models.spec import *
+BUILD = ModelDefinition(
+    name="net", description="an operator of its own", examples=list, output="Y",
+    weights=LocalWeights(path=str(Path(__file__).with_name("net.onnx"))),
+    models=[OnnxFile(
+        name="net", max_batch_size=0, backend=TensorRt(plugins=["{plugin}"]),
+        profile={{"X": ShapeRange(min=(4,), opt=(4,), max=(4,))}},
+    )],
+)
+"""
+
+Declare = Callable[..., Path]
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    path = tmp_path / "libscale.so"
+    path.touch()
+    return path
+
+
+@pytest.fixture
+def declared(models: Path) -> Declare:
+    """Declare a network with an operator that the plugin has, or a standard one."""
+
+    def declare(plugin: Path, *, operator: str = "Scale", domain: str = "company") -> Path:
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "XY"]
+        node = helper.make_node(operator, ["X"], ["Y"], domain=domain)
+        graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+        opsets = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
+        (models / "net").mkdir()
+        onnx.save(helper.make_model(graph, ir_version=9, opset_imports=opsets), models / "net" / "net.onnx")
+        (models / "net" / "build.py").write_text(DECLARATION.format(plugin=plugin))
+        return models
+
+    return declare
+
+
+def test_a_plan_is_compiled_with_its_plugins_and_records_them(
+    declared: Declare, library: Path, machine: Any, tmp_path: Path
+) -> None:
+    log = machine()
+    root = build("net", models=declared(library), output=tmp_path / "out", gpu="A10G")
+    (plan,) = json.loads((root / "build.json").read_text())["plans"].values()
+    assert plan["plugins"] == str(library)
+    assert f"--staticPlugins={library}" in log.read_text().split()
+
+
+def test_a_library_that_the_image_of_the_build_lacks_is_named(
+    declared: Declare, machine: Any, tmp_path: Path
+) -> None:
+    machine()
+    with pytest.raises(FleetError) as caught:
+        build("net", models=declared(Path("/opt/libnone.so")), output=tmp_path / "out", gpu="A10G")
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.what) == ("plan-plugin", "there is no /opt/libnone.so")
+
+
+@pytest.mark.parametrize("given", [{}, {"cpu": True}, {"gpu": "A10G"}], ids=["portable", "cpu", "rehearsed"])
+def test_a_build_without_a_gpu_refuses_operators_that_only_a_plugin_has(
+    given: dict[str, Any], declared: Declare, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PORTABLE_VARIABLE, "1")
+    with pytest.raises(FleetError) as caught:
+        build("net", models=declared(library), output=tmp_path / "out", **given)
+    (problem,) = caught.value.problems
+    assert (problem.rule, "Scale" in problem.what) == ("plan-plugin", True)
+
+
+def test_a_plugin_for_a_standard_operator_is_not_needed_without_a_gpu(
+    declared: Declare, library: Path, tmp_path: Path
+) -> None:
+    models = declared(library, operator="Relu", domain="")
+    root = build("net", models=models, output=tmp_path / "out")
+    assert (root / "net" / "1" / "model.onnx").is_file()
+
+
+@pytest.mark.parametrize(
+    "path", ["libscale.so", "/opt/a b.so", "/opt/a;b.so", "/opt/a,b.so", "/opt/*.so", "/opt/a"]
+)
+def test_a_path_that_does_not_reach_the_server_is_a_mistake(path: str) -> None:
+    ((_, mistake),) = find_mistakes(TensorRt(plugins=[path]))
+    assert mistake.field == "plugins"
+
+
+@pytest.mark.parametrize("path", ["/opt/libscale.so", "/opt/lib/libscale.so.10.3"])
+def test_a_library_may_have_a_version(path: str) -> None:
+    assert not find_mistakes(TensorRt(plugins=[path]))
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_a_synthesis_knows_the_plugins_of_a_fleet_with_gpus(
+    gpu: bool, declared: Declare, library: Path
+) -> None:
+    models = declared(library)
+    checked = check_declaration(
+        replace(load_build("net", models), examples=list),
+        source=models / "net",
+        release=RELEASES["25.09"],
+        gpu=gpu,
+    )
+    assert checked.plugins == ((str(library),) if gpu else ())
