@@ -13,7 +13,7 @@ from declared import Build
 from synthesised import Resources
 
 from tests.triton_models.declared_models import declare
-from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint
+from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint, TritonServer
 from triton_fleet.arguments.late import late_problems
 
 CPU, GPU, T4 = "ml.c7i.2xlarge", "ml.g5.2xlarge", "ml.g4dn.xlarge"
@@ -72,6 +72,29 @@ def test_a_cpu_endpoint_refuses_plans_whichever_is_declared_first(
     (problem,) = late_problems(stack)
     assert problem.rule == "plan-fits-endpoint"
     assert problem.where == f"instance_type of Fleet/Endpoint on {CPU}"
+
+
+PLUGIN = "/opt/libscale.so"
+WITH_A_PLUGIN = f"""
+from triton_models.spec import *
+BUILD = ModelDefinition(
+    name="minilm", description="an operator of its own", examples=list, output="Y",
+    weights=LocalWeights(path=__file__.replace("build.py", "net.onnx")),
+    models=[OnnxFile(name="minilm", max_batch_size=0, backend=TensorRt(plugins=["{PLUGIN}"]))],
+)
+"""
+
+
+@pytest.mark.parametrize("plugins", [(), (PLUGIN,)], ids=["missing", "opened"])
+def test_an_endpoint_opens_the_plugins_of_the_plans_that_it_serves(
+    plugins: tuple[str, ...], stack: Stack, build: Build, serve: Endpoint, source: Path
+) -> None:
+    (source / "models" / "minilm" / "build.py").write_text(WITH_A_PLUGIN)
+    build(GPU)
+    serve(GPU, server=TritonServer(tensorrt_plugins=plugins))
+
+    found = [problem.rule for problem in late_problems(stack)]
+    assert found == ([] if plugins else ["tensorrt-plugins"])
 
 
 def test_models_that_declare_no_plan_serve_on_another_gpu_and_release(
