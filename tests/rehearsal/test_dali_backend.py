@@ -82,6 +82,32 @@ def test_the_file_named_by_the_configuration_is_run(contract, model):
     assert load(contract, model)[1] == ""
 
 
+CODE = """
+from nvidia.dali import fn, pipeline_def, types
+from nvidia.dali.plugin.triton import autoserialize
+
+@autoserialize
+@pipeline_def(batch_size=3, num_threads=1, device_id={device})
+def pipeline():
+    return fn.external_source(name="X", device="cpu", dtype=types.FLOAT, ndim=1) * 0.5
+"""
+
+
+@needs_dali
+@pytest.mark.parametrize(("file", "more"), [("dali.py", ""), ("own.py", 'default_model_filename: "own.py"')])
+@pytest.mark.parametrize("device", ["None", "0"])
+def test_a_pipeline_in_a_python_file_is_serialized_first(device, file, more, contract, model):
+    (model / "config.pbtxt").write_text(CONFIG.format(more=more))
+    (model / "1" / file).write_text(CODE.format(device=device))
+    assert load(contract, model)[1] == ""
+
+
+@needs_dali
+def test_a_python_file_without_a_pipeline_is_refused(contract, model):
+    (model / "1" / "dali.py").write_text("")
+    assert "cannot be serialized: it has 0 functions" in load(contract, model)[1]
+
+
 @needs_dali
 def test_a_pipeline_for_a_gpu_is_refused_with_what_to_do(contract, model):
     (model / "1" / "model.dali").write_bytes(halves(device="gpu"))

@@ -6,6 +6,8 @@ repository. DALI comes from the environment that builds models; `packages` next 
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -32,7 +34,9 @@ class TritonPythonModel:
         """Load the file, and refuse it if the real backend would."""
         config = json.loads(args["model_config"])
         folder = Path(args["model_repository"]) / args["model_version"]
-        self.content = find_file(folder, config).read_bytes()
+        file = find_file(folder, config)
+        self.deserialize = find_dali(Path(__file__).with_name("packages")).deserialize
+        self.content = read_pipeline(file)
         self.inputs = {entry["name"]: entry for entry in config["input"]}
         self.outputs = [entry["name"] for entry in config["output"]]
         if unknown := [name for name in self.inputs if name.encode() not in self.content]:
@@ -40,7 +44,6 @@ class TritonPythonModel:
             raise pb_utils.TritonModelException(message)
         threads = config.get("parameters", {}).get("num_threads", {}).get("string_value", "1")
         self.options = {"batch_size": config["max_batch_size"], "num_threads": int(threads)}
-        self.deserialize = find_dali(Path(__file__).with_name("packages")).deserialize
         self.pipeline = self.make()
         if self.pipeline.num_outputs != len(self.outputs):
             message = (
@@ -87,19 +90,46 @@ class TritonPythonModel:
 
 
 def find_file(folder: Path, config: Mapping[str, Any]) -> Path:
-    """Return the serialized pipeline. One that decodes on a GPU cannot run here and is refused."""
+    """Return the file of the pipeline, or the Python file that the real backend falls back to."""
     path = folder / (config.get("default_model_filename") or "model.dali")
-    if not path.exists():
+    found = next((each for each in (path, folder / "dali.py") if each.exists()), None)
+    if found is None:
         message = f"unable to find '{path}' for model '{config['name']}'"
         raise pb_utils.TritonModelException(message)
-    content = path.read_bytes()
+    return found
+
+
+def read_pipeline(path: Path) -> bytes:
+    """Return the serialized pipeline. One that decodes on a GPU cannot run here and is refused."""
+    content = serialized(path) if path.suffix == ".py" else path.read_bytes()
     if any(device in content for device in GPU_DEVICES):
         message = (
             f"'{path}' is a DALI pipeline for a GPU, and this server has none. Build the model without a GPU "
             "to rehearse it: a portable build decodes on the CPU"
         )
         raise pb_utils.TritonModelException(message)
-    return path
+    return content
+
+
+def serialized(code: Path) -> bytes:
+    """Return the pipeline of the function in a Python file that is decorated with @autoserialize.
+
+    It is made without a GPU, whichever one it names.
+    """
+    spec = importlib.util.spec_from_file_location("autoserialize_mod", code)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    sys.modules["autoserialize_mod"] = module
+    try:
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+        search: Any = importlib.import_module("nvidia.dali._utils.autoserialize")
+        marked = search._discover_autoserialize(module, visited=[])
+        if len(marked) != 1:
+            raise ValueError(f"it has {len(marked)} functions with @autoserialize instead of one")
+        content: bytes = marked[0](device_id=None).serialize()
+    except Exception as error:
+        message = f"'{code}' cannot be serialized: {error}"
+        raise pb_utils.TritonModelException(message) from error
+    return content
 
 
 def find_dali(packages: Path) -> Any:
