@@ -169,7 +169,7 @@ def _make_compiled(
 
 def _make_onnx(model: OnnxFile, build: ModelDefinition, job: BuildJob) -> ModelConfig:
     from triton_models.builds.export.onnx import check_onnx, copy_onnx, optimize_onnx
-    from triton_models.builds.export.weights import described, fetch
+    from triton_models.builds.export.weights import fetch
 
     path = job.folder(model.name) / "model.onnx"
     weights = model.weights or build.weights
@@ -180,8 +180,7 @@ def _make_onnx(model: OnnxFile, build: ModelDefinition, job: BuildJob) -> ModelC
     check_onnx(path)
     if model.optimize:
         optimize_onnx(path)
-    if model.weights is not None:
-        job.sources[f"weights:{model.name}"] = described(model.weights)
+    _record_weights(model, job)
     config = _configure_network(model, build, job, onnx_signature(path))
     if isinstance(model.backend, TensorRt):
         _compile(job, path, model.profile, model.backend)
@@ -197,26 +196,23 @@ def _make_dali(model: DaliPipeline, build: ModelDefinition, job: BuildJob) -> Mo
 
 def _make_forest(model: Forest, build: ModelDefinition, job: BuildJob) -> ModelConfig:
     from triton_models.builds.export.forests import parameters, tensors, write_forest
-    from triton_models.builds.export.weights import described
 
     shape = write_forest(model, model.weights or build.weights, job.folder(model.name))
-    if model.weights is not None:
-        job.sources[f"weights:{model.name}"] = described(model.weights)
+    _record_weights(model, job)
     return _configure(
         model, build, job, tensors=tensors(model, shape), parameters=parameters(model, shape, job.release)
     )
 
 
 def _make_graph(model: TensorFlowGraph, build: ModelDefinition, job: BuildJob) -> ModelConfig:
-    from triton_models.builds.export.weights import described, fetch
+    from triton_models.builds.export.weights import fetch
 
     weights = model.weights or build.weights
     if weights is None:
         msg = "a declaration without weights for a frozen graph is refused when it is read"
         raise AssertionError(msg)
     _copy(fetch(weights), job.folder(model.name) / "model.graphdef", model)
-    if model.weights is not None:
-        job.sources[f"weights:{model.name}"] = described(model.weights)
+    _record_weights(model, job)
     return _configure(model, build, job, tensors=(model.inputs, model.outputs))
 
 
@@ -230,6 +226,14 @@ _MAKERS: Mapping[type, Callable[[Any, ModelDefinition, BuildJob], ModelConfig]] 
         TensorFlowGraph: _make_graph,
     }
 )
+
+
+def _record_weights(model: OnnxFile | Forest | TensorFlowGraph, job: BuildJob) -> None:
+    """Record the weights of a model that are not the declaration's."""
+    from triton_models.builds.export.weights import described
+
+    if model.weights is not None:
+        job.sources[f"weights:{model.name}"] = described(model.weights)
 
 
 def _compile(job: BuildJob, onnx: Path, shapes: Mapping[str, ShapeRange], backend: TensorRt) -> None:

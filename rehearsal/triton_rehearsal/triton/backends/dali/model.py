@@ -16,10 +16,13 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from build_packages import build_package  # type: ignore[import-not-found]
 
 Array = np.ndarray[Any, Any]
 
 INVALIDATED = "Current pipeline object is no longer valid."
+
+INSTALL = "install it: python -m triton_models.builds.locked dali"
 
 # An operator's device in the file's form: a string preceded by its length.
 GPU_DEVICES = (b"\x05mixed", b"\x03gpu")
@@ -35,7 +38,8 @@ class TritonPythonModel:
         config = json.loads(args["model_config"])
         folder = Path(args["model_repository"]) / args["model_version"]
         file = find_file(folder, config)
-        self.deserialize = find_dali(Path(__file__).with_name("packages")).deserialize
+        dali = build_package("nvidia.dali.pipeline", fix=INSTALL)
+        self.deserialize = dali.Pipeline.deserialize
         self.content = read_pipeline(file)
         self.inputs = {entry["name"]: entry for entry in config["input"]}
         self.outputs = [entry["name"] for entry in config["output"]]
@@ -130,18 +134,3 @@ def serialized(code: Path) -> bytes:
         message = f"'{code}' cannot be serialized: {error}"
         raise pb_utils.TritonModelException(message) from error
     return content
-
-
-def find_dali(packages: Path) -> Any:
-    """Return DALI's class of pipelines."""
-    # Last on the path, so that the stub keeps its own version of all other packages, above all NumPy.
-    sys.path.append(str(packages))
-    try:
-        from nvidia.dali.pipeline import Pipeline  # type: ignore[import-not-found,unused-ignore]
-    except ImportError as error:
-        message = (
-            f"the rehearsal runs a DALI pipeline with DALI's Python package, but cannot import it ({error}). "
-            "Install it: python -m triton_models.builds.locked dali"
-        )
-        raise pb_utils.TritonModelException(message) from error
-    return Pipeline

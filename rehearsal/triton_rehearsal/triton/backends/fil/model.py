@@ -7,7 +7,6 @@ version is not that of the release: `fleet check` knows which files the release'
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from batches import BatchedModel, size_of  # type: ignore[import-not-found]
-
-PACKAGES = Path(__file__).parent / "packages"
+from build_packages import build_package  # type: ignore[import-not-found]
 
 # The files of the formats, from model_file in src/model.h of fil_backend (r26.06, read 2026-11-24).
 FILES = {
@@ -58,7 +56,8 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         )
         self.threshold = float(self._value("threshold")) if self.classifier else 0.0
         self.threads = int(self.parameters.get("cpu_nthread", 0)) or 1
-        self.treelite = _treelite()
+        self.treelite = build_package("treelite")
+        self.gtil = build_package("treelite.gtil")
         kind = self.parameters.get("model_type", "xgboost")
         if kind not in FILES:
             message = f"{kind} not recognized as a valid serialization format."
@@ -95,7 +94,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
         """Return the scores or the classes of one batch."""
         rows = np.ascontiguousarray(feed["input__0"])
-        scores = self.treelite.gtil.predict(self.forest, rows, nthread=self.threads)
+        scores = self.gtil.predict(self.forest, rows, nthread=self.threads)
         scores = scores.reshape(len(rows), -1)
         if self.classifier and not self.proba:
             scores = scores.argmax(1, keepdims=True) if scores.shape[1] > 1 else scores > self.threshold
@@ -130,18 +129,3 @@ def _width(config: Mapping[str, Any]) -> int:
     """Return the number of answers per row."""
     (output,) = (each for each in config["output"] if each["name"] == "output__0")
     return int(np.prod([int(size) for size in output["dims"]]))
-
-
-def _treelite() -> Any:
-    if str(PACKAGES) not in sys.path:
-        sys.path.append(str(PACKAGES))
-    try:
-        import treelite
-        import treelite.gtil
-    except ImportError as error:
-        message = (
-            f"Treelite cannot be loaded: {error}. The rehearsal uses the package of the environment that "
-            "builds models, which must have the same Python as the server's: run `make clean setup`"
-        )
-        raise pb_utils.TritonModelException(message) from error
-    return treelite

@@ -9,7 +9,6 @@ file points to it. It comes last on the path, so that NumPy stays that of the st
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,8 +17,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from batches import BatchedModel, size_of  # type: ignore[import-not-found]
-
-PACKAGES = Path(__file__).parent / "packages"
+from build_packages import build_package  # type: ignore[import-not-found]
 
 # NumPy's names of the element types that PyTorch and Triton have in common.
 TRITON_TYPES = {
@@ -57,7 +55,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             raise pb_utils.TritonModelException(message)
         self.take_memory(args, size_of(folder))
         self.batched = config.get("max_batch_size", 0) > 0
-        self.torch = _torch()
+        self.torch = build_package("torch")
         # A fleet runs many models on one machine: each gets one thread unless it requests more.
         threads = config.get("parameters", {}).get("INTRA_OP_THREAD_COUNT", {"string_value": "1"})
         self.torch.set_num_threads(int(threads["string_value"]))
@@ -108,21 +106,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         """Free the model."""
         self.module = None
         super().finalize()
-
-
-def _torch() -> Any:
-    """Import PyTorch, which takes a second or two: only models that need it wait for it."""
-    if str(PACKAGES) not in sys.path:
-        sys.path.append(str(PACKAGES))
-    try:
-        import torch
-    except ImportError as error:
-        message = (
-            f"PyTorch cannot be loaded: {error}. The rehearsal uses the package of the environment that "
-            "builds models, which must have the same Python as the server's: run `make clean setup`"
-        )
-        raise pb_utils.TritonModelException(message) from error
-    return torch
 
 
 def _by_position(declared: Sequence[Mapping[str, Any]], arguments: Sequence[str]) -> list[str]:
