@@ -225,7 +225,7 @@ def pytorch(name: str, backend: LibTorch | AotInductor) -> ModelDefinition:
 
 def test_torchscript_and_compiled_networks_in_one_repository() -> None:
     mixed = pytorch("first", LibTorch()), pytorch("second", AotInductor())
-    assert rules(*mixed, release="26.04") == ["aoti-beside-torchscript"]
+    assert rules(*mixed, release="26.04") == ["aoti-and-torchscript"]
 
 
 @pytest.mark.parametrize("backend", [LibTorch(), AotInductor()])

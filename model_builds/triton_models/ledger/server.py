@@ -117,10 +117,10 @@ ROWS = (
         belief="After an unload, the PyTorch backend may take a model for the kind that was at its address",
         grade=Grade.SOURCE_READ,
         source="model_is_pt2_map in src/libtorch.cc of pytorch_backend, r26.03 to r26.05: nothing is removed",
-        depends=("aoti-beside-torchscript",),
+        depends=("aoti-and-torchscript",),
         decided_by=DecidedBy.BY_HAND,
         command="in the image of 26.04: load and unload a compiled network and a TorchScript in turn",
-        if_false="Remove the rule aoti-beside-torchscript",
+        if_false="Remove the rule aoti-and-torchscript",
     ),
     Belief(
         id="kind-auto-placement",

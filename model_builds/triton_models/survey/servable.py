@@ -31,7 +31,7 @@ from triton_models.facts.tensorrt import Precision, plan_problems
 
 PAYLOAD_RULE = "payload"
 NAME_RULE = "composing-name-taken"
-MIXED_RULE = "aoti-beside-torchscript"
+MIXED_RULE = "aoti-and-torchscript"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
