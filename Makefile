@@ -69,7 +69,7 @@ clean: ## Remove what set-up and builds made
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' \
 	  || { echo "Triton Fleet needs Python 3.10 to 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
-	@echo "First use: this installs up to 2.7 GB of packages inside the repository, which takes a few minutes."
+	@echo "First use: this installs up to 2.9 GB of packages inside the repository, which takes a few minutes."
 	$(PYTHON) -m venv $(VENV)
 
 # With dependencies, so that they come first: aws-cdk-lib has to overwrite a module that one of them brings as well.

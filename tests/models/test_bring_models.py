@@ -97,11 +97,12 @@ def test_a_recipe_is_built_and_verified(
     (models / name / "build.py").write_text(RECIPES[name])
     root = build(name, models=models, output=tmp_path / "out")
     assert main(["verify", str(root), "--models", str(models)]) == 0
-    assert f"{name}: fp32" in capsys.readouterr().out
+    precision = "bf16" if "OpenVino" in RECIPES[name] else "fp32"
+    assert f"{name}: {precision}" in capsys.readouterr().out
 
 
 def test_each_section_with_a_recipe_has_one() -> None:
-    assert list(RECIPES) == ["churn", "prices", "reviews", "fraud"]
+    assert list(RECIPES) == ["churn", "prices", "reviews", "limits", "fraud"]
 
 
 def test_the_configuration_on_the_page_is_one() -> None:

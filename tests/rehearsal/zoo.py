@@ -52,11 +52,11 @@ _NETWORK = """
 BUILD = ModelDefinition(
     name={name!r}, description="a network",
     models=[PyTorchNetwork(
-        name={name!r}, network=network, max_batch_size=8, backend={backend},
-        inputs=[Tensor("{x}", "FP32", [3])], outputs=["{y}"],
+        name={name!r}, network=network, backend={backend}, outputs=["{y}"],
+        {inputs},
     )],
     examples=lambda: rows("{x}"), reference=network_reference(network, outputs=["{y}"]), output="{y}",
-    tolerance=1e-4,
+    tolerance={tolerance},
 )
 """
 _CHECKPOINT = """
@@ -201,9 +201,14 @@ def _sklearn(kind: str, **given: Any) -> Callable[[int], Any]:
     return make
 
 
-def _of_network(backend: str, *, x: str = "X", y: str = "Y") -> Kind:
+def _of_network(backend: str, *, x: str = "X", y: str = "Y", tolerance: float = 1e-4) -> Kind:
+    batches = f'max_batch_size=8, inputs=[Tensor("{x}", "FP32", [3])]'
+    rows = f'max_batch_size=0, inputs=[Tensor("{x}", "FP32", [DynamicDim(name="rows", max=8), 3])]'
+
     def declare(models: Path, name: str, seed: int) -> None:
-        _declare(models, name, _NETWORK.format(name=name, backend=backend, x=x, y=y), seed=seed)
+        inputs = rows if backend == "OpenVino()" else batches
+        text = _NETWORK.format(name=name, backend=backend, x=x, y=y, inputs=inputs, tolerance=tolerance)
+        _declare(models, name, text, seed=seed)
 
     return declare
 
@@ -322,6 +327,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "isolation_forest": _of_sklearn(_sklearn("IsolationForest", n_estimators=5), classes=False),
         "torch_onnx": _of_network("OnnxRuntime()"),
         "torch_plan": _of_network("TensorRt()"),
+        "torch_openvino": _of_network("OpenVino()", tolerance=2e-2),
         "torch_script": _of_network("LibTorch()", x="X__0", y="Y__0"),
         "torch_minimal": _minimal,
         "onnx_with_side_file": _of_onnx(lambda folder, seed: _exported(folder, seed, dynamo=True)),

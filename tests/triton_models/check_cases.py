@@ -17,6 +17,7 @@ from tests.triton_models.correct_artifacts import (
     DIALOGUE,
     FOREST,
     GRAPH,
+    INTEL,
     MERGED_BERT,
     MINILM,
     OLD_BERT,
@@ -413,6 +414,16 @@ NETWORKS_AND_CODE = (
         "an output too many",
         ROWS,
         edited("script", lambda it: it.output.add(name="Y__1", data_type="TYPE_FP32", dims=[4])),
+    ),
+    Case(
+        "openvino-kind", "on a GPU", INTEL, edited("net", lambda it: it.instance_group.add(kind="KIND_GPU"))
+    ),
+    Case("openvino-batches", "batches", INTEL, edited("net", lambda it: setattr(it, "max_batch_size", 4))),
+    Case(
+        "openvino-type",
+        "a type of other backends",
+        INTEL,
+        edited("net", lambda it: setattr(it.input[0], "data_type", 12)),
     ),
     Case("aoti-release", "a release that is too old", COMPILED, elsewhere={"release": "25.12"}),
     Case("aoti-batches", "batches", COMPILED, edited("net", lambda it: setattr(it, "max_batch_size", 4))),

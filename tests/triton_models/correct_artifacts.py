@@ -217,6 +217,15 @@ def write_compiled(root: Path) -> None:
     write(root / "net/1/model.pt2", compiled_file("cuda", "86"))
 
 
+def write_intel(root: Path) -> None:
+    """A network that OpenVINO runs."""
+    inputs, outputs = [tensor("x", "FP32", [-1, 4])], [tensor("y", "FP32", [-1, 4])]
+    made = plain(name="net", backend="openvino", max_batch_size=0, inputs=inputs, outputs=outputs)
+    made.default_model_filename = "model.onnx"
+    write_config(made, root / "net" / "config.pbtxt")
+    write(root / "net/1/model.onnx", onnx_file())
+
+
 def write_rows_of_ir_10(root: Path) -> None:
     """The same, as exporters write it today."""
     write_rows(root)
@@ -351,5 +360,6 @@ STREAMING = Correct("minilm-streaming", write_streaming_minilm, SINGLE_MODEL)
 REPOSITORY = Correct("repository", write_repository, OWN_SERVER)
 ROWS = Correct("zoo", write_rows, OWN_SERVER)
 ROWS_OF_IR_10 = Correct("zoo-ir-10", write_rows_of_ir_10, OWN_SERVER)
+INTEL = Correct("intel", write_intel, OWN_SERVER)
 COMPILED = Correct("compiled", write_compiled, Server(release="26.04"))
 PACKED_ROWS = Correct("rows.tar.gz", write_packed_rows)

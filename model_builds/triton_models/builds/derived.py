@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from triton_models.artifact.signature import TYPES, NetworkTensor, Signature
 from triton_models.base.errors import Problem, raise_if_any
+from triton_models.check.openvino import OPENVINO_TYPES
 from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.models import Ensemble
 from triton_models.declare.tensors import Tensor
@@ -40,7 +41,7 @@ def served_tensors(
     Args:
         signature: The network's inputs and outputs.
         name: The model's name, for errors.
-        backend: The backend that runs it; TensorRT supports fewer types than ONNX Runtime.
+        backend: The backend that runs it; TensorRT and OpenVINO support fewer types.
         max_batch_size: 0 if the tensors have no batch dimension.
         release: The Triton release, for the types of its TensorRT.
         declared: The declared inputs, to compare with.
@@ -145,6 +146,14 @@ def _types(signature: Signature, *, backend: str, release: Release) -> Iterator[
                 f"{what} is {tensor.data_type}",
                 expected=f"one of {', '.join(sorted(PLAN_TYPES))}",
                 why="a TensorRT plan does not support that type",
+                fix="cast it inside the network, or serve the model with ONNX Runtime",
+            )
+        elif backend == "openvino" and tensor.data_type not in OPENVINO_TYPES:
+            yield _problem(
+                "network-type",
+                f"{what} is {tensor.data_type}",
+                expected=f"one of {', '.join(sorted(OPENVINO_TYPES))}",
+                why="the openvino backend does not support that type",
                 fix="cast it inside the network, or serve the model with ONNX Runtime",
             )
         elif on_tensorrt and tensor.data_type == "TYPE_INT64" and major(release) < _FIRST_WITH_INT64:

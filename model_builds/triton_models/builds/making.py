@@ -17,7 +17,7 @@ from triton_models.builds.job import BuildJob
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.builds.warmup import add_warm_up
 from triton_models.config.pbtxt import CONFIG_FILE, GPU_MEMORY, plain, write_config
-from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, TensorRt
+from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import (
     DaliPipeline,
@@ -78,7 +78,12 @@ def make(build: ModelDefinition, job: BuildJob) -> None:
 
 def _precisions(build: ModelDefinition, job: BuildJob) -> set[Precision]:
     """Return the precisions of the build: those declared, and without plans those of the files."""
-    without_plans: set[Precision] = {each if each in QUANTIZED else "fp32" for each in build.precisions}
+    stays = QUANTIZED | {
+        model.backend.precision
+        for model in build.models
+        if not isinstance(model, Ensemble) and isinstance(model.backend, OpenVino)
+    }
+    without_plans: set[Precision] = {each if each in stays else "fp32" for each in build.precisions}
     without_plans = without_plans or ({"fp32"} if build.write is None else set())
     if not job.compiler:
         return without_plans
@@ -269,7 +274,7 @@ def _configure_network(
     inputs, outputs = served_tensors(
         signature,
         name=model.name,
-        backend="onnxruntime" if job.cpu else model.backend.backend,
+        backend="onnxruntime" if job.cpu and isinstance(model.backend, TensorRt) else model.backend.backend,
         max_batch_size=model.max_batch_size,
         release=job.release,
         declared=model.inputs if isinstance(model, PyTorchNetwork) else None,
@@ -292,7 +297,7 @@ def _configure(
         inputs=tensors[0],
         outputs=tensors[1],
         instances=model.instances.count,
-        kind=model.instances.kind,
+        kind="KIND_CPU" if isinstance(model.backend, OpenVino) else model.instances.kind,
         dynamic_batching=model.batching,
         parameters=parameters,
     )
@@ -303,6 +308,8 @@ def _configure(
     if isinstance(backend, OnnxRuntime) and not job.cpu and job.release.switches_tf32:
         backend.configure_cuda(config)
     if isinstance(backend, OnnxRuntime | LibTorch) and backend.tf32 and job.compiler and not job.rehearsed:
+        job.precisions.append(backend.precision)
+    if isinstance(backend, OpenVino):
         job.precisions.append(backend.precision)
     directory = job.root / model.name
     add_warm_up(model, config, directory, examples=build.examples)

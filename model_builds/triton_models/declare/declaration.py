@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.errors import FleetError
-from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, TensorRt
+from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
 from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.mistakes import Mistake
 from triton_models.declare.models import (
@@ -132,10 +132,13 @@ class ModelDefinition:
 
     @property
     def precisions(self) -> frozenset[Precision]:
-        """The precisions of its plans, and "tf32" if another backend uses it."""
+        """The precisions of its plans, "tf32" if another backend uses it, and "bf16" for OpenVINO."""
         backends = [model.backend for model in self.models if not isinstance(model, Ensemble)]
         coarse = (
-            each for each in backends if isinstance(each, OnnxRuntime | LibTorch | AotInductor) and each.tf32
+            each
+            for each in backends
+            if isinstance(each, OpenVino)
+            or (isinstance(each, OnnxRuntime | LibTorch | AotInductor) and each.tf32)
         )
         return frozenset(each.precision for each in (*coarse, *_plans(backends)))
 

@@ -13,6 +13,7 @@ from triton_models.declare.backends import (
     Fil,
     LibTorch,
     OnnxRuntime,
+    OpenVino,
     PythonBackend,
     TensorFlow,
     TensorRt,
@@ -67,7 +68,7 @@ class PyTorchNetwork:
     outputs: Sequence[str]
     max_batch_size: int
     inputs: Sequence[Tensor] = ()
-    backend: OnnxRuntime | TensorRt | LibTorch | AotInductor = field(default_factory=OnnxRuntime)
+    backend: OnnxRuntime | TensorRt | LibTorch | AotInductor | OpenVino = field(default_factory=OnnxRuntime)
     instances: Instances = field(default_factory=Instances)
     batching: DynamicBatching | None = None
     warm_up: WarmUp | None = None
@@ -77,6 +78,8 @@ class PyTorchNetwork:
         yield from _served(self)
         if isinstance(self.backend, LibTorch | AotInductor):
             yield from _for_pytorch(self)
+        if isinstance(self.backend, OpenVino):
+            yield from _for_openvino(self)
         if isinstance(self.backend, AotInductor) and self.max_batch_size:
             yield Mistake(
                 field="max_batch_size",
@@ -142,7 +145,7 @@ class OnnxFile:
     weights: Weights | None = None
     profile: Mapping[str, ShapeRange] = field(default_factory=dict)
     optimize: bool = False
-    backend: OnnxRuntime | TensorRt = field(default_factory=OnnxRuntime)
+    backend: OnnxRuntime | TensorRt | OpenVino = field(default_factory=OnnxRuntime)
     instances: Instances = field(default_factory=Instances)
     batching: DynamicBatching | None = None
     warm_up: WarmUp | None = None
@@ -150,11 +153,13 @@ class OnnxFile:
     def mistakes(self) -> Iterator[Mistake]:
         """Yield the mistakes in fields that are wrong only together."""
         yield from _served(self)
+        if isinstance(self.backend, OpenVino):
+            yield from _for_openvino(self)
         if self.profile and not isinstance(self.backend, TensorRt):
             yield Mistake(
                 field="profile",
-                what="a profile for ONNX Runtime",
-                expected="a profile only with TensorRt: ONNX Runtime accepts any shape",
+                what="a profile for another backend",
+                expected="a profile only with TensorRt: other backends accept any shape",
                 fix="remove it",
             )
 
@@ -513,6 +518,24 @@ def _for_pytorch(network: PyTorchNetwork) -> Iterator[Mistake]:
                     expected=usual if exact else f"a name that ends with __{position}",
                     fix=f"call it {usual}",
                 )
+
+
+def _for_openvino(network: PyTorchNetwork | OnnxFile) -> Iterator[Mistake]:
+    """Yield mistakes for OpenVINO, which runs on the CPU and joins no requests."""
+    if network.max_batch_size > 1:
+        yield Mistake(
+            field="max_batch_size",
+            what=f"max_batch_size {network.max_batch_size} of {network.name!r}, for OpenVino",
+            expected="0 or 1: the backend joins no requests",
+            fix="write 0; an open first size of each tensor allows several rows per request",
+        )
+    if network.instances.kind not in {None, "KIND_AUTO", "KIND_CPU"} or network.instances.gpu_memory_mb:
+        yield Mistake(
+            field="instances",
+            what=f"{network.name!r} asks for a GPU, for OpenVino",
+            expected="instances on the CPU: the backend has no others",
+            fix="remove kind and gpu_memory_mb",
+        )
 
 
 def _bad(tensor: Tensor, what: str, expected: str, fix: str) -> Mistake:

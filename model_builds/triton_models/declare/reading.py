@@ -46,6 +46,7 @@ _CLASSES: dict[str, type] = {
         backends.TensorRt,
         backends.AotInductor,
         backends.LibTorch,
+        backends.OpenVino,
         backends.PythonBackend,
         backends.Dali,
         backends.Fil,

@@ -123,6 +123,27 @@ ROWS = (
         if_false="Remove the rule aoti-and-torchscript",
     ),
     Belief(
+        id="openvino-rounds-to-bf16",
+        belief="On CPUs with BF16 instructions, the openvino backend rounds FP32 to BF16, and has no switch",
+        grade=Grade.SOURCE_READ,
+        source="ParseParameters in src/openvino.cc of openvino_backend; OpenVINO 2024.0 and 2026.4 do, tried",
+        depends=("triton_models.declare.backends", "no-tolerance", "outside-tolerance"),
+        decided_by=DecidedBy.BY_HAND,
+        command="on ml.m7i and ml.m6i: the recipe of docs/bring_models.md, with the tolerance 1e-6",
+        if_false="Ask for a tolerance for fp32 alone",
+    ),
+    Belief(
+        id="openvino-joins-nothing",
+        belief="The openvino backend answers only full batches; with ENABLE_BATCH_PADDING, a smaller request "
+        "after a full one is written into freed memory",
+        grade=Grade.SOURCE_READ,
+        source="ProcessRequests and SetInputTensors in src/openvino.cc of openvino_backend (main)",
+        depends=("openvino-batches",),
+        decided_by=DecidedBy.BY_HAND,
+        command="in the image: a network with max_batch_size 4 and padding; send 4 rows, then 1 row, in turn",
+        if_false="Allow max_batch_size above 1 with ENABLE_BATCH_PADDING",
+    ),
+    Belief(
         id="kind-auto-placement",
         belief="KIND_AUTO puts a TensorRT encoder on the GPU, and Python steps declared for the CPU "
         "stay there",

@@ -17,7 +17,7 @@ from triton_models.builds.derived import type_problems
 from triton_models.builds.environments import check_environments
 from triton_models.builds.inputs import weights_of
 from triton_models.builds.job import BuildJob
-from triton_models.declare.backends import AotInductor, LibTorch, TensorRt
+from triton_models.declare.backends import AotInductor, LibTorch, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
 from triton_models.declare.models import DaliPipeline, Ensemble, OnnxFile, PythonModel, PyTorchNetwork
@@ -165,12 +165,17 @@ def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool)
             yield from plan_problems(
                 backend.precision, backend.hardware, release=release, gpu=None, where=where
             )
-        if gpu and isinstance(model, PyTorchNetwork) and isinstance(model.backend, TensorRt):
+        if isinstance(model, PyTorchNetwork) and (
+            isinstance(model.backend, OpenVino) or (gpu and isinstance(model.backend, TensorRt))
+        ):
             inputs = [
                 NetworkTensor(name=each.name, data_type=each.full_type, dims=()) for each in model.inputs
             ]
             yield from type_problems(
-                Signature(inputs=inputs, outputs=()), name=model.name, backend="tensorrt", release=release
+                Signature(inputs=inputs, outputs=()),
+                name=model.name,
+                backend=model.backend.backend,
+                release=release,
             )
     python = {model.name: model.instances.count for model in build.models if isinstance(model, PythonModel)}
     yield from too_many_instances(python, where="`instances` of its models")

@@ -79,7 +79,7 @@ def make_backends(
         backend.mkdir()
         for path in (model, *shared):
             (backend / path.name).symlink_to(path)
-    for name, package in (("pytorch", "torch"), ("fil", "treelite")):
+    for name, package in (("pytorch", "torch"), ("fil", "treelite"), ("openvino", "openvino")):
         found = importlib.util.find_spec(package)
         if found is not None and found.origin is not None and (folder / name).is_dir():
             # PyTorch has 700 MB: a stand-in uses the package of the environment that builds models.
