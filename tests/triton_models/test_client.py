@@ -125,6 +125,15 @@ def test_a_name_becomes_the_artifact_that_the_manifest_names(client, runtime):
     assert headers["content-type"].startswith(BINARY_TYPE)
 
 
+@pytest.mark.parametrize("asked", [{"model": "minilm"}, {"target_model": "minilm-1.tar.gz"}])
+def test_parameters_of_a_request_reach_the_server(asked, client, runtime):
+    runtime.answers = [tensors(Y=np.array([[3.0]], dtype=np.float32))]
+    ask = client.infer if "model" in asked else client.invoke_target
+    ask(**asked, inputs=ROW, content="json", parameters={"priority": 1})
+    _, _, body = runtime.requests[0]
+    assert json.loads(body)["parameters"] == {"priority": 1}
+
+
 def test_an_unknown_name_is_an_error_that_suggests_a_close_one(client, runtime):
     with pytest.raises(FleetError, match="unknown model 'minilmm'") as error:
         client.infer(model="minilmm", inputs=ROW)

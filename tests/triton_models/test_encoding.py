@@ -53,6 +53,15 @@ def test_json_holds_everything_in_the_open():
     }
 
 
+@pytest.mark.parametrize("outputs", [None, ["Y"]])
+@pytest.mark.parametrize("content", ["binary", "json"])
+def test_a_request_has_parameters_of_its_own(content, outputs):
+    body, kind = encode({"X": ROW}, outputs=outputs, content=content, parameters={"priority": 1})
+    document = json.loads(body[: int(kind.removeprefix(BINARY_TYPE))] if content == "binary" else body)
+    ours = {"binary_data_output": True} if content == "binary" and outputs is None else {}
+    assert document["parameters"] == {"priority": 1, **ours}
+
+
 def test_a_binary_answer_is_taken_apart():
     values = np.array([[1.5, 2.5]], dtype=np.float32)
     output = {"name": "Y", "datatype": "FP32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from triton_models.client.call import InvocationError
 from triton_models.client.client import DEADLINE_S, READY_LIMIT_S, Client
 from triton_models.client.deadline import Clock
-from triton_models.client.encoding import BINARY_TYPE, JSON_TYPE, Content, Tensors, decode, encode
+from triton_models.client.encoding import BINARY_TYPE, JSON_TYPE, Content, Parameters, Tensors, decode, encode
 
 __all__ = [
     "BINARY_TYPE",
@@ -23,6 +23,7 @@ __all__ = [
     "Clock",
     "Content",
     "InvocationError",
+    "Parameters",
     "Tensors",
     "decode",
     "encode",

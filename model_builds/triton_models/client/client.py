@@ -10,7 +10,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.client.alias import ALIAS_AGE_S, Alias, Aliased
 from triton_models.client.call import Call, InvocationError
 from triton_models.client.deadline import CLOCK, Clock, Deadline
-from triton_models.client.encoding import Content, Tensors, decode, encode
+from triton_models.client.encoding import Content, Parameters, Tensors, decode, encode
 from triton_models.client.failures import Again, Failure, failure_of, late
 from triton_models.client.resolving import Names
 from triton_models.client.retries import Retries
@@ -181,6 +181,7 @@ class Client:
         inputs: Tensors,
         outputs: Sequence[str] | None = None,
         content: Content = "binary",
+        parameters: Parameters | None = None,
         deadline_s: float | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Invoke a model by name.
@@ -191,6 +192,9 @@ class Client:
                 batching. Strings are arrays of str or bytes.
             outputs: The outputs to return; all by default.
             content: The encoding of tensors: "binary" or "json", which is several times larger and slower.
+            parameters: Parameters of the request: `priority`, `timeout` in microseconds, or `sequence_id`,
+                `sequence_start` and `sequence_end` of a model with sequences. Of a sequence, a request that
+                is repeated is a further step: use a client with attempts=1.
             deadline_s: The time limit of this call, in seconds; by default the client's limit.
 
         Returns:
@@ -202,7 +206,7 @@ class Client:
             FleetError: Triton does not support the type of an input, or the deadline is not positive.
         """
         call = Call(model=model, deadline=self._deadline(deadline_s))
-        return self._ask(call, inputs=inputs, outputs=outputs, content=content)
+        return self._ask(call, inputs=inputs, outputs=outputs, content=content, parameters=parameters)
 
     def invoke_target(
         self,
@@ -211,21 +215,30 @@ class Client:
         inputs: Tensors,
         outputs: Sequence[str] | None = None,
         content: Content = "binary",
+        parameters: Parameters | None = None,
         deadline_s: float | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Invoke a specific artifact instead of a name; otherwise the same as `infer`."""
         call = Call(
             model=target_model, artifact=target_model, deadline=self._deadline(deadline_s), fixed=True
         )
-        return self._ask(call, inputs=inputs, outputs=outputs, content=content)
+        return self._ask(call, inputs=inputs, outputs=outputs, content=content, parameters=parameters)
 
     def _ask(
-        self, call: Call, *, inputs: Tensors, outputs: Sequence[str] | None, content: Content
+        self,
+        call: Call,
+        *,
+        inputs: Tensors,
+        outputs: Sequence[str] | None,
+        content: Content,
+        parameters: Parameters | None,
     ) -> dict[str, np.ndarray[Any, Any]]:
         try:
             # Detect an unknown name before encoding.
             self._address(call, self._serving(call.deadline))
-            body, content_type = encode(inputs, outputs=outputs, content=content, where=call.where)
+            body, content_type = encode(
+                inputs, outputs=outputs, content=content, parameters=parameters, where=call.where
+            )
             if len(body) > PAYLOAD_LIMIT:
                 raise _too_long(len(body), content, call.where)
             answer, kind = self._answer(call, {"ContentType": content_type, "Body": body})

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Tensors = Mapping[str, "np.ndarray[Any, Any]"]
 Content = Literal["binary", "json"]
+Parameters = Mapping[str, bool | int | str]
 
 BINARY_TYPE = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 JSON_TYPE = "application/json"
@@ -38,9 +39,21 @@ class _Tensor:
 
 
 def encode(
-    inputs: Tensors, *, outputs: Sequence[str] | None, content: Content, where: str = "a request"
+    inputs: Tensors,
+    *,
+    outputs: Sequence[str] | None,
+    content: Content,
+    parameters: Parameters | None = None,
+    where: str = "a request",
 ) -> tuple[bytes, str]:
     """Return a request's body and content type.
+
+    Args:
+        inputs: The input tensors.
+        outputs: The outputs to return; None for all.
+        content: The encoding of tensors.
+        parameters: The request's own parameters, such as its priority.
+        where: A description of the request, for errors.
 
     Raises:
         FleetError: Triton does not support the element type of some inputs; all are listed.
@@ -48,7 +61,8 @@ def encode(
     tensors = {name: _tensor(name, given) for name, given in inputs.items()}
     raise_if_any(_no_datatype(name, inputs[name], where) for name, found in tensors.items() if found is None)
     known = [tensor for tensor in tensors.values() if tensor is not None]
-    return _encode_binary(known, outputs) if content == "binary" else _encode_json(known, outputs)
+    encoded = _encode_binary if content == "binary" else _encode_json
+    return encoded(known, outputs, parameters or {})
 
 
 def _tensor(name: str, given: np.ndarray[Any, Any]) -> _Tensor | None:
@@ -69,7 +83,9 @@ def _tensor(name: str, given: np.ndarray[Any, Any]) -> _Tensor | None:
     return _Tensor(name=name, shape=list(array.shape), datatype=datatype, values=values)
 
 
-def _encode_binary(tensors: list[_Tensor], outputs: Sequence[str] | None) -> tuple[bytes, str]:
+def _encode_binary(
+    tensors: list[_Tensor], outputs: Sequence[str] | None, parameters: Parameters
+) -> tuple[bytes, str]:
     parts = [_bytes_of(tensor.values) for tensor in tensors]
     document: dict[str, Any] = {
         "inputs": [
@@ -80,7 +96,9 @@ def _encode_binary(tensors: list[_Tensor], outputs: Sequence[str] | None) -> tup
     if outputs:
         document["outputs"] = [{"name": name, "parameters": {"binary_data": True}} for name in outputs]
     else:
-        document["parameters"] = {"binary_data_output": True}
+        parameters = {**parameters, "binary_data_output": True}
+    if parameters:
+        document["parameters"] = parameters
     header = json.dumps(document).encode()
     if not parts:
         return header, JSON_TYPE
@@ -99,12 +117,16 @@ def _bytes_of(values: np.ndarray[Any, Any] | list[bytes]) -> bytes | memoryview:
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
 
 
-def _encode_json(tensors: list[_Tensor], outputs: Sequence[str] | None) -> tuple[bytes, str]:
+def _encode_json(
+    tensors: list[_Tensor], outputs: Sequence[str] | None, parameters: Parameters
+) -> tuple[bytes, str]:
     document: dict[str, Any] = {
         "inputs": [{**_declared(tensor), "data": _plain(tensor.values)} for tensor in tensors]
     }
     if outputs:
         document["outputs"] = [{"name": name} for name in outputs]
+    if parameters:
+        document["parameters"] = parameters
     return json.dumps(document).encode(), JSON_TYPE
 
 
