@@ -62,7 +62,7 @@ def _write_model(folder: Path) -> None:
             max_batch_size=8,
             inputs=[tensor("image", "FP32", [3, 224, 224])],
             outputs=[tensor("scores", "FP32", [1000])],
-            dynamic_batching=DynamicBatching(preferred=(4, 8), max_delay_us=100),
+            batching=DynamicBatching(preferred=(4, 8), max_delay_us=100),
         ),
         folder / "config.pbtxt",
     )

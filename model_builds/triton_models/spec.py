@@ -40,7 +40,7 @@ from triton_models.declare.reading import (
     model_names,
     models_folder,
 )
-from triton_models.declare.serving import DynamicBatching, Instances, WarmUp
+from triton_models.declare.serving import Control, DynamicBatching, Instances, SequenceBatching, WarmUp
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
 from triton_models.declare.weights import (
     HubWeights,
@@ -56,6 +56,7 @@ from triton_models.declare.weights import (
 __all__ = [
     "AotInductor",
     "BuildJob",
+    "Control",
     "Dali",
     "DaliPipeline",
     "DynamicBatching",
@@ -82,6 +83,7 @@ __all__ = [
     "RandomWeights",
     "RegistryWeights",
     "S3Weights",
+    "SequenceBatching",
     "ShapeRange",
     "Tensor",
     "TensorFlow",

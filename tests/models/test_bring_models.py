@@ -30,7 +30,8 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_t
 RECIPES = {
     re.findall(r'^    name="(\w+)"', code, flags=re.MULTILINE)[0]: code
     for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    if "AotInductor" not in code  # tried in tests/models/test_compiled.py, for the release that it needs
+    # Those are tried in tests/models/test_compiled.py, for the release, and test_sequences.py, with its code.
+    if not re.search("AotInductor|SequenceBatching|TritonPythonModel", code)
 }
 ROWS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 

@@ -59,6 +59,34 @@ BUILD = ModelDefinition(
     tolerance={tolerance},
 )
 """
+_TOTALS = """
+def parts():
+    import numpy as np
+    values = np.random.default_rng({seed}).normal(size=(4, 1, 3)).astype("f4")
+    return [Example(name="four parts", inputs={{"X": values}}, sequence=True)]
+
+BUILD = ModelDefinition(
+    name={name!r}, description="the total of a sequence",
+    models=[PythonModel(
+        name={name!r}, code="model.py", max_batch_size=1,
+        inputs=[Tensor("X", "FP32", [3])], outputs=[Tensor("Y", "FP32", [3])],
+        batching=SequenceBatching(controls=[Control(name="START", says="start")], max_idle_us=60_000_000),
+    )],
+    examples=parts, reference=lambda inputs: {{"Y": inputs["X"].cumsum(axis=0)}}, output="Y", tolerance=1e-5,
+)
+"""
+_TOTALS_CODE = """
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        x, start = (pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in ("X", "START"))
+        self.total = x if start.any() else self.total + x
+        return pb_utils.InferenceResponse([pb_utils.Tensor("Y", self.total)])
+"""
 _CHECKPOINT = """
 def scores():
     import torch
@@ -282,6 +310,11 @@ def _python(models: Path, name: str, seed: int) -> None:
     (_declare(models, name, text, seed=seed) / "model.py").write_text(_CODE.format(y="Y", factor=seed + 2))
 
 
+def _sequences(models: Path, name: str, seed: int) -> None:
+    folder = _declare(models, name, _TOTALS.format(name=name, seed=seed), seed=seed)
+    (folder / "model.py").write_text(_TOTALS_CODE)
+
+
 def _ensemble(models: Path, name: str, seed: int) -> None:
     more = f"""PyTorchNetwork(
             name="{name}_network", network=network, max_batch_size=8, backend=TensorRt(),
@@ -337,6 +370,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "onnx_script": _of_onnx(_scripted),
         "checkpoint": _checkpoint,
         "python": _python,
+        "sequences": _sequences,
         "ensemble": _ensemble,
         "adopted": _adopted,
     }

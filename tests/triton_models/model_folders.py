@@ -29,7 +29,7 @@ def write_plain(root: Path, *, name: str = "resnet50") -> Path:
         max_batch_size=8,
         inputs=[INPUT],
         outputs=[OUTPUT],
-        dynamic_batching=DynamicBatching(preferred=(4, 8), max_delay_us=100),
+        batching=DynamicBatching(preferred=(4, 8), max_delay_us=100),
     )
     write_config(config, root / name / "config.pbtxt")
     write(root / name / "1" / "model.onnx", b"weights")

@@ -46,12 +46,7 @@ def test_a_plain_model_leaves_the_kind_to_the_server() -> None:
 
 def test_dynamic_batching_without_preferences_is_still_on() -> None:
     message = plain(
-        name="m",
-        backend="python",
-        max_batch_size=4,
-        inputs=[],
-        outputs=[],
-        dynamic_batching=DynamicBatching(),
+        name="m", backend="python", max_batch_size=4, inputs=[], outputs=[], batching=DynamicBatching()
     )
 
     assert parse_config(to_text(message), where="x").HasField("dynamic_batching")
@@ -59,9 +54,7 @@ def test_dynamic_batching_without_preferences_is_still_on() -> None:
 
 def test_a_queue_has_its_limits_and_priorities() -> None:
     batching = DynamicBatching(max_queue_size=64, timeout_us=200_000, priorities=3)
-    message = plain(
-        name="m", backend="python", max_batch_size=4, inputs=[], outputs=[], dynamic_batching=batching
-    )
+    message = plain(name="m", backend="python", max_batch_size=4, inputs=[], outputs=[], batching=batching)
     written = parse_config(to_text(message), where="x").dynamic_batching
 
     assert written.default_queue_policy.max_queue_size == 64

@@ -33,7 +33,7 @@ def with_inputs_of_examples(network: PyTorchNetwork, build: ModelDefinition) -> 
             rule="inputs-unknown",
         )
     skipped = 1 if network.max_batch_size else 0
-    inputs = [Tensor(name, _type(value), value.shape[skipped:]) for name, value in examples[0].inputs.items()]
+    inputs = [Tensor(name, _type(value), value.shape[skipped:]) for name, value in examples[0].first.items()]
     raise_if_any(_differences(inputs, examples, skipped, where))
     complete = replace(network, inputs=inputs)
     raise_if_any(
@@ -47,7 +47,7 @@ def _differences(
     inputs: list[Tensor], examples: list[Example], skipped: int, where: str
 ) -> Iterator[Problem]:
     for tensor in inputs:
-        shapes = {each.inputs[tensor.name].shape[skipped:] for each in examples if tensor.name in each.inputs}
+        shapes = {each.first[tensor.name].shape[skipped:] for each in examples if tensor.name in each.inputs}
         if len(shapes) > 1:
             listed = " and ".join(str(list(shape)) for shape in sorted(shapes))
             yield Problem(

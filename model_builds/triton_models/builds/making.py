@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from triton_models.declare.models import (
     PyTorchNetwork,
     ServedModel,
     TensorFlowGraph,
+    controls_of,
 )
 from triton_models.declare.requires import check_backends, check_requires
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
@@ -271,13 +273,16 @@ def _copy(
 def _configure_network(
     model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: BuildJob, signature: Signature
 ) -> ModelConfig:
+    filled = {each.name for each in controls_of(model)}
+    signature = replace(signature, inputs=[each for each in signature.inputs if each.name not in filled])
+    declared = model.inputs if isinstance(model, PyTorchNetwork) else None
     inputs, outputs = served_tensors(
         signature,
         name=model.name,
         backend="onnxruntime" if job.cpu and isinstance(model.backend, TensorRt) else model.backend.backend,
         max_batch_size=model.max_batch_size,
         release=job.release,
-        declared=model.inputs if isinstance(model, PyTorchNetwork) else None,
+        declared=declared and [each for each in declared if each.name not in filled],
     )
     return _configure(model, build, job, tensors=(inputs, outputs))
 
@@ -298,7 +303,7 @@ def _configure(
         outputs=tensors[1],
         instances=model.instances.count,
         kind="KIND_CPU" if isinstance(model.backend, OpenVino) else model.instances.kind,
-        dynamic_batching=model.batching,
+        batching=model.batching,
         parameters=parameters,
     )
     if model.instances.gpu_memory_mb is not None:

@@ -102,9 +102,7 @@ def _first_row(example: Example, config: ModelConfig, model: ServedModel) -> Ten
             expected=f"an example with {', '.join(names)}",
             fix="warm up without an example, which sends zeros of the usual sizes",
         )
-    return {
-        name: example.inputs[name][0] if config.max_batch_size else example.inputs[name] for name in names
-    }
+    return {name: example.first[name][0] if config.max_batch_size else example.first[name] for name in names}
 
 
 def _data(tensor: Any, rows: Tensors | None) -> bytes | None:

@@ -18,7 +18,7 @@ from triton_models.base.errors import FleetError, Problem
 from triton_models.base.extras import explained
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.models import EnsembleStep
-from triton_models.declare.serving import DynamicBatching
+from triton_models.declare.serving import Batching, DynamicBatching, SequenceBatching
 from triton_models.declare.tensors import Tensor
 
 CONFIG_SYNTAX = Check(id="config-syntax", source="ModelConfig of the installed tritonclient")
@@ -99,7 +99,7 @@ def plain(
     outputs: Iterable[Tensor],
     instances: int = 1,
     kind: str | None = None,
-    dynamic_batching: DynamicBatching | None = None,
+    batching: Batching | None = None,
     parameters: Mapping[str, str] | None = None,
 ) -> ModelConfig:
     """Return the configuration of a model that a backend runs.
@@ -113,7 +113,7 @@ def plain(
         instances: The number of parallel copies, on each GPU or on the CPU.
         kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose a GPU if there is one, so
             the same artifact also runs on a host without a GPU.
-        dynamic_batching: None executes every request separately.
+        batching: None executes every request separately.
         parameters: The backend's `parameters`.
 
     Raises:
@@ -132,8 +132,10 @@ def plain(
                 fix=did_you_mean(kind, kinds, otherwise="omit it, so the server chooses"),
             )
         group.kind = schema().ModelInstanceGroup.Kind.Value(kind)
-    if dynamic_batching is not None:
-        _schedule(message.dynamic_batching, dynamic_batching)
+    if isinstance(batching, DynamicBatching):
+        _schedule(message.dynamic_batching, batching)
+    elif batching is not None:
+        _schedule_sequences(message.sequence_batching, batching)
     for key, value in (parameters or {}).items():
         message.parameters[key].string_value = value
     return message
@@ -149,6 +151,23 @@ def _schedule(written: Any, declared: DynamicBatching) -> None:
     if declared.priorities is not None:
         written.priority_levels = declared.priorities
         written.default_priority_level = declared.default_priority or declared.priorities
+
+
+def _schedule_sequences(written: Any, declared: SequenceBatching) -> None:
+    if declared.max_idle_us is not None:
+        written.max_sequence_idle_microseconds = declared.max_idle_us
+    chosen = getattr(written, declared.strategy)
+    chosen.SetInParent()
+    chosen.max_queue_delay_microseconds = declared.max_delay_us
+    if declared.max_sequences is not None:
+        chosen.max_candidate_sequences = declared.max_sequences
+    for each in declared.controls:
+        kind = "CORRID" if each.says == "id" else each.says.upper()
+        control = written.control_input.add(name=each.name).control.add(kind=f"CONTROL_SEQUENCE_{kind}")
+        if each.says == "id":
+            control.data_type = schema().DataType.Value(f"TYPE_{each.data_type}")
+        else:
+            getattr(control, f"{each.data_type.lower()}_false_true").extend([0, 1])
 
 
 def ensemble(

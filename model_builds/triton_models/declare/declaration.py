@@ -63,11 +63,20 @@ class Example:
 
     Attributes:
         name: A short description for the table, such as "longer than the limit".
-        inputs: The tensors of the request.
+        inputs: The tensors of the request; of a sequence, with the requests as the first dimension.
+        sequence: True sends a sequence, for a model with `SequenceBatching`: one request after the other,
+            each with its part of the inputs. The answers are compared together, so the reference returns them
+            with the requests as the first dimension too.
     """
 
     name: str
     inputs: Tensors
+    sequence: bool = False
+
+    @property
+    def first(self) -> Tensors:
+        """The tensors of its first request."""
+        return {name: each[0] for name, each in self.inputs.items()} if self.sequence else self.inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

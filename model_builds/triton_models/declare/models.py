@@ -20,7 +20,14 @@ from triton_models.declare.backends import (
 )
 from triton_models.declare.environments import Environment
 from triton_models.declare.mistakes import Mistake
-from triton_models.declare.serving import DynamicBatching, Instances, WarmUp
+from triton_models.declare.serving import (
+    Batching,
+    Control,
+    DynamicBatching,
+    Instances,
+    SequenceBatching,
+    WarmUp,
+)
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
 from triton_models.declare.weights import Weights
 
@@ -59,7 +66,7 @@ class PyTorchNetwork:
         backend: The backend that runs it.
         max_batch_size: 0 if its tensors have no batch dimension.
         instances: Copies that run at the same time.
-        batching: None sends every request by itself.
+        batching: None sends every request by itself. The controls of sequences are inputs of the network too.
         warm_up: Requests that run while it loads.
     """
 
@@ -70,7 +77,7 @@ class PyTorchNetwork:
     inputs: Sequence[Tensor] = ()
     backend: OnnxRuntime | TensorRt | LibTorch | AotInductor | OpenVino = field(default_factory=OnnxRuntime)
     instances: Instances = field(default_factory=Instances)
-    batching: DynamicBatching | None = None
+    batching: Batching | None = None
     warm_up: WarmUp | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
@@ -89,6 +96,7 @@ class PyTorchNetwork:
             )
         names = [tensor.name for tensor in self.inputs] + list(self.outputs)
         yield from _repeated(names, field="outputs")
+        yield from _controls_of_network(self)
         if not self.outputs:
             yield Mistake(
                 field="outputs",
@@ -147,7 +155,7 @@ class OnnxFile:
     optimize: bool = False
     backend: OnnxRuntime | TensorRt | OpenVino = field(default_factory=OnnxRuntime)
     instances: Instances = field(default_factory=Instances)
-    batching: DynamicBatching | None = None
+    batching: Batching | None = None
     warm_up: WarmUp | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
@@ -208,13 +216,14 @@ class PythonModel:
     parameters: Mapping[str, str | int | float] = field(default_factory=dict)
     backend: PythonBackend = field(default_factory=PythonBackend)
     instances: Instances = field(default_factory=lambda: Instances(kind="KIND_CPU"))
-    batching: DynamicBatching | None = None
+    batching: Batching | None = None
     warm_up: WarmUp | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
         """Yield the mistakes in fields that are wrong only together."""
         yield from _served(self)
-        yield from _repeated([tensor.name for tensor in self.inputs], field="inputs")
+        filled = [each.name for each in controls_of(self)]
+        yield from _repeated([*(tensor.name for tensor in self.inputs), *filled], field="inputs")
         yield from _repeated([tensor.name for tensor in self.outputs], field="outputs")
         if self.environment is not None and self.backend.environment is not None:
             yield Mistake(
@@ -438,6 +447,11 @@ ServedModel: TypeAlias = PyTorchNetwork | OnnxFile | PythonModel | DaliPipeline 
 Model: TypeAlias = ServedModel | Ensemble
 
 
+def controls_of(model: ServedModel) -> Sequence[Control]:
+    """Return the inputs that the server fills."""
+    return model.batching.controls if isinstance(model.batching, SequenceBatching) else ()
+
+
 def steps_of(ensemble: Ensemble) -> list[EnsembleStep]:
     """Return the steps of an ensemble, with an EnsembleStep for steps given by name."""
     return [EnsembleStep(model_name=step) if isinstance(step, str) else step for step in ensemble.steps]
@@ -467,15 +481,22 @@ def _served(model: ServedModel) -> Iterator[Mistake]:
             fix="write 0 or more",
         )
         return
-    if model.batching is not None and model.max_batch_size == 0:
+    if isinstance(model.batching, DynamicBatching) and model.max_batch_size == 0:
         yield Mistake(
             field="batching",
             what=f"{model.name!r} joins requests, with max_batch_size 0",
             expected="a max_batch_size of 1 or more",
             fix="raise max_batch_size, or remove batching",
         )
+    if controls_of(model) and model.warm_up is not None:
+        yield Mistake(
+            field="warm_up",
+            what=f"{model.name!r} has a warm-up and controls of sequences",
+            expected="one of them: requests of a warm-up have no controls, so it fails and nothing loads",
+            fix="remove the warm-up",
+        )
     largest = max(model.max_batch_size, 1)
-    preferred = model.batching.preferred if model.batching is not None else ()
+    preferred = model.batching.preferred if isinstance(model.batching, DynamicBatching) else ()
     warm = model.warm_up.batch_sizes if model.warm_up is not None else ()
     for name, given in (("batching", preferred), ("warm_up", warm)):
         if given and max(given) > largest:
@@ -518,6 +539,19 @@ def _for_pytorch(network: PyTorchNetwork) -> Iterator[Mistake]:
                     expected=usual if exact else f"a name that ends with __{position}",
                     fix=f"call it {usual}",
                 )
+
+
+def _controls_of_network(network: PyTorchNetwork) -> Iterator[Mistake]:
+    """Yield a mistake per control that is not an input of the network."""
+    known = {tensor.name: tensor.full_type for tensor in network.inputs}
+    for control in controls_of(network):
+        if known and known.get(control.name) != f"TYPE_{control.data_type}":
+            yield Mistake(
+                field="inputs",
+                what=f"{network.name!r} has no input {control.name!r} of {control.data_type}",
+                expected="each control of its sequences as an input of forward()",
+                fix=f'add Tensor("{control.name}", "{control.data_type}", [1])',
+            )
 
 
 def _for_openvino(network: PyTorchNetwork | OnnxFile) -> Iterator[Mistake]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from triton_models.declare.reading import FORM_MARK
 
-_FIELD = b"sequence_batching"
+_FIELDS = (b"sequence_batching", b"SequenceBatching(")
 _SUFFIXES = (".py", ".pbtxt")
 
 
@@ -26,6 +26,7 @@ def sequence_models(source: Path, files: Iterable[str], names: Iterable[str]) ->
         folder = rest.partition("/")[0]
         if top == "models" and folder in folders and folder not in found and path.endswith(_SUFFIXES):
             with open(source / path, "rb") as file:  # noqa: PTH123  a Path per file doubles the cost
-                if _FIELD in file.read():
+                content = file.read()
+                if any(field in content for field in _FIELDS):
                     found[folder] = None
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Serving options of a model: instances, batching, and warm-up requests."""
+"""Serving options of a model: instances, batching, sequences, and warm-up requests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from triton_models.declare.mistakes import Mistake
+
+# The types of control tensors, from Triton core (src/model_config_utils.cc, release 24.10, read 2026-11-21).
+_OF_FLAGS = ("FP32", "BOOL", "INT32")
+_OF_IDS = ("INT32", "UINT32", "INT64", "UINT64")
 
 Kind: TypeAlias = Literal["KIND_AUTO", "KIND_CPU", "KIND_GPU", "KIND_MODEL"]
 
@@ -107,11 +111,110 @@ class DynamicBatching:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """An input that the server fills: the place of a request in its sequence.
+
+    Its shape is [1], after the batch dimension. The value is 1 or 0, or the number of the sequence.
+
+    ```python
+    Control(name="START", says="start")
+    ```
+
+    Attributes:
+        name: The input's name.
+        says: "start" and "end" are 1 in the first and the last request of a sequence. "ready" is 0 in the
+            slots of a batch that have no request. "id" is the number of the sequence.
+        data_type: The input's type. That of "id" is an integer.
+    """
+
+    name: str
+    says: Literal["start", "end", "ready", "id"]
+    data_type: Literal["FP32", "BOOL", "INT32", "UINT32", "INT64", "UINT64"] = "INT32"
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Check that the type fits."""
+        types = _OF_IDS if self.says == "id" else _OF_FLAGS
+        if self.data_type not in types:
+            yield Mistake(
+                field="data_type",
+                what=f"{self.name!r} says {self.says!r} in {self.data_type}",
+                expected=f"one of {', '.join(types)}",
+                fix="write one of them",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceBatching:
+    """The server's rules for requests that belong together: one instance gets all of a sequence, in order.
+
+    A request names its sequence with the parameter `sequence_id`; the first one has `sequence_start`, the
+    last one `sequence_end`. SageMaker does not keep a sequence on one instance of the endpoint, so an
+    endpoint with sequences has one instance.
+
+    ```python
+    SequenceBatching(controls=[Control(name="START", says="start")], max_idle_us=60_000_000)
+    ```
+
+    Attributes:
+        controls: The inputs that the server fills. They are not inputs of requests.
+        strategy: "direct" keeps a slot of the batch for each sequence until it ends. "oldest" joins requests
+            of different sequences into batches, the oldest sequences first.
+        max_sequences: For "oldest", the most sequences at a time; further ones wait.
+        max_idle_us: The time without a request after which a sequence ends, in microseconds; by default one
+            second. Later requests of it fail.
+        max_delay_us: The longest time that a request waits for others, in microseconds.
+    """
+
+    controls: Sequence[Control] = ()
+    strategy: Literal["direct", "oldest"] = "direct"
+    max_sequences: int | None = None
+    max_idle_us: int | None = None
+    max_delay_us: int = 0
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Check that controls are unique, and that numbers are possible."""
+        given = [f"{part} {getattr(each, part)!r}" for part in ("name", "says") for each in self.controls]
+        for value in sorted({value for value in given if given.count(value) > 1}):
+            yield Mistake(
+                field="controls",
+                what=f"two controls with {value}",
+                expected="one control of each name and kind",
+                fix="remove one",
+            )
+        unfit = (self.max_sequences is None) == (self.strategy == "oldest")
+        if unfit or (self.max_sequences is not None and self.max_sequences < 1):
+            yield Mistake(
+                field="max_sequences",
+                what=f"max_sequences is {self.max_sequences}, for {self.strategy!r}",
+                expected='1 or more for "oldest", and nothing for "direct"',
+                fix='set it for "oldest", otherwise remove it',
+            )
+        if self.max_idle_us is not None and self.max_idle_us < 1:
+            yield Mistake(
+                field="max_idle_us",
+                what=f"max_idle_us is {self.max_idle_us}",
+                expected="1 or more",
+                fix="remove it",
+            )
+        if self.max_delay_us < 0:
+            yield Mistake(
+                field="max_delay_us",
+                what=f"a delay of {self.max_delay_us} microseconds",
+                expected="0 or more",
+                fix="remove it to run requests without waiting",
+            )
+
+
+Batching: TypeAlias = DynamicBatching | SequenceBatching
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUp:
     """Requests that run while the model loads, so that the first caller does not wait for the slow first run.
 
     Triton discards the responses. If a request fails, the model does not load. An ensemble itself is not
-    warmed up, but its models are.
+    warmed up, but its models are. A model with `Control` inputs has none: the server fills them only for
+    sequences.
 
     ```python
     WarmUp(batch_sizes=[1, 16])

@@ -18,7 +18,7 @@ from typing import Any
 import urllib3
 
 from triton_models.base.errors import FleetError
-from triton_models.client.encoding import BINARY_TYPE, Tensors, decode, encode
+from triton_models.client.encoding import BINARY_TYPE, Parameters, Tensors, decode, encode
 from triton_models.config.pbtxt import CONFIG_FILE
 from triton_models.verify.process import OK, POLL_S, SHORT_LIMIT_S, ServerProcess, indented
 from triton_models.verify.program import find_server
@@ -110,19 +110,24 @@ class Server(ServerProcess):
             for link in links:
                 link.unlink()
 
-    def infer(self, model: str, inputs: Tensors, *, where: str) -> dict[str, Any]:
+    def infer(
+        self, model: str, inputs: Tensors, *, parameters: Parameters | None = None, where: str
+    ) -> dict[str, Any]:
         """Return all outputs of a loaded model.
 
         Args:
             model: The model's name.
             inputs: The input tensors.
+            parameters: Parameters of the request.
             where: A description of the request, for errors.
 
         Raises:
             FleetError: The inputs do not fit, or the server answers with an error, crashes, or takes too
                 long.
         """
-        body, content_type = encode(inputs, outputs=None, content="binary", where=where)
+        body, content_type = encode(
+            inputs, outputs=None, content="binary", parameters=parameters, where=where
+        )
         header = content_type.removeprefix(BINARY_TYPE)
         status, answer, length = self._ask(
             "POST",

@@ -17,9 +17,11 @@ from triton_models.artifact.layout import BUILD_FILE, read_layout
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import progress
 from triton_models.builds.tensorrt.machine import query_gpus
+from triton_models.client.encoding import Parameters, Tensors
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import blame, forms_of, load_build, model_names
 from triton_models.facts.tensorrt import Precision
+from triton_models.verify.asking import answered
 from triton_models.verify.comparing import NEVER, Difference, difference
 from triton_models.verify.declared import Output, outputs, served_model
 
@@ -208,8 +210,16 @@ class _Comparison:
     def problems(self, example: Example, server: Server) -> Iterator[Problem]:
         """Yield the problems of the answer to one example."""
         where = f"model {self.model!r}, example {example.name!r}"
-        answer = server.infer(self.model, example.inputs, where=where)
-        wrong = [problem for output in self.outputs for problem in output.problems(answer, where=where)]
+        wrong: list[Problem] = []
+
+        def ask(inputs: Tensors, parameters: Parameters) -> Tensors:
+            answer = server.infer(self.model, inputs, parameters=parameters, where=where)
+            wrong.extend(
+                problem for output in self.outputs for problem in output.problems(answer, where=where)
+            )
+            return answer
+
+        answer = answered(example, ask)
         yield from wrong
         reference = self.declaration.reference
         if wrong or reference is None:

@@ -65,8 +65,11 @@ def example_calls(
 
 
 def _request(model: ModelDefinition) -> tuple[bytes, str] | None:
-    """Return the body and the content type of a model's first example; None if JSON cannot hold it."""
-    example = next(iter(model.examples()), None)
+    """Return the body and the content type of a model's first example; None if JSON cannot hold it.
+
+    Sequences are left out, because each of their requests needs its own parameters.
+    """
+    example = next((each for each in model.examples() if not each.sequence), None)
     if example is None or any(each.dtype == _NOT_IN_JSON for each in example.inputs.values()):
         return None
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.base.errors import FleetError, Problem
 from triton_models.client import Client
 from triton_models.spec import Example, ModelDefinition
+from triton_models.verify.asking import answered
 from triton_models.verify.comparing import is_text, largest_difference, shown
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def predict(build: ModelDefinition, client: Client, *, on_gpu: bool = False) -> 
 
 def _predict_one(build: ModelDefinition, client: Client, example: Example, allowed: float) -> Prediction:
     expected = build.reference(example.inputs)[build.output] if build.reference else None
-    _, cold_ms = _timed(client, build.name, example.inputs)
-    served, warm_ms = _timed(client, build.name, example.inputs)
+    _, cold_ms = _timed(client, build.name, example)
+    served, warm_ms = _timed(client, build.name, example)
     output = served[build.output]
     return Prediction(
         model=build.name,
@@ -94,9 +95,11 @@ def _predict_one(build: ModelDefinition, client: Client, example: Example, allow
     )
 
 
-def _timed(client: Client, model: str, inputs: Tensors) -> tuple[Tensors, float]:
+def _timed(client: Client, model: str, example: Example) -> tuple[Tensors, float]:
     start = time.perf_counter()
-    served = client.infer(model=model, inputs=inputs)
+    served = answered(
+        example, lambda inputs, parameters: client.infer(model=model, inputs=inputs, parameters=parameters)
+    )
     return served, (time.perf_counter() - start) * 1e3
 
 
