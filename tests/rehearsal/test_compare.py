@@ -21,16 +21,17 @@ pytestmark = pytest.mark.story
 
 DECLARATION = """
 import functools
-from triton_models.spec import Example, ModelDefinition, PythonModel, Tensor
+from triton_models.spec import Example, ModelDefinition, PythonModel, SequenceBatching, Tensor
 
-def examples():
+def examples(sequence=False):
     import numpy as np
-    return [Example(name="a row", inputs={"X": np.ones((1, 3), dtype=np.float32)})]
+    parts = np.ones((2, 1, 3) if sequence else (1, 3), dtype=np.float32)
+    return [Example(name="ones", inputs={"X": parts}, sequence=sequence)]
 
 def reference(factor, inputs):
     return {"Y": inputs["X"] * factor}
 
-def declared(name, factor, code="double.py"):
+def declared(name, factor, code="double.py", sequence=False):
     return ModelDefinition(
         name=name,
         description="doubles",
@@ -41,9 +42,10 @@ def declared(name, factor, code="double.py"):
                 inputs=[Tensor("X", "FP32", [3])],
                 outputs=[Tensor("Y", "FP32", [3])],
                 max_batch_size=2,
+                batching=SequenceBatching() if sequence else None,
             )
         ],
-        examples=examples,
+        examples=functools.partial(examples, sequence),
         reference=functools.partial(reference, factor),
         output="Y",
         tolerance=0.0,
@@ -53,6 +55,7 @@ BUILD = declared("double", 2)
 FORMS = {
     "again": declared("double_again", 2),
     "wrong": declared("double_wrong", 3),
+    "parts": declared("double_parts", 2, sequence=True),
     "broken": declared("double_broken", 2, code="broken.py"),
 }
 """
@@ -79,7 +82,7 @@ def models(tmp_path_factory) -> Path:
 
 
 def test_forms_are_served_and_measured_side_by_side(models, capsys):
-    names = ["double", "double:again", "double:wrong"]
+    names = ["double", "double:again", "double:parts", "double:wrong"]
     builds = dict(zip(names, load_builds(names, models), strict=True))
     outcome = compare_locally(builds, requests=3, concurrency=2, cold_starts=1, models=models)
     document = outcome.as_dict()
@@ -90,7 +93,7 @@ def test_forms_are_served_and_measured_side_by_side(models, capsys):
         assert each["cold_start_ms"] >= each["load_ms"] > 0
         assert each["requests_per_second"] > 0
         assert 0 < each["p50_ms"] <= each["p95_ms"] <= each["p99_ms"]
-    assert [each["difference"] for each in document["models"]] == [0.0, 0.0, 1.0]
+    assert [each["difference"] for each in document["models"]] == [0.0, 0.0, 0.0, 1.0]
     assert outcome.exit_code == 1
     assert document["served_by"].startswith("the rehearsal's Triton server on ")
     assert "say nothing about a GPU" in document["notes"][0]
@@ -118,7 +121,7 @@ def test_an_endpoint_is_measured_with_what_its_repository_holds(models, tmp_path
         endpoint = aws.endpoint(aws.endpoint_config(bucket))
         packed = [
             pack(build(name, output=tmp_path, models=models), output=tmp_path / "dist")
-            for name in ("double", "double:again")
+            for name in ("double", "double:again", "double:parts")
         ]
         repository = f"s3://{bucket}/models/"
         publish(packed, repository=repository)
@@ -127,7 +130,7 @@ def test_an_endpoint_is_measured_with_what_its_repository_holds(models, tmp_path
     document = json.loads(capsys.readouterr().out)
     assert code == 0, document
     assert document["served_by"] == f"endpoint {endpoint} (ml.g4dn.xlarge)"
-    assert [each["name"] for each in document["models"]] == ["double", "double:again"]
+    assert [each["name"] for each in document["models"]] == ["double", "double:again", "double:parts"]
     for each, artifact in zip(document["models"], packed, strict=True):
         assert each["artifact_bytes"] == artifact.size
         assert each["difference"] == 0.0

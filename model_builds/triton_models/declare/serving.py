@@ -213,8 +213,8 @@ class WarmUp:
     """Requests that run while the model loads, so that the first caller does not wait for the slow first run.
 
     Triton discards the responses. If a request fails, the model does not load. An ensemble itself is not
-    warmed up, but its models are. A model with `Control` inputs has none: the server fills them only for
-    sequences.
+    warmed up, but its models are. A model with `Control` inputs cannot be warmed up, because the server fills
+    them only for sequences.
 
     ```python
     WarmUp(batch_sizes=[1, 16])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from triton_models.base.outcome import progress
 from triton_models.spec import Ensemble, ModelDefinition
+from triton_models.verify.asking import answered
 from triton_models.verify.comparing import largest_difference
 from triton_rehearsal.compare.comparison import Comparison
 from triton_rehearsal.compare.measurement import Ask, ColdStart, Measurement, measure
@@ -76,11 +77,11 @@ def compare_on_endpoint(
 
 def _first_answer(name: str, build: ModelDefinition, client: Client, size: int) -> Measurement:
     progress(f"asking {name} for the first time")
-    inputs = build.examples()[0].inputs
+    ask = _invoking(build, client)
     start = time.perf_counter()
-    served = client.infer(model=build.name, inputs=inputs)
+    served = ask()
     total = time.perf_counter() - start
-    expected = build.reference(inputs) if build.reference else {}
+    expected = build.reference(build.examples()[0].inputs) if build.reference else {}
     models = [model for model in build.models if not isinstance(model, Ensemble)]
     return Measurement(
         name=name,
@@ -95,5 +96,8 @@ def _first_answer(name: str, build: ModelDefinition, client: Client, size: int) 
 
 
 def _invoking(build: ModelDefinition, client: Client) -> Ask:
-    inputs = build.examples()[0].inputs
-    return lambda: client.infer(model=build.name, inputs=inputs)
+    example = build.examples()[0]
+    return lambda: answered(
+        example,
+        lambda inputs, parameters: client.infer(model=build.name, inputs=inputs, parameters=parameters),
+    )

@@ -13,12 +13,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
-from triton_models.spec import ModelDefinition
+from triton_models.spec import Example, ModelDefinition
+from triton_models.verify.asking import answered
 from triton_models.verify.comparing import largest_difference
 from triton_rehearsal.compare.comparison import Comparison
 from triton_rehearsal.compare.measurement import Ask, ColdStart, Measurement, measure, rotated
 
 if TYPE_CHECKING:
+    from triton_models.client import Parameters, Tensors
     from triton_rehearsal.hosting.instance import Instance
     from triton_rehearsal.hosting.metrics import Event
 
@@ -50,16 +52,14 @@ class Subject:
         build: The model's declaration.
         artifact: The packed model.
         known: The measurement before serving.
-        body: The body of a request.
-        content_type: The content type of the request.
+        example: Its first example.
     """
 
     name: str
     build: ModelDefinition
     artifact: Path
     known: Measurement
-    body: bytes
-    content_type: str
+    example: Example
 
     def ask(self, instance: Instance) -> dict[str, Any]:
         """Return the outputs for the first example.
@@ -67,12 +67,21 @@ class Subject:
         Raises:
             FleetError: The server refuses the model or the request.
         """
-        from triton_models.client import decode
+        return answered(
+            self.example,
+            lambda inputs, parameters: self._send(instance, inputs=inputs, parameters=parameters),
+        )
+
+    def _send(self, instance: Instance, *, inputs: Tensors, parameters: Parameters) -> dict[str, Any]:
+        from triton_models.client import decode, encode
         from triton_rehearsal.hosting.multi_model import ContainerError, NotReadyError
 
-        headers = {"Content-Type": self.content_type}
+        body, content_type = encode(
+            inputs, outputs=None, content="binary", parameters=parameters, where=f"a request for {self.name}"
+        )
+        headers = {"Content-Type": content_type}
         try:
-            answer = instance.invoke(self.artifact.name, body=self.body, headers=headers).answer
+            answer = instance.invoke(self.artifact.name, body=body, headers=headers).answer
         except ContainerError as error:
             raise self._refused(error.answer.text) from error
         except NotReadyError as error:
@@ -158,18 +167,15 @@ def compare_locally(
 
 def _prepared(name: str, declared: ModelDefinition, place: Path, models: Path | None) -> Subject:
     from triton_models.builds.build import build
-    from triton_models.client import encode
     from triton_models.pack.pack import pack
 
     progress(f"building {name}")
     root = build(name, output=place / "built", models=models)
     artifact = pack(root, output=place / "artifacts")
-    inputs = declared.examples()[0].inputs
-    body, content_type = encode(inputs, outputs=None, content="binary", where=f"a request for {name}")
     allowed = None if declared.reference is None else declared.allowed()
     known = Measurement(name=name, backends=_backends(root), size=artifact.size, cold=(), allowed=allowed)
     return Subject(
-        name=name, build=declared, artifact=artifact.path, known=known, body=body, content_type=content_type
+        name=name, build=declared, artifact=artifact.path, known=known, example=declared.examples()[0]
     )
 
 
@@ -216,7 +222,7 @@ def _difference(subject: Subject, instance: Instance) -> float | None:
     served = subject.ask(instance)
     if subject.build.reference is None:
         return None
-    expected = subject.build.reference(subject.build.examples()[0].inputs)
+    expected = subject.build.reference(subject.example.inputs)
     return max(largest_difference(served[name], value) for name, value in expected.items())
 
 

@@ -17,7 +17,7 @@ from typing import Any
 BLOCKS = 4
 """Number of blocks in which concurrent callers invoke each model."""
 
-Ask = Callable[[], object]
+Ask = Callable[[], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
