@@ -69,8 +69,8 @@ class DynamicBatching:
         max_queue_size: The most requests that wait; more are refused at once. By default any number waits.
         timeout_us: The longest time that a request waits for its turn, in microseconds; it is refused then,
             instead of being computed for a caller that has given up. By default it waits.
-        priorities: The number of priorities. Requests of priority 1 run first; a request names its own as the
-            parameter `priority`. By default all are equal.
+        priorities: The number of priorities. Requests of priority 1 run first; a request names its own with
+            `Client.infer(parameters={"priority": 1})`. By default all are equal.
         default_priority: The priority of requests that name none; by default the last.
     """
 
