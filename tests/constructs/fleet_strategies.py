@@ -230,6 +230,7 @@ _servers = values(
     shared_memory_growth=sizes(Size.bytes, 1, 2**20),
     auto_complete_config=st.booleans(),
     request_threads=st.integers(0, 64),
+    load_threads=st.integers(0, 256),
     buffer_manager_threads=st.integers(0, 64),
     metrics=values(TritonMetrics, namespace=NAMES, port=st.integers(1000, 70_000)),
     inference_type=st.sampled_from(InferenceType),

@@ -7,26 +7,48 @@ from aws_cdk import CfnParameter, Size, Stack
 
 from triton_fleet import InferenceType, PingMode, TritonMetrics, TritonServer
 
+THREADS = "--model-load-thread-count=32"
+
 
 def test_auto_complete_can_be_left_to_triton() -> None:
     environment = TritonServer(auto_complete_config=True)._environment()
 
-    assert "SAGEMAKER_TRITON_ADDITIONAL_ARGS" not in environment
+    assert environment["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] == THREADS
 
 
 def test_further_arguments_come_after_ours_so_that_they_win() -> None:
-    server = TritonServer(extra_arguments=("--model-load-thread-count=8", "--log-warning=false"))
+    server = TritonServer(extra_arguments=("--model-load-retry-count=2", "--log-warning=false"))
 
     assert server._environment()["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] == (
-        "--disable-auto-complete-config --model-load-thread-count=8 --log-warning=false"
+        f"--disable-auto-complete-config {THREADS} --model-load-retry-count=2 --log-warning=false"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "threads"),
+    [({}, 32), ({"request_threads": 16}, 64), ({"request_threads": 16, "load_threads": 20}, 20)],
+)
+def test_threads_that_load_models_outnumber_those_that_take_requests(
+    options: dict[str, int], threads: int
+) -> None:
+    arguments = TritonServer(**options)._environment()["SAGEMAKER_TRITON_ADDITIONAL_ARGS"]
+
+    assert arguments.split()[-1] == f"--model-load-thread-count={threads}"
+
+
+def test_threads_that_load_models_are_required_if_request_threads_are_known_later() -> None:
+    later = CfnParameter(Stack(), "Threads", type="Number").value_as_number
+
+    (problem,) = TritonServer(request_threads=later)._problems(where="here")
+    assert problem.rule == "server-number"
+    assert not list(TritonServer(request_threads=later, load_threads=9)._problems(where="here"))
 
 
 def test_plugins_are_opened_by_the_tensorrt_backend() -> None:
     server = TritonServer(tensorrt_plugins=("/opt/a.so", "/opt/b.so.1"))
 
     assert server._environment()["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] == (
-        "--disable-auto-complete-config --backend-config=tensorrt,plugins=/opt/a.so;/opt/b.so.1"
+        f"--disable-auto-complete-config {THREADS} --backend-config=tensorrt,plugins=/opt/a.so;/opt/b.so.1"
     )
 
 
@@ -136,6 +158,8 @@ def test_metrics_need_five_variables() -> None:
     ("options", "rule"),
     [
         ({"request_threads": 0}, "server-number"),
+        ({"load_threads": 8}, "server-number"),
+        ({"request_threads": 16, "load_threads": 16}, "server-number"),
         ({"buffer_manager_threads": -1}, "server-number"),
         ({"shared_memory_growth": Size.bytes(0)}, "server-number"),
         ({"shared_memory": Size.bytes((1 << 20) - 1)}, "server-number"),

@@ -1,4 +1,4 @@
-"""Forty models of twenty kinds in one rehearsal: built by the state machine and served with eviction."""
+"""Forty models of 21 kinds in one rehearsal: built by the state machine and served with eviction."""
 
 from __future__ import annotations
 

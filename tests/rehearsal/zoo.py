@@ -135,6 +135,43 @@ class TritonPythonModel:
         taken = [pb.get_input_tensor_by_name(each, "X").as_numpy() for each in requests]
         return [pb.InferenceResponse([pb.Tensor("{y}", x * {factor}.0)]) for x in taken]
 """
+_CALLER = """
+BUILD = ModelDefinition(
+    name={name!r}, description="code that calls a network",
+    models=[
+        PyTorchNetwork(
+            name="{name}_network", network=network, max_batch_size=8, instances=Instances(kind="KIND_CPU"),
+            inputs=[Tensor("X", "FP32", [3])], outputs=["Y"],
+        ),
+        PythonModel(
+            name="{name}_code", code="model.py", calls=["{name}_network"], max_batch_size=8,
+            inputs=[Tensor("X", "FP32", [3])], outputs=[Tensor("Y", "FP32", [2])],
+        ),
+        Ensemble(name={name!r}, steps=["{name}_code"]),
+    ],
+    examples=rows, reference=network_reference(network, outputs=["Y"]), output="Y", tolerance=1e-4,
+)
+"""
+_CALLER_CODE = """\
+import triton_python_backend_utils as pb
+from called_models import CalledModels
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.models = CalledModels(args)
+
+    def execute(self, requests):
+        return [self.answer(each) for each in requests]
+
+    def answer(self, request):
+        taken = pb.get_input_tensor_by_name(request, "X").as_numpy()
+        answer = self.models.infer("{name}_network", {{"X": taken}}, outputs=["Y"])
+        return pb.InferenceResponse([pb.Tensor("Y", answer["Y"])])
+
+    def finalize(self):
+        self.models.unload()
+"""
 _DIRECTORY = """\
 platform: "onnxruntime_onnx"
 max_batch_size: 8
@@ -327,6 +364,11 @@ def _ensemble(models: Path, name: str, seed: int) -> None:
     (folder / "model.py").write_text(_CODE.format(y="scaled", factor=seed + 2))
 
 
+def _caller(models: Path, name: str, seed: int) -> None:
+    folder = _declare(models, name, _CALLER.format(name=name), seed=seed)
+    (folder / "model.py").write_text(_CALLER_CODE.format(name=name))
+
+
 def _adopted(models: Path, name: str, seed: int) -> None:
     import torch
 
@@ -372,6 +414,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "python": _python,
         "sequences": _sequences,
         "ensemble": _ensemble,
+        "caller": _caller,
         "adopted": _adopted,
     }
 )

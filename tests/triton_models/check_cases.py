@@ -56,6 +56,7 @@ from tests.triton_models.spoils import (
     moved,
     packed,
     renamed,
+    rewritten,
     said,
     stepped,
     streaming,
@@ -67,6 +68,8 @@ from tests.triton_models.spoils import (
     without_line,
     written,
 )
+
+CALLER_CODE = "minilm_pooling/1/model.py"
 
 
 def packed_with_a_link_outside(archive: Path) -> None:
@@ -92,6 +95,13 @@ def packed_without_its_folder(archive: Path) -> None:
 def ensembles_in_a_circle(root: Path) -> None:
     """The ensemble that another one runs runs that one."""
     write_ensemble_around("search", root / "minilm")
+
+
+def with_four_callers(root: Path) -> None:
+    """All models but the ensemble call the same one."""
+    for model in ("minilm_tokenizer", "minilm_encoder", "judge"):
+        with Edit(root / model) as config:
+            config.parameters["fleet.calls.judge"].string_value = "judge"
 
 
 def packed_rows_of_another_size(archive: Path) -> None:
@@ -143,13 +153,32 @@ SAGEMAKER = (
         MINILM,
         said("minilm_pooling", "backend:", '# a step of a platform: "ensemble"\nbackend:'),
     ),
-    Case(
-        "inner-model",
-        "one that nothing loads",
-        MINILM,
-        without_line("minilm_pooling/1/model.py", "load_model"),
-    ),
     Case("inner-model", "one that is not there", MINILM, without("judge")),
+    Case(
+        "inner-model-name",
+        "a request to a fixed name",
+        MINILM,
+        rewritten(CALLER_CODE, "model_name=name", 'model_name="judge"'),
+    ),
+    Case(
+        "inner-model-name",
+        "a fixed name that the caller loads",
+        MINILM,
+        rewritten(CALLER_CODE, "CalledModels(args)", 'pb_utils.load_model("judge")'),
+    ),
+    Case(
+        "inner-model-unload",
+        "a caller that does not end what it loads",
+        MINILM,
+        without_line(CALLER_CODE, "unload"),
+    ),
+    Case(
+        "inner-model-instances",
+        "a caller with two instances",
+        MINILM,
+        edited("minilm_pooling", lambda config: setattr(config.instance_group[0], "count", 2)),
+    ),
+    Case("inner-model-callers", "four models that call others", MINILM, with_four_callers),
     Case("decoupled", "a step that streams", STREAMING, elsewhere={"endpoint": "multi-model"}),
     Case(
         "root-config",
@@ -390,7 +419,7 @@ ENVIRONMENTS_AND_SHARED_MEMORY = (
         "python-shared-memory",
         "64 instances and one",
         MINILM,
-        said("minilm_pooling", "count: 1", "count: 64"),
+        said("minilm_tokenizer", "count: 1", "count: 64"),
     ),
 )
 

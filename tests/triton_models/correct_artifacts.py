@@ -15,6 +15,7 @@ from tests.triton_models.model_folders import Edit, tar, write, write_ensemble
 from tests.triton_models.spoils import ENVIRONMENT, packed, said, streaming
 from tests.triton_models.test_check_target import plan, write_plan
 from tests.triton_models.test_environment_rules import OWN, write_environment
+from triton_models.builds.making import CALLED_MODELS
 from triton_models.builds.merge import merge
 from triton_models.config.pbtxt import ensemble, plain, step, tensor, write_config
 
@@ -94,14 +95,19 @@ parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "/opt/batch
 
 _CALLER = b"""\
 import triton_python_backend_utils as pb_utils
+from called_models import CalledModels
 
 
 class TritonPythonModel:
     def initialize(self, args):
-        pb_utils.load_model("judge")
+        self.models = CalledModels(args)
 
     def execute(self, requests):
-        return [pb_utils.InferenceRequest(model_name="judge").exec()]
+        name = self.models.name("judge")
+        return [pb_utils.InferenceRequest(model_name=name).exec()]
+
+    def finalize(self):
+        self.models.unload()
 """
 
 _READER = """\
@@ -299,8 +305,10 @@ def write_minilm(root: Path) -> None:
         config.default_model_filename = "model.py"
         config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value = "no"
         config.parameters["EXECUTION_ENV_PATH"].string_value = OWN
+        config.parameters["fleet.calls.judge"].string_value = "judge"
     write_environment(root / "minilm_pooling/environment")
     write(root / "minilm_pooling/1/model.py", _CALLER)
+    write(root / "minilm_pooling/1/called_models.py", CALLED_MODELS.read_bytes())
     write_ranker(root / "judge")
 
 

@@ -20,12 +20,16 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64
 
 def said(model: str, right: str, wrong: str) -> Spoil:
     """Its configuration says something else."""
+    return rewritten(f"{model}/config.pbtxt", right, wrong)
+
+
+def rewritten(path: str, right: str, wrong: str) -> Spoil:
+    """A text file says something else."""
 
     def spoil(root: Path) -> None:
-        path = root / model / "config.pbtxt"
-        text = path.read_text()
+        text = (root / path).read_text()
         assert right in text
-        path.write_text(text.replace(right, wrong))
+        (root / path).write_text(text.replace(right, wrong))
 
     return spoil
 

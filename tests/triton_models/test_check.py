@@ -153,8 +153,8 @@ def _inner_model(root: Path) -> None:
 
 
 VALID_ENSEMBLES: dict[str, Spoil] = {
-    "a model that is loaded by a name which only its caller knows": written(
-        "minilm_pooling/1/model.py", b'load_model(name); InferenceRequest(model_name="inner")'
+    "a model that is called by a name which only its caller knows": written(
+        "minilm_pooling/1/model.py", b"load_model(name); InferenceRequest(model_name=name)"
     ),
     "an output that is listed again": edited("minilm", lambda c: c.output.append(c.output[0])),
     "folders next to it": written("shared_env/bin/activate", b""),

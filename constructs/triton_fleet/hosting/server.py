@@ -14,6 +14,7 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed_fields
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
+from triton_models.facts.load_threads import REQUEST_THREADS, load_threads
 from triton_models.facts.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
 from triton_models.facts.tensorrt import PLUGIN_RULE, is_plugin
 
@@ -121,6 +122,9 @@ class TritonServer:
             published here are complete.
         request_threads: Threads that take requests in, each of which a load or unload of a model occupies
             while it lasts. None is Triton's default, 8: more help where many models load at the same time.
+        load_threads: Threads that load models. None is four for each request thread: a model that calls
+            others waits in one while these load, and with Triton's default, 4, four such models that load at
+            the same time stop the server from loading anything again.
         buffer_manager_threads: Threads that copy tensors. None is Triton's default, 0, which copies in the
             thread of the model instance: more help with large tensors on a machine with idle cores.
         metrics: Publish Triton's own metrics to CloudWatch. None by default: they are billed by model, and a
@@ -149,6 +153,7 @@ class TritonServer:
     shared_memory_growth: Size = _MIB
     auto_complete_config: bool = False
     request_threads: int | None = None
+    load_threads: int | None = None
     buffer_manager_threads: int | None = None
     metrics: TritonMetrics | None = None
     inference_type: InferenceType | None = None
@@ -185,6 +190,7 @@ class TritonServer:
     def _problems(self, *, where: str) -> Iterator[Problem]:
         """Yield the problems of values that the start script would silently misread."""
         yield from self._number_problems(where)
+        yield from self._thread_problems(where)
         yield from self._shared_memory_problems(where)
         yield from self._metric_problems(where)
         for plugin in self.tensorrt_plugins:
@@ -249,6 +255,27 @@ class TritonServer:
                 fix=f"set {option} to {least} or more, or leave it out",
             )
 
+    def _thread_problems(self, where: str) -> Iterator[Problem]:
+        """Loading threads that models which call others could all occupy."""
+        request_threads = REQUEST_THREADS if self.request_threads is None else known(self.request_threads)
+        if request_threads is None and self.load_threads is None:
+            yield SERVER_NUMBER.problem(
+                what="request_threads is known only at deployment, and load_threads is left out",
+                where=where,
+                expected="load_threads with it",
+                why="by default it is four times request_threads",
+                fix="set load_threads",
+            )
+        given = None if self.load_threads is None else known(self.load_threads)
+        if given is not None and request_threads is not None and given <= request_threads:
+            yield SERVER_NUMBER.problem(
+                what=f"load_threads is {given}, with {request_threads} request threads",
+                where=where,
+                expected=f"{request_threads + 1} or more",
+                why="models that call others could occupy all threads, and no model would load again",
+                fix="raise load_threads, or leave it out",
+            )
+
     def _shared_memory_problems(self, where: str) -> Iterator[Problem]:
         """Sizes that no Python model loads with: refused by the backend, or more than a container has."""
         given, growth = in_unit(self.shared_memory, "bytes"), in_unit(self.shared_memory_growth, "bytes")
@@ -293,10 +320,11 @@ class TritonServer:
             )
 
     def _arguments(self) -> tuple[str, ...]:
-        ours = () if self.auto_complete_config else ("--disable-auto-complete-config",)
+        as_written = () if self.auto_complete_config else ("--disable-auto-complete-config",)
+        threads = self.load_threads or load_threads(self.request_threads or REQUEST_THREADS)
         plugins = ";".join(self.tensorrt_plugins)
         opened = (f"--backend-config=tensorrt,plugins={plugins}",) if plugins else ()
-        return ours + opened + self.extra_arguments
+        return (*as_written, f"--model-load-thread-count={_text(threads)}", *opened, *self.extra_arguments)
 
 
 def _text(value: bool | float | str) -> str:  # noqa: FBT001 -- whatever a variable holds

@@ -17,7 +17,7 @@ from triton_models.builds.inferred import with_inputs_of_examples
 from triton_models.builds.job import BuildJob
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.builds.warmup import add_warm_up
-from triton_models.config.pbtxt import CONFIG_FILE, GPU_MEMORY, plain, write_config
+from triton_models.config.pbtxt import CALLS, CONFIG_FILE, GPU_MEMORY, plain, write_config
 from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import (
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from triton_models.config.pbtxt import ModelConfig
 
 BATCH = "batch"
+CALLED_MODELS = Path(__file__).with_name("called_models.py")
+"""The module that a model which calls others imports."""
 
 
 def make(build: ModelDefinition, job: BuildJob) -> None:
@@ -105,6 +107,9 @@ def _make_python(model: PythonModel, build: ModelDefinition, job: BuildJob) -> M
             _copy(fetch(build.weights) / name, version / Path(name).name, model)
     job.add_packages(version, *model.packages)
     parameters = {name: str(value) for name, value in model.parameters.items()}
+    if model.calls:
+        shutil.copyfile(CALLED_MODELS, version / CALLED_MODELS.name)
+        parameters |= {f"{CALLS}{name}": name for name in model.calls}
     return _configure(model, build, job, tensors=(model.inputs, model.outputs), parameters=parameters)
 
 

@@ -26,6 +26,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.builds.build import Built
 from triton_models.config.pbtxt import CONFIG_FILE, read_config, write_config
 from triton_models.facts.instances import gpu as gpu_named
+from triton_models.pack.called import restore_names
 
 _CHUNK_BYTES = 1 << 20
 _FEWEST = 2
@@ -118,6 +119,7 @@ def _root(path: Path, stack: contextlib.ExitStack) -> Root:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-merge-")))
         with path.open("rb") as content:
             archive.unpack(content, folder / "artifact", where=str(path))
+        restore_names(folder / "artifact")
         layout = read_layout(folder / "artifact")
     record = layout.build()
     gpus, plans = built_gpus(record), record.get("plans")

@@ -1,8 +1,8 @@
 """Checks of models that call other models, which Triton calls business logic scripting.
 
 SageMaker loads one model of an artifact, or its ensemble with the steps: issues 5452 of server and 3299 of
-aws/deep-learning-containers. The caller must load every other model that it calls;
-tests/triton_models/test_check_against_triton.py tests this on the bundled server.
+aws/deep-learning-containers. The caller must load every other model that it calls, and Triton looks for them
+among all artifacts of the instance; tests/models/test_called_models.py tests both on the bundled server.
 """
 
 from __future__ import annotations
@@ -13,50 +13,102 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from triton_models.base.errors import Problem
+from triton_models.check.shared_memory import instances_of
 from triton_models.check.subject import ArtifactCheck, Model, Subject
 from triton_models.check.target import MULTI_MODEL_ENDPOINT
+from triton_models.config.pbtxt import CALLS, calls_of
+from triton_models.facts.load_threads import MAX_CALLERS
 
-_SOURCE = "issues 5452 of triton-inference-server/server and 3299 of aws/deep-learning-containers"
-
+_MULTI_MODEL = (MULTI_MODEL_ENDPOINT,)
 _MAX_MODEL_PY = 1 << 20
+_FUNCTIONS = {"InferenceRequest", "load_model"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Code:
-    """The other models named in the code of a Python model.
+    """The code of a Python model, with regard to other models.
 
     Attributes:
-        path: The path of the code in the layout.
-        calls: The models that it calls, with the line of the first call.
-        loads: The models that it loads.
-        loads_others: True if it also loads models whose names are known only at run time.
+        path: Its path in the layout.
+        fixed: The models that it names in calls of Triton's functions, with the line of the first one.
+        loads: True if it creates `CalledModels`, which loads the declared calls.
+        unloads: True if it calls a method `unload`.
     """
 
     path: str
-    calls: dict[str, int]
-    loads: frozenset[str]
-    loads_others: bool
+    fixed: dict[str, int]
+    loads: bool
+    unloads: bool
 
 
 def inner_model(subject: Subject) -> Iterator[Problem]:
-    """Check that every model that another one calls is in the artifact, and is loaded."""
-    codes = list(_codes(subject))
-    if any(code.loads_others for code in codes):
-        return
-    loaded = subject.step_names().union(*(code.loads for code in codes))
+    """Check that every declared call is of a model in the artifact."""
     there = {model.folder for model in subject.models}
-    for code in codes:
-        for name, line in code.calls.items():
-            if name not in there or name not in loaded:
-                load = f'pb_utils.load_model("{name}") in initialize(), unload_model in finalize()'
-                yield Problem(
-                    what=f"the code calls the model {name!r}, which "
-                    + ("nothing loads" if name in there else "is not in the artifact"),
-                    where=f"{subject.layout.place(code.path)}:{line}",
-                    expected=f"a model of the artifact that is a step of its ensemble, or {load}",
-                    why="SageMaker loads an artifact's ensemble with its steps, or its only model",
-                    fix=f"add {load}" if name in there else f"add the model {name}/ to the artifact",
+    for model, config in subject.having("parameters"):
+        for declared, name in calls_of(config).items():
+            if name not in there:
+                yield subject.refuse(
+                    model,
+                    f"parameters: {CALLS}{declared}",
+                    f"the code calls the model {name!r}, which is not in the artifact",
+                    expected=f"one of {', '.join(sorted(there - {model.folder})) or 'its models'}",
+                    why="the caller cannot load it, and so does not load",
+                    fix=f"add the model {name}/, or remove the parameter",
                 )
+
+
+def fixed_name(subject: Subject) -> Iterator[Problem]:
+    """Check that no code calls a model by a fixed name."""
+    for code in _codes(subject):
+        for name, line in code.fixed.items():
+            yield Problem(
+                what=f"the code calls the model {name!r} by a fixed name",
+                where=f"{subject.layout.place(code.path)}:{line}",
+                expected="the name from CalledModels, which loads the model under a unique name",
+                why="another version with the name on the instance answers in its place, or both fail",
+                fix=f'declare PythonModel(..., calls=["{name}"]), and call it with CalledModels',
+            )
+
+
+def unloaded(subject: Subject) -> Iterator[Problem]:
+    """Check that a caller unloads the models that it loads."""
+    for code in _codes(subject):
+        if code.loads and not code.unloads:
+            yield Problem(
+                what="the code creates CalledModels and never unloads them",
+                where=subject.layout.place(code.path),
+                expected="a call of its method unload in finalize",
+                why="the called models would stay in memory after SageMaker evicts their caller",
+                fix="add a method finalize(self) that calls unload()",
+            )
+
+
+def callers(subject: Subject) -> Iterator[Problem]:
+    """Check that the models that call others leave threads to load these."""
+    found = [model.folder for model, config in subject.having("parameters") if calls_of(config)]
+    if len(found) > MAX_CALLERS:
+        yield Problem(
+            what=f"{len(found)} models call others: {', '.join(found)}",
+            where=subject.layout.where,
+            expected=f"at most {MAX_CALLERS} in an artifact",
+            why="each waits in a loading thread; if all threads wait, no model loads again",
+            fix="call the models from fewer places",
+        )
+
+
+def instances(subject: Subject) -> Iterator[Problem]:
+    """Check that a model that calls others has one instance."""
+    for model, config in subject.having("parameters"):
+        count = instances_of(config)
+        if calls_of(config) and count > 1:
+            yield subject.refuse(
+                model,
+                "instance_group",
+                f"{count} instances of a model that calls others",
+                expected="a single one",
+                why="each unloads the called models, and in a race the server aborts",
+                fix="set count: 1; `async def execute` answers several requests at the same time",
+            )
 
 
 def _codes(subject: Subject) -> Iterator[_Code]:
@@ -71,37 +123,49 @@ def _codes(subject: Subject) -> Iterator[_Code]:
 def _read(subject: Subject, model: Model, version: int) -> _Code | None:
     path = posixpath.join(model.path, str(version), model.backend.filename)
     source = subject.layout.beginning(path, _MAX_MODEL_PY) or b""
-    if b"InferenceRequest" not in source and b"load_model" not in source:
+    if not any(each in source for each in (b"InferenceRequest", b"load_model", b"CalledModels")):
         return None
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return None  # loading the model gives a better error
-    calls: dict[str, int] = {}
-    loads: set[str] = set()
-    loads_others = False
+    fixed: dict[str, int] = {}
+    called = set()
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if called == "InferenceRequest" and (name := _literal(_argument(node, "model_name"))):
-            calls.setdefault(name, node.lineno)
-        elif called == "load_model":
-            name = _literal(_argument(node, "model_name") or next(iter(node.args), None))
-            loads |= {name} - {""}
-            loads_others |= not name
-    return _Code(path=path, calls=calls, loads=frozenset(loads), loads_others=loads_others)
+        if isinstance(node, ast.Call):
+            function = node.func.attr if isinstance(node.func, ast.Attribute) else _name(node.func)
+            called.add(function)
+            if function in _FUNCTIONS and (name := _model_name(node, function)):
+                fixed.setdefault(name, node.lineno)
+    return _Code(path=path, fixed=fixed, loads="CalledModels" in called, unloads="unload" in called)
 
 
-def _argument(call: ast.Call, name: str) -> ast.expr | None:
-    return next((each.value for each in call.keywords if each.arg == name), None)
-
-
-def _literal(value: ast.expr | None) -> str:
-    """Return the string in a literal argument; empty if it is known only at run time."""
+def _model_name(call: ast.Call, function: str) -> str:
+    """Return the model's name in a call; empty if it is known only at run time."""
+    value = next((each.value for each in call.keywords if each.arg == "model_name"), None)
+    if value is None and function == "load_model":
+        value = next(iter(call.args), None)
     return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
 
+def _name(function: ast.expr) -> str:
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+_SOURCE = "issues 5452 of triton-inference-server/server and 3299 of aws/deep-learning-containers"
+_SEEN = "2026-11-24: seen on Triton 24.10"
+
 CHECKS = (
-    ArtifactCheck(id="inner-model", source=_SOURCE, find=inner_model, endpoints=(MULTI_MODEL_ENDPOINT,)),
+    ArtifactCheck(id="inner-model", source=_SOURCE, find=inner_model, endpoints=_MULTI_MODEL),
+    ArtifactCheck(
+        id="inner-model-name", source=f"{_SOURCE}; {_SEEN}", find=fixed_name, endpoints=_MULTI_MODEL
+    ),
+    ArtifactCheck(id="inner-model-instances", source=_SEEN, find=instances, endpoints=_MULTI_MODEL),
+    ArtifactCheck(id="inner-model-unload", source=_SEEN, find=unloaded, endpoints=_MULTI_MODEL),
+    ArtifactCheck(
+        id="inner-model-callers",
+        source="triton_models.facts.load_threads",
+        find=callers,
+        endpoints=_MULTI_MODEL,
+    ),
 )

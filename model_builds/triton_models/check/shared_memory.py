@@ -17,14 +17,14 @@ def python_instances(subject: Subject) -> Iterator[Problem]:
     Instances on GPUs are counted once, because the number of GPUs is unknown.
     """
     counts = {
-        model.folder: _instances(config)
+        model.folder: instances_of(config)
         for model, config in subject.served()
         if model.backend.name == "python"
     }
     yield from too_many_instances(counts, where=subject.layout.where)
 
 
-def _instances(config: ModelConfig) -> int:
+def instances_of(config: ModelConfig) -> int:
     """Return the number of instances of a model. Triton starts one by default."""
     return sum(max(group.count, 1) for group in config.instance_group) or 1
 

@@ -28,6 +28,9 @@ CONFIG_FILE = "config.pbtxt"
 GPU_MEMORY = "gpu_memory_mb"
 """The parameter with the declared memory of an instance on its GPU. Triton's backends do not read it."""
 
+CALLS = "fleet.calls."
+"""The prefix of parameters of a model that calls others: the declared name, with the name on the server."""
+
 # NVIDIA's generated message. It has no type stubs, and its fields are created at run time.
 ModelConfig: TypeAlias = Any
 
@@ -234,6 +237,15 @@ def read_config(path: Path) -> ModelConfig:
         ) from None
 
 
+def calls_of(config: ModelConfig) -> dict[str, str]:
+    """Return the models that a model calls: the name on the server, by declared name."""
+    return {
+        key.removeprefix(CALLS): each.string_value
+        for key, each in sorted(config.parameters.items())
+        if key.startswith(CALLS)
+    }
+
+
 def decode(content: bytes, *, where: str) -> str:
     """Decode the bytes of a config.pbtxt.
 
@@ -292,11 +304,13 @@ def _syntax_problem(error: Any, *, where: str) -> Problem:
 
 
 __all__ = [
+    "CALLS",
     "CONFIG_FILE",
     "DynamicBatching",
     "EnsembleStep",
     "ModelConfig",
     "Tensor",
+    "calls_of",
     "data_types",
     "decode",
     "ensemble",

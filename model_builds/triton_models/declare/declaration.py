@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.errors import FleetError
 from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
+from triton_models.declare.calls import call_mistakes, unused_models
 from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.mistakes import Mistake
 from triton_models.declare.models import (
@@ -115,8 +116,8 @@ class ModelDefinition:
         tolerance: The largest allowed absolute difference between answer and reference, per element: one
             number for all builds, or one for each precision that the backends declare: "fp32", "tf32",
             "fp16", "bf16", "int8" or "fp8". Required with a reference.
-        models: The Triton models it consists of: one with its name, or an ensemble with its name and the
-            steps of that ensemble.
+        models: The Triton models it consists of: one with its name, or an ensemble with its name, the steps
+            of that ensemble, and the models that these call.
         weights: The source of the weights, which build.json records.
         write: A function that creates and fills more model directories with `BuildJob.model`, instead of
             `models` or after them, for models that no class of `triton_models.spec` can declare. It compiles
@@ -200,6 +201,7 @@ class ModelDefinition:
         yield from self._tolerances()
         yield from self._names()
         yield from self._ensembles()
+        yield from call_mistakes(self.models)
         yield from self._weights()
 
     def _weights(self) -> Iterator[Mistake]:
@@ -265,8 +267,14 @@ class ModelDefinition:
         elif len(names) > 1 and not isinstance(top, Ensemble):
             yield _bad_models(
                 f"{len(names)} models, and {self.name!r} is not an ensemble",
-                "one model, or an Ensemble with that name and the others as its steps",
+                "one model, or an Ensemble with that name and steps that are or call the others",
                 "add the Ensemble: SageMaker loads one model per artifact, and the models it depends on",
+            )
+        elif unused := unused_models(self.models, self.name):
+            yield _bad_models(
+                f"no request to {self.name!r} reaches {', '.join(unused)}",
+                "models that are steps of the ensemble, or in the calls of one",
+                "add them to steps or calls, or remove them",
             )
 
     def _ensembles(self) -> Iterator[Mistake]:

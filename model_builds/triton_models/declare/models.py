@@ -193,6 +193,8 @@ class PythonModel:
         inputs: Its inputs, without the batch dimension.
         outputs: Its outputs.
         max_batch_size: 0 if its tensors have no batch dimension.
+        calls: Models of the declaration that its code calls with `CalledModels`. Triton calls this business
+            logic scripting (BLS). Such a model has one instance.
         files: More files next to the declaration.
         weights_files: Files of the declaration's weights.
         packages: Installed Python packages to copy into the artifact; the Triton images only have numpy.
@@ -209,6 +211,7 @@ class PythonModel:
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
     max_batch_size: int
+    calls: Sequence[str] = ()
     files: Sequence[str] = ()
     weights_files: Sequence[str] = ()
     packages: Sequence[str] = ()

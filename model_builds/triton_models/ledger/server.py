@@ -176,6 +176,48 @@ ROWS = (
         if_false="Correct FIRST_WITH_STALL in triton_fleet/endpoint/multi_model_checks.py",
     ),
     Belief(
+        id="callers-occupy-load-threads",
+        belief="A model that loads others waits in one of the server's loading threads, and at most as many "
+        "models load at the same time as the front end for SageMaker has request threads",
+        grade=Grade.OBSERVED,
+        source="Triton 24.10: 20 loads at once end with 9 loading threads, and never with 8; "
+        "sagemaker_server.cc and model_lifecycle.cc",
+        depends=(
+            "triton_models.facts.load_threads",
+            "triton_fleet.hosting.server.TritonServer",
+            "inner-model-callers",
+        ),
+        decided_by=DecidedBy.BY_HAND,
+        command="in a newer image: load 20 artifacts of the recipe cascade at once over the SageMaker port, "
+        "with --model-load-thread-count=9 and with 8",
+        if_false="Correct load_threads in triton_models/facts/load_threads.py",
+    ),
+    Belief(
+        id="called-models-are-global",
+        belief="Triton finds a called model by its name among all repositories, in spite of namespaces, and "
+        "unloads it up to seconds after it has answered that its caller is unloaded",
+        grade=Grade.OBSERVED,
+        source="Triton 24.10: a version answers with the weights of another one; a caller that is loaded "
+        "again within a second finds its models unloaded",
+        depends=("triton_models.pack.called", "triton_models.builds.called_models", "inner-model-name"),
+        decided_by=DecidedBy.BY_HAND,
+        command="in a newer image: `pytest tests/models/test_called_models.py` with its server on the PATH",
+        if_false="Keep the declared names in triton_models/pack/called.py",
+    ),
+    Belief(
+        id="failed-call-ends-server",
+        belief="If a model that a Python model loads does not load, the server may abort: the Python backend "
+        "frees the error's text while the caller reads it",
+        grade=Grade.OBSERVED,
+        source="Triton 24.10 with two cores: 5 of 100 failed loads; ProcessMessage and SendMessage of "
+        "python_backend, the same in its main branch of 2026-07-17; server issue 8882",
+        depends=("triton_models.builds.called_models",),
+        decided_by=DecidedBy.BY_HAND,
+        command="in a newer image: load 100 Python models over the SageMaker port whose initialize calls "
+        'pb_utils.load_model("missing")',
+        if_false="Remove the limit of called models on the GPU from docs/bring_models.md",
+    ),
+    Belief(
         id="slash-in-target-model",
         belief="Releases 26.03 to 26.05 refuse a target model with a slash in its name",
         grade=Grade.SOURCE_READ,

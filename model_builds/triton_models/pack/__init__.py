@@ -2,7 +2,8 @@
 
 `pack` checks a model and writes its archive: `content` reads files, `choice` picks those worth compressing,
 `tar` and `deflate` make headers and blocks, and `stream` writes them on all cores. `dali` removes source
-paths from pipelines; `copies` packs one model under many names.
+paths from pipelines; `called` gives models that others call unique names, `copies` packs one model under many
+names, and `renaming` does both.
 
 Imports: artifact, base, check, config.
 """

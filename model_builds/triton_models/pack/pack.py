@@ -29,6 +29,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import progress
 from triton_models.check.check import check_layout
 from triton_models.pack import dali, stream, tar
+from triton_models.pack.called import called_models, uniquely_named
 from triton_models.pack.choice import worth_compressing
 from triton_models.pack.content import Content, InMemory, OnDisk, read
 from triton_models.pack.copies import copies
@@ -199,6 +200,9 @@ def _refuse_as_input(path: Path, *, output: Path) -> None:
 
 def _write(layout: Layout, *, output: Path) -> Artifact:
     contents = _contents(layout)
+    if called_models(layout):
+        layout = uniquely_named(layout, contents)
+        contents = _contents(layout)
     compress = worth_compressing(contents)
     try:
         output.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,98 @@
+"""Models that call other models of their declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from triton_models.base.suggest import did_you_mean
+from triton_models.declare.mistakes import Mistake
+from triton_models.declare.models import Ensemble, Model, PythonModel, steps_of
+from triton_models.facts.load_threads import MAX_CALLERS
+
+
+def call_mistakes(models: Sequence[Model]) -> Iterator[Mistake]:
+    """Yield the mistakes in which models call which."""
+    callers = [model for model in models if isinstance(model, PythonModel) and model.calls]
+    steps = {step.model_name for each in models if isinstance(each, Ensemble) for step in steps_of(each)}
+    for caller in callers:
+        for name in caller.calls:
+            yield from _call(caller, name, models, steps)
+        if caller.instances.count > 1:
+            yield _mistake(
+                caller,
+                f"{caller.name!r} calls models, and has {caller.instances.count} instances",
+                "one: each would unload the models that the others still call",
+                "remove the count; `async def execute` answers several requests at the same time",
+            )
+    calls = {caller.name: caller.calls for caller in callers}
+    for caller in callers:
+        if caller.name in _reached(caller.calls, calls):
+            yield _mistake(
+                caller,
+                f"{caller.name!r} calls itself, directly or through {', '.join(caller.calls)}",
+                "calls without a circle",
+                "remove one of the calls: none of the models could load before the others",
+            )
+    if len(callers) > MAX_CALLERS:
+        yield _mistake(
+            callers[-1],
+            f"{len(callers)} models call others: {', '.join(calls)}",
+            f"at most {MAX_CALLERS} in a declaration",
+            "call the models from fewer places: each caller occupies a thread that loads models",
+        )
+
+
+def unused_models(models: Sequence[Model], top: str) -> list[str]:
+    """Return the names of the models that a request to the top model never reaches.
+
+    Empty if a step or a called model is unknown: that is reported first.
+    """
+    edges: dict[str, Sequence[str]] = {}
+    for model in models:
+        if isinstance(model, Ensemble):
+            edges[model.name] = [step.model_name for step in steps_of(model)]
+        elif isinstance(model, PythonModel):
+            edges[model.name] = model.calls
+    reached = _reached([top], edges)
+    names = [model.name for model in models]
+    return [name for name in names if name not in reached] if reached <= set(names) else []
+
+
+def _call(caller: PythonModel, name: str, models: Sequence[Model], steps: set[str]) -> Iterator[Mistake]:
+    others = [model.name for model in models if model.name != caller.name]
+    if name != caller.name and name not in others:
+        yield _mistake(
+            caller,
+            f"{caller.name!r} calls {name!r}",
+            f"one of {', '.join(others)}" if others else "a model of the declaration; there is no other",
+            did_you_mean(name, others, otherwise="declare that model too"),
+        )
+    elif any(isinstance(model, Ensemble) and model.name == name for model in models):
+        yield _mistake(
+            caller,
+            f"{caller.name!r} calls the ensemble {name!r}",
+            "models that are no ensembles: SageMaker would load either of two ensembles",
+            "call its steps one after the other",
+        )
+    elif name in steps:
+        yield _mistake(
+            caller,
+            f"{caller.name!r} calls {name!r}, which is a step of an ensemble too",
+            "a step or a called model: Triton unloads a called model with its caller",
+            "declare the model a second time, under another name",
+        )
+
+
+def _reached(start: Sequence[str], edges: Mapping[str, Sequence[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = list(start)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting.extend(edges.get(name, ()))
+    return reached
+
+
+def _mistake(caller: PythonModel, what: str, expected: str, fix: str) -> Mistake:
+    return Mistake(field="calls", what=what, expected=expected, fix=fix, owner=caller)

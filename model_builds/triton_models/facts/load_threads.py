@@ -1,0 +1,21 @@
+"""The server's threads that load models, and the models that occupy one while they load others.
+
+A Python model that loads the models it calls waits for them in one of the server's loading threads
+(--model-load-thread-count, 4 by default), and each of these models needs another one. The front end for
+SageMaker loads as many models at the same time as it has request threads. If all loading threads wait, no
+model loads again. Seen on Triton 24.10 on 2026-11-24: 20 such models loaded at once with 8 request threads
+stop at 8 loading threads, and load with 9.
+"""
+
+from __future__ import annotations
+
+REQUEST_THREADS = 8
+"""Request threads of the front end for SageMaker, by default."""
+
+MAX_CALLERS = 3
+"""Models of an artifact that may call others. More could stop a server with this project's defaults."""
+
+
+def load_threads(request_threads: int) -> int:
+    """Return how many loading threads let artifacts with the most callers load in all request threads."""
+    return (MAX_CALLERS + 1) * request_threads
