@@ -109,6 +109,12 @@ def serve_with_tensorflow(root: Path) -> None:
     (root / "minilm_pooling" / "1" / "model.py").rename(root / "minilm_pooling" / "1" / "model.graphdef")
 
 
+def call_from_each(root: Path) -> None:
+    for model in ("minilm", "minilm_tokenizer", "minilm_encoder", "minilm_pooling"):
+        with Edit(root / model) as config:
+            config.parameters["fleet.calls.minilm_encoder"].string_value = "minilm_encoder"
+
+
 def without_ensemble(root: Path) -> None:
     shutil.rmtree(root / "minilm")
 
@@ -172,8 +178,11 @@ TRAPS_SET: dict[str, Callable[[Path], Caught]] = {
     "A backend that the image lacks, such as vLLM, or a misspelled one": lambda tmp: artifact(
         tmp, replaced("minilm_pooling/config.pbtxt", '"python"', '"pyton"')
     ),
-    "A model that another model calls, and that is not a step of the ensemble": lambda tmp: artifact(
+    "A model that another one calls by its name (BLS)": lambda tmp: artifact(
         tmp, lambda root: write(root / "minilm_pooling/1/model.py", b'InferenceRequest(model_name="a")')
+    ),
+    "Models that load the models they call, and Triton's 4 threads for loads": lambda tmp: artifact(
+        tmp, call_from_each
     ),
     "A GPU too old for the release's TensorRT, such as the V100 from 24.10 on": lambda tmp: fleet(
         tmp, instance_type="ml.p3.2xlarge", builds={"instance_type": "ml.g5.2xlarge", "release": "25.09"}

@@ -30,8 +30,9 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_t
 RECIPES = {
     re.findall(r'^    name="(\w+)"', code, flags=re.MULTILINE)[0]: code
     for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    # Those are tried in tests/models/test_compiled.py, for the release, and test_sequences.py, with its code.
-    if not re.search("AotInductor|SequenceBatching|TritonPythonModel", code)
+    # Those are tried in tests/models/test_compiled.py, for the release, and, with their code, in
+    # test_sequences.py and test_called_models.py.
+    if not re.search("AotInductor|SequenceBatching|TritonPythonModel|calls=", code)
 }
 ROWS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -15,7 +14,6 @@ from tests.triton_models.check_case import Spoil
 from tests.triton_models.model_folders import write, write_plain
 from tests.triton_models.test_check import VALID
 from triton_models.check.check import check_path
-from triton_models.config.pbtxt import ensemble, plain, step, tensor, write_config
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 
@@ -138,81 +136,3 @@ def test_what_check_accepts_the_server_loads(change: Spoil, contract, weights: b
 
     assert check_path(root) == []
     assert _load(contract, root)
-
-
-NUMBER, DOUBLE = tensor("number", "FP32", [1]), tensor("double", "FP32", [1])
-
-INNER = """\
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        numbers = [pb_utils.get_input_tensor_by_name(each, "number").as_numpy() for each in requests]
-        doubles = [pb_utils.Tensor("double", number * 2) for number in numbers]
-        return [pb_utils.InferenceResponse([double]) for double in doubles]
-"""
-
-CALLER = """\
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def initialize(self, args):
-        LOAD
-
-    def execute(self, requests):
-        return [self.double(each) for each in requests]
-
-    def double(self, request):
-        number = pb_utils.get_input_tensor_by_name(request, "number")
-        inner = pb_utils.InferenceRequest(
-            model_name="INNER", inputs=[number], requested_output_names=["double"]
-        )
-        answer = inner.exec()
-        if answer.has_error():
-            raise pb_utils.TritonModelException(answer.error().message())
-        return pb_utils.InferenceResponse([pb_utils.get_output_tensor_by_name(answer, "double")])
-
-    def finalize(self):
-        pb_utils.unload_model("INNER")
-"""
-
-
-def _write_caller(root: Path, *, loads: str) -> Path:
-    """An ensemble of one step, whose code calls another model.
-
-    Names are the folder's own: Triton ends a model some time after its unload, and with it what it called.
-    """
-    inner, calls = f"{root.name}_inner", f"{root.name}_caller"
-    for name, code in ((inner, INNER), (calls, CALLER.replace("LOAD", loads).replace("INNER", inner))):
-        config = plain(name=name, backend="python", max_batch_size=0, inputs=[NUMBER], outputs=[DOUBLE])
-        write_config(config, root / name / "config.pbtxt")
-        write(root / name / "1/model.py", code.encode())
-    only = step(calls, inputs={"number": "number"}, outputs={"double": "double"})
-    around = ensemble(name=root.name, max_batch_size=0, inputs=[NUMBER], outputs=[DOUBLE], steps=[only])
-    write_config(around, root / root.name / "config.pbtxt")
-    write(root / root.name / "1/.keep", b"")
-    return root
-
-
-@pytest.mark.parametrize(
-    ("loads", "rules", "answered"),
-    [("pass", ["inner-model"], False), ('pb_utils.load_model("INNER")', [], True)],
-    ids=["nothing loads it", "its caller loads it"],
-)
-def test_a_model_that_another_calls_answers_once_its_caller_loads_it(
-    loads: str, rules: list[str], *, answered: bool, contract, tmp_path: Path
-) -> None:
-    number = next(LOADS)
-    root = _write_caller(tmp_path / f"doubler{number}", loads=loads)
-    names = {"model_id": f"id{number}", "target_model": f"model{number}.tar.gz"}
-    request = {"inputs": [{"name": "number", "shape": [1], "datatype": "FP32", "data": [3]}]}
-
-    assert [problem.rule for problem in check_path(root)] == rules
-    assert contract.load(folder=str(root), **names).ok
-    answer = contract.invoke(body=json.dumps(request).encode(), **names)
-
-    assert answer.ok == answered, answer.text
-    assert not answered or json.loads(answer.body)["outputs"][0]["data"] == [6.0]
-    contract.unload(**names)

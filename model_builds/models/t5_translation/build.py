@@ -7,9 +7,8 @@ generate(), with the start token first. The runtime differs. The post packs PyTo
 conda: gigabytes that every instance downloads, unpacks and imports. Here the build exports T5 to ONNX, and
 the model's environment has two wheels, NumPy and ONNX Runtime. For a GPU they take 407 MB (279 in the
 artifact) with CUDA 13 and 545 MB (331) with CUDA 12; for a CPU 122 MB (45). CUDA's libraries are in the
-image, whose own ONNX Runtime backend needs them. (The decoder could be a separate Triton model, called by
-BLS. But such calls look up names across all tarballs, so two versions of a model on one instance would break
-each other.)
+image, whose own ONNX Runtime backend needs them. (The decoder could be a separate Triton model that this one
+calls, but then each token would be a request of its own.)
 
 T5_WEIGHTS names trained weights: a folder written by save_pretrained, with its tokenizer, or for AWS
 
