@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tarfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -136,6 +137,22 @@ def test_two_versions_and_an_evicted_one_answer_on_one_server(cascade: Path, tmp
                 np.testing.assert_allclose(answer, answer_of(seed), atol=1e-5)
             unload(contract, one)
             assert load(contract, one).ok
+
+
+def test_called_models_end_with_their_caller(cascade: Path, tmp_path: Path) -> None:
+    root = version(cascade, tmp_path)
+    with (
+        TritonServer(ENDPOINT, tmp_path / "server", gpu_memory=1 << 20) as server,
+        MultiModelContract(server.socket) as contract,
+    ):
+        assert load(contract, root).ok
+        assert server.gpu is not None
+        assert server.gpu.used() > 0
+        unload(contract, root)
+        deadline = time.monotonic() + 30
+        while server.gpu.used() and time.monotonic() < deadline:
+            contract.ping()  # they end a while after the answer to the unload
+        assert server.gpu.used() == 0
 
 
 @pytest.mark.story

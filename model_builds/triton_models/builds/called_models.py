@@ -99,7 +99,8 @@ class CalledModels:
     def unload(self) -> None:
         """Unload the models. Call it in `finalize`: otherwise they stay in memory after their caller."""
         for name in self._names.values():
-            pb_utils.unload_model(name)
+            if pb_utils.is_model_ready(name):
+                pb_utils.unload_model(name)
 
     def _load(self, model: str) -> None:
         if not pb_utils.is_model_ready(self.name(model)):
