@@ -16,9 +16,6 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
 CALLS = "fleet.calls."
 
-# An instance that is being unloaded may still unload a model after the next one has loaded it.
-_ATTEMPTS = 3
-
 # If initialize fails right after a load or unload, the server may abort, because its thread that answered
 # still uses the memory of the failed process: 1 of 60 times on Triton 24.10, and never after a pause.
 _PAUSE_S = 0.5
@@ -74,14 +71,11 @@ class CalledModels:
         Raises:
             TritonModelException: The model refuses the request.
         """
-        for attempt in range(1, _ATTEMPTS + 1):
-            answer = self._request(model, inputs, outputs).exec()
-            if not answer.has_error():
-                return {name: pb_utils.get_output_tensor_by_name(answer, name).as_numpy() for name in outputs}
-            if attempt == _ATTEMPTS or pb_utils.is_model_ready(self.name(model)):
-                break
-            self._load(model)
-        raise pb_utils.TritonModelException(f"the called model {model!r}: {answer.error().message()}")
+        self._load(model)
+        answer = self._request(model, inputs, outputs).exec()
+        if answer.has_error():
+            raise pb_utils.TritonModelException(f"the called model {model!r}: {answer.error().message()}")
+        return {name: pb_utils.get_output_tensor_by_name(answer, name).as_numpy() for name in outputs}
 
     def name(self, model: str) -> str:
         """Return Triton's name of a called model, for requests with the functions of pb_utils.
@@ -103,6 +97,8 @@ class CalledModels:
                 pb_utils.unload_model(name)
 
     def _load(self, model: str) -> None:
+        # Before a request too: an instance that is being unloaded may still unload a model after the next one
+        # has loaded it.
         if not pb_utils.is_model_ready(self.name(model)):
             pb_utils.load_model(self.name(model))
 
