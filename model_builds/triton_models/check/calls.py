@@ -107,7 +107,7 @@ def instances(subject: Subject) -> Iterator[Problem]:
                 f"{count} instances of a model that calls others",
                 expected="a single one",
                 why="each unloads the called models, and in a race the server aborts",
-                fix="set count: 1; `async def execute` answers several requests at the same time",
+                fix="set count: 1; dynamic batching lets one instance take several requests",
             )
 
 

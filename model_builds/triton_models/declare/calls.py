@@ -22,7 +22,7 @@ def call_mistakes(models: Sequence[Model]) -> Iterator[Mistake]:
                 caller,
                 f"{caller.name!r} calls models, and has {caller.instances.count} instances",
                 "one: each would unload the models that the others still call",
-                "remove the count; `async def execute` answers several requests at the same time",
+                "remove the count; dynamic batching lets one instance take several requests",
             )
     calls = {caller.name: caller.calls for caller in callers}
     for caller in callers:
