@@ -26,7 +26,7 @@ def test_further_arguments_come_after_ours_so_that_they_win() -> None:
 
 @pytest.mark.parametrize(
     ("options", "threads"),
-    [({}, 32), ({"request_threads": 16}, 64), ({"request_threads": 16, "load_threads": 20}, 20)],
+    [({}, 32), ({"request_threads": 16}, 64), ({"request_threads": 16, "load_threads": 49}, 49)],
 )
 def test_threads_that_load_models_outnumber_those_that_take_requests(
     options: dict[str, int], threads: int
@@ -158,8 +158,8 @@ def test_metrics_need_five_variables() -> None:
     ("options", "rule"),
     [
         ({"request_threads": 0}, "server-number"),
-        ({"load_threads": 8}, "server-number"),
-        ({"request_threads": 16, "load_threads": 16}, "server-number"),
+        ({"load_threads": 24}, "server-number"),
+        ({"request_threads": 16, "load_threads": 48}, "server-number"),
         ({"buffer_manager_threads": -1}, "server-number"),
         ({"shared_memory_growth": Size.bytes(0)}, "server-number"),
         ({"shared_memory": Size.bytes((1 << 20) - 1)}, "server-number"),

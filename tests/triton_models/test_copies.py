@@ -12,6 +12,7 @@ from triton_models.artifact.layout import Layout, read_layout
 from triton_models.check.check import check_path
 from triton_models.cli.main import main
 from triton_models.config.pbtxt import parse_config
+from triton_models.pack.renaming import renamed
 
 
 @pytest.fixture
@@ -55,6 +56,18 @@ def test_the_configuration_and_the_build_say_the_copys_name(packed, tmp_path: Pa
 
     assert parse_config(copy.texts["resnet50-1/config.pbtxt"].decode(), where="").name == "resnet50-1"
     assert copy.build() == {"model": "resnet50-1", "release": "25.09"}
+
+
+def test_plans_and_other_configurations_say_the_new_name(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    (root / "build.json").write_text(json.dumps({"plans": {"resnet50/1/model.plan": {"gpu": "T4"}}}))
+    (root / "resnet50" / "configs").mkdir()
+    (root / "resnet50" / "configs" / "cpu.pbtxt").write_text('name: "resnet50"')
+
+    other = renamed(read_layout(root), {"resnet50": "net"})
+
+    assert other.build() == {"plans": {"net/1/model.plan": {"gpu": "T4"}}}
+    assert parse_config(other.texts["net/configs/cpu.pbtxt"].decode(), where="").name == "net"
 
 
 def test_the_weights_are_the_originals(packed, tmp_path: Path) -> None:

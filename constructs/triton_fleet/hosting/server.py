@@ -14,7 +14,7 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed_fields
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
-from triton_models.facts.load_threads import REQUEST_THREADS, load_threads
+from triton_models.facts.load_threads import REQUEST_THREADS, fewest_load_threads, load_threads
 from triton_models.facts.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
 from triton_models.facts.tensorrt import PLUGIN_RULE, is_plugin
 
@@ -267,11 +267,12 @@ class TritonServer:
                 fix="set load_threads",
             )
         given = None if self.load_threads is None else known(self.load_threads)
-        if given is not None and request_threads is not None and given <= request_threads:
+        fewest = None if request_threads is None else fewest_load_threads(request_threads)
+        if given is not None and fewest is not None and given < fewest:
             yield SERVER_NUMBER.problem(
                 what=f"load_threads is {given}, with {request_threads} request threads",
                 where=where,
-                expected=f"{request_threads + 1} or more",
+                expected=f"{fewest} or more",
                 why="models that call others could occupy all threads, and no model would load again",
                 fix="raise load_threads, or leave it out",
             )

@@ -16,6 +16,11 @@ MAX_CALLERS = 3
 """Models of an artifact that may call others. More could stop a server with this project's defaults."""
 
 
+def fewest_load_threads(request_threads: int) -> int:
+    """Return the fewest loading threads of a server that artifacts with the most callers cannot stop."""
+    return MAX_CALLERS * request_threads + 1
+
+
 def load_threads(request_threads: int) -> int:
-    """Return how many loading threads let artifacts with the most callers load in all request threads."""
+    """Return the loading threads of an endpoint by default, so that called models also load in parallel."""
     return (MAX_CALLERS + 1) * request_threads
