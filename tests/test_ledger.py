@@ -9,7 +9,7 @@ import pytest
 
 from docs.generate import ledger as pages
 from triton_models.base.errors import FleetError
-from triton_models.ledger import BELIEFS, SUBJECTS, Belief, DecidedBy, belief
+from triton_models.ledger import BELIEFS, SUBJECTS, Belief, DecidedBy, Grade, belief
 from triton_models.probe.catalogue import catalogue, commands
 from triton_models.probe.transcript import Transcript
 from triton_models.probe.verdict import Verdict, false, true, undecided
@@ -55,8 +55,19 @@ def test_ids_are_unique_and_in_kebab_case() -> None:
 
 @pytest.mark.parametrize("field", ["belief", "source", "if_false"])
 def test_every_belief_says_all_of_it_in_a_sentence_without_a_full_stop(field: str) -> None:
-    wrong = [row.id for row in ROWS if not getattr(row, field) or getattr(row, field).endswith(".")]
+    optional = {row.id for row in ROWS if field == "source" and row.records}
+    wrong = [row.id for row in ROWS if getattr(row, field).endswith(".")]
+    wrong += [row.id for row in ROWS if not getattr(row, field) and row.id not in optional]
     assert wrong == []
+
+
+def test_a_public_record_names_repository_place_and_figure() -> None:
+    assert [row.id for row in ROWS if row.grade is Grade.PUBLIC_RECORD and not row.records] == []
+    records = [(row.id, record) for row in ROWS for record in row.records]
+    place = re.compile(r"#\d+|[0-9a-f]{10}( [\w./-]+)?( (\[\d+\],?)+)?")
+    assert [row for row, record in records if not re.fullmatch(r"[\w.-]+/[\w.-]+", record.repository)] == []
+    assert [row for row, record in records if not place.fullmatch(record.at)] == []
+    assert [row for row, record in records if not record.seen or record.seen.endswith(".")] == []
 
 
 def test_every_belief_is_decided_by_a_probe_or_a_command() -> None:

@@ -24,7 +24,8 @@ _HEAD = """\
 
 Every belief about AWS, Triton, TensorRT or an image that a default, a check or a stand-in rests on. A grade
 says how well it is founded: *observed* (by a probe, with a transcript in [transcripts](transcripts)),
-*AWS documentation*, *public record* (an issue, a release note, a commit), *source read* or *assumption*.
+*public record* (what others saw and published, with repository, place and figure), *AWS documentation*,
+*documentation* (of NVIDIA or another project), *source read* or *assumption*.
 `fleet probe gpu` and `fleet probe account` decide those that need a GPU or an account. This page is made from
 `model_builds/triton_models/ledger/` and the transcripts; a test keeps it in step.
 """
@@ -85,12 +86,18 @@ def _row(row: Belief, seen: Seen) -> str:
     cells = [
         f'<a id="{row.id}"></a>`{row.id}`',
         row.belief,
-        f"{grade(row, seen)} ({row.source})",
+        f"{grade(row, seen)} ({'; '.join(_origins(row))})",
         ", ".join(f"`{name}`" for name in row.depends),
         "; ".join(_deciding(row)),
         row.if_false,
     ]
     return _line(cells)
+
+
+def _origins(row: Belief) -> Iterator[str]:
+    yield from (f"{record.repository} {record.at}: {record.seen}" for record in row.records)
+    if row.source:
+        yield row.source
 
 
 def _table(rows: Sequence[Belief], seen: Seen) -> str:

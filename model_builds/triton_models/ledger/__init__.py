@@ -15,9 +15,9 @@ from types import MappingProxyType
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
 from triton_models.ledger import accounts, builds, containers, endpoints, gpu, image, metrics, server
-from triton_models.ledger.belief import Belief, DecidedBy, Grade
+from triton_models.ledger.belief import Belief, DecidedBy, Grade, Record
 
-__all__ = ["BELIEFS", "SUBJECTS", "Belief", "DecidedBy", "Grade", "belief"]
+__all__ = ["BELIEFS", "SUBJECTS", "Belief", "DecidedBy", "Grade", "Record", "belief"]
 
 SUBJECTS: Mapping[str, tuple[Belief, ...]] = MappingProxyType(
     {

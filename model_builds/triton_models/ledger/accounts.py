@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.ledger.belief import Belief, DecidedBy, Grade
+from triton_models.ledger.belief import Belief, DecidedBy, Grade, Record
 
 ROWS = (
     Belief(
@@ -39,7 +39,7 @@ ROWS = (
     Belief(
         id="images-in-every-region",
         belief="AWS publishes the images of a release in the regions of the release table",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.SOURCE_READ,
         source="image_uri_config of sagemaker-core 2.27.0",
         depends=(
             "triton_models.facts.releases.RELEASES",
@@ -65,7 +65,7 @@ ROWS = (
     Belief(
         id="cpu-images-exist",
         belief="The `-cpu` images exist in every region of the image table",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.SOURCE_READ,
         source="sagemaker-core's suffix; deep-learning-containers' pages list only GPU images since 23.12",
         depends=("TritonImage",),
         decided_by=DecidedBy.ACCOUNT,
@@ -76,7 +76,7 @@ ROWS = (
     Belief(
         id="newer-releases-published",
         belief="AWS publishes 25.12, 26.03 and 26.04 as well, which the SDK's table lacks",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.SOURCE_READ,
         source="docs/src/data/sagemaker-tritonserver of deep-learning-containers, pull request 6739",
         depends=("triton_models.facts.releases.RELEASES", "release-not-on-sagemaker"),
         decided_by=DecidedBy.ACCOUNT,
@@ -89,6 +89,14 @@ ROWS = (
         belief="Instances cost as much as the price table says; some of its rows are from third parties",
         grade=Grade.PUBLIC_RECORD,
         source="AWS's price list, and publications named in the table",
+        records=(
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 deploy/create_endpoint.py",
+                seen="us-west-2, USD per hour: ml.g6.xlarge 1.1267, ml.g6.2xlarge 1.2220, ml.g6e.xlarge "
+                "2.6054, ml.g6e.2xlarge 2.8026, ml.g6e.4xlarge 3.7553, ml.g6e.16xlarge 9.4715",
+            ),
+        ),
         depends=("triton_models.facts.prices", "triton_models.facts.cost"),
         decided_by=DecidedBy.ACCOUNT,
         command="compare `model_builds/triton_models/facts/prices.py` with the price list named there",
@@ -115,7 +123,7 @@ ROWS = (
         id="new-account-quotas",
         belief="New accounts have a quota of 0 for GPU builds and for many GPU instances, and 1 for "
         "CodeBuild's Linux/Small builds",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html, and reports",
         depends=("triton_models.facts.quota_needs",),
         decided_by=DecidedBy.BY_HAND,
@@ -180,8 +188,13 @@ ROWS = (
         id="topic-same-region",
         belief="PutMetricAlarm refuses a topic in another region",
         grade=Grade.PUBLIC_RECORD,
-        source="cds-snc/notification-terraform pull request 128 (2021-01-06): 'Invalid region ca-central-1 "
-        "specified. Only us-west-2 is supported'",
+        records=(
+            Record(
+                repository="cds-snc/notification-terraform",
+                at="#128",
+                seen="'Invalid region ca-central-1 specified. Only us-west-2 is supported'",
+            ),
+        ),
         depends=("topic-arn",),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws cloudwatch put-metric-alarm` with another region's topic",
@@ -201,7 +214,7 @@ ROWS = (
     Belief(
         id="rollback-of-custom-resources",
         belief="In a rollback, a replaced custom resource gets no Update, and the new one gets a Delete",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.AWS_DOCUMENTATION,
         source="AWS's knowledge center about Lambda-backed custom resources: the Delete has the new physical "
         "id; aws-cdk issue 17040: another Update follows if the id did not change",
         depends=("NamesReady", "EndpointWarmUp", "DeploymentBuild"),
@@ -223,7 +236,7 @@ ROWS = (
     Belief(
         id="registry-answers-any-account",
         belief="AWS's image registries answer BatchGetImage for any account",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.ASSUMPTION,
         source="Pulling AWS's deep learning containers only needs a token of the caller's registry",
         depends=("triton_models.probe.account.images",),
         decided_by=DecidedBy.ACCOUNT,

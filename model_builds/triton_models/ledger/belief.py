@@ -10,8 +10,9 @@ class Grade(str, Enum):
     """The strength of a belief's evidence, strongest first."""
 
     OBSERVED = "observed"
-    AWS_DOCUMENTATION = "AWS documentation"
     PUBLIC_RECORD = "public record"
+    AWS_DOCUMENTATION = "AWS documentation"
+    DOCUMENTATION = "documentation"
     SOURCE_READ = "source read"
     ASSUMPTION = "assumption"
 
@@ -27,6 +28,23 @@ class DecidedBy(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What others saw on real hosts, endpoints or servers, and published.
+
+    Attributes:
+        repository: The repository on GitHub, as owner/name.
+        at: An issue or pull request, such as "#123"; otherwise the first ten digits of a commit or blob, then
+            the file and its cells, if any. A blob is found in the history of notebooks too, where outputs are
+            often gone from the newest version.
+        seen: The figure or the words on record.
+    """
+
+    repository: str
+    at: str
+    seen: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Belief:
     """A fact about AWS, Triton, TensorRT or an image that this project depends on.
 
@@ -34,7 +52,8 @@ class Belief:
         id: A stable name in kebab-case.
         belief: The fact, in one sentence without a full stop at the end.
         grade: The strength of the evidence. In the documentation, a transcript of a probe raises it.
-        source: The origin of the fact, or the reason for assuming it.
+        source: The origin of the fact, or the reason for assuming it. May be empty if there are records.
+        records: Those that support it; a public record needs at least one.
         depends: The dependents: ids of rules, names of classes, or dotted names of modules, of names in
             modules, or of tests.
         decided_by: The means of deciding it.
@@ -46,7 +65,8 @@ class Belief:
     id: str
     belief: str
     grade: Grade
-    source: str
+    source: str = ""
+    records: tuple[Record, ...] = ()
     depends: tuple[str, ...]
     decided_by: DecidedBy
     if_false: str

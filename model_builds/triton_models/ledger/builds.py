@@ -148,7 +148,7 @@ ROWS = (
         id="processing-job-log",
         belief="A Processing job can read its name from /opt/ml/config/processingjobconfig.json, and its log "
         "streams begin with that name",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.ASSUMPTION,
         source="Examples; AWS's pages were not read",
         depends=("triton_models.deliver.logs",),
         decided_by=DecidedBy.ACCOUNT,
@@ -217,7 +217,7 @@ ROWS = (
     Belief(
         id="pytorch-index",
         belief="Builds in AWS can reach PyTorch's package index, which has the pinned version for the CPU",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.DOCUMENTATION,
         source="https://download.pytorch.org/whl/cpu lists every release of PyTorch",
         depends=("triton_models.builds.locked",),
         decided_by=DecidedBy.ACCOUNT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.ledger.belief import Belief, DecidedBy, Grade
+from triton_models.ledger.belief import Belief, DecidedBy, Grade, Record
 
 ROWS = (
     Belief(
@@ -101,7 +101,14 @@ ROWS = (
         belief="A target model on a single-model endpoint is a ValidationError with the ErrorCode "
         "TARGET_MODEL_HEADER_NOT_SUPPORTED",
         grade=Grade.PUBLIC_RECORD,
-        source="amazon-sagemaker-examples issues 1026 and 1216",
+        records=(
+            Record(
+                repository="aws/amazon-sagemaker-examples",
+                at="#1216",
+                seen='{"ErrorCode":"TARGET_MODEL_HEADER_NOT_SUPPORTED"}: Endpoint wireframe2code is '
+                "not a multi-model endpoint and does not support target model header",
+            ),
+        ),
         depends=("triton_rehearsal.hosting.service",),
         decided_by=DecidedBy.ACCOUNT,
         command="invoke a `SingleModelEndpoint` with TargetModel",
@@ -113,7 +120,14 @@ ROWS = (
         belief="InvokeEndpoint without TargetModel on a multi-model endpoint is a ValidationError: 'Request "
         "<id> is missing a target model header.'",
         grade=Grade.PUBLIC_RECORD,
-        source="sagemaker-tensorflow-serving-container issue 166, which quotes it up to the word header",
+        records=(
+            Record(
+                repository="aws/sagemaker-tensorflow-serving-container",
+                at="#166",
+                seen="ValidationError: 'Request 186633a1-9a9f-4557-8e2b-038d9aa4bba4 is missing a target "
+                "model hea', cut off there",
+            ),
+        ),
         depends=("triton_rehearsal.hosting.service",),
         decided_by=DecidedBy.BY_HAND,
         command="invoke the endpoint without TargetModel",
@@ -203,7 +217,17 @@ ROWS = (
         id="shared-memory-64-mb",
         belief="SageMaker gives a container 64 MB of /dev/shm, which cannot be changed",
         grade=Grade.PUBLIC_RECORD,
-        source="sagemaker-python-sdk#2801, amazon-sagemaker-examples#3506, server#4675",
+        records=(
+            Record(
+                repository="aws/sagemaker-python-sdk",
+                at="#2801",
+                seen="a Python model on ml.g4dn: 'Unable to initialize shared memory key to requested size "
+                "(67108864 bytes)'",
+            ),
+            Record(
+                repository="aws/amazon-sagemaker-examples", at="#3506", seen="no option to change the size"
+            ),
+        ),
         depends=("python-shared-memory", "triton_models.facts.shared_memory", "TritonServer"),
         decided_by=DecidedBy.ACCOUNT,
         command="a Python model that answers with `df /dev/shm` on an endpoint",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.ledger.belief import Belief, DecidedBy, Grade
+from triton_models.ledger.belief import Belief, DecidedBy, Grade, Record
 
 ROWS = (
     Belief(
@@ -42,8 +42,20 @@ ROWS = (
         belief="CreateEndpointConfig accepts al2023-ami-sagemaker-inference-gpu-4-1 and "
         "al2-ami-sagemaker-inference-gpu-3-1 for ml.g5 and ml.g4dn with one GPU",
         grade=Grade.PUBLIC_RECORD,
-        source="REPORTS in triton_models/facts/host_amis.py: it works on g4dn, and on g5 with one GPU; "
-        "deep-learning-containers 2ec0bc190f (2026-07-15) reports that g5.12xlarge is refused",
+        source="REPORTS in triton_models/facts/host_amis.py",
+        records=(
+            Record(
+                repository="autogluon/autogluon-cloud",
+                at="#270",
+                seen="gpu-4-1 for real-time endpoints on g4dn, g5 and g6 with images of CUDA 13; its "
+                "billed tests were not run",
+            ),
+            Record(
+                repository="aws/deep-learning-containers",
+                at="2ec0bc190f",
+                seen="ml.g5.12xlarge, with four GPUs, is refused: 'Invalid combination'",
+            ),
+        ),
         depends=("triton_models.facts.host_amis.REPORTS", "host-ami"),
         decided_by=DecidedBy.ACCOUNT,
         command="an endpoint of each pair; CreateEndpointConfig answers 'Invalid combination' otherwise",
@@ -66,7 +78,26 @@ ROWS = (
         belief="An endpoint whose AMI's driver does not support the CUDA major version of the container "
         "hangs in Creating or fails, without logs",
         grade=Grade.PUBLIC_RECORD,
-        source="deep-learning-containers issue 4990 and pull request 6187 (2026-06-05)",
+        records=(
+            Record(
+                repository="aws/deep-learning-containers",
+                at="#4990",
+                seen="release 25.04 on a multi-model endpoint: 'built for NVIDIA Driver Release 575.51 or "
+                "later, but version 470.256.02 was detected and compatibility mode is UNAVAILABLE'",
+            ),
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 deploy/create_endpoint.py",
+                seen="release 26.05 on ml.g5 with driver 535.309.01: error 803; release 25.04 with "
+                "470.256.02: 'has kind KIND_GPU but no GPUs are available', and after 30 minutes 'did not "
+                "pass the ping health check'",
+            ),
+            Record(
+                repository="aws/deep-learning-containers",
+                at="#6187",
+                seen="a container of CUDA 12.9 under gpu-4-1: stuck in Creating, without logs",
+            ),
+        ),
         depends=("triton_models.facts.host_amis", "host-ami"),
         decided_by=DecidedBy.BY_HAND,
         command="an endpoint of release 25.09 on the default AMI",
@@ -76,10 +107,16 @@ ROWS = (
         id="cuda-12-on-newest-ami",
         belief="A container with CUDA 12 does not start under al2023-ami-sagemaker-inference-gpu-4-1",
         grade=Grade.PUBLIC_RECORD,
-        source="The records differ. deep-learning-containers pull request 6187 (2026-06-05): a container "
-        "with CUDA 12.9 hangs in Creating. sagemaker-genai-hosting-examples, FLUX.2 on ml.g7e: the AMI is "
-        "needed 'for CUDA 12.9 compatibility'. NVIDIA's CUDA compatibility guide: drivers from 580 on run "
-        "CUDA 12",
+        source="The records differ. sagemaker-genai-hosting-examples, FLUX.2 on ml.g7e: the AMI is needed "
+        "'for CUDA 12.9 compatibility'. NVIDIA's CUDA compatibility guide: drivers from 580 on run CUDA 12",
+        records=(
+            Record(
+                repository="aws/deep-learning-containers",
+                at="#6187",
+                seen="'The CU13 AMI doesn't work with our CUDA 12.9 ray container — endpoints stuck in "
+                "`Creating` with no CloudWatch logs'",
+            ),
+        ),
         depends=("host-ami", "triton_models.facts.host_amis.HOST_AMIS"),
         decided_by=DecidedBy.ACCOUNT,
         command="an endpoint of release 25.04 with `inference_ami` al2023-ami-sagemaker-inference-gpu-4-1",
@@ -124,7 +161,14 @@ ROWS = (
         belief="ml.g7 needs driver 595, which no current AMI has, and serves with the host that SageMaker "
         "chooses",
         grade=Grade.PUBLIC_RECORD,
-        source="NVIDIA/aicr#2743 and amazon-eks-ami#2768",
+        source="NVIDIA/aicr#2743",
+        records=(
+            Record(
+                repository="awslabs/amazon-eks-ami",
+                at="#2747",
+                seen="'G7 instances (RTX PRO 4500 / Blackwell) require NVIDIA driver 595+'",
+            ),
+        ),
         depends=("triton_models.facts.host_amis.OLDEST_DRIVERS", "host-ami"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all -c instance_type=ml.g7.2xlarge`",
@@ -135,7 +179,14 @@ ROWS = (
         id="start-takes-twelve-minutes",
         belief="With an image of 27.7 GB, a GPU instance serves 12 to 15 minutes after it is requested",
         grade=Grade.PUBLIC_RECORD,
-        source="Measured by the authors of strands-decider-triton",
+        records=(
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 README.md",
+                seen="about 12 minutes to InService on ml.g6.xlarge, most of it the pull of 20.6 GB; "
+                "container start 25 s with a warm cache",
+            ),
+        ),
         depends=("Cooldowns", "EndpointScaling"),
         decided_by=DecidedBy.ACCOUNT,
         command="the time from CreateEndpoint to InService of `npx cdk deploy --all`",
@@ -145,7 +196,14 @@ ROWS = (
         id="lack-of-capacity",
         belief="SageMaker reports a lack of capacity about half an hour after the request for an instance",
         grade=Grade.PUBLIC_RECORD,
-        source="31 minutes, measured by the authors of strands-decider-triton",
+        records=(
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 deploy/create_endpoint.py",
+                seen="InsufficientInstanceCapacity six times in a row on ml.g6 and ml.g6e, after about 31 "
+                "minutes each",
+            ),
+        ),
         depends=("triton_fleet.hosting.deployment", "Deployment"),
         decided_by=DecidedBy.BY_HAND,
         command="the time from CreateEndpoint to Failed, in a region that lacks the instance type",
@@ -156,6 +214,14 @@ ROWS = (
         belief="The name in an endpoint's ARN is in lower case, and IAM compares with that",
         grade=Grade.PUBLIC_RECORD,
         source="philschmid/cdk-samples issue 2",
+        records=(
+            Record(
+                repository="aws/amazon-sagemaker-examples",
+                at="#293",
+                seen="the endpoint DEMO-imageclassification-ep--2018-06-24-19-59-29 has the ARN "
+                "endpoint/demo-imageclassification-ep--2018-06-24-19-59-29",
+            ),
+        ),
         depends=("ImportedEndpoint", "EndpointAlias"),
         decided_by=DecidedBy.ACCOUNT,
         if_false="Keep the case of names in triton_fleet/endpoint/imported.py and scaling/alias.py",
@@ -245,7 +311,15 @@ ROWS = (
         belief="InvokeEndpoint of an asynchronous endpoint, and InvokeEndpointAsync of another one, are a "
         "ValidationError",
         grade=Grade.PUBLIC_RECORD,
-        source="strands-agents/harness-sdk issue 1969 for InvokeEndpoint; the words are not on record",
+        source="The words are not on record",
+        records=(
+            Record(
+                repository="strands-agents/harness-sdk",
+                at="#1969",
+                seen="InvokeEndpoint of an asynchronous endpoint fails with ValidationError, with and "
+                "without a stream",
+            ),
+        ),
         depends=("triton_rehearsal.hosting.async_requests",),
         decided_by=DecidedBy.ACCOUNT,
         command="call both of both kinds of endpoint",
@@ -270,7 +344,7 @@ ROWS = (
         id="async-notifications",
         belief="The notification of an asynchronous request has the fields invocationStatus, inferenceId, "
         "requestParameters, responseParameters, failureReason and responseBody",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.SOURCE_READ,
         source="messages in public repositories, such as tile_request_table.py of OversightML's model runner",
         depends=("triton_rehearsal.hosting.async_results",),
         decided_by=DecidedBy.ACCOUNT,
@@ -358,7 +432,14 @@ ROWS = (
         id="local-storage-refused",
         belief="Instance types with NVMe refuse a volume size and a KMS key for the volume",
         grade=Grade.PUBLIC_RECORD,
-        source="autogluon-cloud#50; sagemaker-python-sdk's table",
+        source="sagemaker-python-sdk's table",
+        records=(
+            Record(
+                repository="autogluon/autogluon-cloud",
+                at="#50",
+                seen="'VolumeSize parameter is not allowed for the selected Instance type ml.g4dn'",
+            ),
+        ),
         depends=("local-storage-no-volume",),
         decided_by=DecidedBy.ACCOUNT,
         command="CreateEndpointConfig with VolumeSizeInGB on ml.g5.2xlarge",
@@ -368,8 +449,18 @@ ROWS = (
         id="endpoint-creating-not-deletable",
         belief="SageMaker refuses to delete an endpoint while it is being created or updated",
         grade=Grade.PUBLIC_RECORD,
-        source="awslabs/stable-diffusion-aws-extension#342; amazon-sagemaker-examples issue 3432 and pull "
-        "request 3188",
+        records=(
+            Record(
+                repository="awslabs/stable-diffusion-aws-extension",
+                at="#342",
+                seen="'can't delete endpoint when status is `Creating` or `Updating`'",
+            ),
+            Record(
+                repository="aws/amazon-sagemaker-examples",
+                at="#3432",
+                seen="an endpoint in Creating changed to Failed after a day, and could be deleted then",
+            ),
+        ),
         depends=("triton_models.probe.account.resources",),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws sagemaker delete-endpoint` for an endpoint that is Creating",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.ledger.belief import Belief, DecidedBy, Grade
+from triton_models.ledger.belief import Belief, DecidedBy, Grade, Record
 
 ROWS = (
     Belief(
@@ -21,7 +21,7 @@ ROWS = (
     Belief(
         id="tensorrt-per-release",
         belief="The image of a release has exactly the TensorRT version in the release table",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.DOCUMENTATION,
         source="NVIDIA's release notes and docs/introduction/compatibility.md of server; an assumption for "
         "26.05 and 26.06, where upstream_container_version in build.py is one image earlier, 26.04 and 26.05",
         depends=("triton_models.facts.releases.RELEASES", "tensorrt-version", "plan-version"),
@@ -32,7 +32,7 @@ ROWS = (
     Belief(
         id="cuda-per-release",
         belief="The image of a release has the CUDA version in the release table",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.DOCUMENTATION,
         source="NVIDIA's release notes",
         depends=("triton_models.facts.releases.RELEASES", "triton_models.facts.releases.CUDA_MAJORS"),
         decided_by=DecidedBy.GPU,
@@ -44,7 +44,7 @@ ROWS = (
         id="cuda-min-driver",
         belief="A host driver that is at least the release table's min_driver runs every minor version of "
         "the release's CUDA, without NVIDIA's forward compatibility",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.DOCUMENTATION,
         source="CUDA toolkit release notes, table of minor version compatibility",
         depends=("triton_models.facts.releases.CUDA_MAJORS",),
         decided_by=DecidedBy.GPU,
@@ -56,7 +56,14 @@ ROWS = (
         belief="nvidia-smi's name for a GPU contains the words of its name in the GPU table, such as NVIDIA "
         "A10G",
         grade=Grade.PUBLIC_RECORD,
-        source="Logs in public issues",
+        source="NVML logs the same names",
+        records=(
+            Record(
+                repository="triton-inference-server/server",
+                at="#2743",
+                seen="GPU 0: Tesla T4, in the server's log",
+            ),
+        ),
         depends=("gpu-absent", "triton_models.builds.tensorrt.machine.find_compiler"),
         decided_by=DecidedBy.GPU,
         command="`nvidia-smi --query-gpu=name --format=csv`",
@@ -66,7 +73,7 @@ ROWS = (
     Belief(
         id="gpu-compute-capability",
         belief="A GPU has the compute capability in the GPU table",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.DOCUMENTATION,
         source="https://developer.nvidia.com/cuda-gpus",
         depends=(
             "triton_models.facts.instances.GPUS",
@@ -168,7 +175,20 @@ ROWS = (
         belief="TensorRT refuses a plan of another version, including the patch number, unless the plan is "
         "version compatible",
         grade=Grade.PUBLIC_RECORD,
-        source="server issues 7613 and 7221; TensorRT's documentation",
+        source="TensorRT's documentation",
+        records=(
+            Record(
+                repository="triton-inference-server/server",
+                at="#7613",
+                seen="a plan of TensorRT 10.4.0 in release 24.01: 'Version tag does not match. Note: "
+                "Current Version: 236, Serialized Engine Version: 239'",
+            ),
+            Record(
+                repository="NVIDIA/TensorRT",
+                at="#3071",
+                seen="'expecting library version 8.6.1.2 got 8.6.1.6, please rebuild'",
+            ),
+        ),
         depends=("plan-version", "plan-fits-endpoint", "artifact-fits-endpoint"),
         decided_by=DecidedBy.GPU,
         command="build a plan in the image of 25.04, and load it in the image of 25.09",
@@ -246,7 +266,14 @@ ROWS = (
         belief="Plans can have INT64 inputs and outputs since TensorRT 10, release 24.05; with older "
         "versions, INT64 inputs of an ONNX file become INT32",
         grade=Grade.PUBLIC_RECORD,
-        source="server issue 7307",
+        records=(
+            Record(
+                repository="triton-inference-server/server",
+                at="#7307",
+                seen="'unexpected datatype TYPE_INT64 for inference input', and TYPE_INT64 supported "
+                "starting from TensorRT 10",
+            ),
+        ),
         depends=("plan-int64", "triton_models.facts.releases.RELEASES"),
         decided_by=DecidedBy.BY_HAND,
         command="in the images of 24.03 and 24.05: compile a network with an INT64 input, and load it",
@@ -279,6 +306,20 @@ ROWS = (
         "post's table",
         grade=Grade.PUBLIC_RECORD,
         source="AWS's post about ResNet-50 on multi-model endpoints",
+        records=(
+            Record(
+                repository="kshitizgupta21/triton-mme-gtc23",
+                at="bf2aef49b7 mme.ipynb [54],[59]",
+                seen="a TensorRT plan of 29 MB on ml.g5.xlarge: 178 cold requests, 1.20 s at least, median "
+                "1.27 s, 90 % below 1.36 s; the first on each of two instances 4.1 to 4.5 s",
+            ),
+            Record(
+                repository="kshitizgupta21/triton-mme-gtc23",
+                at="f593ee4edb mme.ipynb [72],[73]",
+                seen="a TorchScript of 47 MB: 99 cold requests, median 0.80 s, 90 % below 0.90 s; the "
+                "first 1.85 s",
+            ),
+        ),
         depends=("triton_rehearsal.compare",),
         decided_by=DecidedBy.BY_HAND,
         command="publish `resnet50 resnet50:untuned resnet50:torchscript resnet50:tensorrt`, then `fleet "
@@ -316,7 +357,7 @@ ROWS = (
         id="same-compute-capability-turing",
         belief="Since TensorRT 10.9, a plan with --hardwareCompatibilityLevel=sameComputeCapability "
         "compiles on Turing (T4), the oldest GPU for which NVIDIA offers the level",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.DOCUMENTATION,
         source="TensorRT's release notes of 10.9.0 add the level; its headers offer it for 'Turing and later "
         "GPUs', read on 2026-11-22",
         depends=("triton_models.facts.tensorrt.LEVELS", "plan-hardware"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.ledger.belief import Belief, DecidedBy, Grade
+from triton_models.ledger.belief import Belief, DecidedBy, Grade, Record
 
 ROWS = (
     Belief(
@@ -28,7 +28,7 @@ ROWS = (
     Belief(
         id="python-per-release",
         belief="python3 in a release's image has the version in the release table",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.DOCUMENTATION,
         source="NVIDIA's release notes and docs/introduction/compatibility.md of server",
         depends=("triton_models.facts.releases.RELEASES", "environment-python", "package-python"),
         decided_by=DecidedBy.GPU,
@@ -51,7 +51,7 @@ ROWS = (
         id="pip-for-the-user",
         belief="With PIP_USER and PIP_BREAK_SYSTEM_PACKAGES, the image's pip installs packages for its user, "
         "in addition to the system's, and PYTHONNOUSERSITE hides them from the server's models",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.DOCUMENTATION,
         source="pip's documentation; PEP 668; the images of 24.12 and newer have Ubuntu 24.04's Python 3.12",
         depends=(
             "triton_fleet.builds.commands",
@@ -65,7 +65,7 @@ ROWS = (
     Belief(
         id="image-variables",
         belief="The image has its TensorRT version in TRT_VERSION, which the stand-in for TensorRT reads",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.SOURCE_READ,
         source="The history of nvcr.io/nvidia/pytorch:25.10-py3, which has the same base as the Triton image",
         depends=("triton_rehearsal.triton.machine",),
         decided_by=DecidedBy.GPU,
@@ -98,7 +98,7 @@ ROWS = (
     Belief(
         id="numpy-per-release",
         belief="Python models of releases before 24.12 need NumPy 1; later ones work with NumPy 2",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.SOURCE_READ,
         source="server issues 8019, 8373 and 8404; commit 09c3537 of python_backend",
         depends=("environment-numpy", "triton_models.facts.releases.Release"),
         decided_by=DecidedBy.GPU,
@@ -158,7 +158,7 @@ ROWS = (
     Belief(
         id="aws-image-is-nvidias",
         belief="AWS's image of a release has the contents of NVIDIA's image, except for the start script",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.ASSUMPTION,
         source="aws/deep-learning-containers issue 4047; AWS documents "
         "SAGEMAKER_TRITON_PUBLISH_METRICS_TO_CLOUDWATCH, which docker/sagemaker/serve of server does not "
         "read at r24.12 to r26.06",
@@ -194,7 +194,7 @@ ROWS = (
     Belief(
         id="onnxruntime-per-release",
         belief="The ONNX Runtime backend of a release has the version in the release table",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.DOCUMENTATION,
         source="docs/introduction/compatibility.md of server, and build.py of the branches before 24.04",
         depends=("triton_models.facts.releases.RELEASES", "triton_models.builds.export.onnx", "onnx-version"),
         decided_by=DecidedBy.GPU,
@@ -207,8 +207,21 @@ ROWS = (
         belief="The images contain a newer user-mode driver in /usr/local/cuda/compat/lib.real, for hosts "
         "whose driver is too old for the images' CUDA",
         grade=Grade.PUBLIC_RECORD,
-        source="https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html, and logs of "
-        "the images' entry point",
+        source="https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html",
+        records=(
+            Record(
+                repository="triton-inference-server/tensorrtllm_backend",
+                at="#358",
+                seen="release 23.11: 'CUDA Forward Compatibility mode ENABLED. Using CUDA 12.3 driver "
+                "version 545.23.08 with kernel driver version 525.105.17'",
+            ),
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 deploy/create_endpoint.py",
+                seen="release 26.05 with kernel driver 535.309.01 enters CUDA forward compatibility, and "
+                "dies with error 803",
+            ),
+        ),
         depends=("triton_models.builds.tensorrt.driver.IMAGE_COMPAT", "driver-too-old"),
         decided_by=DecidedBy.GPU,
         command="`ls /usr/local/cuda/compat/lib.real` in the image",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.ledger.belief import Belief, DecidedBy, Grade
+from triton_models.ledger.belief import Belief, DecidedBy, Grade, Record
 
 ROWS = (
     Belief(
@@ -99,7 +99,7 @@ ROWS = (
         id="tracking-alarms",
         belief="A target tracking policy scales out after three minutes above its target, and in after "
         "fifteen minutes below nine tenths of it",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.SOURCE_READ,
         source="descriptions of such alarms in public repositories, such as AlarmHigh with three periods of "
         "60 seconds; AWS documents neither",
         depends=("triton_aws.autoscaling.tracking_alarms", "GpuUtilization"),
@@ -136,7 +136,7 @@ ROWS = (
     Belief(
         id="alarm-messages",
         belief="Reasons, history and messages of alarms have the fields and words of recorded ones",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.AWS_DOCUMENTATION,
         source="the AWS command line's example of describe-alarm-history, and messages in public "
         "repositories; AWS documents the events, not the messages",
         depends=("triton_aws.cloudwatch.alarm_messages", "triton_aws.cloudwatch.alarm_data"),
@@ -161,7 +161,15 @@ ROWS = (
         belief="Target tracking wants the capacity times the metric by its target, rounded up, in both "
         "directions, from the metric's newest minute",
         grade=Grade.PUBLIC_RECORD,
-        source="AWS documents proportion and rounding, but no formula; public logs of endpoints jump at once",
+        source="AWS documents proportion and rounding, but no formula",
+        records=(
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 README.md",
+                seen="a target of 250 invocations per instance and minute, with about 14 per second for "
+                "three minutes: desired capacity 3",
+            ),
+        ),
         depends=("triton_aws.autoscaling.decisions", "GpuUtilization"),
         decided_by=DecidedBy.BY_HAND,
         command="steps of load on a scaled endpoint, then `aws application-autoscaling "

@@ -71,7 +71,7 @@ ROWS = (
     Belief(
         id="tensorflow-graph",
         belief="Release 24.09 can serve the frozen TensorFlow graph of post 001",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.DOCUMENTATION,
         source="NVIDIA's release notes; 25.03 removed the TensorFlow backend",
         depends=("backend-removed",),
         decided_by=DecidedBy.BY_HAND,
