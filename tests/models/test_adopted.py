@@ -209,6 +209,20 @@ def test_only_the_models_own_name_is_replaced(tmp_path: Path, fleet: Cli) -> Non
     assert verify(fleet, tmp_path, "net")[0] == 0
 
 
+INJECTED = 'Y" + str(print("run")) + "'
+
+
+@pytest.mark.parametrize("place", ["folder", "output"])
+def test_names_of_a_directory_are_not_run(place: str, tmp_path: Path, fleet: Cli) -> None:
+    source = directory(tmp_path / (INJECTED if place == "folder" else "source"))
+    if place == "output":
+        config = source / "config.pbtxt"
+        config.write_text(config.read_text().replace('name: "Y"', f"name: '{INJECTED}'"))
+    status, said, problem = fleet("adopt", source, "--name", "net", "--models", tmp_path)
+    assert (status, "run" in said.split(), "[unprintable-name]" in problem) == (1, False, True)
+    assert not (tmp_path / "net").exists()
+
+
 def test_an_archive_of_a_notebook_is_adopted(tmp_path: Path, fleet: Cli) -> None:
     directory(tmp_path / "resnet")
     with tarfile.open(tmp_path / "resnet_v0.tar.gz", "w:gz") as archive:

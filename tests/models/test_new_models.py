@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,17 @@ import onnx
 import pytest
 import torch
 import xgboost
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from one_server import tensors_of
 
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
 from triton_models.spec import load_build
+from triton_models.starter.from_file import literal
+from triton_models.starter.from_file import write_onnx as begin_onnx
+from triton_models.starter.new import begin
 
 DATA = [[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]] * 20
 TARGET = [0, 1] * 20
@@ -50,9 +57,11 @@ def export_scorer(folder: Path) -> Path:
     return folder / "fraud.onnx"
 
 
-def write_onnx(path: Path, *, kind: int, shape: list[Any], operator: str = "Identity") -> Path:
-    x, y = (onnx.helper.make_tensor_value_info(name, kind, shape) for name in "XY")
-    graph = onnx.helper.make_graph([onnx.helper.make_node(operator, ["X"], ["Y"])], "g", [x], [y])
+def write_onnx(
+    path: Path, *, kind: int, shape: list[Any], operator: str = "Identity", output: str = "Y"
+) -> Path:
+    x, y = (onnx.helper.make_tensor_value_info(name, kind, shape) for name in ("X", output))
+    graph = onnx.helper.make_graph([onnx.helper.make_node(operator, ["X"], [output])], "g", [x], [y])
     onnx.save(
         onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)]), path
     )
@@ -152,6 +161,59 @@ def test_a_network_that_onnx_cannot_evaluate_is_declared_without_a_reference(tmp
     )
     assert new(tmp_path, "net", "--onnx", str(file)) == 0
     assert load_build("net", tmp_path).reference is None
+
+
+FRAGMENTS = st.sampled_from(
+    ['"', "'", '"""', "\\", "\n", "\r", "\0", "\x1b", "\u2028", "{", "}", "{name}", "#", ")"]
+)
+NAMES = st.lists(FRAGMENTS | st.text(max_size=4), max_size=6).map("".join)
+
+
+@given(NAMES)
+def test_a_name_in_a_declaration_is_read_as_it_is(name: str) -> None:
+    assume(not any("\ud800" <= each <= "\udfff" for each in name))
+    assert ast.literal_eval(literal(name)) == name
+
+
+@given(NAMES)
+@settings(max_examples=25, deadline=None)
+def test_the_name_of_an_output_is_data_or_refused(name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "net.onnx")
+        try:
+            write_onnx(path, kind=1, shape=["rows", 3], output=name)
+        except UnicodeEncodeError:
+            return
+        try:
+            begin("net", lambda made: begin_onnx(path, made), models=Path(folder))
+        except FleetError as error:
+            rules = {problem.rule for problem in error.problems}
+            assert rules & {"unprintable-name", "bad-declaration", "network-file"}
+        else:
+            assert load_build("net", Path(folder)).output == name
+
+
+@pytest.mark.parametrize("option", ["--onnx", "--forest"])
+@pytest.mark.parametrize("name", ['a"b', "a'b", "a\nb", "a\\b", "a\x1b[0m"])
+def test_a_file_with_a_name_that_is_no_name_in_code_is_refused(
+    option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if option == "--onnx":
+        write_onnx(tmp_path / name, kind=1, shape=["rows", 3])
+    else:
+        booster = xgboost.train({}, xgboost.DMatrix(np.array(DATA), TARGET), 1)
+        (tmp_path / name).write_bytes(booster.save_raw("json"))
+    assert "[unprintable-name]" in refusal(tmp_path, capsys, option, str(tmp_path / name))
+
+
+@pytest.mark.parametrize("name", ["build.py", "requirements.txt"])
+def test_a_side_file_that_a_build_would_use_is_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = export_scorer(tmp_path)
+    monkeypatch.chdir(tmp_path)  # onnx refuses names that exist there
+    onnx.save_model(onnx.load(str(file)), file, save_as_external_data=True, location=name)
+    assert "[reserved-name]" in refusal(tmp_path, capsys, "--onnx", str(file))
 
 
 def test_a_forest_of_xgboost_becomes_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

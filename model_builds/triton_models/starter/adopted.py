@@ -19,13 +19,14 @@ from triton_models.config.pbtxt import CONFIG_FILE, read_config
 from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_at
 from triton_models.facts.releases import DEFAULT_RELEASE, Release, release
 from triton_models.starter.cdk_json import cdk_json
+from triton_models.starter.from_file import literal, refuse_unprintable
 from triton_models.starter.new import REPLACE_EXAMPLES, Begun, begin, check_name
 
 _DIRECTORY, _REQUESTS = "directory", "requests.jsonl"
 _HERE = f'LocalWeights(path=str(Path(__file__).with_name("{_DIRECTORY}")))'
 
-_DECLARATION = '''\
-"""{name}: a Triton model directory, served as it is."""
+_DECLARATION = """\
+{about}
 
 from __future__ import annotations
 
@@ -35,13 +36,13 @@ from triton_models.spec import {weights}, ModelDefinition
 DIRECTORY = {directory}
 {requests}
 BUILD = ModelDefinition(
-    name="{name}",
-    description="adopted from {source}",
+    name={name},
+    description={description},
     weights=DIRECTORY,
-    write=adopted(DIRECTORY, name="{name}"),
-{examples}    output="{output}",
+    write=adopted(DIRECTORY, name={name}),
+{examples}    output={output},
 )
-'''
+"""
 _RECORDED = """\
     examples=recorded_examples(REQUESTS),
     reference=recorded_reference(REQUESTS),
@@ -72,6 +73,9 @@ def run(arguments: argparse.Namespace) -> Begun:
     served_by = fleet.release(DEFAULT_RELEASE) if fleet else DEFAULT_RELEASE
     if arguments.requests is not None:
         recorded_examples(arguments.requests)()
+    source = Path(arguments.source).name
+    output = next((each.name for each in config.output), "")
+    refuse_unprintable([source, output], where="fleet adopt DIR")
     raise_if_any(_problems(weights, folder, name, release(served_by)))
 
     def write(made: Path) -> None:
@@ -81,13 +85,9 @@ def run(arguments: argparse.Namespace) -> Begun:
         if arguments.requests is not None:
             shutil.copyfile(arguments.requests, made / _REQUESTS)
         text = _text(
-            weights,
-            name=name,
-            source=Path(arguments.source).name,
-            output=next((each.name for each in config.output), ""),
-            recorded=arguments.requests is not None,
+            weights, name=name, source=source, output=output, recorded=arguments.requests is not None
         )
-        (made / "build.py").write_text(text)
+        (made / "build.py").write_text(text, encoding="utf-8")
 
     begun = begin(name, write, models=arguments.models)
     return replace(
@@ -99,11 +99,12 @@ def run(arguments: argparse.Namespace) -> Begun:
 
 def _text(weights: Weights, *, name: str, source: str, output: str, recorded: bool) -> str:
     is_local = isinstance(weights, LocalWeights)
-    directory = f'S3Weights(url="{weights.url}")' if isinstance(weights, S3Weights) else repr(weights)
+    directory = f"S3Weights(url={literal(weights.url)})" if isinstance(weights, S3Weights) else repr(weights)
     return _DECLARATION.format(
-        name=name,
-        source=source,
-        output=output,
+        about=literal(f"{name}: a Triton model directory, served as it is."),
+        name=literal(name),
+        description=literal(f"adopted from {source}"),
+        output=literal(output),
         path="from pathlib import Path\n\n" if is_local or recorded else "",
         functions="recorded_examples, recorded_reference" if recorded else "drawn_examples",
         weights=type(weights).__name__,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.onnx_head import read_onnx_file, side_files
-from triton_models.base.errors import FleetError
+from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.builds.derived import served_tensors
 from triton_models.builds.export.weights import fetch
 from triton_models.declare.tensors import NUMPY_TYPES, Tensor
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _BATCH = 8
 _FOREST_BATCH = 4096
+_QUOTES = frozenset("\"'`\\")
 _OPEN_SIZE = 4  # of an open dimension of the example
 
 # The reference runs in Python; for larger files it would take minutes.
@@ -28,8 +30,8 @@ _LARGEST_REFERENCE_BYTES = 64 << 20
 
 _FRAMEWORKS = MappingProxyType({"xgboost": "xgboost-cpu", "lightgbm": "lightgbm"})
 
-_MINIMAL = '''\
-"""{name}: 4 numbers to 2 scores."""
+_MINIMAL = """\
+{about}
 
 from triton_models.builds.export.reference import network_reference
 from triton_models.spec import Example, ModelDefinition, PyTorchNetwork
@@ -44,14 +46,14 @@ def examples():
     return [Example(name="ones", inputs={{"FEATURES": np.ones((1, 4), np.float32)}})]
 
 BUILD = ModelDefinition(
-    name="{name}", description="4 numbers to 2 scores", output="SCORES", examples=examples,
-    models=[PyTorchNetwork(name="{name}", network=network, outputs=["SCORES"], max_batch_size=8)],
+    name={name}, description="4 numbers to 2 scores", output="SCORES", examples=examples,
+    models=[PyTorchNetwork(name={name}, network=network, outputs=["SCORES"], max_batch_size=8)],
     reference=network_reference(network, outputs=["SCORES"]), tolerance=1e-4,
 )
-'''
+"""
 
 _ONNX = '''\
-"""{name}: the network in {file}."""
+{about}
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ from pathlib import Path
 
 from triton_models.spec import Example, LocalWeights, ModelDefinition, OnnxFile, Tensors
 
-FILE = Path(__file__).with_name("{file}")
+FILE = Path(__file__).with_name({file})
 
 
 def examples() -> list[Example]:
@@ -77,12 +79,12 @@ def examples() -> list[Example]:
 {reference}
 
 BUILD = ModelDefinition(
-    name="{name}",
-    description="the network in {file}",
+    name={name},
+    description={description},
     weights=LocalWeights(path=str(FILE)),
-    models=[OnnxFile(name="{name}", max_batch_size={batch})],
+    models=[OnnxFile(name={name}, max_batch_size={batch})],
     examples=examples,
-{options}    output="{output}",
+{options}    output={output},
 )
 '''
 
@@ -97,7 +99,7 @@ def reference(inputs: Tensors) -> Tensors:
 '''
 
 _FOREST = '''\
-"""{name}: the forest in {file}."""
+{about}
 
 from __future__ import annotations
 
@@ -106,7 +108,7 @@ from pathlib import Path
 from triton_models.builds.export.forests import forest_reference
 from triton_models.spec import Example, Forest, LocalWeights, ModelDefinition
 
-WEIGHTS = LocalWeights(path=str(Path(__file__).with_name("{file}")))
+WEIGHTS = LocalWeights(path=str(Path(__file__).with_name({file})))
 
 
 def examples() -> list[Example]:
@@ -117,10 +119,10 @@ def examples() -> list[Example]:
 
 
 BUILD = ModelDefinition(
-    name="{name}",
-    description="the forest in {file}",
+    name={name},
+    description={description},
     weights=WEIGHTS,
-    models=[Forest(name="{name}", max_batch_size={batch})],
+    models=[Forest(name={name}, max_batch_size={batch})],
     examples=examples,
     reference=forest_reference(WEIGHTS),
     output="output__0",
@@ -132,7 +134,9 @@ BUILD = ModelDefinition(
 def write_minimal(folder: Path) -> None:
     """Write the smallest declaration: a PyTorch network whose inputs are those of its example."""
     folder.mkdir()
-    (folder / "build.py").write_text(_MINIMAL.format(name=folder.name))
+    name = folder.name
+    text = _MINIMAL.format(about=literal(f"{name}: 4 numbers to 2 scores."), name=literal(name))
+    (folder / "build.py").write_text(text, encoding="utf-8")
 
 
 def write_onnx(file: Path, folder: Path) -> None:
@@ -153,19 +157,22 @@ def write_onnx(file: Path, folder: Path) -> None:
         max_batch_size=batch,
         release=release(DEFAULT_RELEASE),
     )
+    refuse_unprintable(
+        [file.name, *side_files(file), *(each.name for each in (*inputs, *outputs))], where="--onnx"
+    )
     _copy([file, *(file.with_name(name) for name in side_files(file))], folder)
     examples = [_example(tensor, batched=batched) for tensor in inputs]
     evaluated = _evaluates(folder / file.name, examples)
     text = _ONNX.format(
-        name=folder.name,
-        file=file.name,
+        **_names(folder, file, "network"),
         batch=batch,
-        inputs="\n".join(f"                {json.dumps(name)}: {value}," for name, value in examples),
+        inputs="\n".join(f"                {literal(name)}: {value}," for name, value in examples),
         reference=_REFERENCE if evaluated else "",
         options="    reference=reference,\n    tolerance=1e-4,\n" if evaluated else "",
-        output=outputs[0].name,
+        output=literal(outputs[0].name),
     )
-    (folder / "build.py").write_text(text if evaluated else text.replace(", Tensors", ""))
+    text = text if evaluated else text.replace(", Tensors\n", "\n", 1)
+    (folder / "build.py").write_text(text, encoding="utf-8")
 
 
 def write_forest(file: Path, folder: Path) -> None:
@@ -177,10 +184,52 @@ def write_forest(file: Path, folder: Path) -> None:
     from triton_models.builds.export.forests import forest_file
 
     found = forest_file(LocalWeights(path=str(file)), name=folder.name)
+    refuse_unprintable([file.name], where="--forest")
     _copy([file], folder)
-    text = _FOREST.format(name=folder.name, file=file.name, features=found.features, batch=_FOREST_BATCH)
-    (folder / "build.py").write_text(text)
+    names = _names(folder, file, "forest")
+    text = _FOREST.format(**names, features=found.features, batch=_FOREST_BATCH)
+    (folder / "build.py").write_text(text, encoding="utf-8")
     (folder / "requirements.txt").write_text(f"{_FRAMEWORKS[found.framework]}\n")
+
+
+def literal(text: str) -> str:
+    """Return a string as Python source code, in double quotes."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def refuse_unprintable(names: Iterable[str], *, where: str) -> None:
+    """Refuse names that a declaration cannot show as they are.
+
+    Args:
+        names: The names of files and tensors that the declaration will contain.
+        where: The option or argument that they come from.
+
+    Raises:
+        FleetError: A name has control characters, quotes or backslashes.
+    """
+    raise_if_any(
+        Problem(
+            what=f"the name {name!r}",
+            where=where,
+            expected="printable characters, without quotes and backslashes",
+            why="it becomes a part of build.py, which is code",
+            fix="rename the file, or the tensor in the network",
+            rule="unprintable-name",
+        )
+        for name in dict.fromkeys(names)
+        if not name.isprintable() or not _QUOTES.isdisjoint(name)
+    )
+
+
+def _names(folder: Path, file: Path, kind: str) -> dict[str, str]:
+    """Return the names in a declaration, as source code."""
+    description = f"the {kind} in {file.name}"
+    return {
+        "about": literal(f"{folder.name}: {description}."),
+        "name": literal(folder.name),
+        "file": literal(file.name),
+        "description": literal(description),
+    }
 
 
 def _signature(file: Path) -> Signature:
@@ -201,6 +250,18 @@ def _signature(file: Path) -> Signature:
 
 
 def _copy(files: list[Path], folder: Path) -> None:
+    raise_if_any(
+        Problem(
+            what=f"a file is called {file.name}",
+            where=str(file),
+            expected="a name that does not end with .py, and not requirements.txt",
+            why="a build would run it, or install what it lists",
+            fix="rename it; for a side file, save the network again with location=NAME",
+            rule="reserved-name",
+        )
+        for file in files
+        if file.suffix == ".py" or file.name == "requirements.txt"
+    )
     folder.mkdir()
     for file in files:
         shutil.copyfile(file, folder / file.name)
