@@ -26,6 +26,7 @@ from triton_fleet import (
     ModelBuildProject,
     ModelRepository,
     MultiModelEndpoint,
+    TritonMetrics,
     TritonServer,
 )
 from triton_models.check.check import check_path
@@ -186,6 +187,9 @@ TRAPS_SET: dict[str, Callable[[Path], Caught]] = {
     ),
     "A GPU too old for the release's TensorRT, such as the V100 from 24.10 on": lambda tmp: fleet(
         tmp, instance_type="ml.p3.2xlarge", builds={"instance_type": "ml.g5.2xlarge", "release": "25.09"}
+    ),
+    "A port of Triton's own, such as 8002 for metrics": lambda tmp: fleet(
+        tmp, server=TritonServer(metrics=TritonMetrics(port=8002))
     ),
     "An instance type that AWS does not list for GPU multi-model endpoints": lambda tmp: fleet(
         tmp, instance_type="ml.g6.2xlarge", builds={"instance_type": "ml.g6.2xlarge"}

@@ -232,10 +232,10 @@ _servers = values(
     request_threads=st.integers(0, 64),
     load_threads=st.integers(0, 256),
     buffer_manager_threads=st.integers(0, 64),
-    metrics=values(TritonMetrics, namespace=NAMES, port=st.integers(1000, 70_000)),
+    metrics=values(TritonMetrics, namespace=NAMES, port=st.integers(22_990, 24_010)),
     inference_type=st.sampled_from(InferenceType),
     allow_grpc=st.booleans(),
-    grpc_port=st.integers(1000, 70_000),
+    grpc_port=st.integers(22_990, 24_010),
     model_namespacing=st.booleans(),
     tensorrt_plugins=st.lists(
         mostly(st.sampled_from(["/opt/a.so", "/opt/b.so"]), st.just("a.so")), max_size=2

@@ -153,7 +153,8 @@ def test_a_container_has_its_models_variables_and_flags_and_differs_only_where_t
         seen = dict(each.split("=", 1) for each in _words(process / "environ"))
         flags = _words(process / "cmdline")[1:]
 
-    there = {**machine.variables(), **deployed, "SAGEMAKER_MULTI_MODEL": "true"}
+    given = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_SAFE_PORT_RANGE": "23000-23999"}
+    there = {**machine.variables(), **deployed, **given}
     assert {name for name in {*there, *seen} if there.get(name) != seen.get(name)} <= {*OF_CONTAINERS}
     started = server_flags(deployed, repository="/opt/ml/models")
     assert {each.rpartition("=")[0] or each for each in {*flags} ^ {*started}} <= {*OF_CONTAINERS}

@@ -86,6 +86,26 @@ def test_a_size_that_is_known_at_deployment_is_passed_on_as_its_reference() -> N
     assert stack.resolve(server._environment()["SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"]) == {"Ref": "Bytes"}
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--allow-http=true", "--http-port=23999"),
+        ("--http-port=8000",),
+        ("--allow-grpc=true", "--grpc-port=23000", "--allow-grpc=false"),
+    ],
+)
+def test_an_argument_may_open_a_port_that_sagemaker_allows_and_name_one_that_stays_closed(
+    arguments: tuple[str, ...],
+) -> None:
+    assert list(TritonServer(extra_arguments=arguments)._problems(where="here")) == []
+
+
+def test_the_ports_by_default_are_apart_and_allowed() -> None:
+    server = TritonServer(allow_grpc=True, metrics=TritonMetrics())
+
+    assert list(server._problems(where="here")) == []
+
+
 @pytest.mark.parametrize("argument", ["", " ", "--log-format=a b", "--x=1\n"])
 def test_an_argument_that_the_start_script_would_split_is_a_problem(argument: str) -> None:
     (problem,) = TritonServer(extra_arguments=(argument,))._problems(where="here")
@@ -124,7 +144,8 @@ def test_options_that_are_left_alone_are_left_to_the_container() -> None:
         ({"buffer_manager_threads": 0}, "BUFFER_MANAGER_THREAD_COUNT", "0"),
         ({"inference_type": InferenceType.GENERATE}, "INFERENCE_TYPE", "generate"),
         ({"allow_grpc": True}, "ALLOW_GRPC", "true"),
-        ({"allow_grpc": True, "grpc_port": 8011}, "GRPC_PORT", "8011"),
+        ({"allow_grpc": True}, "GRPC_PORT", "23001"),
+        ({"allow_grpc": True, "grpc_port": 23011}, "GRPC_PORT", "23011"),
         # The script passes the value on as that of --model-namespacing, so false is off.
         ({"model_namespacing": False}, "DISABLE_MODEL_NAMESPACING", "false"),
     ],
@@ -139,7 +160,7 @@ def test_an_option_becomes_the_variable_that_the_start_script_reads(
 
 
 def test_metrics_need_five_variables() -> None:
-    server = TritonServer(metrics=TritonMetrics(namespace="Search", port=9002))
+    server = TritonServer(metrics=TritonMetrics(namespace="Search", port=23002))
 
     assert {
         name.removeprefix("SAGEMAKER_TRITON_"): value
@@ -150,7 +171,7 @@ def test_metrics_need_five_variables() -> None:
         "PUBLISH_METRICS_TO_CLOUDWATCH": "true",
         "CLOUDWATCH_LOG_GROUP": "/logs",
         "CLOUDWATCH_METRIC_NAMESPACE": "Search",
-        "METRICS_PORT": "9002",
+        "METRICS_PORT": "23002",
     }
 
 
@@ -164,11 +185,16 @@ def test_metrics_need_five_variables() -> None:
         ({"shared_memory_growth": Size.bytes(0)}, "server-number"),
         ({"shared_memory": Size.bytes((1 << 20) - 1)}, "server-number"),
         ({"shared_memory": Size.bytes((64 << 20) + 1)}, "server-number"),
-        ({"grpc_port": 8011}, "server-number"),
-        ({"allow_grpc": True, "grpc_port": 80}, "server-number"),
+        ({"grpc_port": 23011}, "server-port"),
+        ({"allow_grpc": True, "grpc_port": 8001}, "server-port"),
+        ({"allow_grpc": True, "grpc_port": 24000}, "server-port"),
+        ({"allow_grpc": True, "grpc_port": 23000, "metrics": TritonMetrics()}, "server-port"),
+        ({"extra_arguments": ("--allow-http=true",)}, "server-port"),
+        ({"extra_arguments": ("--allow-metrics=1", "--metrics-port=8002")}, "server-port"),
+        ({"allow_grpc": True, "extra_arguments": ("--grpc-port=22999",)}, "server-port"),
         ({"shared_memory": Size.bytes(2**20 + 0.5)}, "whole-size"),
         ({"shared_memory_growth": Size.bytes(1.5)}, "whole-size"),
-        ({"metrics": TritonMetrics(port=70000)}, "server-number"),
+        ({"metrics": TritonMetrics(port=8002)}, "server-port"),
         ({"metrics": TritonMetrics(namespace="AWS/Triton")}, "server-metrics"),
         ({"metrics": TritonMetrics(namespace="")}, "server-metrics"),
     ],

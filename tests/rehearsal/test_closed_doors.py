@@ -134,13 +134,13 @@ def test_the_server_of_an_endpoint_has_no_port_at_all(server: TritonServer) -> N
 
 
 def test_every_port_that_an_endpoint_asks_for_is_a_private_socket(tmp_path: Path) -> None:
-    flags = "--allow-http=true --http-port=8000 --allow-grpc=true --grpc-port=8001"
+    flags = "--allow-http=true --http-port=23000 --allow-grpc=true --grpc-port=23001"
     asked = {**ENVIRONMENT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": flags}
     with TritonServer(asked, tmp_path / "server") as server:
         found = listening(server.pid)
 
     assert found.addresses == ()
-    assert sorted(each.name for each in found.sockets) == ["8000", "8001", "8080"]
+    assert sorted(each.name for each in found.sockets) == ["23000", "23001", "8080"]
 
 
 def test_the_server_that_verifies_a_build_has_no_port_at_all(

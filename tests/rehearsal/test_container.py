@@ -14,6 +14,7 @@ def test_an_empty_environment_gives_the_defaults_of_the_script():
         "--model-control-mode=explicit",
         "--model-repository=/none",
         "--model-namespacing=true",
+        "--sagemaker-safe-port-range=23000-23999",
         "--allow-grpc=false",
         "--allow-metrics=false",
         "--log-verbose=true",
@@ -59,6 +60,7 @@ def test_a_server_with_one_model_is_told_its_name_and_keeps_its_ping_mode():
     assert variables == {
         "SAGEMAKER_TRITON_PING_MODE": "ready",
         "SAGEMAKER_MULTI_MODEL": "false",
+        "SAGEMAKER_SAFE_PORT_RANGE": "23000-23999",
         "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "m",
     }
 

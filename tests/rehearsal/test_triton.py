@@ -113,6 +113,15 @@ def test_a_server_that_does_not_start_shows_the_end_of_its_log(tmp_path):
     assert not (tmp_path / "server").exists()
 
 
+def test_a_container_ends_at_a_port_that_sagemaker_does_not_allow(tmp_path):
+    # The words on record for release 25.04 are these, with this range.
+    asked = {**ENVIRONMENT, "SAGEMAKER_TRITON_ALLOW_METRICS": "true"}
+    with pytest.raises(FleetError, match="did not become ready") as error:
+        TritonServer(asked, tmp_path / "server")
+    refused = "cannot listen to metrics requests at port 8002, allowed port range is [23000, 23999]"
+    assert refused in str(error.value)
+
+
 def test_a_missing_environment_is_an_error_that_names_make_setup(tmp_path):
     with pytest.raises(FleetError, match="make setup"):
         find_runtime(tmp_path / "none")

@@ -83,7 +83,7 @@ def _known_ami(ami: HostAmi, instance: InstanceType, release: Release, where: st
             f"{ami.name} is for CUDA {ami.cuda_major}, and release {release.name} has CUDA {release.cuda}",
             where,
             expected=f"an image for CUDA {major}, such as {CUDA_MAJORS[major].inference_ami}",
-            why="with another major version the container does not start, and writes no log",
+            why="with another major version the container does not start, or finds no GPU",
             fix=f"remove inference_ami, or use a release with CUDA {ami.cuda_major}",
         )
     if too_old(ami, instance):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +16,7 @@ from triton_fleet.arguments.typed import typed_fields
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 from triton_models.facts.load_threads import REQUEST_THREADS, fewest_load_threads, load_threads
+from triton_models.facts.ports import GRPC_PORT, METRICS_PORT, SAFE_PORTS, TRITON_PORTS
 from triton_models.facts.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
 from triton_models.facts.tensorrt import PLUGIN_RULE, is_plugin
 
@@ -23,8 +25,10 @@ SERVER_ARGUMENT = Check(
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html",
 )
 SERVER_NUMBER = Check(
-    id="server-number",
-    source="triton_models.facts.shared_memory; assumption: the ranges of threads and of ports",
+    id="server-number", source="triton_models.facts.shared_memory; assumption: the ranges of threads"
+)
+SERVER_PORT = Check(
+    id="server-port", source="2026-11-25: triton_models.facts.ports; CheckPortCollision of Triton's server"
 )
 SERVER_METRICS = Check(
     id="server-metrics", source="2026-11-22: PutMetricData of CloudWatch, Namespace, in botocore 1.44.5"
@@ -35,7 +39,7 @@ _MIB = Size.mebibytes(1)
 # CreateModel: each value of a container's environment, in bytes.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html, read 2026-11-21.
 _LONGEST_VALUE = 1024
-_LAST_PORT = 65535
+_INTERFACE = re.compile(r"--(?:allow-)?(http|grpc|metrics)(?P<port>-port)?=(?P<value>.+)")
 
 
 class PingMode(str, Enum):
@@ -70,11 +74,11 @@ class TritonMetrics:
 
     Attributes:
         namespace: Their CloudWatch namespace, which must not start with "AWS/".
-        port: The container's port that the server offers them at.
+        port: The server's port for them, in the range that SageMaker allows.
     """
 
     namespace: str = "TritonServer"
-    port: int = 8002
+    port: int = METRICS_PORT
 
     def _environment(self, *, log_group: str) -> Mapping[str, bool | int | str]:
         """The environment of the container's agent and the server: variable to value."""
@@ -133,7 +137,7 @@ class TritonServer:
             For releases from 25.03 on; a multi-model endpoint ignores it.
         allow_grpc: Open Triton's gRPC interface inside the container, for models that call other models
             through it. SageMaker itself speaks HTTP only. Off, as in the container.
-        grpc_port: The port of that. None is Triton's default, 8001.
+        grpc_port: The port of that, in the range that SageMaker allows. None is 23001.
         model_namespacing: Let models of one name in different artifacts live side by side. None is the
             container's default, on for a multi-model endpoint. The script's variable for it is called
             DISABLE_MODEL_NAMESPACING and works the other way round; here False is off.
@@ -193,6 +197,7 @@ class TritonServer:
         yield from self._thread_problems(where)
         yield from self._shared_memory_problems(where)
         yield from self._metric_problems(where)
+        yield from self._port_problems(where)
         for plugin in self.tensorrt_plugins:
             if known(plugin) is not None and not is_plugin(plugin):
                 yield SERVER_ARGUMENT.problem(
@@ -231,26 +236,24 @@ class TritonServer:
             "SAGEMAKER_TRITON_BUFFER_MANAGER_THREAD_COUNT": self.buffer_manager_threads,
             "SAGEMAKER_TRITON_INFERENCE_TYPE": self.inference_type.value if self.inference_type else None,
             "SAGEMAKER_TRITON_ALLOW_GRPC": self.allow_grpc or None,
-            "SAGEMAKER_TRITON_GRPC_PORT": self.grpc_port,
+            "SAGEMAKER_TRITON_GRPC_PORT": self._grpc_port() if self.allow_grpc else None,
             "SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING": self.model_namespacing,
             **(self.metrics._environment(log_group=log_group) if self.metrics else {}),
         }
 
     def _number_problems(self, where: str) -> Iterator[Problem]:
         """Numbers that the server exits on, and SageMaker waits for until its time is up."""
-        for option, value, least, most in (
-            ("request_threads", self.request_threads, 1, None),
-            ("buffer_manager_threads", self.buffer_manager_threads, 0, None),
-            ("grpc_port", self.grpc_port, 1024, _LAST_PORT),
-            ("metrics.port", self.metrics.port if self.metrics else None, 1024, _LAST_PORT),
+        for option, value, least in (
+            ("request_threads", self.request_threads, 1),
+            ("buffer_manager_threads", self.buffer_manager_threads, 0),
         ):
             given = value if value is None else known(value)
-            if given is None or (given >= least and (most is None or given <= most)):
+            if given is None or given >= least:
                 continue
             yield SERVER_NUMBER.problem(
                 what=f"{option} is {given}",
                 where=where,
-                expected=f"{least} to {most}" if most else f"{least} or more",
+                expected=f"{least} or more",
                 why="the server would exit, and the deployment fail once the container start times out",
                 fix=f"set {option} to {least} or more, or leave it out",
             )
@@ -311,14 +314,58 @@ class TritonServer:
                 why="CloudWatch refuses metrics of others in AWS's namespaces",
                 fix="choose another name",
             )
+
+    def _port_problems(self, where: str) -> Iterator[Problem]:
+        """Ports that SageMaker does not allow, that two interfaces share, or where nothing listens."""
+        taken: dict[int, str] = {}
+        for option, given in self._ports():
+            port = known(given)
+            if port is None:
+                continue
+            if port not in SAFE_PORTS:
+                yield SERVER_PORT.problem(
+                    what=f"{option} is port {port}",
+                    where=where,
+                    expected=f"a port from {SAFE_PORTS[0]} to {SAFE_PORTS[-1]}",
+                    why="SageMaker allows no other: the server would exit, and no instance start",
+                    fix=f"set {option} to a port in this range",
+                )
+            elif port in taken:
+                yield SERVER_PORT.problem(
+                    what=f"{taken[port]} and {option} are both port {port}",
+                    where=where,
+                    expected="a port for each",
+                    why="the server would exit, and no instance start",
+                    fix="choose another port for one of them",
+                )
+            taken.setdefault(port, option)
         if self.grpc_port is not None and not self.allow_grpc:
-            yield SERVER_NUMBER.problem(
+            yield SERVER_PORT.problem(
                 what=f"grpc_port is {self.grpc_port}, and allow_grpc is off",
                 where=where,
                 expected="a port together with allow_grpc",
                 why="nothing would listen there",
                 fix="set allow_grpc, or leave the port out",
             )
+
+    def _grpc_port(self) -> int:
+        return GRPC_PORT if self.grpc_port is None else self.grpc_port
+
+    def _ports(self) -> Iterator[tuple[str, int]]:
+        """Yield the open ports and what sets them. Of an option and an argument, the argument wins."""
+        ports = {name: (f"--{name}-port", port) for name, port in TRITON_PORTS.items()}
+        opened = {"grpc": self.allow_grpc, "metrics": self.metrics is not None}
+        if self.allow_grpc:
+            ports["grpc"] = ("grpc_port", self._grpc_port())
+        if self.metrics:
+            ports["metrics"] = ("metrics.port", self.metrics.port)
+        for found in filter(None, map(_INTERFACE.fullmatch, self.extra_arguments)):
+            name, value = found[1], found["value"]
+            if not found["port"]:
+                opened[name] = value.lower() in {"true", "1"}
+            elif value.isdecimal():
+                ports[name] = (f"--{name}-port", int(value))
+        yield from (ports[name] for name in ports if opened.get(name))
 
     def _arguments(self) -> tuple[str, ...]:
         as_written = () if self.auto_complete_config else ("--disable-auto-complete-config",)

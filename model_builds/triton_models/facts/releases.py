@@ -120,7 +120,7 @@ class Cuda:
     Attributes:
         min_driver: The oldest driver that runs all of its minor versions.
         inference_ami: The SageMaker host AMI (InferenceAmiVersion) with a suitable driver. It must be named,
-            because the default AMI of ml.g4dn and ml.g5 has driver 470, older than any in this table.
+            because a default host of ml.g4dn and ml.g5 has driver 470 or 535, and none can be chosen.
     """
 
     min_driver: str

@@ -87,6 +87,35 @@ ROWS = (
         if_false="Pass the options as extra_arguments of TritonServer",
     ),
     Belief(
+        id="safe-port-range",
+        belief="SageMaker allows a container the ports 23000 to 23999, next to the one for its requests; "
+        "Triton exits if another of its interfaces is outside",
+        grade=Grade.PUBLIC_RECORD,
+        records=(
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 deploy/create_endpoint.py",
+                seen="'The server cannot listen to metrics requests at port 8002, allowed port range is "
+                "[23000, 23999]', and the container dies; port 23000 serves",
+            ),
+            Record(
+                repository="pytorch/serve",
+                at="#1028",
+                seen="SAGEMAKER_SAFE_PORT_RANGE=25000-25999 on a multi-model endpoint of 2021",
+            ),
+            Record(
+                repository="pytorch/serve", at="#631", seen="SAGEMAKER_SAFE_PORT_RANGE=21000-21999 in 2021"
+            ),
+        ),
+        depends=("server-port", "triton_models.facts.ports.SAFE_PORTS", "triton_rehearsal.triton.container"),
+        decided_by=DecidedBy.ACCOUNT,
+        command="a Python model that answers with SAGEMAKER_SAFE_PORT_RANGE, or the first lines of the "
+        "container's log with `metrics`",
+        if_false="Correct SAFE_PORTS in triton_models/facts/ports.py; until then, name ports in the range "
+        "that the container's log names",
+        no_probe="the probes' endpoint opens no other port",
+    ),
+    Belief(
         id="log-agent-creates-group",
         belief="The host's log agent first calls CreateLogGroup, and logs nothing without that permission, "
         "even if the group exists",

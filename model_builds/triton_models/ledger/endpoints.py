@@ -63,10 +63,24 @@ ROWS = (
     ),
     Belief(
         id="ami-driver",
-        belief="The AMI gpu-3-1 has driver 550 and CUDA 12.4; gpu-4-1 has driver 580 and CUDA 13.0; the "
-        "default of g4dn and g5 has 470",
+        belief="The AMI gpu-3-1 has driver 550 and CUDA 12.4; gpu-4-1 has driver 580 and CUDA 13.0; "
+        "without an AMI, a host of g4dn or g5 has driver 470 or 535, whichever it is given",
         grade=Grade.AWS_DOCUMENTATION,
-        source="https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html",
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html, which names "
+        "470 for the default",
+        records=(
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 deploy/create_endpoint.py",
+                seen="hosts of ml.g5 without an AMI, two in a row: driver 535.309.01, then 470.256.02; "
+                "'which host you get is a lottery'",
+            ),
+            Record(
+                repository="aws/deep-learning-containers",
+                at="#4990",
+                seen="470.256.02 on a GPU multi-model endpoint without an AMI, 2025-07",
+            ),
+        ),
         depends=("triton_models.facts.host_amis.HOST_AMIS", "triton_models.facts.releases.CUDA_MAJORS"),
         decided_by=DecidedBy.ACCOUNT,
         command="a Python model that runs `nvidia-smi --query-gpu=driver_version --format=csv` on an "
@@ -75,8 +89,10 @@ ROWS = (
     ),
     Belief(
         id="ami-too-old-symptom",
-        belief="An endpoint whose AMI's driver does not support the CUDA major version of the container "
-        "hangs in Creating or fails, without logs",
+        belief="If the host's driver is too old for the container's CUDA, the server dies with error 803, "
+        "or starts without a GPU, so that GPU models are UNAVAILABLE and a single-model endpoint fails when "
+        "its start times out; the container's log names both versions. If the AMI is for another CUDA major "
+        "version, it may also hang in Creating without a log",
         grade=Grade.PUBLIC_RECORD,
         records=(
             Record(
@@ -101,7 +117,7 @@ ROWS = (
         depends=("triton_models.facts.host_amis", "host-ami"),
         decided_by=DecidedBy.BY_HAND,
         command="an endpoint of release 25.09 on the default AMI",
-        if_false="Correct the symptom in docs/traps.md",
+        if_false="Correct the symptom in docs/traps.md and in triton_fleet/endpoint/instance_checks.py",
     ),
     Belief(
         id="cuda-12-on-newest-ami",

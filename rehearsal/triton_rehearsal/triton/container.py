@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triton_models.base.errors import FleetError
+from triton_models.facts.ports import SAFE_PORT_RANGE
 from triton_rehearsal.assumptions import holds
 
 
@@ -28,6 +29,8 @@ class Flag:
     default: str | None = None
 
 
+SAFE_PORTS = "SAGEMAKER_SAFE_PORT_RANGE"
+
 # docker/sagemaker/serve of triton-inference-server/server, read 2026-08-19. The value of the variable with
 # DISABLE in its name is passed on unchanged, so only "false" turns namespacing off.
 FLAGS = (
@@ -37,7 +40,7 @@ FLAGS = (
         default="true",
     ),
     Flag(variable="SAGEMAKER_BIND_TO_PORT", template="--sagemaker-port={}"),
-    Flag(variable="SAGEMAKER_SAFE_PORT_RANGE", template="--sagemaker-safe-port-range={}"),
+    Flag(variable=SAFE_PORTS, template="--sagemaker-safe-port-range={}"),
     Flag(variable="SAGEMAKER_TRITON_ALLOW_GRPC", template="--allow-grpc={}", default="false"),
     Flag(variable="SAGEMAKER_TRITON_ALLOW_METRICS", template="--allow-metrics={}", default="false"),
     Flag(variable="SAGEMAKER_TRITON_METRICS_PORT", template="--metrics-port={}"),
@@ -89,6 +92,7 @@ def server_flags(environment: Mapping[str, str], *, repository: str, model: str 
     flags = [*FIXED_FLAGS, f"--model-repository={repository}"]
     if not holds("start_script_variables"):
         environment = {name: value for name, value in environment.items() if not _OPTION.match(name)}
+    environment = {**environment, SAFE_PORTS: SAFE_PORT_RANGE}
     for flag in FLAGS:
         value = environment.get(flag.variable) or flag.default
         if value is not None:
@@ -139,7 +143,7 @@ def _refused(message: str, fix: str) -> FleetError:
 
 
 def server_environment(environment: Mapping[str, str], *, model: str | None = None) -> dict[str, str]:
-    """Return the variables that reach the server process.
+    """Return the variables that reach the server process, those that SageMaker sets among them.
 
     The script sets the ping mode "live" for every multi-model server but does not export it. Such a server
     sees the ping mode only if the variable comes from outside, whatever its value there.
@@ -148,6 +152,7 @@ def server_environment(environment: Mapping[str, str], *, model: str | None = No
         environment: The container's environment variables.
         model: The only model of the server; None for a multi-model server.
     """
+    environment = {**environment, SAFE_PORTS: SAFE_PORT_RANGE}
     if model is not None:
         return {**environment, "SAGEMAKER_MULTI_MODEL": "false", DEFAULT_MODEL: model}
     variables = {**environment, "SAGEMAKER_MULTI_MODEL": "true"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -42,6 +43,7 @@ _POLL_S = 0.02
 _STOP_LIMIT_S = 20.0
 _LOG_LINES = 20
 _USAGE = "Usage: tritonserver"
+_OF_USAGE = re.compile(r"\s|.*:$")
 _PORT = 8080
 
 
@@ -179,11 +181,13 @@ class TritonServer:
         return self._ended.wait(limit_s)
 
     def log_tail(self, lines: int = _LOG_LINES) -> str:
-        """Return the server's last lines, without the list of flags that follows an invalid flag."""
+        """Return the server's last lines, without the list of flags that comes with a refused one."""
         if not self.log.exists():
             return ""
-        text = self.log.read_text(errors="replace").partition(_USAGE)[0]
-        return "\n".join(text.splitlines()[-lines:])
+        before, _, usage = self.log.read_text(errors="replace").partition(_USAGE)
+        # The list is indented but for its headings. Refused values are named after it, unknown flags before.
+        after = [each for each in usage.splitlines()[1:] if each.strip() and not _OF_USAGE.match(each)]
+        return "\n".join([*before.splitlines(), *after][-lines:])
 
     def close(self) -> None:
         """Kill the server and all its processes, and remove its shared memory and folder."""
