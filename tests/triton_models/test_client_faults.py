@@ -397,6 +397,29 @@ def test_a_misspelt_name_in_a_loop_is_looked_for_once_in_seconds(world: World) -
     assert len(world.s3.requests) == 3
 
 
+def test_a_misspelt_name_in_a_loop_is_compared_with_the_others_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = []
+    monkeypatch.setattr(
+        "triton_models.repository.manifest.did_you_mean",
+        lambda given, _, otherwise: compared.append(given) or otherwise,
+    )
+    client = world.client()
+    errors = {str(failed(lambda: client.infer(model="n", inputs=ROW)).problems) for _ in range(100)}
+    assert len(errors) == 1
+    assert compared == ["n"]
+
+
+def test_a_name_that_is_longer_than_any_artifacts_is_neither_looked_up_nor_kept(world: World) -> None:
+    client = world.client()
+    ask(client)
+    for name in ("a" * 201, "b" * 201, "c" * 201):
+        error = failed(lambda name=name: client.infer(model=name, inputs=ROW))
+        assert rule_of(error) == "unknown-model"
+    assert len(world.s3.requests) == 1
+
+
 def test_a_misspelt_name_that_hangs_at_s3_stops_nobody_else(world: World) -> None:
     client = world.client()
     ask(client)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import difflib
 import json
 from datetime import datetime, timedelta, timezone
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tests.reported import reported
 from triton_models.artifact.targets import ANY
 from triton_models.base.errors import FleetError
+from triton_models.repository import manifest_document
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
 
 RECORD = ArtifactRecord(size=3, sha256="ab" * 32, build={"gpu": "A10G"})
@@ -67,7 +69,9 @@ def test_a_manifest_survives_writing_and_reading(entries, deleting) -> None:
         wanted = [Publication(model=model, artifact=artifact, record=record)]
         manifest = manifest.with_published(wanted, at=at, by=by)
 
-    assert Manifest.from_json(manifest.to_json()) == manifest
+    document = manifest.to_json().encode()
+    assert Manifest.from_json(document) == manifest
+    assert Manifest.by_line(document) == manifest
 
 
 @given(st.permutations(["a-1", "b-1", "c-1"]))
@@ -190,6 +194,53 @@ def test_making_an_artifact_current_leaves_the_old_manifest_as_it_was() -> None:
     _with(old, "minilm-2")
 
     assert old == _manifest("minilm-1")
+
+
+def test_a_reader_of_one_model_parses_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+    read = manifest_document.model_record
+    monkeypatch.setattr(manifest_document, "model_record", lambda given: parsed.append(given) or read(given))
+    manifest = Manifest.by_line(
+        _with(Manifest(), *(f"m{number}-1" for number in range(100))).to_json().encode()
+    )
+
+    assert manifest.target_model("m42") == manifest.target_model("m42") == "m42-1"
+    assert len(manifest.models) == 100
+    assert len(parsed) == 1
+
+
+def test_a_damaged_record_harms_the_reader_of_its_model_alone() -> None:
+    document = _manifest("a-1", "b-1").to_json().replace('"artifact": "a-1"', '"artifact": ]').encode()
+    manifest = Manifest.by_line(document)
+
+    with reported("manifest") as problems:
+        manifest.target_model("a")
+    assert problems[0].where == "manifest.json, a"
+    assert manifest.target_model("b") == "b-1"
+
+
+@pytest.mark.parametrize("indent", [None, 0, 1])
+def test_a_document_in_another_layout_is_read_all_the_same(indent: int | None) -> None:
+    manifest = _manifest("a-1", "b-1", "b-2")
+    document = json.dumps(json.loads(manifest.to_json()), indent=indent).encode()
+
+    assert Manifest.by_line(document) == manifest
+
+
+def test_half_a_document_is_a_users_mistake() -> None:
+    document = _manifest("a-1", "b-1").to_json().encode()
+    for end in range(len(document) - 1):
+        with reported("manifest"):
+            Manifest.by_line(document[:end])
+
+
+def test_a_name_is_compared_with_few_of_thousands_of_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(difflib, "SequenceMatcher", None)
+    manifest = _with(Manifest(), *(f"model{number:05}-1" for number in range(5000)))
+
+    with reported("unknown-model") as problems:
+        manifest.target_model("modle00001")
+    assert problems[0].fix == "did you mean model00001?"
 
 
 def test_an_unknown_model_is_answered_with_close_ones() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.errors import FleetError, Problem
 from triton_models.client.deadline import Clock, Deadline
 from triton_models.client.remembered import Remembered
 from triton_models.repository.manifest import Manifest, Repository
@@ -19,6 +20,9 @@ UNKNOWN_AGE_S = 5.0
 
 # The maximum number of cached unknown names; beyond that, all of them are dropped.
 _MOST_UNKNOWN = 10_000
+
+# No artifact has a longer name, so such a name is neither looked up again nor cached.
+_LONGEST_NAME = 200
 
 _Name = tuple[str, ArtifactTarget | None]
 
@@ -40,7 +44,7 @@ class Names:
         self._stored = Remembered(
             self._read, what=f"the manifest {repository.manifest_url}", age_s=age_s, clock=clock
         )
-        self._unknown: dict[_Name, float] = {}
+        self._unknown: dict[_Name, tuple[float, tuple[Problem, ...]]] = {}
         self._last: dict[str, str] = {}
 
     def artifact(self, model: str, target: ArtifactTarget | None, deadline: Deadline) -> str:
@@ -54,12 +58,19 @@ class Names:
         """
         first = self._stored.value is None
         manifest = self._stored.get(deadline).manifest
-        if not manifest.knows(model, target) and not self._is_unknown((model, target)):
-            if not first:
+        known = manifest.knows(model, target)
+        problems = () if known else self._problems((model, target))
+        if not problems:
+            if not known and not first and len(model) <= _LONGEST_NAME:
                 manifest = self._stored.fresh(deadline).manifest
-            if not manifest.knows(model, target):
-                self._remember_unknown((model, target))
-        return self._found(manifest, model, target)
+            try:
+                return self._found(manifest, model, target)
+            except FleetError as error:
+                problems = error.problems
+                self._remember((model, target), problems)
+        if target is None and model in self._last:
+            return self._last[model]
+        raise FleetError(problems)
 
     def another_artifact(
         self, model: str, target: ArtifactTarget | None, than: str, deadline: Deadline
@@ -83,24 +94,26 @@ class Names:
         return self._stored.fresh(deadline).manifest
 
     def _found(self, manifest: Manifest, model: str, target: ArtifactTarget | None) -> str:
-        if target is not None:
-            return manifest.target_model(model, target)
-        if manifest.knows(model, None) or model not in self._last:
-            self._last[model] = manifest.target_model(model)
-        return self._last[model]
+        found = manifest.target_model(model, target)
+        if target is None:
+            self._last[model] = found
+        return found
 
-    def _is_unknown(self, name: _Name) -> bool:
-        since = self._unknown.get(name)
-        return since is not None and self._clock.now() - since < UNKNOWN_AGE_S
+    def _problems(self, name: _Name) -> tuple[Problem, ...]:
+        """Return why a name is unknown, which takes long to find out; empty if it must be looked up."""
+        since, problems = self._unknown.get(name, (0.0, ()))
+        return problems if self._clock.now() - since < UNKNOWN_AGE_S else ()
 
-    def _remember_unknown(self, name: _Name) -> None:
+    def _remember(self, name: _Name, problems: tuple[Problem, ...]) -> None:
+        if len(name[0]) > _LONGEST_NAME:
+            return
         if len(self._unknown) >= _MOST_UNKNOWN:
             self._unknown.clear()
-        self._unknown[name] = self._clock.now()
+        self._unknown[name] = self._clock.now(), problems
 
     def _read(self, known: StoredManifest | None) -> StoredManifest:
         from triton_models.repository.s3 import aws_errors
         from triton_models.repository.stored_manifest import read
 
         with aws_errors(self._repository.url):
-            return read(self._repository, self._s3, known=known)
+            return read(self._repository, self._s3, known=known, parse=Manifest.by_line)

@@ -6,12 +6,82 @@ targets in each artifact's record, so a current artifact remains current whereve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.base.errors import FleetError
 from triton_models.repository.model_record import ArtifactRecord, Change, ModelRecord
+
+# What reading a document that is no manifest raises.
+DAMAGES = (ValueError, KeyError, TypeError, AttributeError, RecursionError, FleetError)
+
+# The first line and the end of what `Manifest.to_json` writes. Between them, each line is a model.
+_HEAD = re.compile(rb'\{"version": 2, "deleting": (\{[^\n]*\}), "models": \{\n')
+_MODEL = re.compile(rb'"([^"\\\x80-\xff]*)": \{')
+_END = b"\n}}\n"
+
+
+class ModelLines(Mapping[str, ModelRecord]):
+    """The models of a document, each parsed when it is first asked for; safe to use from many threads.
+
+    Args:
+        lines: The JSON document of each model.
+        damaged: Returns the error to raise about a model's line.
+    """
+
+    def __init__(self, lines: Mapping[str, bytes], damaged: Callable[[str, Exception], FleetError]) -> None:
+        self._lines = lines
+        self._damaged = damaged
+        self._parsed: dict[str, ModelRecord] = {}
+
+    def __getitem__(self, name: str) -> ModelRecord:
+        found = self._parsed.get(name)
+        if found is None:
+            line = self._lines[name]
+            try:
+                found = model_record(json.loads(line))
+            except DAMAGES as error:
+                raise self._damaged(name, error) from None
+            self._parsed[name] = found
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+
+def lines_of(document: bytes) -> tuple[Mapping[str, str], Mapping[str, bytes]] | None:
+    """Return what a document of version 2 deletes, and the line of each model; None for another layout.
+
+    A string in JSON has no line breaks, so a line that begins with a name and ends with its brace is a model.
+    """
+    head = _HEAD.match(document)
+    if head is None or not document.endswith(_END):
+        return None
+    lines: dict[str, bytes] = {}
+    begin, end = head.end(), len(document) - len(_END)
+    while begin < end:
+        stop = document.find(b"\n", begin, end)
+        last = stop < 0
+        stop = end if last else stop - 1  # without its comma
+        model = _MODEL.match(document, begin, stop)
+        if model is None or document[stop - 1 : stop + 1] != (b"}\n" if last else b"},"):
+            return None
+        lines[model[1].decode()] = document[model.end() - 1 : stop]
+        begin = stop + 2
+    try:
+        return dict(json.loads(head[1])), lines
+    except (ValueError, RecursionError):
+        return None
 
 
 def in_json(moment: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -49,13 +50,20 @@ def read_manifest(repository: Repository, *, s3: S3Client) -> Manifest:
         return read(repository, s3).manifest
 
 
-def read(repository: Repository, s3: S3Client, *, known: StoredManifest | None = None) -> StoredManifest:
+def read(
+    repository: Repository,
+    s3: S3Client,
+    *,
+    known: StoredManifest | None = None,
+    parse: Callable[..., Manifest] = Manifest.from_json,
+) -> StoredManifest:
     """Read the manifest with its ETag.
 
     Args:
         repository: The repository.
         s3: The client to use.
         known: The version read before, which is returned without a download if it has not changed.
+        parse: `Manifest.from_json`, or `Manifest.by_line` for a reader of a few models.
     """
     from botocore.exceptions import ClientError
 
@@ -69,7 +77,7 @@ def read(repository: Repository, s3: S3Client, *, known: StoredManifest | None =
             empty = Manifest(where=repository.manifest_url)
             return StoredManifest(manifest=empty, tag=None, at=_date(error.response))
         raise
-    manifest = Manifest.from_json(answer["Body"], where=repository.manifest_url)
+    manifest = parse(answer["Body"], where=repository.manifest_url)
     return StoredManifest(manifest=manifest, tag=answer["ETag"], at=_date(answer))
 
 
