@@ -7,7 +7,7 @@ from aws_cdk import CfnParameter, Size, Stack
 
 from triton_fleet import InferenceType, PingMode, TritonMetrics, TritonServer
 
-THREADS = "--model-load-thread-count=32"
+THREADS = "--model-load-thread-count=256"
 
 
 def test_auto_complete_can_be_left_to_triton() -> None:
@@ -26,7 +26,7 @@ def test_further_arguments_come_after_ours_so_that_they_win() -> None:
 
 @pytest.mark.parametrize(
     ("options", "threads"),
-    [({}, 32), ({"request_threads": 16}, 64), ({"request_threads": 16, "load_threads": 49}, 49)],
+    [({}, 256), ({"request_threads": 16}, 64), ({"request_threads": 16, "load_threads": 49}, 49)],
 )
 def test_threads_that_load_models_outnumber_those_that_take_requests(
     options: dict[str, int], threads: int
@@ -73,6 +73,7 @@ def test_shared_memory_and_logging_are_passed_on_as_the_start_script_reads_them(
         "SAGEMAKER_TRITON_LOG_VERBOSE": "true",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "4194304",
         "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": "2",
+        "SAGEMAKER_TRITON_THREAD_COUNT": "64",
         "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "",
     }
 
@@ -130,6 +131,7 @@ def test_options_that_are_left_alone_are_left_to_the_container() -> None:
         "SAGEMAKER_TRITON_LOG_VERBOSE",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE",
         "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE",
+        "SAGEMAKER_TRITON_THREAD_COUNT",
         "SAGEMAKER_TRITON_ADDITIONAL_ARGS",
     }
 
@@ -178,8 +180,8 @@ def test_metrics_need_five_variables() -> None:
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
-        ({"request_threads": 0}, "server-number"),
-        ({"load_threads": 24}, "server-number"),
+        ({"request_threads": 1}, "server-number"),
+        ({"load_threads": 192}, "server-number"),
         ({"request_threads": 16, "load_threads": 48}, "server-number"),
         ({"buffer_manager_threads": -1}, "server-number"),
         ({"shared_memory_growth": Size.bytes(0)}, "server-number"),

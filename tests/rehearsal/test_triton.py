@@ -7,7 +7,9 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,14 @@ import pytest
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY, traces
+from triton_fleet import TritonServer as Options
 from triton_models.base.errors import FleetError
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.runtime import find_runtime
 from triton_rehearsal.triton.server import TritonServer
 
 LIMIT_S = 20.0
+REQUEST = b'{"inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32", "data": [1]}]}'
 
 
 def load_identity(server, folder):
@@ -70,6 +74,49 @@ def test_a_killed_guard_takes_the_server_along_and_closing_removes_the_rest(serv
     assert not [
         trace for trace in traces(server.mark, server.pid, server.directory) if isinstance(trace, Path)
     ]
+
+
+HELD = """
+import time
+from pathlib import Path
+
+class TritonPythonModel:
+    def initialize(self, args):
+        Path({folder!r}, args["model_name"]).touch()
+        while not Path({folder!r}, "go").exists():
+            time.sleep(0.02)
+"""
+
+
+def test_models_that_load_stop_neither_pings_nor_models_that_are_loaded(tmp_path):
+    held, count = tmp_path / "held", 10  # more than Triton's default of request threads
+    held.mkdir()
+    code = HELD.format(folder=str(held))
+    options = {**ENVIRONMENT, **Options()._environment()}
+    with (
+        TritonServer(options, tmp_path / "server") as server,
+        MultiModelContract(server.socket) as contract,
+        ThreadPoolExecutor(count) as pool,
+    ):
+        load_identity(server, tmp_path)
+
+        def load(name):
+            root = served_models.write(served_models.python_model(code, name=name), tmp_path / name)
+            return contract.load(model_id=name, target_model=name, folder=str(root))
+
+        loads = [pool.submit(load, f"held{number}") for number in range(count)]
+        try:
+            deadline = time.monotonic() + 60
+            while len(list(held.iterdir())) < count and time.monotonic() < deadline:
+                time.sleep(0.05)
+            with MultiModelContract(server.socket) as other:  # a new connection
+                assert other.ping()
+            with MultiModelContract(server.socket, invocation_limit_s=LIMIT_S) as other:
+                assert other.invoke(model_id="m", target_model="m.tar.gz", body=REQUEST).ok
+            assert not any(each.done() for each in loads)
+        finally:
+            (held / "go").touch()
+    assert [each.result().status for each in loads] == [200] * count
 
 
 PARENT = """

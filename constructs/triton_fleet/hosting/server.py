@@ -15,7 +15,12 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed_fields
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
-from triton_models.facts.load_threads import REQUEST_THREADS, fewest_load_threads, load_threads
+from triton_models.facts.load_threads import (
+    FEWEST_REQUEST_THREADS,
+    REQUEST_THREADS,
+    fewest_load_threads,
+    load_threads,
+)
 from triton_models.facts.ports import GRPC_PORT, METRICS_PORT, SAFE_PORTS, TRITON_PORTS
 from triton_models.facts.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
 from triton_models.facts.tensorrt import PLUGIN_RULE, is_plugin
@@ -125,7 +130,9 @@ class TritonServer:
             model a second time, which makes a cold load about ten times slower, and the configs that are
             published here are complete.
         request_threads: Threads that take requests in, each of which a load or unload of a model occupies
-            while it lasts. None is Triton's default, 8: more help where many models load at the same time.
+            while it lasts. If as many models load at the same time, pings and invocations wait for them. With
+            Triton's default, 8, that happens when a new instance of a large fleet receives its first
+            requests.
         load_threads: Threads that load models. None is four for each request thread: a model that calls
             others waits in one while these load, and with Triton's default, 4, four such models that load at
             the same time stop the server from loading anything again.
@@ -156,7 +163,7 @@ class TritonServer:
     shared_memory: Size = _MIB
     shared_memory_growth: Size = _MIB
     auto_complete_config: bool = False
-    request_threads: int | None = None
+    request_threads: int = REQUEST_THREADS
     load_threads: int | None = None
     buffer_manager_threads: int | None = None
     metrics: TritonMetrics | None = None
@@ -178,6 +185,7 @@ class TritonServer:
             "SAGEMAKER_TRITON_LOG_VERBOSE": _text(self.log_verbose),
             "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": _text(self.shared_memory.to_bytes()),
             "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": _text(self.shared_memory_growth.to_bytes()),
+            "SAGEMAKER_TRITON_THREAD_COUNT": _text(self.request_threads),
         }
         for variable, value in self._optional(log_group).items():
             if value is not None:
@@ -232,7 +240,6 @@ class TritonServer:
             "SAGEMAKER_TRITON_LOG_INFO": self.log_info,
             "SAGEMAKER_TRITON_LOG_WARNING": self.log_warning,
             "SAGEMAKER_TRITON_LOG_ERROR": self.log_error,
-            "SAGEMAKER_TRITON_THREAD_COUNT": self.request_threads,
             "SAGEMAKER_TRITON_BUFFER_MANAGER_THREAD_COUNT": self.buffer_manager_threads,
             "SAGEMAKER_TRITON_INFERENCE_TYPE": self.inference_type.value if self.inference_type else None,
             "SAGEMAKER_TRITON_ALLOW_GRPC": self.allow_grpc or None,
@@ -242,10 +249,12 @@ class TritonServer:
         }
 
     def _number_problems(self, where: str) -> Iterator[Problem]:
-        """Numbers that the server exits on, and SageMaker waits for until its time is up."""
-        for option, value, least in (
-            ("request_threads", self.request_threads, 1),
-            ("buffer_manager_threads", self.buffer_manager_threads, 0),
+        """Numbers with which the endpoint does not start, or stops to answer."""
+        exits = "the server would exit, and the deployment fail once the container start times out"
+        occupied = "each load occupies one, and without a free one no ping is answered"
+        for option, value, least, why in (
+            ("request_threads", self.request_threads, FEWEST_REQUEST_THREADS, occupied),
+            ("buffer_manager_threads", self.buffer_manager_threads, 0, exits),
         ):
             given = value if value is None else known(value)
             if given is None or given >= least:
@@ -254,13 +263,13 @@ class TritonServer:
                 what=f"{option} is {given}",
                 where=where,
                 expected=f"{least} or more",
-                why="the server would exit, and the deployment fail once the container start times out",
+                why=why,
                 fix=f"set {option} to {least} or more, or leave it out",
             )
 
     def _thread_problems(self, where: str) -> Iterator[Problem]:
         """Loading threads that models which call others could all occupy."""
-        request_threads = REQUEST_THREADS if self.request_threads is None else known(self.request_threads)
+        request_threads = known(self.request_threads)
         if request_threads is None and self.load_threads is None:
             yield SERVER_NUMBER.problem(
                 what="request_threads is known only at deployment, and load_threads is left out",
@@ -369,7 +378,7 @@ class TritonServer:
 
     def _arguments(self) -> tuple[str, ...]:
         as_written = () if self.auto_complete_config else ("--disable-auto-complete-config",)
-        threads = self.load_threads or load_threads(self.request_threads or REQUEST_THREADS)
+        threads = self.load_threads or load_threads(self.request_threads)
         plugins = ";".join(self.tensorrt_plugins)
         opened = (f"--backend-config=tensorrt,plugins={plugins}",) if plugins else ()
         return (*as_written, f"--model-load-thread-count={_text(threads)}", *opened, *self.extra_arguments)

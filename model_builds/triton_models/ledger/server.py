@@ -193,6 +193,18 @@ ROWS = (
         if_false="Correct load_threads in triton_models/facts/load_threads.py",
     ),
     Belief(
+        id="connections-not-kept",
+        belief="SageMaker opens a new connection to the container for each request and ping",
+        grade=Grade.ASSUMPTION,
+        source="Triton 24.10: a connection stays with the thread that accepted it. If that thread loads a "
+        "model, requests on the connection wait, with 8 and with 64 threads; those on new ones do not",
+        depends=("triton_models.facts.load_threads", "triton_fleet.hosting.server.TritonServer"),
+        decided_by=DecidedBy.BY_HAND,
+        command="on an endpoint with one instance: time requests for a loaded model while one loads that "
+        "takes 20 seconds",
+        if_false="Say at TritonServer.request_threads that a slow load stalls part of the requests",
+    ),
+    Belief(
         id="called-models-are-global",
         belief="Triton finds a called model by its name among all repositories, in spite of namespaces, and "
         "unloads it up to seconds after it has answered that its caller is unloaded",
