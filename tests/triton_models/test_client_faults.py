@@ -48,6 +48,7 @@ UNKNOWN_MODEL = error(
 )
 PASSING = {
     "throttled": error(400, "ThrottlingException", "Rate exceeded"),
+    "throttled without a word": reply(400, b'{"message": null}', x_amzn_errortype="ThrottlingException"),
     "too many": error(429, "TooManyRequestsException"),
     "internal": error(500, "InternalFailure"),
     "unavailable": error(503, "ServiceUnavailable"),
@@ -65,6 +66,7 @@ PASSING = {
 }
 RULES = {
     "throttled": "throttled",
+    "throttled without a word": "throttled",
     "too many": "throttled",
     "container ended": "model-failed",
     "model unavailable": "model-failed",
@@ -175,6 +177,18 @@ def test_a_fault_that_stays_is_given_up_after_three_attempts(world: World, fault
     assert rule_of(error) == RULES.get(fault, "endpoint-failed")
     assert (error.attempts, error.retryable) == (3, True)
     assert len(world.runtime.requests) == 3
+
+
+@pytest.mark.parametrize("service", ["s3", "ssm"])
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b'{"message": null}', b"<Error><Code>AccessDenied</Code></Error>"]
+)
+def test_a_look_up_may_be_refused_without_a_word(world: World, service: str, body: bytes) -> None:
+    refusing: ScriptedServer = getattr(world, service)
+    refusing.otherwise = reply(403, body, x_amzn_errortype="AccessDeniedException")
+    error = failed(lambda: ask(world.client(alias=ALIAS)))
+    assert rule_of(error) == {"s3": "repository", "ssm": "alias"}[service]
+    assert "None" not in str(error)
 
 
 @pytest.mark.parametrize("fault", LASTING)
@@ -479,6 +493,46 @@ def test_callers_that_hang_do_not_hold_up_the_others(world: World) -> None:
     world.runtime.let_go()
     for thread in slow:
         thread.join()
+
+
+def test_a_model_that_keeps_hanging_is_not_asked_again_and_the_others_are(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triton_models.client.workers.MOST_HUNG_ALIKE", 4)
+
+    def by_target(request: Request) -> Step:
+        slow = request.headers["x-amzn-sagemaker-target-model"] == "slow.tar.gz"
+        return TRICKLE if slow else answer()
+
+    world.runtime.otherwise = by_target
+    client = world.hurried()
+
+    def hang(deadline_s: float) -> InvocationError:
+        return failed(
+            lambda: client.invoke_target(target_model="slow.tar.gz", inputs=ROW, deadline_s=deadline_s)
+        )
+
+    assert [hang(0.1).attempts for _ in range(4)] == [1] * 4
+    error = hang(360.0)
+    assert (rule_of(error), error.attempts, error.retryable) == ("deadline", 0, True)
+    assert ask(client, deadline_s=360.0) == 3.0
+
+
+@pytest.mark.parametrize(("deadline_s", "timeout_s"), [(8.0, 8), (8.1, 16), (69.0, 70), (360.0, 70)])
+def test_a_request_without_a_response_does_not_outlive_its_call_for_long(
+    world: World, session: boto3.Session, monkeypatch: pytest.MonkeyPatch, deadline_s: float, timeout_s: float
+) -> None:
+    timeouts: list[float] = []
+
+    class Recorded:
+        def client(self, name: str, config: Any) -> Any:
+            made = session.client(name, config=config)
+            if name == "sagemaker-runtime":
+                made.meta.events.register("before-send", lambda **_: timeouts.append(config.read_timeout))
+            return made
+
+    ask(world.client(session=Recorded()), deadline_s=deadline_s)
+    assert timeouts == [timeout_s]
 
 
 def test_each_of_many_threads_gets_its_own_answer_through_faults(world: World) -> None:

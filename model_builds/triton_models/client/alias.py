@@ -116,15 +116,17 @@ def read_alias(name: str, *, ssm: Any) -> Aliased:
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
+    from triton_models.repository.s3 import error_code, error_message
+
     try:
         return Aliased.parse(ssm.get_parameter(Name=name)["Parameter"]["Value"])
     except ClientError as error:
-        code = error.response["Error"]["Code"]
+        code = error_code(error)
         raise FleetError.of(
             what=_MISTAKES.get(code, "cannot read the parameter {name}").format(name=name),
             where=f"the alias {name}",
             expected="the alias of a deployed fleet, and permission to read it",
-            why=f"{code}: {error.response['Error'].get('Message', '')}",
+            why=f"{code}: {error_message(error)}",
             fix="use the name in the inference stack's outputs, and EndpointAlias.grant_read for the role",
             rule="alias",
         ) from None

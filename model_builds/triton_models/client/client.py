@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from triton_models.client.alias import ALIAS_AGE_S, Alias, Aliased
 from triton_models.client.call import Call, InvocationError
 from triton_models.client.deadline import CLOCK, Clock, Deadline
 from triton_models.client.encoding import Content, Parameters, Tensors, decode, encode
-from triton_models.client.failures import Again, Failure, failure_of, late
+from triton_models.client.failures import Again, Failure, crowded, failure_of, late
 from triton_models.client.resolving import Names
 from triton_models.client.retries import Retries
 from triton_models.client.workers import HungError, Workers
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 
     from triton_models.repository.check_endpoint import Fit
 
-# SageMaker responds within 60 seconds; its documentation recommends a socket timeout of 70 seconds.
-READ_TIMEOUT_S = 70
+# SageMaker responds within 60 seconds; its documentation recommends a socket timeout of 70 seconds. A timeout
+# belongs to a client of the SDK, so there are several: a request uses the shortest one that its call can wait
+# for. The thread and the connection of a request that is not answered end soon after its call.
+READ_TIMEOUTS_S = (0.5, 1, 2, 4, 8, 16, 32, 70)
 CONNECT_TIMEOUT_S = 5
 
 # Parameters and manifests arrive within a second. Two attempts end long before a caller's timeout.
@@ -109,17 +112,12 @@ class Client:
             endpoint=endpoint_name or "", target=ArtifactTarget.parse(target) if target else None
         )
         self.repository = Repository.parse(repository)
-        config = Config(
-            user_agent=f"triton-fleet boto3/{boto3.__version__}",  # botocore recomputes its own for each call
-            connect_timeout=CONNECT_TIMEOUT_S,
-            read_timeout=READ_TIMEOUT_S,
-            retries={"mode": "standard", "total_max_attempts": 1},
-            max_pool_connections=64,
-        )
         look_up = Config(**_LOOK_UP)
         with aws_errors(self.repository.url):
             self._session = session = session or boto3.Session()
-            self._runtime = session.client("sagemaker-runtime", config=config)
+            self._runtimes: dict[float, Any] = {}
+            self._creating = threading.Lock()
+            self._runtime(deadline_s)
             s3 = session.client("s3", config=look_up)
             ssm = session.client("ssm", config=look_up) if alias else None
         self._names = Names(self.repository, s3, age_s=manifest_age_s, clock=clock)
@@ -252,9 +250,13 @@ class Client:
         """Send the request with retries, and return the body and content type of the response."""
         retries = Retries(attempts=self._attempts, load_limit_s=self._ready_limit_s, deadline=call.deadline)
         while call.deadline.left_s:
+            if self._workers.full(call.artifact):
+                raise call.late(crowded())
             call.attempts += 1
             try:
-                return self._workers.run(lambda: self._send(call, request), limit_s=call.deadline.left_s)
+                return self._workers.run(
+                    lambda: self._send(call, request), limit_s=call.deadline.left_s, kind=call.artifact
+                )
             except HungError:
                 break
             except Exception as error:
@@ -272,7 +274,7 @@ class Client:
     def _send(self, call: Call, request: Mapping[str, Any]) -> tuple[bytes, str]:
         from botocore.exceptions import IncompleteReadError
 
-        answer = self._runtime.invoke_endpoint(
+        answer = self._runtime(call.deadline.left_s).invoke_endpoint(
             EndpointName=call.endpoint, TargetModel=call.artifact, **request
         )
         body = answer["Body"].read()
@@ -280,6 +282,15 @@ class Client:
             # The connection ended within the headers, which the SDK takes for the end of the response.
             raise IncompleteReadError(actual_bytes=0, expected_bytes=1)
         return body, answer.get("ContentType", "")
+
+    def _runtime(self, left_s: float) -> Any:
+        """Return the SDK's client for a request of a call with that much time."""
+        timeout_s = next((each for each in READ_TIMEOUTS_S if each >= left_s), READ_TIMEOUTS_S[-1])
+        if timeout_s not in self._runtimes:
+            with self._creating:  # sessions are not safe for threads
+                if timeout_s not in self._runtimes:
+                    self._runtimes[timeout_s] = _runtime_client(self._session, timeout_s)
+        return self._runtimes[timeout_s]
 
     def _address(self, call: Call, to: Aliased) -> None:
         """Address a call to an endpoint, and resolve the model's name for it."""
@@ -320,6 +331,20 @@ class Client:
             return Deadline(self._deadline_s, self._clock)
         raise_if_any(_not_positive(deadline_s=limit_s))
         return Deadline(limit_s, self._clock)
+
+
+def _runtime_client(session: Any, read_timeout_s: float) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    config = Config(
+        user_agent=f"triton-fleet boto3/{boto3.__version__}",  # botocore recomputes its own for each call
+        connect_timeout=min(CONNECT_TIMEOUT_S, read_timeout_s),
+        read_timeout=read_timeout_s,
+        retries={"mode": "standard", "total_max_attempts": 1},
+        max_pool_connections=64,
+    )
+    return session.client("sagemaker-runtime", config=config)
 
 
 def _either(endpoint_name: str | None, alias: str | None, target: str | None) -> Iterator[Problem]:

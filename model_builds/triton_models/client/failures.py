@@ -121,10 +121,21 @@ def late(limit_s: float) -> Failure:
     )
 
 
+def crowded() -> Failure:
+    """Return the failure of a request that is not sent, because too many others hang."""
+    return Failure(
+        rule=DEADLINE,
+        what="too many earlier requests are still without a response after their deadline",
+        expected="an endpoint that answers",
+        fix="check the endpoint's latency alarms and its log; retry later, or use a longer deadline_s",
+        again=Again.NO,
+    )
+
+
 def _answered(response: Mapping[str, Any]) -> Failure:
     """Return the failure for an error of the API."""
-    error = response.get("Error", {})
-    code, message = str(error.get("Code", "")), str(error.get("Message", ""))
+    error = response.get("Error") or {}
+    code, message = str(error.get("Code") or ""), str(error.get("Message") or "")
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if code == "ModelError":
         return _of_model(response, message)

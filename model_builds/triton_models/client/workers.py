@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -17,15 +18,28 @@ T = TypeVar("T")
 # The time after which an idle thread ends, in seconds.
 _IDLE_S = 30.0
 
+# An abandoned call keeps its thread and connection, and a process often has 1,024 descriptors. While calls
+# of one kind hang, this many of it are accepted. Other kinds go on, unless this many hang in all.
+MOST_HUNG_ALIKE = 64
+MOST_HUNG = 256
+
 
 class HungError(Exception):
     """A call did not end in time."""
 
 
 class _Task(Generic[T]):
-    """A call and its result."""
+    """A call and its result.
 
-    def __init__(self, call: Callable[[], T]) -> None:
+    Attributes:
+        kind: The kind of the call.
+        over: True once it has ended.
+        abandoned: True if its caller no longer waits for it.
+    """
+
+    def __init__(self, call: Callable[[], T], kind: str) -> None:
+        self.kind = kind
+        self.over = self.abandoned = False
         self._call = call
         self._context = contextvars.copy_context()
         self._ended = threading.Lock()
@@ -59,26 +73,55 @@ class Workers:
     def __init__(self) -> None:
         self._forget()
 
-    def run(self, call: Callable[[], T], *, limit_s: float) -> T:
+    def full(self, kind: str = "") -> bool:
+        """Return whether so many calls hang that another one of a kind should not start."""
+        self._forget_after_fork()
+        with self._lock:
+            hung = self._hung[kind]
+            if hung and hung + self._running[kind] >= MOST_HUNG_ALIKE:
+                return True
+            return sum(min(each, MOST_HUNG_ALIKE) for each in self._hung.values()) >= MOST_HUNG
+
+    def run(self, call: Callable[[], T], *, limit_s: float, kind: str = "") -> T:
         """Run a call in another thread with this thread's context variables, and return its result.
+
+        Args:
+            call: The call.
+            limit_s: The time after which it is abandoned, in seconds.
+            kind: The kind of calls that it counts for if it hangs.
 
         Raises:
             HungError: The call did not end in time; it continues without a caller.
         """
-        if os.getpid() != self._process:  # threads do not survive a fork
-            self._forget()
-        task = _Task(call)
+        self._forget_after_fork()
+        task = _Task(call, kind)
         with self._lock:
+            self._running[kind] += 1
             inbox = self._idle.pop() if self._idle else None
-        if inbox is None:
-            inbox = SimpleQueue()
-            threading.Thread(target=self._work, args=(inbox,), name="fleet-client", daemon=True).start()
-        inbox.put(task)
-        return task.result(limit_s=limit_s)
+        try:
+            if inbox is None:
+                inbox = SimpleQueue()
+                threading.Thread(target=self._work, args=(inbox,), name="fleet-client", daemon=True).start()
+            inbox.put(task)
+            return task.result(limit_s=limit_s)
+        except HungError:
+            with self._lock:
+                if not task.over:
+                    task.abandoned = True
+                    self._hung[kind] += 1
+            raise
+        finally:
+            with self._lock:
+                _count_down(self._running, kind)
+
+    def _forget_after_fork(self) -> None:
+        if os.getpid() != self._process:  # threads do not survive it
+            self._forget()
 
     def _forget(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
+        self._hung, self._running = Counter[str](), Counter[str]()
         self._idle: list[SimpleQueue[_Task[Any]]] = []
 
     def _work(self, inbox: SimpleQueue[_Task[Any]]) -> None:
@@ -94,5 +137,14 @@ class Workers:
             task.run()
             with self._lock:
                 self._idle.append(inbox)  # before its caller makes the next call
+                task.over = True
+                if task.abandoned:
+                    _count_down(self._hung, task.kind)
             task.end()
             del task
+
+
+def _count_down(counter: Counter[str], kind: str) -> None:
+    counter[kind] -= 1
+    if not counter[kind]:
+        del counter[kind]

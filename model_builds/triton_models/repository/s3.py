@@ -95,7 +95,12 @@ def wanted_repository(url: str | None) -> str:
 
 def error_code(error: Any) -> str:
     """Return the code in botocore's ClientError."""
-    return str(error.response.get("Error", {}).get("Code", ""))
+    return str(error.response.get("Error", {}).get("Code") or "")
+
+
+def error_message(error: Any) -> str:
+    """Return the message in botocore's ClientError; throttling, for one, may have none."""
+    return str(error.response.get("Error", {}).get("Message") or "")
 
 
 @contextlib.contextmanager
@@ -107,7 +112,7 @@ def aws_errors(repository: str) -> Iterator[None]:
         yield
     except aws.ClientError as error:
         code = error_code(error)
-        message = error.response.get("Error", {}).get("Message", "")
+        message = error_message(error)
         refused = (f"AWS refused: {code} {message}", "look the code up in the service's API reference")
         what, fix = _denied(error) or _CLIENT_ERRORS.get(code, refused)
         why = f"{error.operation_name}: {code}: {message}"
@@ -141,7 +146,7 @@ def _denied(error: Any) -> tuple[str, str] | None:
             "the role cannot be assumed",
             "name another profile, or let the role's trust policy name your identity",
         )
-    if "kms:" in error.response.get("Error", {}).get("Message", ""):
+    if "kms:" in error_message(error):
         return (
             "the role cannot use the repository's KMS key",
             "allow the action named above in the role's policy, and in the key's if it is of another account",
