@@ -505,6 +505,20 @@ def test_a_server_that_does_not_start_marks_no_model_and_shows_its_log(declarati
     assert not (twice / REFUSED_FILE).exists()
 
 
+def test_a_server_opens_the_plugins_of_the_plans_that_it_verifies(declarations, twice, tmp_path):
+    telling = tmp_path / "tritonserver"
+    telling.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
+    telling.chmod(0o755)
+    plans = {"a": {"plugins": "/opt/b.so;/opt/a.so"}, "b": {"plugins": "/opt/a.so"}, "c": {}}
+    record = json.loads((twice / "build.json").read_text())
+    with serving(telling) as server:
+        for found, plugins in ((plans, " --backend-config=tensorrt,plugins=/opt/a.so;/opt/b.so"), ({}, "")):
+            (twice / "build.json").write_text(json.dumps({**record, "plans": found}))
+            with pytest.raises(FleetError) as error:
+                verify(twice, load_build("twice", declarations), server=server)
+            assert str(error.value).endswith(f"shm-default-byte-size=1048576{plugins}")
+
+
 def test_a_server_that_is_never_ready_is_given_up_and_nothing_of_it_stays(tmp_path):
     silent = tmp_path / "tritonserver"
     silent.write_text("#!/bin/sh\nexec sleep 1000\n")

@@ -47,7 +47,7 @@ BUILD = ModelDefinition(
 )
 """
 
-_CODE = """
+CODE = """
 import triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:
@@ -67,8 +67,8 @@ def declare(
     *,
     top: str = "",
     body: str = "pass",
-    factor: float = 2,
-    code: str = _CODE,
+    factor: float | str = 2,
+    code: str = CODE,
     weights: str = "None",
     parameters: dict[str, int] | None = None,
 ) -> Path:
@@ -79,7 +79,7 @@ def declare(
         name: Its name.
         top: Code that its build.py runs when it is read.
         body: The body of its write().
-        factor: The factor of its reference.
+        factor: The factor of its reference, or Python for it.
         code: Its model.py.
         weights: Its weights, as Python.
         parameters: Of its configuration.

@@ -209,6 +209,40 @@ def test_what_is_built_is_kept_where_it_is_asked_for(delivery, models, s3, tmp_p
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {"good", results.results[0].artifact}
 
 
+SPOILS = """
+import signal, warnings
+import numpy as np
+import torch
+
+torch.nn.Linear.forward = lambda self, x: x
+torch.set_default_dtype(torch.float64)
+np.mean = lambda x: 7
+warnings.filterwarnings("error")
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+os.environ["SPOILT"] = "yes"
+os.chdir("/")
+"""
+NOTES = """
+import signal, warnings
+import numpy as np
+import torch
+
+layer = torch.nn.Linear(1, 1, bias=False)
+state = layer(torch.zeros(1)).dtype, layer.forward.__name__, float(np.mean([2])), warnings.filters[0][0]
+job.sources["state"] = f"{state} {signal.getsignal(signal.SIGUSR1)} {os.getcwd()} {os.environ.get('SPOILT')}"
+"""
+
+
+@pytest.mark.parametrize("end", ["", "raise RuntimeError"], ids=["is published", "fails"])
+def test_what_a_model_patches_does_not_reach_the_next_one(end, delivery, models, s3):
+    declare(models, "spoils", body=SPOILS + end)
+    declare(models, "good", body=NOTES)
+    alone = deliver(["good"], delivery, s3=s3).results[0]
+    spoils, good = deliver(["spoils", "good"], delivery, s3=s3).results
+    assert (spoils.status, good.status) == ("failed" if end else "published", "unchanged")
+    assert good.artifact == alone.artifact
+
+
 def test_what_is_published_already_is_unchanged(delivery, models, s3):
     declare(models, "same")
     first = deliver(["same"], delivery, s3=s3)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.triton_models.declared_models import declare
+from tests.triton_models.declared_models import CODE, declare
 from tests.triton_models.publishing_aws import client, consistent_manifest, new_repository, small_aws
 from triton_models.deliver.deliver import Delivery, deliver
 from triton_models.deliver.results import ModelResult
@@ -29,10 +29,12 @@ class Delivered:
         declare(models, "wrong", factor=3)
         declare(models, "crashing", code=CRASHES_WHEN_LOADED)
         declare(models, "right-2")
+        triples, reads = "import numpy; numpy.factor = 3", "getattr(sys.modules['numpy'], 'factor', 2)"
+        declare(models, "patching", body=triples, factor=reads, code=CODE.replace("* 2", "* 3"))
         with small_aws() as url:
             s3 = client(url)
             delivery = Delivery(repository=new_repository(s3), models=models, logs=folder / "logs")
-            results = deliver(["right-1", "wrong", "crashing", "right-2"], delivery, s3=s3)
+            results = deliver(["right-1", "wrong", "patching", "crashing", "right-2"], delivery, s3=s3)
             self.manifest: Manifest = consistent_manifest(delivery.repository, s3)
         self.of: dict[str, ModelResult] = {result.model: result for result in results.results}
 
@@ -51,6 +53,12 @@ def test_only_models_that_answer_as_their_source_does_are_published(delivered):
 
 def test_an_answer_outside_tolerance_is_reported_with_the_step_and_the_numbers(delivered):
     result = delivered.of["wrong"]
+    assert (result.status, result.step) == ("failed", "verify")
+    assert "outside tolerance" in result.reason
+
+
+def test_a_reference_does_not_see_what_the_build_patched(delivered):
+    result = delivered.of["patching"]
     assert (result.status, result.step) == ("failed", "verify")
     assert "outside tolerance" in result.reason
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from triton_models.base.errors import FleetError
+from triton_models.deliver.inside import apart
 from triton_models.deliver.worker import Ended, Report, Worker
 
 PLENTY_S = 60.0
@@ -187,6 +188,67 @@ def test_temporary_files_go_with_the_process(worker):
     assert folder.is_dir()
     worker.close()
     assert not folder.exists()
+
+
+def change(_: str, report: Report) -> str:
+    report("change")
+    os.environ["CHANGED"] = "yes"
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    return "changed"
+
+
+def seen(_: str, report: Report) -> tuple[str, bool]:
+    return os.environ.get("CHANGED", ""), signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
+
+
+def do_apart(task: str, report: Report) -> object:
+    tasks = {"change": change, "refused": be_refused, "exit": exit_at_once, "killed": be_killed, "hang": hang}
+    path = task.partition(" ")[2]
+    try:
+        answer = apart(lambda: tasks[task.partition(" ")[0]](path, report), name="net")
+    except FleetError:
+        if not path:
+            raise
+        answer = None
+    return answer, seen("", report)
+
+
+def answer_nothing_to_pickle(_: str, report: Report) -> object:
+    return apart(threading.Lock, name="net")
+
+
+def test_what_a_function_changes_apart_ends_with_it(worker):
+    steps: list[str] = []
+    assert done(worker, do_apart, "change", on_step=steps.append).answer == ("changed", ("", True))
+    assert steps == ["change"]
+
+
+@pytest.mark.parametrize(
+    ("task", "rule", "what"),
+    [
+        ("refused", "", "refused"),
+        ("exit", "crashed", "its process ended unexpectedly with the exit code 3"),
+        ("killed", "crashed", "of signal SIGKILL"),
+    ],
+)
+def test_a_function_that_fails_apart_fails_only_its_task(task, rule, what, worker):
+    before = done(worker, answer_pid).answer
+    (problem,) = done(worker, do_apart, task).problems
+    assert (problem.rule, what in problem.what) == (rule, True)
+    assert done(worker, answer_pid).answer == before
+
+
+def test_an_answer_that_cannot_be_sent_is_reported(worker, tmp_path):
+    (problem,) = done(worker, answer_nothing_to_pickle, log=tmp_path / "log").problems
+    assert problem.rule == "crashed"
+    assert "cannot pickle" in (tmp_path / "log").read_text()
+
+
+def test_a_function_that_hangs_apart_is_killed_with_what_it_started(worker, tmp_path):
+    assert done(worker, answer_pid).answer
+    (problem,) = done(worker, do_apart, f"hang {tmp_path / 'pid'}", seconds=4.0).problems
+    assert problem.rule == "timed-out"
+    assert ends((tmp_path / "pid").read_text())
 
 
 def temporary_folder(_: str, report: Report) -> str:

@@ -41,16 +41,13 @@ class Order:
 
 
 def built(order: Order, report: Report) -> Path:
-    """Build and check one model, and return its artifact root.
+    """Build one model, and return its artifact root.
 
     Raises:
-        FleetError: The model is invalid; the step reported last is the one that failed.
+        FleetError: The model is invalid.
     """
-    # GPU probes start without any package installed.
-    from triton_models.check.check import check_path
-
     report("build")
-    root = build(
+    return build(
         order.name,
         output=order.output,
         release=order.release,
@@ -58,9 +55,18 @@ def built(order: Order, report: Report) -> Path:
         cpu=order.cpu,
         models=order.models,
     )
-    report("check")
+
+
+def check_built(root: Path) -> None:
+    """Check an artifact root.
+
+    Raises:
+        FleetError: An endpoint could not serve it.
+    """
+    # GPU probes start without any package installed.
+    from triton_models.check.check import check_path
+
     raise_if_any(check_path(root))
-    return root
 
 
 @functools.cache

@@ -44,9 +44,6 @@ from triton_models.repository.stored_manifest import read
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# Frameworks leak a little memory with every export. Replacing the process costs seconds to import them again.
-_MODELS_PER_PROCESS = 200
-
 MODEL_SECONDS = 3600.0
 """The default time limit per model. TensorRT takes minutes for most networks."""
 
@@ -164,7 +161,7 @@ class _Run:
         """Build and publish every model; an interruption still publishes the models that are ready."""
         publisher = Publisher(self._publish, self._published)
         try:
-            with Worker(most_tasks=_MODELS_PER_PROCESS) as worker:
+            with Worker() as worker:
                 for name in self._record.without():
                     self._one(name, worker, publisher)
                     self._record.write_if_due()

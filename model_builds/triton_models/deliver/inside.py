@@ -8,13 +8,15 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from triton_models.base.errors import FleetError, Problem
-from triton_models.deliver.worker import Reply
+from triton_models.base.processes import tie_to_parent
+from triton_models.deliver.worker import LOOK_S, Answer, Reply, died
 
 _OUT, _ERROR = 1, 2
 
@@ -55,14 +57,80 @@ def _done(task: Any, argument: Any, connection: Connection) -> Reply:
         sys.stderr.flush()
         connection.send(step)
 
+    return _reply(lambda: task(argument, report))
+
+
+def _reply(task: Callable[[], Any]) -> Reply:
     try:
-        return Reply(answer=task(argument, report))
+        return Reply(answer=task())
+    except _ApartError as error:
+        return Reply(problems=error.problems)
     except FleetError as error:
         traceback.print_exc()
         return Reply(problems=error.problems, sound=not _ran_out_of_memory(error))
     except BaseException as error:  # noqa: BLE001  any error ends only this task
         traceback.print_exc()
         return Reply(problems=(_unexpected(error),), sound=False)
+
+
+class _ApartError(FleetError):
+    """The problems of a function that ran apart, whose traceback is in the log."""
+
+
+def apart(function: Callable[[], Answer], *, name: str) -> Answer:
+    """Call a function in a copy of this process, and return its answer. Its other effects end with the copy.
+
+    The copy is a fork, so it has the frameworks that this process imported. A process that has only imported
+    PyTorch may be forked; once it has computed, or used a GPU, a copy would lack its threads and fail.
+    https://docs.pytorch.org/docs/stable/notes/multiprocessing.html, read 2026-11-25.
+
+    Args:
+        function: The function; its answer is pickled.
+        name: The subject of the function, for errors.
+
+    Raises:
+        FleetError: The function failed, or its process ended.
+    """
+    receiving, sending = Pipe(duplex=False)
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            tie_to_parent()
+            sending.send(_reply(function))
+            status = 0
+        except BaseException:  # noqa: BLE001  an answer that cannot be pickled
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(Exception):  # a model's code may have replaced them
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(status)
+    sending.close()
+    with receiving:
+        reply = _reply_of(child, receiving)
+    if isinstance(reply, int):
+        raise FleetError([died(name, reply)])
+    if reply.problems:
+        raise _ApartError(reply.problems)
+    answer: Answer = reply.answer
+    return answer
+
+
+def _reply_of(child: int, receiving: Connection) -> Reply | int:
+    """Wait for the reply of a copy, or for its exit status. A child of it may hold the pipe open."""
+    ended, status, reply = 0, 0, None
+    while reply is None and not ended:
+        ready = receiving.poll(LOOK_S)
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ready or receiving.poll(0):
+            try:
+                reply = receiving.recv()
+            except (EOFError, OSError):
+                break
+    if not ended:
+        _, status = os.waitpid(child, 0)
+    return reply if isinstance(reply, Reply) else os.waitstatus_to_exitcode(status)
 
 
 def _ran_out_of_memory(error: BaseException | None) -> bool:

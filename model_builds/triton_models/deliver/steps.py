@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triton_models.builds.export.objects import tag
+from triton_models.builds.export.weights import FETCHED
 from triton_models.builds.inputs import Found, Inputs, find_inputs, with_objects
 from triton_models.declare.reading import load_build
-from triton_models.deliver.building import Order, built, process_server
+from triton_models.deliver.building import Order, built, check_built, process_server
+from triton_models.deliver.inside import apart
 from triton_models.deliver.worker import Report
 from triton_models.pack.pack import Artifact, pack
+
+if TYPE_CHECKING:
+    from triton_models.verify.verify import Expected
+
+# Packages of the build job that take seconds to import.
+_FRAMEWORKS = frozenset(
+    {"boto3", "botocore", "huggingface_hub", "networkx", "numpy", "onnx", "onnx_ir", "onnxscript"}
+    | {"safetensors", "sympy", "tokenizers", "torch", "transformers", "treelite", "triton_models"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,23 +46,65 @@ class Made:
     inputs: Inputs
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Built:
+    """A model that was built in another process.
+
+    Attributes:
+        root: Its artifact root.
+        inputs: The inputs of its build.
+        imported: The modules of frameworks that its process had imported.
+        fetched: The weights that its process had fetched, by their description.
+    """
+
+    root: Path
+    inputs: Inputs
+    imported: Sequence[str]
+    fetched: Mapping[str, Path]
+
+
 def make(order: Order, report: Report) -> Made:
     """Build, check, verify and pack one model.
+
+    The model's code runs in two copies of this process: one builds, the other computes the reference. What it
+    changes there, such as a function of PyTorch, reaches neither the comparison nor the next model.
 
     Raises:
         FleetError: The model is invalid; the step reported last is the one that failed.
     """
     report("read")
-    declaration = load_build(order.name, order.models)
-    inputs = with_objects(_found(order), _entity_tag)
-    root = built(order, report)
+    built = apart(lambda: _built(order, report), name=order.name)
+    FETCHED.update(built.fetched)
+    _import(built.imported)
+    report("check")
+    check_built(built.root)
     if order.verify:
-        from triton_models.verify.verify import verify
+        from triton_models.verify.verify import compare, expected_answers
+
+        def expect() -> Expected:
+            return expected_answers(built.root, load_build(order.name, order.models))
 
         report("verify")
-        verify(root, declaration, server=process_server())
+        compare(built.root, lambda: apart(expect, name=order.name), server=process_server())
     report("pack")
-    return Made(name=order.name, artifact=pack(root, output=order.output), inputs=inputs)
+    return Made(name=order.name, artifact=pack(built.root, output=order.output), inputs=built.inputs)
+
+
+def _built(order: Order, report: Report) -> _Built:
+    inputs = with_objects(_found(order), _entity_tag)
+    root = built(order, report)
+    imported = [name for name in sys.modules if name.partition(".")[0] in _FRAMEWORKS]
+    return _Built(root=root, inputs=inputs, imported=imported, fetched=dict(FETCHED))
+
+
+def _import(names: Sequence[str]) -> None:
+    """Import what the last model needed, so that the next one starts with it; importing computes nothing."""
+    lacking = [name for name in names if name not in sys.modules]
+    for name in lacking:
+        with contextlib.suppress(Exception):  # such as a module that its package makes as it runs
+            importlib.import_module(name)
+    if lacking:
+        gc.freeze()  # a copy that collects garbage would write to, and so copy, all of their memory
 
 
 def find(order: Order, report: Report) -> Found:

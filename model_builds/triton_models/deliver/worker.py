@@ -2,7 +2,8 @@
 
 Building a model runs the model's own code and entire frameworks. They may hang, end the process, or be killed
 by the kernel when memory runs out. In a separate process, any of these fails only one model. The process is
-kept for the next task, so frameworks are imported once and not for each of thousands of models.
+kept for the next task, so frameworks are imported once and not for each of thousands of models. What builds a
+model runs in copies of it: see `triton_models.deliver.inside.apart`.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ Answer = TypeVar("Answer")
 Report: TypeAlias = Callable[[str], None]
 """A callback that a task calls with the name of each step it starts."""
 
-# Seconds between checks that the process is alive; a child of it may hold the pipe open.
-_LOOK_S = 0.5
+LOOK_S = 0.5
+"""Seconds between checks that a process is alive; a child of it may hold the pipe open."""
 _CLOSE_S = 10.0
 
 # A process is replaced when its temporary folder, which keeps downloaded weights, exceeds this size.
@@ -79,18 +80,12 @@ class Reply:
 
 
 class Worker:
-    """The parent's handle of the process, which starts with the first task. Use it from one thread only.
+    """The parent's handle of the process, which starts with the first task. Use it from one thread only."""
 
-    Args:
-        most_tasks: Replace the process after this many tasks, to free leaked memory; None for never.
-    """
-
-    def __init__(self, *, most_tasks: int | None = None) -> None:
-        self._most_tasks = most_tasks
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._temporary: Path | None = None
-        self._tasks = 0
 
     def __enter__(self) -> Worker:
         return self
@@ -133,7 +128,6 @@ class Worker:
         with contextlib.suppress(OSError):  # it has just died, which is handled below
             connection.send((task, argument, log))
         reply = self._awaited(begun + seconds, seconds, name, step)
-        self._tasks += 1
         if not reply.sound:
             self.kill()
         elif self._is_used_up():
@@ -159,7 +153,6 @@ class Worker:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
         self._process = self._connection = self._temporary = None
-        self._tasks = 0
 
     def _started(self) -> Connection:
         if self._connection is not None:
@@ -184,14 +177,14 @@ class Worker:
             left = until - time.monotonic()
             if left <= 0:
                 return Reply(problems=(_too_long(name, seconds),), sound=False)
-            message = self._message(min(left, _LOOK_S))
+            message = self._message(min(left, LOOK_S))
             if isinstance(message, str):
                 step(message)
             elif message is not None:
                 reply: Reply = message
                 return reply
             elif self._process is not None and self._process.poll() is not None:
-                return Reply(problems=(_died(name, self._process.returncode),), sound=False)
+                return Reply(problems=(died(name, self._process.returncode),), sound=False)
 
     def _message(self, wait_s: float) -> Any:
         """Return the next message of the process; None after a pause or at its end."""
@@ -205,9 +198,7 @@ class Worker:
             return None
 
     def _is_used_up(self) -> bool:
-        if self._temporary is None or self._tasks == self._most_tasks:
-            return True
-        return _size(self._temporary) > _MOST_TEMPORARY_BYTES
+        return self._temporary is None or _size(self._temporary) > _MOST_TEMPORARY_BYTES
 
 
 def _size(folder: Path) -> int:
@@ -230,7 +221,8 @@ def _too_long(name: str, seconds: float) -> Problem:
     )
 
 
-def _died(name: str, status: int) -> Problem:
+def died(name: str, status: int) -> Problem:
+    """Return the problem of a process that ended with an exit code, or of a signal if it is negative."""
     how = f"with the exit code {status}" if status >= 0 else f"of signal {_signal_name(-status)}"
     memory = " (often the kernel, when memory is full)" if status == -signal.SIGKILL else ""
     return Problem(

@@ -57,6 +57,7 @@ class ServerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._pool: urllib3.HTTPConnectionPool | None = None
         self._since = 0
+        self._plugins: tuple[str, ...] = ()
 
     @property
     def alive(self) -> bool:
@@ -82,6 +83,12 @@ class ServerProcess:
                 tail = self.log_tail()
                 self.stop()
                 raise self._not_ready(tail)
+
+    def open_plugins(self, libraries: tuple[str, ...]) -> None:
+        """Set the libraries of TensorRT plugins that the server opens; a running one with others is ended."""
+        if libraries != self._plugins:
+            self.stop()
+            self._plugins = libraries
 
     def log_tail(self) -> str:
         """Return the last lines of the server's output since `begin_log`, without its flags."""
@@ -154,6 +161,7 @@ class ServerProcess:
             f"--backend-config=python,shm-region-prefix-name={self._mark}",
             # A build container may have only 64 MB of shared memory.
             "--backend-config=python,shm-default-byte-size=1048576",
+            *([f"--backend-config=tensorrt,plugins={';'.join(self._plugins)}"] if self._plugins else []),
         ]
         try:
             with self.log.open("ab") as log:

@@ -71,6 +71,25 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The answers that a built model must give, as data.
+
+    Attributes:
+        name: The declaration's name.
+        output: The output that the reference must give.
+        precisions: The precisions of the build.
+        allowed: The largest difference allowed; None without a reference.
+        answers: Each example with the reference's tensors, or its problems, or None without a reference.
+    """
+
+    name: str
+    output: str
+    precisions: tuple[Precision, ...]
+    allowed: float | None
+    answers: Sequence[tuple[Example, Mapping[str, Array] | tuple[Problem, ...] | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """The outcome of `fleet verify`: the accuracy or the problems of each root."""
 
@@ -146,16 +165,75 @@ def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accur
         FleetError: The model does not load, an answer is an error, late, or outside the tolerance, or the
             declaration's own code fails. Each problem names the model and the example.
     """
+    return compare(root, lambda: expected_answers(root, declaration), server=server)
+
+
+def compare(root: Path, expect: Callable[[], Expected], *, server: Server) -> Accuracy:
+    """Verify a root against answers that may be computed in another process, as `verify` does.
+
+    Args:
+        root: A root written by `fleet build`.
+        expect: Returns the expected answers; called once.
+        server: The server.
+
+    Raises:
+        FleetError: As `verify`.
+    """
     record = _record(root)
+    server.open_plugins(_plugins(record))
     server.start()
     try:
-        found = _verify(root, record, declaration, server)
+        found = _verify(root, record, expect(), server)
     except FleetError as error:
         problems = [_with_left_out(problem, record) for problem in error.problems]
         mark.refuse(root, problems)
         raise FleetError(problems) from error
     mark.accept(root)
     return found
+
+
+def expected_answers(root: Path, declaration: ModelDefinition) -> Expected:
+    """Return the examples of a declaration with the answers of its reference. This runs the model's own code.
+
+    Args:
+        root: A root written by `fleet build`.
+        declaration: The declaration it was built from.
+
+    Raises:
+        FleetError: The examples fail, or the declaration has no tolerance for the precision of the root.
+    """
+    precisions: Sequence[Precision] = _record(root).get("precisions") or ("fp32",)
+    compares = declaration.reference is not None
+    allowed = max(declaration.allowed(each) for each in precisions) if compares else None
+    examples = _own(f"examples() of {declaration.name!r}", lambda: list(declaration.examples()))
+    return Expected(
+        name=declaration.name,
+        output=declaration.output,
+        precisions=tuple(precisions),
+        allowed=allowed,
+        answers=[(example, _reference_of(declaration, example)) for example in examples],
+    )
+
+
+def _reference_of(
+    declaration: ModelDefinition, example: Example
+) -> Mapping[str, Array] | tuple[Problem, ...] | None:
+    import numpy as np
+
+    reference = declaration.reference
+    if reference is None:
+        return None
+    try:
+        return _own(
+            _called(declaration.name, example),
+            lambda: {name: np.asarray(each) for name, each in reference(example.inputs).items()},
+        )
+    except FleetError as error:
+        return error.problems
+
+
+def _called(name: str, example: Example) -> str:
+    return f"reference() of {name!r}, example {example.name!r}"
 
 
 def declaration_of(root: Path, models: Path | None = None) -> ModelDefinition:
@@ -185,29 +263,27 @@ class _Comparison:
     """The comparison of a built model's answers.
 
     Attributes:
-        declaration: The declaration with the reference.
+        expected: The expected answers.
         model: The model's name.
         outputs: Its outputs as declared in config.pbtxt.
-        precisions: Its precisions.
-        allowed: The largest difference allowed; None without a reference.
         largest: The largest difference so far; None before the first comparison.
         output: The output with that difference.
     """
 
-    declaration: ModelDefinition
+    expected: Expected
     model: str
     outputs: Sequence[Output]
-    precisions: Sequence[Precision]
-    allowed: float | None
     largest: float | None = None
     output: str | None = None
 
     @property
     def precision(self) -> str:
         """The model's precisions, in readable form."""
-        return "+".join(self.precisions)
+        return "+".join(self.expected.precisions)
 
-    def problems(self, example: Example, server: Server) -> Iterator[Problem]:
+    def problems(
+        self, example: Example, expected: Mapping[str, Array] | tuple[Problem, ...] | None, server: Server
+    ) -> Iterator[Problem]:
         """Yield the problems of the answer to one example."""
         where = f"model {self.model!r}, example {example.name!r}"
         wrong: list[Problem] = []
@@ -221,24 +297,20 @@ class _Comparison:
 
         answer = answered(example, ask)
         yield from wrong
-        reference = self.declaration.reference
-        if wrong or reference is None:
+        if wrong or expected is None:
             return
-        called = f"reference() of {self.declaration.name!r}, example {example.name!r}"
-        expected = _own(called, lambda: dict(reference(example.inputs)))
-        if self.declaration.output not in expected:
-            yield _no_reference(
-                called, f"it gives {', '.join(expected) or 'nothing'}", self.declaration.output
-            )
+        if isinstance(expected, tuple):
+            yield from expected
+            return
+        called = _called(self.expected.name, example)
+        if self.expected.output not in expected:
+            yield _no_reference(called, f"it gives {', '.join(expected) or 'nothing'}", self.expected.output)
         for name, tensor in expected.items():
             yield from self._compared(name, answer, tensor, where=where, called=called)
 
     def _compared(
         self, name: str, answer: Mapping[str, Array], expected: Array, *, where: str, called: str
     ) -> Iterator[Problem]:
-        import numpy as np
-
-        expected = np.asarray(expected)
         if name not in answer:
             yield _no_reference(called, f"it gives {name!r}", f"only outputs: {', '.join(answer)}")
             return
@@ -250,7 +322,7 @@ class _Comparison:
             self._take(NEVER, name)
             yield _empty(served, place)
         else:
-            allowed = self.allowed or 0.0
+            allowed = self.expected.allowed or 0.0
             found = difference(served, expected, tolerance=allowed)
             self._take(found.largest, name)
             if found.outside:
@@ -270,24 +342,15 @@ def _with_left_out(problem: Problem, record: Mapping[str, Any]) -> Problem:
     return replace(problem, fix=problem.fix + more)
 
 
-def _verify(root: Path, record: Mapping[str, Any], declaration: ModelDefinition, server: Server) -> Accuracy:
+def _verify(root: Path, record: Mapping[str, Any], expected: Expected, server: Server) -> Accuracy:
     model = served_model(root, record)
-    precisions: Sequence[Precision] = record.get("precisions") or ("fp32",)
-    compares = declaration.reference is not None
-    comparison = _Comparison(
-        declaration=declaration,
-        model=model,
-        outputs=outputs(root, model),
-        precisions=precisions,
-        allowed=max(declaration.allowed(each) for each in precisions) if compares else None,
-    )
-    examples = _own(f"examples() of {declaration.name!r}", lambda: list(declaration.examples()))
+    comparison = _Comparison(expected=expected, model=model, outputs=outputs(root, model))
     problems: list[Problem] = []
     before = _used_memory_mb()
     with server.loaded(root, model):
-        for example in examples:
+        for example, answer in expected.answers:
             try:
-                problems.extend(comparison.problems(example, server))
+                problems.extend(comparison.problems(example, answer, server))
             except FleetError as error:
                 problems.extend(error.problems)
                 if not server.alive:
@@ -297,12 +360,18 @@ def _verify(root: Path, record: Mapping[str, Any], declaration: ModelDefinition,
     return Accuracy(
         model=model,
         precision=comparison.precision,
-        examples=len(examples),
+        examples=len(expected.answers),
         largest=comparison.largest,
-        tolerance=None if comparison.largest is None else comparison.allowed,
+        tolerance=None if comparison.largest is None else expected.allowed,
         output=comparison.output,
         gpu_memory_mb=max((now - then for now, then in zip(after, before, strict=False)), default=None),
     )
+
+
+def _plugins(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the libraries of TensorRT plugins that the plans of a root need, in the order of their names."""
+    plans = record.get("plans", {}).values()
+    return tuple(sorted({path for plan in plans for path in plan.get("plugins", "").split(";") if path}))
 
 
 def _used_memory_mb() -> list[int]:

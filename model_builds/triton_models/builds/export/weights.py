@@ -34,7 +34,8 @@ from triton_models.declare.weights import (
 if TYPE_CHECKING:
     import torch
 
-_FETCHED: dict[str, Path] = {}
+FETCHED: dict[str, Path] = {}
+"""The weights that this process, or a copy of it, has fetched and unpacked, by their description."""
 
 _SHOWN = 3  # names in an error; the wrong network has hundreds
 
@@ -84,9 +85,9 @@ def _file_of(weights: LocalWeights | S3Weights | RegistryWeights) -> Path:
 
 def _once(weights: Weights) -> Path:
     key = repr(weights)  # lists in them have no hash
-    if key not in _FETCHED:
-        _FETCHED[key] = _fetched(weights)
-    return _FETCHED[key]
+    if key not in FETCHED:
+        FETCHED[key] = _fetched(weights)
+    return FETCHED[key]
 
 
 def described(weights: Weights) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from triton_models.artifact.layout import BUILD_FILE
 from triton_models.builds.build import LOGS
 from triton_models.declare.reading import load_build
-from triton_models.deliver.building import Order, built, process_server
+from triton_models.deliver.building import Order, built, check_built, process_server
 from triton_models.deliver.worker import Report
 
 PYTHON_MODEL = "fleet_probe"
@@ -77,6 +77,8 @@ def make(order: Order, report: Report) -> Made:
     report("read")
     declaration = load_build(order.name, order.models)
     root = built(order, report)
+    report("check")
+    check_built(root)
     report("verify")
     server = process_server()
     begin = server.log.stat().st_size if server.log.exists() else 0
