@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from aws_cdk import App, CfnParameter, Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
-from declared import Build, build_in
+from declared import Build, build_in, declare
 from function_world import Clock, Context, Requests, asked, web_server
 
 from triton_fleet import (
@@ -109,7 +110,7 @@ def test_a_deployment_starts_a_run_where_there_are_runs(stack: Stack, builds: Bu
     assert children in resource["DependsOn"]
 
 
-def test_another_source_model_release_gpu_or_weights_is_another_build(source: Path) -> None:
+def test_another_input_is_another_build(source: Path) -> None:
     _add(source, "import os\nADDRESS = os.environ.get('A_WEIGHTS')\n")
     before = _inputs(source)
     others = [
@@ -117,13 +118,16 @@ def test_another_source_model_release_gpu_or_weights_is_another_build(source: Pa
         _inputs(source, release="25.04"),
         _inputs(source, instance_type="ml.g4dn.xlarge"),
         _inputs(source, weights={"A_WEIGHTS": "s3://weights/a.pt"}),
+        _inputs(source, environment={"PIP_INDEX_URL": "https://index.example.com/simple"}),
+        _inputs(source, instance_type="ml.c7i.2xlarge"),
+        _inputs(source, instance_type="ml.c7i.2xlarge", cpu_image=True),
     ]
     assert _inputs(source) == before
 
     _add(source, "# another line\n")
     others.append(_inputs(source))
 
-    assert len({before, *others}) == 6
+    assert len({before, *others}) == 9
 
 
 def _add(source: Path, text: str) -> None:
@@ -162,6 +166,24 @@ def test_an_endpoint_serves_what_the_deployment_builds(
     }
 
 
+def test_answers_with_many_artifacts_are_as_long_as_cloudformation_accepts(
+    stack: Stack, builds: Build, source: Path, world: World
+) -> None:
+    names = [f"a_model_with_a_rather_long_name_{number:03}" for number in range(150)]
+    declare(source, *names)
+    build = DeploymentBuild(stack, "Build", builds=builds(models=names))
+    attributes = {build.artifact(name) for name in names}
+    asked = [each["Properties"]["Models"] for each in _found(stack, "Custom::TritonArtifacts").values()]
+    assert sorted(itertools.chain(*asked)) == names
+    assert len(attributes) == len(names)
+
+    stack_id = f"arn:aws:cloudformation:us-east-1:{'1' * 12}:stack/{'s' * 128}/{'u' * 36}"
+    for models in asked:
+        world.report(*(_published(name, f"{name}-{'0' * 16}.tar.gz") for name in models))
+        world.wait(*models, StackId=stack_id, LogicalResourceId="i" * 255)
+    assert max(len(body) for *_, body in world.cloudformation.seen) <= 4096
+
+
 def test_the_artifact_of_a_model_that_is_not_built_is_a_mistake(stack: Stack, builds: Build) -> None:
     build = DeploymentBuild(stack, "Build", builds=builds(models=["minilm"]))
 
@@ -197,6 +219,7 @@ class World:
         self.invoked: list[dict[str, Any]] = []
         self.refusal: ClientError | None = None
         self.quotas: dict[str, float] = {}
+        self.stack_status: str | None = "UPDATE_IN_PROGRESS"
 
     # The clients' methods, as boto3 spells them.
 
@@ -222,9 +245,18 @@ class World:
         return {"executionArn": RUN}
 
     def batch_get_builds(self, ids: list[str]) -> Any:
+        if self.status == "forgotten":
+            return {"builds": [], "buildsNotFound": ids}
         return {"builds": [{"buildStatus": self.status, "logs": {"deepLink": f"https://logs/{ids[0]}"}}]}
 
+    def describe_stacks(self, StackName: str) -> Any:
+        if self.stack_status is None:
+            raise ClientError({"Error": {"Code": "AccessDenied"}}, "DescribeStacks")
+        return {"Stacks": [{"StackStatus": self.stack_status}]}
+
     def describe_execution(self, executionArn: str) -> Any:
+        if self.status == "forgotten":
+            raise ClientError({"Error": {"Code": "ExecutionDoesNotExist"}}, "DescribeExecution")
         return {"status": self.status, "cause": "read s3://bucket/summary.json"}
 
     def stop_build(self, id: str) -> None:  # noqa: A002
@@ -504,6 +536,49 @@ def test_a_run_that_had_nothing_to_build_gives_the_current_artifact(world: World
     world.publish(resnet50=ARTIFACT)
 
     assert world.wait("resnet50", build=RUN)["Data"] == {"resnet50": ARTIFACT}
+
+
+@pytest.mark.parametrize("build", [BUILD, RUN])
+def test_a_forgotten_build_gives_what_its_results_or_the_manifest_have(world: World, build: str) -> None:
+    world.status = "forgotten"
+    world.report(_published("minilm", "minilm-1.tar.gz"))
+    world.publish(resnet50=ARTIFACT, minilm="minilm-2.tar.gz")
+
+    answer = world.wait("resnet50", "minilm", build=build, request="Update")
+
+    assert answer["Data"] == {"resnet50": ARTIFACT, "minilm": "minilm-1.tar.gz"}
+    assert world.clock.now == 0
+
+
+def test_a_rollback_starts_no_build_and_ends_the_one_that_was_started(world: World) -> None:
+    world.stack_status = "UPDATE_ROLLBACK_IN_PROGRESS"
+    properties = {**PROJECT, "QuotaCodes": ["L-new"]}
+    answer = world.ask("TritonBuild", properties, request="Update", PhysicalResourceId=BUILD)
+
+    assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", BUILD)
+    assert (world.started, world.stopped) == ([], [BUILD])
+
+
+@pytest.mark.parametrize("kind", ["TritonArtifacts", "TritonModels", "TritonTarget"])
+def test_a_rollback_waits_for_no_build_and_fails_for_none(world: World, kind: str) -> None:
+    world.stack_status = "UPDATE_ROLLBACK_IN_PROGRESS"
+    world.report(_failed("resnet50"))
+    world.publish(resnet50=ARTIFACT)
+    answer = world.wait("resnet50", kind=kind, request="Update")
+
+    assert answer["Status"] == "SUCCESS"
+    assert answer.get("Data", {}) == ({"resnet50": ARTIFACT} if kind == "TritonArtifacts" else {})
+    assert world.clock.now == 0
+
+
+@pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", None])
+def test_an_update_of_a_stack_that_is_not_known_to_roll_back_starts_a_build(
+    world: World, status: str | None
+) -> None:
+    world.stack_status = status
+    answer = world.ask("TritonBuild", PROJECT, request="Update", PhysicalResourceId="Builds-AbC:before")
+
+    assert answer["PhysicalResourceId"] == BUILD
 
 
 ELSEWHERE = {"sm75-trt10.13.3": "resnet50-1.tar.gz"}

@@ -105,6 +105,7 @@ class ModelBuildProject(Construct):
         source: The source folder as an asset.
         source_key: The key of the bucket of the source; None if the key is AWS's own.
         environment: Further environment variables of a build.
+        hub_token: The secret with the token of a private hub; None without one.
         network: The subnets in which builds run; None for the service's own network.
         role: The role of a build.
         starter_role: The role of a project that starts a Processing job; otherwise None.
@@ -212,7 +213,7 @@ class ModelBuildProject(Construct):
         self.repository = repository
         self.models = tuple(models) if models is not None else None
         self.declared = declared_models(folder)
-        self.weights, self.source_key = dict(weights), source_key
+        self.weights, self.source_key, self.hub_token = dict(weights), source_key, hub_token
         self.weights_from = tuple(weights_from)
         self.environment, self.network = dict(environment), network
         self.release, self.gpu = triton, instance.gpu

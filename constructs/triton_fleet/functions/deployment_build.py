@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import jsii
 from aws_cdk import CustomResource, Duration, IStableListProducer, Lazy, Stack
 from aws_cdk import aws_iam as iam
@@ -24,6 +26,10 @@ from triton_models.repository.manifest import MANIFEST_NAME
 # come before CloudFormation's own, which says nothing.
 _SPARE_S = 60
 _ONE_HOUR = Duration.hours(1)
+# In bytes. CloudFormation takes 4096 for an answer, of which the ids of the stack and the resource need up to
+# 1000. Source, read on 2026-11-21:
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html
+_LONGEST_DATA = 3000
 
 
 @jsii.implements(IStableListProducer)
@@ -37,14 +43,31 @@ class _Listed:
         return sorted(self._names)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Answer:
+    """A custom resource and the models whose artifacts it answers with."""
+
+    models: list[str]
+    resource: CustomResource
+
+    def has_room_for(self, model: str) -> bool:
+        """Return whether the artifact of one more model fits into the answer."""
+        return sum(_answered_bytes(each) for each in (*self.models, model)) <= _LONGEST_DATA
+
+
+def _answered_bytes(model: str) -> int:
+    """The length of `"<model>": "<model>-<16 digits>.tar.gz", ` in an answer."""
+    return 2 * len(model.encode()) + 32
+
+
 class DeploymentBuild(Construct):
     """A custom resource that starts a build in every deployment that changes the inputs of the build.
 
-    The inputs are the source folder, the names of the models, the release, the GPU, the weights and the
-    machine. The deployment continues at once, and models are published as they are built: a multi-model
-    endpoint serves each from then on. A single-model endpoint needs the name of its artifact, which
-    `artifact` returns. For that the deployment waits, and after `wait` for all models. If a model fails, the
-    deployment fails with the model's reason.
+    The inputs are the source folder, the names of the models, the release, the GPU, the weights, the
+    machine, the image, and the environment variables. The deployment continues at once, and models are
+    published as they are built: a multi-model endpoint serves each from then on. A single-model endpoint
+    needs the name of its artifact, which `artifact` returns. For that the deployment waits, and after
+    `wait` for all models. If a model fails, the deployment fails with the model's reason.
 
     A deployment for another target, that is another release or GPU, waits as well, until every model that
     the repository has for other targets is built for the new one, or unchanged there. The endpoint in
@@ -52,8 +75,8 @@ class DeploymentBuild(Construct):
     depends on this.
 
     CloudFormation waits for an hour at most. Start a longer build before the deployment, and name the
-    artifact that it has published. A deployment that is rolled back ends the build that it has started, then
-    starts the previous build again, which makes the previous artifacts the current ones.
+    artifact that it has published. A deployment that is rolled back ends the build that it has started, and
+    starts no other. Names that this build has moved already stay: `fleet rollback NAME` returns them.
 
     Attributes:
         function: The function that starts builds and waits for them.
@@ -90,8 +113,7 @@ class DeploymentBuild(Construct):
         self._builds = builds.builds if isinstance(builds, BuildRuns) else builds
         self._seconds = self._checked(artifact_timeout)
         self._folder = runs(self._builds.repository)
-        self._models: list[str] = []
-        self._published: CustomResource | None = None
+        self._answers: list[_Answer] = []
         self.function = InlineFunction(
             self,
             "Function",
@@ -140,12 +162,7 @@ class DeploymentBuild(Construct):
             )
         )
         collector.raise_if_any()
-        if model not in self._models:
-            self._models.append(model)
-        if self._published is None:
-            models = Lazy.list(_Listed(self._models))
-            self._published = self._waiting("Artifacts", "Custom::TritonArtifacts", models)
-        artifact = self._published.get_att_string(model.replace(":", "."))
+        artifact = self._answer_with(model).resource.get_att_string(model.replace(":", "."))
         self._builds.repository._usage.note_artifact(artifact, job=self._builds.node.path, asked=model)
         return artifact
 
@@ -157,6 +174,22 @@ class DeploymentBuild(Construct):
         if self.node.try_find_child("Built") is None:
             names = list(self._builds.models or self._builds.declared)
             self._waiting("Built", "Custom::TritonModels", names)
+
+    def _answer_with(self, model: str) -> _Answer:
+        """The custom resource whose answer has the artifact of a model; a new one if the last is full."""
+        for answer in self._answers:
+            if model in answer.models:
+                return answer
+        if not self._answers or not self._answers[-1].has_room_for(model):
+            models: list[str] = []
+            resource = self._waiting(
+                f"Artifacts{len(self._answers) + 1 if self._answers else ''}",
+                "Custom::TritonArtifacts",
+                Lazy.list(_Listed(models)),
+            )
+            self._answers.append(_Answer(models=models, resource=resource))
+        self._answers[-1].models.append(model)
+        return self._answers[-1]
 
     def _checked(self, timeout: Duration) -> int:
         collector = ProblemCollector.of(self)
@@ -199,6 +232,9 @@ class DeploymentBuild(Construct):
             "gpu": builds.gpu.name if builds.gpu else None,
             "weights": dict(sorted(builds.weights.items())),
             "machine": builds.machine.name,
+            "image": builds.image.uri,
+            "environment": dict(sorted(builds.environment.items())),
+            "hub_token": builds.hub_token.secret_arn if builds.hub_token else None,
         }
         return Stack.of(self).to_json_string(inputs)
 
@@ -225,7 +261,11 @@ class DeploymentBuild(Construct):
         return resource
 
     def _allow(self) -> None:
-        for statement in (*self._start_statements(), *self._quota_statements(), *self._read_statements()):
+        rollback = iam.PolicyStatement(
+            sid="Rollback", actions=["cloudformation:DescribeStacks"], resources=[Stack.of(self).stack_id]
+        )
+        statements = (*self._start_statements(), *self._quota_statements(), *self._read_statements())
+        for statement in (*statements, rollback):
             self.function.role.add_to_policy(statement)
 
     def _start_statements(self) -> list[iam.PolicyStatement]:

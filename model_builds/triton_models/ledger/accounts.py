@@ -220,7 +220,8 @@ ROWS = (
         depends=("NamesReady", "EndpointWarmUp", "DeploymentBuild"),
         decided_by=DecidedBy.ACCOUNT,
         command="a deployment of another release whose endpoint does not start",
-        if_false="Let the functions answer at once while the stack rolls back",
+        if_false="Nothing for DeploymentBuild, which answers at once while its stack rolls back; let "
+        "NamesReady and the first loads do the same",
     ),
     Belief(
         id="old-endpoint-removed-last",

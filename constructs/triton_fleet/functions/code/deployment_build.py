@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,6 +34,9 @@ LONGEST_REASON = 2000
 
 _REFUSED = ("AccessDenied", "AccessDeniedException")
 _RUNNING = ("IN_PROGRESS", "RUNNING", "PENDING_REDRIVE")
+_FORGOTTEN = "FORGOTTEN"
+# A build that ended so has said all there is to say: a model without a result is as the manifest has it.
+_ENDED = ("SUCCEEDED", _FORGOTTEN)
 _MADE = ("published", "unchanged")
 
 logger = logging.getLogger(__name__)
@@ -48,21 +52,20 @@ def handler(
 ) -> None:
     """Answer the request, or hand it to another invocation when the time of this one is up."""
     try:
-        if event["ResourceType"] == "Custom::TritonBuild":
+        if event["RequestType"] == "Update" and _is_rolling_back(event["StackId"]):
+            _answer_rollback(event)
+        elif event["ResourceType"] == "Custom::TritonBuild":
             _start_or_stop(event, clock=clock, sleep=sleep)
         elif event["RequestType"] == "Delete":  # nothing was made
             put_answer(event)
         elif event["ResourceType"] == "Custom::TritonTarget":
-            # Another target is another resource. An update, such as that of a deployment which is undone,
-            # finds the target filled.
+            # Another target is another resource, so an update finds the target filled.
             if event["RequestType"] == "Create":
                 _wait(event, context, clock=clock, sleep=sleep)
             put_answer(event)
         else:
             artifacts = _wait(event, context, clock=clock, sleep=sleep)
-            named = artifacts if event["ResourceType"] == "Custom::TritonArtifacts" else {}
-            # "resnet50:torchscript" is no name of an attribute.
-            put_answer(event, data={model.replace(":", "."): name for model, name in named.items()})
+            put_answer(event, data=_attributes(event, artifacts))
     except _OutOfTimeError:
         _invoke_again(event, context)
     except _FailedError as error:
@@ -79,6 +82,39 @@ class _OutOfTimeError(Exception):
 
 class _FailedError(Exception):
     """A model was not built; the text says which, why, and what to do."""
+
+
+def _is_rolling_back(stack: str) -> bool:
+    """Return whether a stack is on its way back to what it was; False where AWS does not say."""
+    try:
+        stacks = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+    except (BotoCoreError, ClientError) as error:
+        logger.warning("The stack's status was not read: %s", error)
+        return False
+    return bool(re.fullmatch(r"\w*ROLLBACK_IN_PROGRESS", stacks[0]["StackStatus"]))
+
+
+def _answer_rollback(event: dict[str, Any]) -> None:
+    """Answer at once: a rollback starts no build, waits for none, and fails for none.
+
+    CloudFormation updates a resource back only if its id did not change. The build of its old properties may
+    be long forgotten, so what it published is read from its results, or else from the manifest.
+    """
+    wanted = event["ResourceProperties"]
+    if event["ResourceType"] == "Custom::TritonBuild":
+        _stop(event["PhysicalResourceId"])
+        put_answer(event, data={"Run": event["RequestId"]})
+    elif event["ResourceType"] == "Custom::TritonArtifacts":
+        made = {model: each for model, each in _results(wanted).items() if each["status"] in _MADE}
+        put_answer(event, data=_attributes(event, _artifacts(wanted, made, _FORGOTTEN, log="")))
+    else:
+        put_answer(event)
+
+
+def _attributes(event: Mapping[str, Any], artifacts: Mapping[str, str]) -> dict[str, str]:
+    """The artifacts that are asked for, as attributes, which "resnet50:torchscript" cannot name."""
+    named = artifacts if event["ResourceType"] == "Custom::TritonArtifacts" else {}
+    return {model.replace(":", "."): name for model, name in named.items()}
 
 
 def _start_or_stop(
@@ -202,13 +238,21 @@ def _stop(started: str) -> None:
 
 
 def _status(started: str) -> tuple[str, str]:
-    """Return the status of a build or a run, and the address of its log."""
+    """Return the status of a build or a run, and the address of its log.
+
+    Step Functions forgets a run after 90 days, CodeBuild a build after a year.
+    """
     if started.startswith("arn:"):
-        run = boto3.client("stepfunctions").describe_execution(executionArn=started)
+        try:
+            run = boto3.client("stepfunctions").describe_execution(executionArn=started)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ExecutionDoesNotExist":
+                raise
+            return _FORGOTTEN, started
         return run["status"], run.get("cause") or started
     builds = boto3.client("codebuild").batch_get_builds(ids=[started])["builds"]
     if not builds:
-        return "GONE", started
+        return _FORGOTTEN, started
     return builds[0]["buildStatus"], builds[0].get("logs", {}).get("deepLink") or started
 
 
@@ -292,7 +336,7 @@ def _artifacts(
             raise _FailedError(_failed(model, result))
         elif result and not wanted["Build"].startswith("arn:"):
             raise _FailedError(_failed(model, result))
-        elif not result and status == "SUCCEEDED":
+        elif not result and status in _ENDED:
             artifacts[model] = _current(wanted, model)
         elif not result and status not in _RUNNING:
             raise _FailedError(f"The build that makes {model} ended as {status} without it. Read: {log}")
