@@ -223,6 +223,27 @@ def test_names_of_a_directory_are_not_run(place: str, tmp_path: Path, fleet: Cli
     assert not (tmp_path / "net").exists()
 
 
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        ({"1/notes.txt": "/etc/passwd"}, "a link that leads out of the model"),
+        ({"1/etc": "/etc"}, "a link that leads out of the model"),
+        ({"a": ".", "b": "."}, "a link to its own folder"),
+        ({"1/gone": "nowhere"}, "a link to nothing"),
+    ],
+    ids=["file", "folder", "loop", "nothing"],
+)
+def test_links_that_lead_out_or_never_end_are_refused(
+    links: dict[str, str], said: str, tmp_path: Path, fleet: Cli
+) -> None:
+    source = directory(tmp_path / "source")
+    for link, target in links.items():
+        (source / link).symlink_to(target)
+    status, _, problem = fleet("adopt", source, "--name", "net", "--models", tmp_path)
+    assert (status, problem.count(said)) == (1, len(links))
+    assert not (tmp_path / "net").exists()
+
+
 def test_an_archive_of_a_notebook_is_adopted(tmp_path: Path, fleet: Cli) -> None:
     directory(tmp_path / "resnet")
     with tarfile.open(tmp_path / "resnet_v0.tar.gz", "w:gz") as archive:

@@ -216,6 +216,16 @@ def test_a_side_file_that_a_build_would_use_is_refused(
     assert "[reserved-name]" in refusal(tmp_path, capsys, "--onnx", str(file))
 
 
+def test_a_side_file_that_is_a_link_out_of_its_folder_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    side = export_scorer(tmp_path / "in").with_name("fraud.onnx.data")
+    side.rename(tmp_path / "elsewhere")
+    side.symlink_to(tmp_path / "elsewhere")
+    assert "[side-file-link]" in refusal(tmp_path, capsys, "--onnx", str(tmp_path / "in" / "fraud.onnx"))
+
+
 def test_a_forest_of_xgboost_becomes_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(np.array(DATA), TARGET), 2)
     booster.save_model(tmp_path / "churn.ubj")

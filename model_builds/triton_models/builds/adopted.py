@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import some_of
 from triton_models.builds.export.weights import address_of, fetch
@@ -119,9 +120,10 @@ def models_in(folder: Path, source: str) -> tuple[Path, Sequence[Path]]:
 def _write(directory: Weights, name: str, job: BuildJob) -> None:
     folder = fetch(directory)
     top, found = models_in(folder, address_of(directory))
+    read_layout(folder)  # refuses links that lead out or never end
     for each in found:
         target = job.root / (name if each == top else each.name)
-        shutil.copytree(each, target, ignore_dangling_symlinks=True)
+        shutil.copytree(each, target)
         config = target / CONFIG_FILE
         own = read_config(config).name
         if each == top and own not in {"", name}:

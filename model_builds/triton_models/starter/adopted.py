@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.builds.adopted import adopted, models_in, recorded_examples
 from triton_models.builds.export.weights import fetch
@@ -67,6 +68,7 @@ def run(arguments: argparse.Namespace) -> Begun:
         )
     folder = fetch(weights)
     top, _ = models_in(folder, arguments.source)
+    read_layout(folder)  # refuses links that lead out or never end
     config = read_config(top / CONFIG_FILE)
     name = arguments.name or config.name or top.name
     fleet = cdk_json(check_name(name, arguments.models))
@@ -81,7 +83,7 @@ def run(arguments: argparse.Namespace) -> Begun:
     def write(made: Path) -> None:
         made.mkdir()
         if isinstance(weights, LocalWeights):
-            shutil.copytree(folder, made / _DIRECTORY, ignore_dangling_symlinks=True)
+            shutil.copytree(folder, made / _DIRECTORY)
         if arguments.requests is not None:
             shutil.copyfile(arguments.requests, made / _REQUESTS)
         text = _text(

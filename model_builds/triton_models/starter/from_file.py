@@ -160,7 +160,20 @@ def write_onnx(file: Path, folder: Path) -> None:
     refuse_unprintable(
         [file.name, *side_files(file), *(each.name for each in (*inputs, *outputs))], where="--onnx"
     )
-    _copy([file, *(file.with_name(name) for name in side_files(file))], folder)
+    others = [file.with_name(name) for name in side_files(file)]
+    raise_if_any(
+        Problem(
+            what=f"{each.name} is a link to {each.readlink()}",
+            where=str(each),
+            expected=f"a file, or a link to one in {file.parent}",
+            why="its content would be copied and published",
+            fix=f"copy the file there: cp --remove-destination {each.resolve()} {each}",
+            rule="side-file-link",
+        )
+        for each in others
+        if each.is_symlink() and not each.resolve().is_relative_to(file.parent.resolve())
+    )
+    _copy([file, *others], folder)
     examples = [_example(tensor, batched=batched) for tensor in inputs]
     evaluated = _evaluates(folder / file.name, examples)
     text = _ONNX.format(
