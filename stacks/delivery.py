@@ -38,6 +38,8 @@ class DeliveryStack(Stack):
             "Default",  # adds nothing to the names of what is in it
             repository=config.github_repository,
             environment=config.stage or "",
+            owner_id=str(config.github_owner_id) or None,
+            repository_id=str(config.github_repository_id) or None,
             provider_arn=config.github_provider or None,
             fleet=fleet,
             promoted_from=config.promoted_from or None,

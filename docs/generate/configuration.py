@@ -18,6 +18,7 @@ _KINDS = {
     "str": "string",
     "str | None": "string",
     "int": "integer",
+    "str | int": "integer",
     "float": "number",
     "float | None": "number",
     "bool": "true or false",

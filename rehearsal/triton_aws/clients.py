@@ -7,6 +7,8 @@ import threading
 from functools import cache
 from typing import Any
 
+_WEB_IDENTITY = "choose-signer.sts.AssumeRoleWithWebIdentity"
+
 
 class Clients:
     """boto3 clients that reach the embedded AWS and ignore the caller's AWS configuration."""
@@ -34,9 +36,10 @@ class Clients:
                 # not go through the caller's proxy.
                 config = Config(retries={"total_max_attempts": 1}, proxies={})
                 make: Any = self._session.client  # typed per service name, but `service` is any of them
-                self._made[service, region] = make(
-                    service, region_name=region, endpoint_url=self._url, config=config
-                )
+                made = make(service, region_name=region, endpoint_url=self._url, config=config)
+                # An SDK does not sign this call, and the door refuses what no key of the run has signed.
+                made.meta.events.register_first(_WEB_IDENTITY, lambda **_: "v4")
+                self._made[service, region] = made
             return self._made[service, region]
 
     def close(self) -> None:

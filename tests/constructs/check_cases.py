@@ -489,6 +489,18 @@ ENDPOINTS_AND_VARIANTS = (
             given(repository=f"{40 * 'o'}/search"),
             given(repository=f"o/{101 * 'n'}"),
             given(repository="https://github.com/octo-org/search"),
+            given(repository="octo-org@583231/search@1296269"),
+        ),
+    ),
+    Case(
+        delivery.github_ids,
+        "github-ids",
+        good=(given(owner=None, repository=None), given(owner="583231", repository="1296269")),
+        bad=(
+            given(owner="583231", repository=None),
+            given(owner=None, repository="1296269"),
+            given(owner="583231", repository="0"),
+            given(owner="octo-org", repository="1296269"),
         ),
     ),
     Case(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, Environment, Stack
-from aws_cdk.assertions import Template
+from aws_cdk.assertions import Annotations, Match, Template
 
 from triton_fleet import FleetError, GitHubDeployRole
 from triton_fleet.app.synthesis import PACKS
@@ -34,6 +34,27 @@ def test_only_a_job_of_this_repository_in_this_environment_assumes_the_role() ->
             "token.actions.githubusercontent.com:sub": "repo:octo-org/search:environment:production",
         }
     }
+
+
+def test_with_ids_it_trusts_the_immutable_subject_alone() -> None:
+    (statement,) = _template(owner_id="583231", repository_id="1296269")["AWS::IAM::Role"][
+        "AssumeRolePolicyDocument"
+    ]["Statement"]
+
+    assert statement["Condition"]["StringEquals"]["token.actions.githubusercontent.com:sub"] == (
+        "repo:octo-org@583231/search@1296269:environment:production"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "warned"), [({}, True), ({"owner_id": "583231", "repository_id": "1296269"}, False)]
+)
+def test_a_role_without_ids_warns_that_newer_repositories_need_them(given: Any, warned: bool) -> None:
+    stack = Stack(App(), "Delivery", env=HERE)
+    GitHubDeployRole(stack, "Deploy", repository="octo-org/search", environment="production", **given)
+    found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("github_owner_id"))
+
+    assert bool(found) is warned
 
 
 @pytest.mark.parametrize(
@@ -68,11 +89,14 @@ def test_the_provider_is_new_unless_the_account_has_one() -> None:
 
 def test_every_mistake_is_reported_at_once() -> None:
     with pytest.raises(FleetError) as raised:
-        _template(repository="search", environment="*", provider_arn="github", promoted_from="models")
+        _template(
+            repository="search", environment="*", owner_id="1", provider_arn="github", promoted_from="models"
+        )
 
     assert [each.rule for each in raised.value.problems] == [
         "github-repository",
         "github-environment",
+        "github-ids",
         "github-provider",
         "repository-url",
     ]

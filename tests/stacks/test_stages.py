@@ -127,6 +127,18 @@ def test_a_value_on_the_command_line_is_for_the_selected_stage_only() -> None:
             "declare `stages`",
         ),
         ({"stage": "*", "shared": {"github_repository": "search"}}, "github-repository", "", ""),
+        (
+            {"stage": "*", "shared": {"github_owner_id": "octo-org", "github_repository_id": "1296269"}},
+            "github-ids",
+            "github_owner_id of the context",
+            "gh api repos/OWNER/NAME",
+        ),
+        (
+            {"stage": "*", "shared": {"github_owner_id": 583231}},
+            "github-ids",
+            "github_owner_id of the context",
+            "gh api repos/OWNER/NAME",
+        ),
         ({"stage": "*", "shared": {"github_provider": "github"}}, "github-provider", "", ""),
         ({"stages": {"sta ging": STAGING}, "stage": "*"}, "fleet-name", "name of the context", ""),
         ({"stages": [STAGING], "stage": "*"}, "config-value-kind", "stages of the context", "an object"),
@@ -144,6 +156,19 @@ def test_a_mistake_is_reported_at_its_place(keys: dict[str, Any], rule: str, whe
     problem = _problems(**keys)[0]
 
     assert (problem.rule, where in problem.where, fix in problem.fix) == (rule, True, True)
+
+
+def test_ids_of_github_are_numbers_or_strings_of_digits() -> None:
+    config, _ = _read(stage="*", shared={"github_owner_id": 583231, "github_repository_id": " 1296269 "})
+
+    assert (config.github_owner_id, config.github_repository_id) == ("583231", "1296269")
+
+
+@pytest.mark.parametrize("given", ["octo-org", -1, 1.5, True, ["583231"], "583231@7"])
+def test_an_id_that_is_no_number_is_one_mistake(given: Any) -> None:
+    (problem,) = _problems(stage="*", shared={"github_owner_id": given, "github_repository_id": 1296269})
+
+    assert problem.rule == "github-ids"
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,11 @@ class FleetConfig:
             in the region of the fleet, and CloudWatch must be allowed to publish to it and to use its key.
         github_repository: The repository on GitHub whose workflow deploys, as OWNER/NAME. Adds a stack with
             the role that it assumes in the environment of the stage's name. Empty without one.
+        github_owner_id: The number of the repository's owner on GitHub, and github_repository_id that of the
+            repository: `gh api repos/OWNER/NAME --jq '.owner.id, .id'` prints both. GitHub adds them to the
+            tokens of a repository that was created, renamed or transferred since 2026-07-15. Without them,
+            the role trusts older repositories only.
+        github_repository_id: See github_owner_id.
         github_provider: The ARN of the account's identity provider for GitHub, of which an account can have
             one. Empty for a new one.
         promoted_from: The model repository of the stage before, s3://bucket/prefix/, if in another account,
@@ -219,6 +224,8 @@ class FleetConfig:
     alarm_email: str = ""
     alarm_topic: str = ""
     github_repository: str = ""
+    github_owner_id: str | int = ""
+    github_repository_id: str | int = ""
     github_provider: str = ""
     promoted_from: str = ""
     monthly_budget_usd: float | None = None

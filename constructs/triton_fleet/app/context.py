@@ -141,6 +141,7 @@ _READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
     "str": (_string, "a string"),
     "str | None": (_optional_string, "a string"),
     "int": (_integer, "an integer"),
+    "str | int": (lambda value: str(value).strip(), "an integer"),
     "float": (_number, "a number"),
     "float | None": (_optional_number, "a number"),
     "bool": (_truth, "true or false"),

@@ -11,7 +11,7 @@ from triton_fleet.arguments.checks import key_arn, number_range, role_arn, secre
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.builds.checks import MOST_BUILDS, build_environment, build_weights, weights_prefixes
 from triton_fleet.builds.machine_checks import nowhere_to_build
-from triton_fleet.delivery.checks import github_provider, github_repository
+from triton_fleet.delivery.checks import github_ids, github_provider, github_repository
 from triton_fleet.endpoint.instance_checks import host_ami
 from triton_fleet.endpoint.multi_model_checks import multi_model_gpu, multi_model_type
 from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region, image_uri
@@ -218,6 +218,8 @@ def _retired_and_built(config: FleetConfig, *, where: str) -> Iterator[Problem]:
 def _github(config: FleetConfig, *, where: Callable[[str], str]) -> Iterator[Problem]:
     """The problems of the repository that deploys."""
     yield from github_repository(config.github_repository or None, where=where("github_repository"))
+    ids = (str(each) or None for each in (config.github_owner_id, config.github_repository_id))
+    yield from github_ids(*ids, where=where("github_owner_id"))
     yield from github_provider(config.github_provider or None, where=where("github_provider"))
     if config.github_repository and config.stage is None:
         yield GITHUB_STAGE.problem(

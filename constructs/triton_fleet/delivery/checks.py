@@ -27,7 +27,18 @@ GITHUB_PROVIDER = Check(
 ISSUER = "token.actions.githubusercontent.com"
 """The host that signs the tokens of GitHub Actions."""
 
+READ_IDS = "gh api repos/OWNER/NAME --jq '.owner.id, .id'"
+"""The command that prints the ids of a repository's owner and of the repository."""
+
+GITHUB_IDS = Check(
+    id="github-ids",
+    source="2026-11-25: "
+    "https://github.blog/changelog/2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens/",
+)
+"""The ids are the numbers of the repository and its owner, which are part of the subject of newer tokens."""
+
 _REPOSITORY = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9])*(_[A-Za-z0-9]+)?/[A-Za-z0-9._-]+")
+_ID = re.compile(r"[1-9][0-9]*", re.ASCII)
 _OWNER, _NAME, _LONGEST_ENVIRONMENT = 39, 100, 255
 # A colon is escaped in the subject, and a star or a question mark would stand for others.
 _FORBIDDEN = re.compile(r"[:*?${}\x00-\x1f\x7f]|^\s|\s$")
@@ -48,8 +59,29 @@ def github_repository(repository: str | None, *, where: str) -> Iterator[Problem
         why="the role trusts the tokens of this repository, and of no other",
         fix="give the last two parts of its address, without https://github.com/ and .git"
         if "github.com" in repository
+        else "give the names alone; their numbers are the owner's id and the repository's id"
+        if "@" in repository
         else "give the owner, a slash and the repository's name",
     )
+
+
+def github_ids(owner: str | None, repository: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with the ids of a repository and its owner; None of both for tokens without them."""
+    if owner is None and repository is None:
+        return
+    if all(each and _ID.fullmatch(each) for each in (owner, repository)):
+        return
+    yield GITHUB_IDS.problem(
+        what=f"the owner's id is {_given(owner)}, and the repository's id is {_given(repository)}",
+        where=where,
+        expected="two numbers",
+        why="the subject of a token has both ids or none",
+        fix=f"read both: {READ_IDS}",
+    )
+
+
+def _given(number: str | None) -> str:
+    return "missing" if number is None else repr(number[:40])
 
 
 def github_environment(environment: str | None, *, where: str) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from aws_cdk import Annotations as Advice
 from aws_cdk import Aws, Duration, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -11,7 +12,14 @@ from constructs import Construct
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.delivery.checks import ISSUER, github_environment, github_provider, github_repository
+from triton_fleet.delivery.checks import (
+    ISSUER,
+    READ_IDS,
+    github_environment,
+    github_ids,
+    github_provider,
+    github_repository,
+)
 from triton_fleet.fleet.accepted_findings import (
     Acceptance,
     accept,
@@ -65,6 +73,8 @@ class GitHubDeployRole(Construct):
         *,
         repository: str,
         environment: str,
+        owner_id: str | None = None,
+        repository_id: str | None = None,
         provider_arn: str | None = None,
         fleet: MultiModelFleet | None = None,
         promoted_from: str | None = None,
@@ -77,6 +87,10 @@ class GitHubDeployRole(Construct):
             construct_id: The construct's id.
             repository: The repository, as OWNER/NAME.
             environment: The environment of the repository in which the job runs, such as production.
+            owner_id: The number of the repository's owner. GitHub adds it and `repository_id` to the tokens
+                of repositories that were created, renamed or transferred since 2026-07-15, or that opted in.
+            repository_id: The number of the repository. Without both ids, the role trusts only tokens without
+                them.
             provider_arn: The account's identity provider for GitHub, of which an account can have one. By
                 default a new one.
             fleet: The fleet whose models the workflow tests and publishes.
@@ -85,14 +99,15 @@ class GitHubDeployRole(Construct):
             qualifier: The qualifier of `cdk bootstrap`. By default that of the CDK's context, or hnb659fds.
 
         Raises:
-            FleetError: The repository or the environment is no name of one, the provider is not GitHub's, or
-                the model repository is not the URL of one.
+            FleetError: The repository or the environment is no name of one, an id is missing or no number,
+                the provider is not GitHub's, or the model repository is not the URL of one.
         """
         super().__init__(scope, construct_id)
         collector = ProblemCollector.of(self)
         collector.add(
             github_repository(known(repository), where=collector.where("repository")),
             github_environment(known(environment), where=collector.where("environment")),
+            github_ids(known(owner_id), known(repository_id), where=collector.where("owner_id")),
             github_provider(known(provider_arn), where=collector.where("provider_arn")),
         )
         source = (
@@ -100,6 +115,12 @@ class GitHubDeployRole(Construct):
         )
         collector.raise_if_any()
         self._qualifier = qualifier
+        subject = repository
+        if owner_id is None:
+            self._advise_on_ids(repository)
+        else:
+            owner, _, name = repository.partition("/")
+            subject = f"{owner}@{owner_id}/{name}@{repository_id}"
         self.provider_arn = provider_arn or self._new_provider()
         self.role = iam.Role(
             self,
@@ -111,7 +132,7 @@ class GitHubDeployRole(Construct):
                 {
                     "StringEquals": {
                         f"{ISSUER}:aud": _AUDIENCE,
-                        f"{ISSUER}:sub": f"repo:{repository}:environment:{environment}",
+                        f"{ISSUER}:sub": f"repo:{subject}:environment:{environment}",
                     }
                 },
             ),
@@ -127,6 +148,15 @@ class GitHubDeployRole(Construct):
         accept(self._accepted(fleet))
         if source is not None:
             accept(self._reading(source))
+
+    def _advise_on_ids(self, repository: str) -> None:
+        Advice.of(self).add_warning_v2(
+            "triton-fleet:github-ids",
+            f"The role trusts the tokens of {repository} without ids. GitHub has added the ids of owner and "
+            "repository to the tokens of each repository that was created, renamed or transferred since "
+            "2026-07-15: the role refuses those. For such a repository, set github_owner_id and "
+            f"github_repository_id: {READ_IDS}",
+        )
 
     def _new_provider(self) -> str:
         provider = iam.OidcProviderNative(self, "Provider", url=f"https://{ISSUER}", client_ids=[_AUDIENCE])

@@ -23,7 +23,7 @@ _SERVICES = (
         "sagemaker",
         "scaling_lists",
     ),
-    *("service_quotas", "session", "states", "states_map"),
+    *("service_quotas", "session", "states", "states_map", "sts"),
 )
 
 

@@ -116,6 +116,7 @@ REPLACED: Members = MappingProxyType(
         "moto.stepfunctions.parser.asl.parse.asl_parser.AmazonStateLanguageParser": ("parse",),
         "moto.stepfunctions.parser.asl.utils.boto_client": ("boto3",),
         "moto.stepfunctions.parser.models.StepFunctionsParserBackend": ("create_state_machine",),
+        "moto.sts.responses.TokenResponse": ("assume_role_with_web_identity",),
     }
 )
 """Members of a class or module that `patch.replace` replaces."""
