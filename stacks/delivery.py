@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import CfnOutput, Environment, Fn, Stack
 from constructs import Construct
 
 from triton_fleet import GitHubDeployRole, MultiModelFleet
@@ -42,7 +42,7 @@ class DeliveryStack(Stack):
             repository_id=str(config.github_repository_id) or None,
             provider_arn=config.github_provider or None,
             fleet=fleet,
-            promoted_from=config.promoted_from or None,
+            promoted_from=config.promoted_from or self._before(config.follows, fleet) or None,
         )
         CfnOutput(
             self,
@@ -50,3 +50,11 @@ class DeliveryStack(Stack):
             value=self.deploy.role.role_arn,
             description="The variable DEPLOY_ROLE of the environment on GitHub",
         )
+
+    def _before(self, stage: FleetConfig | None, fleet: MultiModelFleet) -> str:
+        """Return the URL of the model repository of the stage before, if it is in this account."""
+        if stage is None:
+            return ""
+        url = Fn.get_stack_output(f"{stage.name}Models", "RepositoryUrl", stage.region)
+        bucket = Fn.select(2, Fn.split("/", url))
+        return f"s3://{bucket}/{fleet.library.repository.prefix}"

@@ -19,6 +19,7 @@ from triton_models.base.errors import FleetError, Problem
 
 STAGING = {"account": "111111111111", "region": "eu-west-1", "max_capacity": 2}
 PRODUCTION = {"account": "222222222222", "region": "eu-west-1"}
+PROVIDER = "arn:aws:iam::111111111111:oidc-provider/token.actions.githubusercontent.com"
 STAGES: dict[str, Any] = {"staging": STAGING, "production": PRODUCTION}
 
 
@@ -266,17 +267,54 @@ def test_stages_that_share_an_account_have_stacks_of_their_own() -> None:
 @pytest.mark.parametrize("pack", PACKS)
 def test_the_role_of_a_workflow_belongs_to_its_stage_and_cdk_nag_finds_nothing_in_it(pack: str) -> None:
     shared = {"models": [], "github_repository": "octo-org/search"}
-    app = App(context={"tritonFleet": shared | {"stages": STAGES}, "stage": "staging"})
+    stages = {"staging": STAGING, "production": STAGING | {"github_provider": PROVIDER}}
+    app = App(context={"tritonFleet": shared | {"stages": stages}, "stage": "production"})
     for config in fleet_configs(app.node, environment={}):
         declare(app, config)
     app.synth()
 
-    stack = app.node.find_child("TritonFleet-stagingDelivery")
+    stack = app.node.find_child("TritonFleet-productionDelivery")
     assert isinstance(stack, Stack)
     Template.from_stack(stack).has_output("DeployRole", {})
-    assert "repo:octo-org/search:environment:staging" in json.dumps(Template.from_stack(stack).to_json())
+    assert "repo:octo-org/search:environment:production" in json.dumps(Template.from_stack(stack).to_json())
     violations = PACKS[pack](app).validate_scope(stack).violations
     assert [each.rule_name for each in violations] == []
+
+
+@pytest.mark.parametrize(
+    ("production", "reads"),
+    [
+        (STAGING | {"github_provider": PROVIDER}, True),
+        (STAGING | {"github_provider": PROVIDER, "region": "us-west-2"}, True),
+        (PRODUCTION, False),
+    ],
+)
+def test_a_stage_reads_the_repository_of_the_one_before_it_in_the_same_account(
+    production: dict[str, str], reads: bool
+) -> None:
+    shared = {"models": [], "github_repository": "octo-org/search"}
+    stages = {
+        "dev": PRODUCTION | {"name": "Dev", "account": "333333333333"},
+        "staging": STAGING,
+        "production": production,
+    }
+    app = App(context={"tritonFleet": shared | {"stages": stages}, "stage": "production"})
+    (config,) = fleet_configs(app.node, environment={}, file=Path("none.json"))
+    declare(app, config)
+    delivery = app.node.find_child("TritonFleet-productionDelivery")
+    assert isinstance(delivery, Stack)
+    found = json.dumps(Template.from_stack(delivery).to_json(), sort_keys=True)
+
+    asked = {"StackName": "TritonFleet-stagingModels", "OutputName": "RepositoryUrl", "Region": "eu-west-1"}
+    assert (json.dumps({"Fn::GetStackOutput": asked}, sort_keys=True) in found) is reads
+    assert "Dev" not in found
+
+
+def test_a_role_of_the_same_account_needs_no_permission_of_the_repository() -> None:
+    role = "arn:aws:iam::111111111111:role/TritonFleet-productionDelivery"
+    (problem,) = _problems({"staging": STAGING | {"promoted_by": [role]}}, stage="staging")
+
+    assert problem.rule == "promoted-by"
 
 
 @pytest.mark.story

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
@@ -10,10 +9,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.triton_aws.embedded import embedded_aws
+from tests.triton_aws.web_identity import HOST, OLD, token
 from triton_aws import ACCOUNT, EmbeddedAws
 
-HOST = "token.actions.githubusercontent.com"
-OLD = "repo:octo-org/search:environment:production"
 IMMUTABLE = "repo:octo-org@583231/search@1296269:environment:production"
 REFUSED = ("AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
 
@@ -25,13 +23,6 @@ def _provider(aws: EmbeddedAws) -> None:
     aws.client("iam").create_open_id_connect_provider(
         Url=f"https://{HOST}", ClientIDList=["sts.amazonaws.com"], ThumbprintList=[]
     )
-
-
-def token(**claims: Any) -> str:
-    given = {"iss": f"https://{HOST}", "aud": "sts.amazonaws.com", "sub": OLD} | claims
-    parts = ({"alg": "RS256"}, given)
-    encoded = [base64.urlsafe_b64encode(json.dumps(each).encode()).decode().rstrip("=") for each in parts]
-    return ".".join((*encoded, "c2lnbmF0dXJl"))
 
 
 def role(aws: EmbeddedAws, operator: str, subject: str) -> str:

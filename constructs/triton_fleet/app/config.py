@@ -157,19 +157,21 @@ class FleetConfig:
         github_provider: The ARN of the account's identity provider for GitHub, of which an account can have
             one. Empty for a new one.
         promoted_from: The model repository of the stage before, s3://bucket/prefix/, if in another account,
-            for the role of github_repository. That stage names the role in promoted_by.
+            for the role of github_repository. That stage names the role in promoted_by. In the same account,
+            the role reads that repository without this setting.
         monthly_budget_usd: The limit per month for the cost of the instances. A budget warns alarm_email or
             alarm_topic before it is reached. Needs the tag triton-fleet:fleet as a cost allocation tag of the
             account, and a topic to which budgets.amazonaws.com may publish. Without it, no budget.
         hourly_price_usd: The price of an instance per hour. By default the known price on demand.
         deployed_in: No key: `region`, or else the region of the CDK's command line. It decides the machine of
             builds, because CodeBuild has GPUs on demand in few regions.
+        follows: No key: the settings of the stage before, if it is in the same account.
         stage: No key: the stage that these settings are of, or None without stages. See "Stages".
 
     Stages: the key `stages` next to the others holds an object for each stage, such as {"staging":
-    {"account": "111111111111", "region": "eu-west-1", "max_capacity": 2}, "production": {...}}. A stage has
-    every shared setting that it does not set itself. `-c stage=production` selects one, and `-c stage='*'`
-    all of them, in one synthesis.
+    {"account": "111111111111", "region": "eu-west-1", "max_capacity": 2}, "production": {...}}, in the order
+    of promotion. A stage has every shared setting that it does not set itself. `-c stage=production` selects
+    one, and `-c stage='*'` all of them, in one synthesis.
 
     Updates: every strategy but rolling starts a second fleet next to the first. The quota of the instance
     type must hold both, and both are billed until the old one is gone. SageMaker suspends auto scaling
@@ -231,6 +233,7 @@ class FleetConfig:
     monthly_budget_usd: float | None = None
     hourly_price_usd: float | None = None
     deployed_in: str | None = field(default=None, metadata={"key": False})
+    follows: FleetConfig | None = field(default=None, metadata={"key": False})
     stage: str | None = field(default=None, metadata={"key": False})
 
     @property

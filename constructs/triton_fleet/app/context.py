@@ -24,6 +24,7 @@ from triton_fleet.app.problems import problems
 from triton_fleet.app.stages import (
     STAGE,
     STAGES,
+    in_order,
     new_providers,
     repeated_keys,
     selected,
@@ -200,7 +201,7 @@ def fleet_configs(
     collector.add(stage_names(configs, together=wanted, where=collector.where(STAGES)))
     collector.add(new_providers(configs, where=collector.where(STAGES)))
     collector.raise_if_any()
-    return tuple(each for each in configs if each.stage in wanted)
+    return tuple(each for each in in_order(configs) if each.stage in wanted)
 
 
 def fleet_config(node: Node, *, environment: Mapping[str, str] = os.environ) -> FleetConfig:

@@ -32,6 +32,11 @@ FLEET_NAME = Check(
     id="fleet-name",
     source="2026-11-22: CreateStack of CloudFormation and CreateEndpoint of SageMaker in botocore 1.44.5",
 )
+PROMOTED_BY = Check(
+    id="promoted-by",
+    source="2026-11-25: "
+    "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics.html",
+)
 GITHUB_STAGE = Check(id="github-stage", source=FROM_ARGUMENTS)
 WAIT_FOR_BUILD = Check(id="wait-for-build", source=FROM_ARGUMENTS)
 ACCOUNT_ID = Check(
@@ -137,6 +142,14 @@ def _repository(config: FleetConfig, *, where: Callable[[str], str], region: str
     )
     for arn in config.promoted_by:
         yield from role_arn(arn, where=where("promoted_by"))
+        if config.account and f":iam::{config.account}:" in arn:
+            yield PROMOTED_BY.problem(
+                what=f"promoted_by names {arn}, a role of the account of this stage",
+                where=where("promoted_by"),
+                expected="roles of other accounts",
+                why="in one account a role's own policy is enough, and the role of github_repository has it",
+                fix="remove it",
+            )
 
 
 def _existing(config: FleetConfig, *, where: Callable[[str], str]) -> Iterator[Problem]:

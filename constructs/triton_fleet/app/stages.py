@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,15 @@ def selected(given: object, declared: Collection[str | None]) -> tuple[str | Non
     A fleet without stages is the stage None.
     """
     return tuple(declared) if given == EVERY_STAGE else tuple(each for each in declared if each == given)
+
+
+def in_order(configs: Sequence[FleetConfig]) -> Iterator[FleetConfig]:
+    """Yield the settings of each stage, with those of the stage before it if both share an account."""
+    before = None
+    for each in configs:
+        shared = before is not None and before.account == each.account
+        yield replace(each, follows=before) if shared else each
+        before = each
 
 
 def stage_choice(given: object, declared: Collection[str], *, where: str) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from triton_fleet.arguments.collector import ProblemCollector
-from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.delivery.checks import (
     ISSUER,
@@ -94,8 +94,8 @@ class GitHubDeployRole(Construct):
             provider_arn: The account's identity provider for GitHub, of which an account can have one. By
                 default a new one.
             fleet: The fleet whose models the workflow tests and publishes.
-            promoted_from: The model repository of the stage before, s3://bucket/prefix/, if it is in another
-                account. That one allows the role with `ModelRepository.allow_reading`.
+            promoted_from: The model repository of the stage before, s3://bucket/prefix/. One in another
+                account allows the role with `ModelRepository.allow_reading`. The bucket may be a token.
             qualifier: The qualifier of `cdk bootstrap`. By default that of the CDK's context, or hnb659fds.
 
         Raises:
@@ -110,9 +110,7 @@ class GitHubDeployRole(Construct):
             github_ids(known(owner_id), known(repository_id), where=collector.where("owner_id")),
             github_provider(known(provider_arn), where=collector.where("provider_arn")),
         )
-        source = (
-            collector.look_up("promoted_from", promoted_from, Repository.parse) if promoted_from else None
-        )
+        source = _source(promoted_from, collector) if promoted_from else None
         collector.raise_if_any()
         self._qualifier = qualifier
         subject = repository
@@ -178,7 +176,7 @@ class GitHubDeployRole(Construct):
         yield reads_prefix(policy, bucket_arn(repository, self), repository.prefix)
 
     def _reading(self, source: Repository) -> Iterator[Acceptance]:
-        """Allow to read a repository of another account; yields the accepted findings of that."""
+        """Allow to read the repository of the stage before; yields the accepted findings of that."""
         bucket = f"arn:{Aws.PARTITION}:s3:::{source.bucket}"
         artifacts = f"{bucket}/{source.prefix}*"
         keys = f"arn:{Aws.PARTITION}:kms:*:*:key/*"
@@ -198,8 +196,8 @@ class GitHubDeployRole(Construct):
         yield pattern(
             policy,
             keys,
-            "The key is of another account, which allows the role to use it. A condition limits the "
-            "permission to objects of the repository.",
+            "The key is that of another stage, and not known here. A condition limits the permission to "
+            "objects of the repository.",
         )
 
     def _role_arn(self, name: str) -> str:
@@ -209,3 +207,11 @@ class GitHubDeployRole(Construct):
             f"arn:{Aws.PARTITION}:iam::{stack.account}:role/"
             f"cdk-{qualifier}-{name}-role-{stack.account}-{stack.region}"
         )
+
+
+def _source(url: str, collector: ProblemCollector) -> Repository | None:
+    """Return the repository of a URL in which the name of the bucket may be a token."""
+    bucket, _, prefix = url.removeprefix("s3://").partition("/")
+    if prefix and deferred(bucket) and not deferred(prefix):
+        return Repository(bucket=bucket, prefix=prefix)
+    return collector.look_up("promoted_from", url, Repository.parse)

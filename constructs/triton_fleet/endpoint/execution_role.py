@@ -36,7 +36,12 @@ def execution_role(
         # An endpoint of another name comes with a role of its own. Were it the same one, its policy would
         # name the new log group only, and the old endpoint could not log until it is gone.
         f"Role-{endpoint_name}",
-        assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
+        # https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html, read on
+        # 2026-11-25, has this condition for the roles of real-time and asynchronous inference.
+        assumed_by=iam.ServicePrincipal(
+            "sagemaker.amazonaws.com",
+            conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}},
+        ),
         description=f"What the instances of the endpoint {endpoint_name} may do",
     )
     granted = shared.repository.grant_read(role).principal_statements

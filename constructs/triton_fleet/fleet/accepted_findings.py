@@ -5,6 +5,7 @@ An acceptance is placed on the smallest construct that has the finding, so it ne
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -68,13 +69,18 @@ def in_packs(
 
 def as_cdk_nag_writes(arn: str | dict[str, Any]) -> str:
     """An ARN as cdk-nag writes it: a reference in it is <AWS::Region> or <Bucket.Arn>."""
-    parts = [arn] if isinstance(arn, str) else arn["Fn::Join"][1]
-    return "".join(part if isinstance(part, str) else f"<{_referred(part)}>" for part in parts)
-
-
-def _referred(reference: dict[str, Any]) -> str:
-    found = reference["Ref"] if "Ref" in reference else ".".join(reference["Fn::GetAtt"])
-    return str(found)
+    match arn:
+        case str():
+            return arn
+        case {"Fn::Join": [delimiter, parts]}:
+            return str(delimiter).join(map(as_cdk_nag_writes, parts))
+        case {"Fn::GetAtt": parts}:
+            return f"<{'.'.join(parts)}>"
+        case {"Ref": name}:
+            return f"<{name}>"
+        case {"Fn::ImportValue": name}:
+            return as_cdk_nag_writes(name)
+    return json.dumps(arn, separators=(",", ":"), ensure_ascii=False)
 
 
 def pattern(policy: IConstruct, arn: str, reason: str) -> Acceptance:
@@ -113,7 +119,7 @@ def bucket_arn(repository: ModelRepository, seen_from: IConstruct) -> str:
     if owner is stack:
         return f"<{stack.resolve(arn)['Fn::GetAtt'][0]}.Arn>"
     # There the bucket is an import; export_value gives the very reference that the role will hold.
-    return str(stack.resolve(owner.export_value(arn))["Fn::ImportValue"])
+    return as_cdk_nag_writes(stack.resolve(owner.export_value(arn)))
 
 
 def in_endpoint(endpoint: MultiModelEndpoint, repository: ModelRepository) -> Iterator[Acceptance]:

@@ -16,7 +16,9 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.repository.checks import existing_bucket, own_policies, repository_prefix
 from triton_fleet.repository.usage import RepositoryUsage
+from triton_models.artifact.layout import ARCHIVE_SUFFIX
 from triton_models.repository.manifest import MANIFEST_NAME
+from triton_models.repository.sbom import FOLDER as SBOM_FOLDER
 
 
 class ModelRepository(Construct):
@@ -105,6 +107,8 @@ class ModelRepository(Construct):
             server_access_logs_bucket=access_logs,
             removal_policy=removal_policy,
         )
+        if self.owned:
+            self._refuse_overwriting()
         self.url = f"s3://{self.bucket.bucket_name}/{self.prefix}"
         self._usage = RepositoryUsage()
         self.problems_at_synthesis = LateProblems(self, self._usage.misfits)
@@ -223,14 +227,22 @@ class ModelRepository(Construct):
     def grant_prune(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to delete artifacts that nothing needs any more, as `fleet prune` does: no new ones.
 
-        What it finds out first is which artifacts the account's SageMaker Models name, and SageMaker lists no
-        models by resource. A bucket with versions keeps what is deleted for ninety days.
+        It looks first for artifacts that Models and endpoints of the account use; SageMaker lists neither by
+        resource. A bucket with versions keeps what is deleted for ninety days.
         """
         uploads = iam.Grant.add_to_principal(
             grantee=grantee, actions=["s3:ListBucketMultipartUploads"], resource_arns=[self.bucket.bucket_arn]
         )
         models = iam.Grant.add_to_principal(
-            grantee=grantee, actions=["sagemaker:ListModels", "sagemaker:DescribeModel"], resource_arns=["*"]
+            grantee=grantee,
+            actions=[
+                "sagemaker:DescribeEndpoint",
+                "sagemaker:DescribeEndpointConfig",
+                "sagemaker:DescribeModel",
+                "sagemaker:ListEndpoints",
+                "sagemaker:ListModels",
+            ],
+            resource_arns=["*"],
         )
         manifest = iam.Grant.add_to_principal(
             grantee=grantee,
@@ -268,6 +280,27 @@ class ModelRepository(Construct):
     def sequence_models(self) -> tuple[str, ...]:
         """The models with sequence batching that build jobs publish here."""
         return self._usage.sequence_models()
+
+    def _refuse_overwriting(self) -> None:
+        """Refuse to write an artifact or a bill of materials over another one, to every caller.
+
+        Parts of an upload have no such condition; its completion has. Source, read on 2026-11-25:
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
+        """
+        names = (f"{self.prefix}*{ARCHIVE_SUFFIX}", f"{self.prefix}{SBOM_FOLDER}/*")
+        self.bucket.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="NothingIsOverwritten",
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=["s3:PutObject"],
+                resources=[self.bucket.arn_for_objects(each) for each in names],
+                conditions={
+                    "Null": {"s3:if-none-match": "true"},
+                    "Bool": {"s3:ObjectCreationOperation": "true"},
+                },
+            )
+        )
 
     def _grant_list(self, grantee: iam.IGrantable) -> iam.Grant:
         return iam.Grant.add_to_principal(

@@ -166,12 +166,64 @@ ROWS = (
         id="deploy-workflow",
         belief="GitHub runs the workflow that deploys, and STS accepts its token for the stage's role alone",
         grade=Grade.SOURCE_READ,
-        source="The steps ran one by one against the embedded AWS, which checks no token; GitHub documents "
-        "the subject of the token",
+        source="The steps ran one by one against the embedded AWS, which compares issuer, audience and "
+        "subject of a token with the role's trust, and checks no signature",
         depends=("triton_fleet.delivery.github_role",),
         decided_by=DecidedBy.BY_HAND,
         command="a merge on GitHub with two stages: `.github/workflows/deploy.yml`",
         if_false="Correct the workflow, or the trust of the role",
+    ),
+    Belief(
+        id="github-subject",
+        belief="The subject of a job's token is repo:OWNER@OWNER_ID/NAME@REPOSITORY_ID:environment:NAME for "
+        "repositories that were created, renamed or transferred since 2026-07-15, and lacks the ids for "
+        "older ones that have not opted in",
+        grade=Grade.PUBLIC_RECORD,
+        source="https://github.blog/changelog/"
+        "2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens/; "
+        "aws-actions/configure-aws-credentials pull request 1889; github/docs pull request 45221",
+        depends=("triton_fleet.delivery.github_role", "github-ids"),
+        decided_by=DecidedBy.BY_HAND,
+        command="the claim sub in a job's token: a step with `core.getIDToken()` prints it",
+        if_false="Correct the subject in GitHubDeployRole",
+    ),
+    Belief(
+        id="stack-output-across-stacks",
+        belief="CloudFormation reads an output of another stack of the account, also of another region, with "
+        "Fn::GetStackOutput inside of Fn::Split and with the role of `cdk bootstrap`",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/"
+        "intrinsic-function-reference-getstackoutput.html",
+        depends=("triton_fleet.app.stages", "triton_aws.cloudformation.stacks"),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`npx cdk deploy --all` of two stages in one account with github_repository",
+        if_false="Set promoted_from, which names the bucket",
+        no_probe="it needs two stages",
+    ),
+    Belief(
+        id="endpoint-role-source-account",
+        belief="SageMaker names the account when it assumes the role of an endpoint, also to load a model",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html, "
+        "section SageMaker AI Inference",
+        depends=("triton_fleet.endpoint.execution_role",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`npx cdk deploy --all`, and an invocation",
+        if_false="Remove the condition from the trust of the role",
+        no_probe="the role belongs to the app, and must be deployed with it",
+    ),
+    Belief(
+        id="conditional-writes-enforced",
+        belief="S3 refuses PutObject and CompleteMultipartUpload without If-None-Match by a bucket policy "
+        "with s3:if-none-match and s3:ObjectCreationOperation, and accepts the parts of an upload",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html",
+        depends=("ModelRepository",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws s3 cp` of a file to a name that ends with .tar.gz is refused; `fleet publish` of an "
+        "artifact over 64 MB works",
+        if_false="Remove the statement NothingIsOverwritten from the bucket policy",
+        no_probe="it needs the bucket of a repository",
     ),
     Belief(
         id="permissions-enough",

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 FILES = "triton-fleet:files-sha256"
 """The property with the SHA-256 of the lines of RECORD, which list the package's files with their digests."""
 
-_FOLDER = "sbom"
+FOLDER = "sbom"
+"""The folder of the documents in a repository."""
+
 # Files that an installer writes; they differ between installations of the same wheel.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"})
 
@@ -58,7 +60,7 @@ def sbom(*, release: str) -> bytes:
 
 def sbom_name(sha256: str) -> str:
     """Return the name in the repository of the document with that digest."""
-    return f"{_FOLDER}/{sha256}.cdx.json"
+    return f"{FOLDER}/{sha256}.cdx.json"
 
 
 def store(document: bytes, repository: Repository, s3: S3Client) -> str:
