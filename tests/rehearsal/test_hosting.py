@@ -191,8 +191,11 @@ def test_an_address_that_is_unknown_is_a_validation_error_in_sagemakers_words(sh
 def test_a_target_model_that_is_not_in_the_repository_is_a_validation_error_with_bucket_and_key(shared):
     with pytest.raises(shared.runtime.exceptions.ValidationError) as error:
         shared.invoke("absent-1.tar.gz")
-    place = f"(bucket: {shared.bucket}, key: models/absent-1.tar.gz)"
-    assert f"Failed to download model data {place}" in str(error.value)
+    assert error.value.response["Error"]["Message"] == (
+        f"Failed to download model data(bucket: {shared.bucket}, key: models/absent-1.tar.gz). Please ensure "
+        "that there is an object located at the URL and that the role passed to CreateModel has permissions "
+        "to download the model."
+    )
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 

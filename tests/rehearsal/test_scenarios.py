@@ -1,11 +1,16 @@
 """Scenarios: their files, their requests, and the shipped ones played against real servers."""
 
 import json
+import os
 import re
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from stayed import run_fleet
 
 from tests.rehearsal.aws_for_hosting import moto_aws
@@ -63,13 +68,101 @@ def test_a_file_without_a_scenario_is_one_clear_error(text):
     assert mistakes(text)
 
 
+VALID = """
+about: x
+models: 2
+instances: {instances}
+traffic: [{{requests_per_second: {rate}, seconds: {seconds}}}]
+faults: [{{at: {at}, kill: 1}}]
+expect: {{loads: {loads}}}
+"""
+SMALL = {"instances": 1, "rate": 1, "seconds": 1, "at": 0, "loads": "1..2"}
+
+
+def test_the_values_below_are_valid_but_for_one():
+    assert parse(VALID.format(**SMALL), name="x", where="x", folder=Path()).streams
+
+
 @pytest.mark.parametrize(
-    ("rows", "wrong"), [("0.5,1\n0.2,1", "line 3"), ("0,7", "line 2"), ("soon,1", "line 2"), ("1", "line 2")]
+    "given",
+    [
+        *(
+            {name: value}
+            for name in SMALL
+            for value in (".inf", ".nan", "-.inf", "9" * 400, "[1]", "2026-11-24")
+        ),
+        {"instances": "1000000000"},
+        {"instances": "1.5"},
+        {"rate": "10000", "seconds": "86400"},
+    ],
+    ids=str,
+)
+def test_numbers_without_bounds_are_mistakes(given):
+    assert mistakes(VALID.format(**{**SMALL, **given}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [1]\nabout: *a",
+        "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{f'*a{n}, ' * 9}]\n" for n in range(9)),
+        "about: x\nmodels: " + "[" * 3000,
+        "about: x\nmodels: " + "[" * 3000 + "]" * 3000,
+        "about: x\nmodels: " + "9" * 5000,
+        "about: 2026-13-45",
+        "about: !!python/object:os.system x",
+        "? [a]\n: b",
+    ],
+    ids=range(8),
+)
+def test_yaml_that_would_not_end_is_a_mistake(text):
+    assert list(mistakes(text)) == ["mine.yaml"]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+NAMES = st.sampled_from(sorted(set(re.findall(r"`([a-z0-9_]+)`(?=[^|]*\|)", PAGE))))
+FIELDS = st.dictionaries(NAMES, VALUES, max_size=3)
+
+
+@given(st.dictionaries(NAMES, VALUES | FIELDS | st.lists(FIELDS, max_size=2), max_size=4))
+def test_whatever_the_fields_hold_is_a_scenario_or_a_mistake(fields):
+    text = yaml.safe_dump({"about": "x", "models": 2, **fields})
+    with suppress(FleetError):
+        parse(text, name="x", where="x", folder=Path("/none"))
+
+
+def test_what_is_not_a_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "long.yaml").write_text("#" * (1 << 21))
+    for name in ("pipe.yaml", "long.yaml", ".", "none.yaml"):
+        with pytest.raises(FleetError, match="scenario"):
+            read(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        *(("0.5,1\n0.2,1", "line 3"), ("0,7", "line 2"), ("soon,1", "line 2"), ("1", "line 2")),
+        *(("inf,1", "line 2"), ("nan,1", "line 2"), ("-1,1", "line 2"), ("1e9,1", "line 2")),
+        ("0," + "1" * 200_000, "line 2"),
+    ],
 )
 def test_a_trace_is_in_order_and_of_known_models(tmp_path, rows, wrong):
     (tmp_path / "trace.csv").write_text(f"seconds,model\n{rows}\n")
     [where] = mistakes("about: x\nmodels: 2\ntrace: trace.csv", tmp_path)
     assert where.endswith(f"trace.csv, {wrong}")
+
+
+def test_a_trace_that_is_another_file_is_not_quoted(tmp_path):
+    (tmp_path / "secret").write_text("hidden:x:0:0\nsecret,sauce\n")
+    with pytest.raises(FleetError) as error:
+        parse("about: x\nmodels: 2\ntrace: secret", name="x", where="x", folder=tmp_path)
+    assert "hidden" not in str(error.value)
+    assert "sauce" not in str(error.value)
 
 
 def test_a_trace_is_played_as_it_is(tmp_path):

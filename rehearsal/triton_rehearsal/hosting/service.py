@@ -521,7 +521,7 @@ def _download_failed(repository: Repository | None, target: str) -> str:
     if not holds("error_wording"):
         return f"There is no model {target}."
     return (
-        f"Failed to download model data ({_place(repository, target)}). Please "
+        f"Failed to download model data({_place(repository, target)}). Please "
         "ensure that there is an object located at the URL and that the role passed to CreateModel has "
         "permissions to download the model."
     )

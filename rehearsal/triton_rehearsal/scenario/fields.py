@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,16 @@ from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
 
 SCENARIO = Check(id="scenario", source=FROM_ARGUMENTS)
+
+DAY_S = 86_400.0
+"""The longest time of anything in a scenario, in seconds."""
+
+_MOST_ITEMS = 1000
+
+# A value in a message is shortened, because a file may have any.
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 100
+shown = _SHOWN.repr
 
 
 class Fields:
@@ -26,15 +37,13 @@ class Fields:
         self._known: list[str] = []
         self._given: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
         if not isinstance(given, Mapping):
-            self.problem(f"{given!r} is not a mapping", expected="fields with values")
+            self.problem(f"{shown(given)} is not a mapping", expected="fields with values")
 
     def problem(self, what: str, *, expected: str, fix: str = "correct the file") -> None:
         """Add a mistake."""
         self._problems.append(SCENARIO.problem(what=what, where=self._where, expected=expected, fix=fix))
 
-    def number(
-        self, name: str, default: float | None = None, *, least: float = 0.0, most: float = float("inf")
-    ) -> float:
+    def number(self, name: str, default: float | None = None, *, least: float = 0.0, most: float) -> float:
         """Return a number, the default if it is absent. Without a default it is required."""
         value = self._take(name)
         if value is None and default is not None:
@@ -42,13 +51,10 @@ class Fields:
         numeric = isinstance(value, float | int) and not isinstance(value, bool)
         if numeric and least <= value <= most:
             return float(value)
-        limits = f"from {least:g} to {most:g}" if most != float("inf") else f"of at least {least:g}"
-        self._wrong(name, value, f"a number {limits}")
+        self._wrong(name, value, f"a number from {least:g} to {most:.10g}")
         return max(least, 1.0)
 
-    def count(
-        self, name: str, default: int | None = None, *, least: int = 1, most: float = float("inf")
-    ) -> int:
+    def count(self, name: str, default: int | None = None, *, least: int = 1, most: int) -> int:
         """Return a whole number; see `number`."""
         value = self.number(name, default, least=least, most=most)
         if value != int(value):
@@ -74,8 +80,8 @@ class Fields:
     def items(self, name: str) -> Sequence[Any]:
         """Return a list; an absent one is empty."""
         value = self._take(name)
-        if not isinstance(value, list | None):
-            self._wrong(name, value, "a list")
+        if not isinstance(value, list | None) or len(value or []) > _MOST_ITEMS:
+            self._wrong(name, value, f"a list of at most {_MOST_ITEMS} entries")
             return []
         return value or []
 
@@ -93,7 +99,7 @@ class Fields:
         for name in self.names:
             if name not in self._known:
                 self.problem(
-                    f"unknown field {name!r}",
+                    f"unknown field {shown(name)}",
                     expected=", ".join(self._known),
                     fix=did_you_mean(name, self._known, otherwise="remove it"),
                 )
@@ -103,5 +109,5 @@ class Fields:
         return self._given.get(name)
 
     def _wrong(self, name: str, value: Any, expected: str) -> None:
-        given = f"{name} is missing" if value is None else f"{name}: {value!r}"
+        given = f"{name} is missing" if value is None else f"{name}: {shown(value)}"
         self.problem(given, expected=f"{name}, {expected}")

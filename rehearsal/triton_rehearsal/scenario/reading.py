@@ -15,12 +15,28 @@ from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
 from triton_rehearsal.aws import SPEED
 from triton_rehearsal.hosting.budget import read_size
-from triton_rehearsal.scenario.fields import SCENARIO, Fields
+from triton_rehearsal.scenario.fields import DAY_S, SCENARIO, Fields, shown
 from triton_rehearsal.scenario.scenario import Expected, Fault, Kind, Range, Request, Scenario, Stream
 
-_RANGE = re.compile(r"(?P<least>\d+(\.\d+)?)(\.\.(?P<most>\d+(\.\d+)?))?")
+_RANGE = re.compile(r"(?P<least>\d{1,12}(\.\d+)?)(\.\.(?P<most>\d{1,12}(\.\d+)?))?", re.ASCII)
 _OF_INSTANCES = (Kind.KILL, Kind.HANG)
 _LASTING = (Kind.S3_ERRORS, Kind.S3_DELAY, Kind.NO_CAPACITY)
+
+# All requests of a scenario are drawn before the first one is sent, at about half a kilobyte each.
+MOST_REQUESTS = 1_000_000
+_MOST_MODELS, _MOST_INSTANCES, _MOST_SEED = 5000, 100, 2**31
+_MOST_MODEL_BYTES = 1 << 30
+_LONGEST_FILE, _LONGEST_TRACE = 1 << 20, 64 << 20
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses aliases, because a few lines of them can stand for billions of values."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            what = "there is an alias, *NAME; write its value again"
+            raise yaml.MarkedYAMLError(problem=what, problem_mark=self.get_mark())
+        return super().compose_node(parent, index)
 
 
 def shipped() -> Sequence[str]:
@@ -40,7 +56,8 @@ def read(name: str) -> Scenario:
     """
     path = Path(name)
     if path.suffix in (".yaml", ".yml") or path.exists():
-        return parse(_text(path), name=path.stem, where=name, folder=path.parent)
+        text = _text(path, most=_LONGEST_FILE)
+        return parse(text, name=path.stem, where=name, folder=path.parent)
     if name not in shipped():
         raise SCENARIO.error(
             what=f"no scenario {name!r}",
@@ -52,16 +69,22 @@ def read(name: str) -> Scenario:
     return parse(text, name=name, where=name, folder=Path())
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, *, most: int) -> str:
     try:
-        return path.read_text()
-    except (OSError, UnicodeError) as error:
-        raise SCENARIO.error(
-            what=f"the file cannot be read: {error}",
-            where=str(path),
-            expected="a YAML file",
-            fix="correct the path or the file",
-        ) from error
+        if path.exists() and not path.is_file():
+            what = "it is not a file"
+        elif path.stat().st_size > most:
+            what = f"it has more than {most} bytes"
+        else:
+            return path.read_text()
+    except (OSError, UnicodeError, ValueError) as error:
+        what = type(error).__name__ if isinstance(error, UnicodeError) else str(error)
+    raise SCENARIO.error(
+        what=f"the file cannot be read: {what}",
+        where=str(path),
+        expected=f"a text file of at most {most} bytes",
+        fix="correct the path or the file",
+    )
 
 
 def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
@@ -77,26 +100,30 @@ def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
         FleetError: It has mistakes.
     """
     try:
-        given = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        given = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
+    except (
+        yaml.YAMLError,
+        ValueError,
+        RecursionError,
+    ) as error:  # such as the date 2026-13-01, or 3,000 brackets
         raise SCENARIO.error(
             what=" ".join(str(error).split()), where=where, expected="YAML", fix="correct the file"
-        ) from error
+        ) from None
     problems: list[Problem] = []
     fields = Fields(given, where=where, problems=problems)
-    about, models = fields.text("about"), fields.count("models", most=5000)
-    instances = fields.count("instances", 1)
+    about, models = fields.text("about"), fields.count("models", most=_MOST_MODELS)
+    instances = fields.count("instances", 1, most=_MOST_INSTANCES)
     scenario = Scenario(
         name=name,
         about=about,
         models=models,
         instances=instances,
-        model_bytes=_size(fields, "model_size") or 0,
+        model_bytes=_size(fields, "model_size", most=_MOST_MODEL_BYTES) or 0,
         gpu_memory=_size(fields, "gpu_memory"),
         disk=_size(fields, "disk"),
         speed=fields.number("speed", SPEED, least=1, most=600),
         fleet=_settings(fields),
-        seed=fields.count("seed", 1, least=0),
+        seed=fields.count("seed", 1, least=0, most=_MOST_SEED),
         streams=tuple(
             _stream(each, models, where=f"{where}, traffic {number}", problems=problems)
             for number, each in enumerate(fields.items("traffic"), start=1)
@@ -111,35 +138,42 @@ def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
     fields.end()
     if not scenario.streams and not scenario.trace and not problems:
         fields.problem("it has no requests", expected="traffic or trace", fix="add traffic")
+    wanted = len(scenario.trace) + sum(stream.rate * stream.seconds for stream in scenario.streams)
+    if wanted > MOST_REQUESTS:
+        fields.problem(f"about {wanted:.0f} requests", expected=f"at most {MOST_REQUESTS} requests in all")
     if problems:
         raise FleetError(problems)
     return scenario
 
 
-def _size(fields: Fields, name: str) -> int | None:
+def _size(fields: Fields, name: str, *, most: float = float("inf")) -> int | None:
     given = fields.raw(name)
     if given is None:
         return None
     try:
-        return read_size(str(given), where=name)
+        size = read_size(str(given), where=name)
     except FleetError as error:
-        fields.problem(error.problems[0].what, expected=error.problems[0].expected)
+        fields.problem(f"{name}: {shown(given)}", expected=error.problems[0].expected)
         return None
+    if size > most:
+        fields.problem(f"{name}: {shown(given)}", expected=f"{name}, at most {most} bytes")
+        return None
+    return size
 
 
 def _settings(fields: Fields) -> Mapping[str, str]:
     """Return the settings of the fleet as the CDK's command line takes them."""
     given = fields.raw("fleet") or {}
     if not isinstance(given, Mapping) or any(isinstance(each, list | dict) for each in given.values()):
-        fields.problem(f"fleet: {given!r}", expected="fleet, settings of cdk.json that are no lists")
+        fields.problem(f"fleet: {shown(given)}", expected="fleet, settings of cdk.json that are no lists")
         return {}
-    return {name: str(value) for name, value in given.items()}
+    return {str(name): str(value) for name, value in given.items()}
 
 
 def _texts(fields: Fields, name: str) -> tuple[str, ...]:
     given = fields.items(name)
     if any(not isinstance(each, str) for each in given):
-        fields.problem(f"{name}: {given!r}", expected=f"{name}, a list of names")
+        fields.problem(f"{name}: {shown(given)}", expected=f"{name}, a list of names")
     return tuple(map(str, given))
 
 
@@ -148,8 +182,8 @@ def _stream(given: Any, models: int, *, where: str, problems: list[Problem]) -> 
     first = fields.count("first_model", 1, most=models)
     stream = Stream(
         rate=fields.number("requests_per_second", least=0.001, most=10_000),
-        seconds=fields.number("seconds", least=0.001, most=86_400),
-        start=fields.number("start", 0.0),
+        seconds=fields.number("seconds", least=0.001, most=DAY_S),
+        start=fields.number("start", 0.0, most=DAY_S),
         first=first,
         last=fields.count("last_model", models, least=first, most=models),
         popularity=fields.number("popularity", 0.0, most=10),
@@ -160,37 +194,32 @@ def _stream(given: Any, models: int, *, where: str, problems: list[Problem]) -> 
 
 def _fault(given: Any, models: int, instances: int, *, where: str, problems: list[Problem]) -> Fault:
     fields = Fields(given, where=where, problems=problems)
-    at = fields.number("at")
+    at = fields.number("at", most=DAY_S)
     kinds = [each.value for each in Kind]
     named = [name for name in fields.names if name in kinds]
     if len(named) != 1:
         fields.problem(f"{len(named)} kinds of faults", expected=f"one of {', '.join(kinds)}")
         return Fault(kind=Kind.KILL, at=at)
     kind = Kind(named[0])
-    most = instances if kind in _OF_INSTANCES else models if kind is Kind.CORRUPT else 3600
-    value = fields.number(kind.value, least=0.001 if kind in _LASTING else 1, most=most)
+    seconds = fields.number(kind.value, least=0.001, most=3600) if kind in _LASTING else 0.0
+    most = instances if kind in _OF_INSTANCES else models
+    target = 1 if kind in _LASTING else fields.count(kind.value, most=most)
     delay = fields.number("delay", least=0.001, most=60) if kind is Kind.S3_DELAY else 0.0
     fields.end()
-    return Fault(
-        kind=kind,
-        at=at,
-        target=1 if kind in _LASTING else int(value),
-        seconds=value if kind in _LASTING else 0.0,
-        delay=delay,
-    )
+    return Fault(kind=kind, at=at, target=target, seconds=seconds, delay=delay)
 
 
 def _expected(given: Any, models: int, *, where: str, problems: list[Problem]) -> Expected:
     fields = Fields(given, where=where, problems=problems)
     failing = fields.items("failing_models")
     if any(not isinstance(each, int) or not 1 <= each <= models for each in failing):
-        fields.problem(f"failing_models: {failing!r}", expected=f"numbers of models from 1 to {models}")
+        fields.problem(f"failing_models: {shown(failing)}", expected=f"numbers of models from 1 to {models}")
         failing = []
     least = fields.number("answered_percent", 100.0, most=100)
     p99 = fields.raw("p99_seconds")
     expected = Expected(
         answered=Range(least=least / 100, most=1.0),
-        p99=None if p99 is None else Range(most=fields.number("p99_seconds", least=0.001)),
+        p99=None if p99 is None else Range(most=fields.number("p99_seconds", least=0.001, most=DAY_S)),
         loads=_range(fields, "loads"),
         unloads=_range(fields, "unloads"),
         replaced=_range(fields, "replaced_instances"),
@@ -211,7 +240,7 @@ def _range(fields: Fields, name: str) -> Range | None:
         return None
     found = _RANGE.fullmatch(str(given))
     if found is None or float(found["most"] or found["least"]) < float(found["least"]):
-        fields.problem(f"{name}: {given!r}", expected=f"{name}, a number or a range such as 3..10")
+        fields.problem(f"{name}: {shown(given)}", expected=f"{name}, a number or a range such as 3..10")
         return None
     return Range(least=float(found["least"]), most=float(found["most"] or found["least"]))
 
@@ -222,19 +251,39 @@ def _trace(fields: Fields, models: int, folder: Path, problems: list[Problem]) -
     if name is None:
         return ()
     path = folder / str(name)
+    rows = csv.DictReader(_text(path, most=_LONGEST_TRACE).splitlines())
     found: list[Request] = []
-    for number, row in enumerate(csv.DictReader(_text(path).splitlines()), start=2):
-        of = Fields(row, where=f"{path}, line {number}", problems=problems)
-        try:
-            request = Request(at=float(row["seconds"]), model=int(row["model"]))
-        except (KeyError, TypeError, ValueError):
-            of.problem(f"{dict(row)}", expected="seconds,model: a number and the number of a model")
-            break
-        if found and request.at < found[-1].at:
-            of.problem(f"{request.at:g} s follows {found[-1].at:g} s", expected="times in order")
-            break
-        if not 1 <= request.model <= models:
-            of.problem(f"model {request.model}", expected=f"a model from 1 to {models}")
-            break
-        found.append(request)
+    try:
+        for row in rows:
+            found.append(_request(row, models, after=found[-1].at if found else 0.0))
+    except (_RowError, csv.Error) as error:
+        line = rows.line_num + isinstance(error, csv.Error)  # which is raised before the line is counted
+        problems.append(
+            SCENARIO.problem(
+                what=str(error),
+                where=f"{path}, line {line}",
+                expected=f"seconds,model: times from 0 to {DAY_S:g} in order, and models from 1 to {models}",
+                fix="correct the file",
+            )
+        )
     return tuple(found)
+
+
+class _RowError(ValueError):
+    """A row of a trace is wrong."""
+
+
+def _request(row: Mapping[str, Any], models: int, *, after: float) -> Request:
+    try:
+        request = Request(at=float(row["seconds"]), model=int(row["model"]))
+    except (KeyError, TypeError, ValueError):
+        # Without the row itself, because a path may lead to any file.
+        msg = "there are no two such numbers"
+        raise _RowError(msg) from None
+    if not after <= request.at <= DAY_S:
+        msg = f"{request.at:g} s follows {after:g} s"
+        raise _RowError(msg)
+    if not 1 <= request.model <= models:
+        msg = f"model {shown(request.model)}"
+        raise _RowError(msg)
+    return request
