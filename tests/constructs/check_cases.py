@@ -31,6 +31,7 @@ from triton_models.base.errors import Problem
 from triton_models.facts.instances import INSTANCE_TYPES, InstanceType, gpu, instance_type
 from triton_models.facts.releases import release
 
+_PAST_PROXY = {"NO_PROXY": "169.254.169.254, 169.254.170.2,.amazonaws.com"}
 _REGISTRY = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
 
 Arguments: TypeAlias = Mapping[str, object]
@@ -422,13 +423,8 @@ ENDPOINTS_AND_VARIANTS = (
         good=(
             given(variables={}, weights=()),
             given(variables={"PIP_INDEX_URL": "https://index.example.com/simple"}, weights=("T5_WEIGHTS",)),
-            given(
-                variables={
-                    "HTTPS_PROXY": "http://proxy.example.com:3128",
-                    "NO_PROXY": "169.254.169.254, 169.254.170.2,.amazonaws.com",
-                },
-                weights=(),
-            ),
+            given(variables={"HTTPS_PROXY": "http://proxy.example.com:3128", **_PAST_PROXY}, weights=()),
+            given(variables={"all_proxy": "proxy.example.com:1080", **_PAST_PROXY}, weights=()),
         ),
         bad=(
             given(variables={"FLEET_MODELS": "a"}, weights=()),
@@ -438,6 +434,8 @@ ENDPOINTS_AND_VARIANTS = (
             given(variables={"PIP_INDEX_URL": "https://ann:secret@index.example.com/"}, weights=()),
             given(variables={"NOTE": "x" * 257}, weights=()),
             given(variables={"HTTPS_PROXY": "http://proxy.example.com:3128"}, weights=()),
+            given(variables={"https_proxy": "http://proxy.example.com", **_PAST_PROXY}, weights=()),
+            given(variables={"PIP_INDEX_URL": "https://index.example.com:simple"}, weights=()),
         ),
     ),
     Case(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from aws_cdk import Stack, Tags
@@ -43,6 +44,31 @@ def test_builds_run_in_the_vpc_with_the_index_and_the_proxy() -> None:
     assert project["VpcConfig"]["VpcId"] == "vpc-0123456789abcdef0"
     assert values["PIP_INDEX_URL"] == "https://index.example.com/simple"
     assert values["NO_PROXY"].startswith("169.254.169.254")
+
+
+def egress(stack: Stack) -> list[set[int]]:
+    """Return the ports that each security group of a stack lets out."""
+    return [
+        {each["ToPort"] for each in group["SecurityGroupEgress"]}
+        for group in resources(stack, "AWS::EC2::SecurityGroup")
+    ]
+
+
+def test_builds_reach_the_index_and_the_proxy_and_instances_do_not() -> None:
+    fleet = fleet_app(**COMPANY)
+    given = COMPANY["build_environment"]
+    assert isinstance(given, dict)
+    wanted = {urlsplit(each).port or 443 for name, each in given.items() if name != "NO_PROXY"}
+
+    assert wanted == {443, 3128}
+    assert egress(fleet.models) == [wanted]
+    assert egress(fleet.inference) == [{443}]
+
+
+def test_the_groups_of_the_company_stay_as_they_are() -> None:
+    vpc = json.loads(str(COMPANY["vpc"])) | {"security_groups": ["sg-0123456789abcdef0"]}
+
+    assert egress(fleet_app(**COMPANY | {"vpc": json.dumps(vpc)}).models) == []
 
 
 def test_jobs_run_in_the_vpc_with_the_index_and_the_proxy() -> None:

@@ -147,7 +147,7 @@ def _repository(config: FleetConfig, *, where: Callable[[str], str], region: str
                 what=f"promoted_by names {arn}, a role of the account of this stage",
                 where=where("promoted_by"),
                 expected="roles of other accounts",
-                why="in one account a role's own policy is enough, and the role of github_repository has it",
+                why="in one account, the policy of the role itself is enough",
                 fix="remove it",
             )
 

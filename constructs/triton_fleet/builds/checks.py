@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from triton_fleet.arguments.checks import number_range
+from triton_fleet.arguments.tokens import known
 from triton_fleet.builds.commands import ENVIRONMENT
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
@@ -120,7 +122,9 @@ def weights_unreadable(
 # Besides the variables of the build job itself.
 _SET_BY_BUILDS = ("FLEET_", "AWS_", "CODEBUILD_", *ENVIRONMENT)
 _PASSWORD = re.compile(r"//[^/@\s]+:[^/@\s]+@")
-_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"})
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_INDEXES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "HF_ENDPOINT")
+_PORTS = {"http": 80, "https": 443}
 # The addresses at which a build in CodeBuild, or in a Processing job, gets its credentials.
 _PAST_PROXY = ("169.254.169.254", "169.254.170.2")
 _ANY_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -163,6 +167,37 @@ def build_environment(
                 fix="shorten it",
             )
     yield from _proxy_without_exceptions(variables, where=where)
+    yield from _without_port(variables, where=where)
+
+
+def outgoing_ports(variables: Mapping[str, str]) -> list[int]:
+    """Return the ports at which a build reaches the proxies and indexes of its environment variables."""
+    return sorted({port for _, _, port in _addresses(variables) if port is not None})
+
+
+def _addresses(variables: Mapping[str, str]) -> Iterator[tuple[str, str, int | None]]:
+    """Yield name, address and port of each proxy and index; None without a valid port."""
+    for name in (*_PROXIES, *_INDEXES):
+        for address in (known(variables.get(name)) or "").split():
+            parts = urlsplit(address if "://" in address else f"http://{address}")
+            try:
+                port = parts.port
+            except ValueError:
+                yield name, address, None
+                continue
+            yield name, address, port or (None if name in _PROXIES else _PORTS.get(parts.scheme))
+
+
+def _without_port(variables: Mapping[str, str], *, where: str) -> Iterator[Problem]:
+    for name, address, port in _addresses(variables):
+        if port is None:
+            yield BUILD_ENVIRONMENT.problem(
+                what=f"{name} is {address!r}, without a valid port",
+                where=where,
+                expected="an address such as http://proxy.example.com:3128",
+                why="curl would take port 1080 of a proxy, and pip that of the scheme",
+                fix="add the port",
+            )
 
 
 BUILD_NETWORK = Check(
@@ -194,7 +229,7 @@ def _proxy_without_exceptions(variables: Mapping[str, str], *, where: str) -> It
         each.strip() for name in ("NO_PROXY", "no_proxy") for each in variables.get(name, "").split(",")
     }
     absent = [each for each in _PAST_PROXY if each not in listed]
-    if absent and _PROXIES & variables.keys():
+    if absent and variables.keys() & {*_PROXIES}:
         yield BUILD_ENVIRONMENT.problem(
             what=f"a proxy without {', '.join(absent)} in NO_PROXY",
             where=where,

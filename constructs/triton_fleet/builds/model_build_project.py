@@ -26,6 +26,7 @@ from triton_fleet.builds import processing_jobs
 from triton_fleet.builds.checks import build_environment as build_environment_problems
 from triton_fleet.builds.checks import (
     build_weights,
+    outgoing_ports,
     s3_of_builds,
     weights_prefixes,
     weights_unreadable,
@@ -216,6 +217,8 @@ class ModelBuildProject(Construct):
         self.weights, self.source_key, self.hub_token = dict(weights), source_key, hub_token
         self.weights_from = tuple(weights_from)
         self.environment, self.network = dict(environment), network
+        if network is not None:
+            network._let_out(outgoing_ports(environment))
         self.release, self.gpu = triton, instance.gpu
         self.machine = build_machine(machine, instance, region)
         self.image = image._resolved() if image else TritonImage.of(self, release=triton, cpu=cpu_image)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 
@@ -37,7 +37,8 @@ NETWORK_CALLERS = Check(id="network-callers", source=FROM_ARGUMENTS)
 NETWORK_ADMITS = Check(id="network-admits", source=FROM_ARGUMENTS)
 
 
-_HTTPS = ec2.Port.tcp(443)
+_HTTPS_PORT = 443
+_HTTPS = ec2.Port.tcp(_HTTPS_PORT)
 _MOST_GROUPS = 5
 
 
@@ -83,6 +84,8 @@ class EndpointNetwork(Construct):
 
     Nothing may connect to the instances: SageMaker reaches the container by itself, not through the VPC. They
     may open HTTPS connections, which from an isolated subnet lead to the VPC endpoints and nowhere else.
+    Builds with a network may also connect to the ports of the proxies and indexes in their environment: give
+    them a network of their own, so that instances may not.
 
     Nothing is looked up, so synthesis needs no account: give a VPC of the app, or one from
     `Vpc.from_vpc_attributes` with its subnets and their route tables. In China some services have another
@@ -368,6 +371,14 @@ class EndpointNetwork(Construct):
         # To anywhere: the addresses of S3 are a prefix list of the region, which only a look-up could name.
         group.add_egress_rule(ec2.Peer.any_ipv4(), _HTTPS, "AWS services")
         return group
+
+    def _let_out(self, ports: Iterable[int]) -> None:
+        """Let builds reach proxies and indexes at these ports; groups that were given stay as they are."""
+        if self._given_groups:
+            return
+        for port in ports:
+            if port != _HTTPS_PORT:
+                self._connections.allow_to_any_ipv4(ec2.Port.tcp(port), "Proxy or index of builds")
 
     def _s3_endpoint(self) -> ec2.GatewayVpcEndpoint:
         """The way to S3, for the route tables of these subnets only: another subnet keeps the way it has."""
