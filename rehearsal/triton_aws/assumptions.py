@@ -14,8 +14,8 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
         "ami_with_multi_model": "CreateEndpoint takes an InferenceAmiVersion with a multi-model Model",
         "bake_announcement": "Events of a deployment name the endpoint as it was given",
         "build_role_propagation": "A role that was just created may start a build",
+        "configuration_in_use_refused": "UpdateEndpoint refuses the configuration that an endpoint has",
         "data_capture_excluded": "A multi-model Model is refused with data capture and with other variants",
-        "deployment_config_alone": "UpdateEndpoint takes the configuration that an endpoint has",
         "endpoint_arn_lower_case": "The name in an endpoint's ARN is in lower case",
         "endpoint_creating_not_deletable": "An endpoint that is Creating or Updating is not deleted",
         "endpoint_logs_after_rollback": "An endpoint's log group outlives it",
@@ -36,11 +36,13 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
         "retain_except_on_create": "RetainExceptOnCreate keeps nothing of a creation that fails",
         "retained_instance_count": "RetainAllVariantProperties keeps a variant's count",
         "rollback_of_custom_resources": "A replaced custom resource gets no Update in a rollback",
+        "rollback_of_undone_update": "A rollback does not update an endpoint that has its configuration",
         "s3_refuses_taken_key": "S3 refuses If-None-Match where an object is, and a wrong checksum",
         "scaling_blocked_in_updates": "Auto scaling does nothing while an endpoint is updated",
         "step_functions_rule_name": "A state machine that waits for builds needs its managed rule alone",
         "topic_same_region": "An alarm with a topic of another region is refused",
         "undocumented_features": "A multi-model Model is accepted with routing and detailed observability",
+        "undone_update_fails": "An endpoint that SageMaker has returned to its configuration has failed",
         "update_with_scaling_refused": "UpdateEndpoint refuses another type for a scalable variant",
     }
 )

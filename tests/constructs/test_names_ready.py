@@ -73,6 +73,7 @@ class World:
         self.asked: list[tuple[str, str]] = []
         self.broken: dict[str, int] = {}
         self.says = "no plan"
+        self.instances = 1
 
     def get_parameter(self, **_: Any) -> Any:
         if self.refused:
@@ -81,6 +82,9 @@ class World:
         if self.alias is None:
             raise ClientError({"Error": {"Code": "ParameterNotFound", "Message": "no"}}, "GetParameter")
         return {"Parameter": {"Value": self.alias}}
+
+    def describe_endpoint(self, **_: Any) -> Any:
+        return {"ProductionVariants": [{"CurrentInstanceCount": self.instances}]}
 
     def list_objects_v2(self, **_: Any) -> Any:
         return {"Contents": [{"Key": MANIFEST_KEY}] if self.manifest is not None else []}
@@ -213,16 +217,20 @@ def new_endpoint(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def first_loads(world: World, *, rounds: int = 1, model: str = "m", request: str = "Create") -> Any:
+def first_loads(world: World, *, model: str = "m", request: str = "Create") -> Any:
     requests = [{"model": model, "body": "{}", "content_type": "application/json"}]
-    wanted = {"Alias": "/a", "Requests": json.dumps({"requests": requests}), "Rounds": str(rounds)}
+    wanted = {"Alias": "/a", "Requests": json.dumps({"requests": requests})}
 
     return world.ask(warm_up, wanted, kind="TritonFirstLoads", request=request)
 
 
-def test_a_new_endpoint_loads_what_the_name_stands_for_on_it(new_endpoint: World) -> None:
-    assert first_loads(new_endpoint, rounds=2)["Status"] == "SUCCESS"
-    assert new_endpoint.asked == [("new", "new")] * 2
+@pytest.mark.parametrize(("instances", "rounds"), [(1, 1), (3, 9)])
+def test_a_new_endpoint_loads_what_the_name_stands_for_on_it(
+    new_endpoint: World, instances: int, rounds: int
+) -> None:
+    new_endpoint.instances = instances
+    assert first_loads(new_endpoint)["Status"] == "SUCCESS"
+    assert new_endpoint.asked == [("new", "new")] * rounds
 
 
 def test_a_model_that_loads_at_the_second_request_is_loaded(new_endpoint: World) -> None:

@@ -57,7 +57,7 @@ ALONE = {
     "step_functions_rule_name",
     "unpacker_takes_stored_blocks",
 }
-BY_HAND = {"hung_instance_replaced", "routing_to_loaded"}
+BY_HAND = {"hung_instance_replaced", "rollback_of_undone_update", "routing_to_loaded", "undone_update_fails"}
 OF_BUILDS = {
     "build_host_driver",
     "codebuild_image_python",
@@ -69,7 +69,7 @@ OF_BUILDS = {
 }
 OF_THE_CPU_ENDPOINT = {
     "alarm_before_update_ends_it",
-    "deployment_config_alone",
+    "configuration_in_use_refused",
     "metric_publication_interval",
     "retained_instance_count",
     "scaling_blocked_in_updates",

@@ -249,11 +249,12 @@ def _code(*stacks: Stack) -> set[str]:
     return {each for each in types if each.startswith(("Custom::", "AWS::Lambda::"))}
 
 
-def test_the_only_code_that_runs_at_deployment_builds_and_loads_models_checks_names_and_precedes_the_endpoint(
+def test_the_only_code_that_runs_at_deployment_builds_loads_checks_names_and_surrounds_the_endpoint(
     default: FleetApp, elsewhere: FleetApp
 ) -> None:
     assert _code(default.models) == {"Custom::TritonBuild", "Custom::TritonTarget", "AWS::Lambda::Function"}
-    of_all = {"Custom::TritonEndpointStart", "Custom::TritonNames", "AWS::Lambda::Function"}
+    around = {f"Custom::TritonEndpoint{when}" for when in ("Start", "Idle", "Settled")}
+    of_all = {*around, "Custom::TritonNames", "AWS::Lambda::Function"}
     warms_up = {"Custom::TritonFirstLoads", "AWS::Lambda::Permission"}
     assert _code(default.inference) == of_all | warms_up
     assert _code(elsewhere.inference) == of_all

@@ -134,6 +134,11 @@ def test_an_endpoint_keeps_its_deployment_settings_when_told_to(sagemaker: Any) 
         ("update_endpoint", {"EndpointName": "no", "EndpointConfigName": "c1"}, "Could not find endpoint"),
         (
             "update_endpoint",
+            {"EndpointName": "e", "EndpointConfigName": "c1"},
+            r'ValidationException.*currently in use endpoint configuration "c1"',
+        ),
+        (
+            "update_endpoint",
             {"EndpointName": "e", "EndpointConfigName": "no"},
             "Could not find endpoint conf",
         ),

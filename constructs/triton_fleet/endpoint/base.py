@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import jsii
 from aws_cdk import Annotations as Advice
-from aws_cdk import Names, Resource
+from aws_cdk import Names, Resource, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -25,11 +27,12 @@ from triton_fleet.endpoint.imported import ImportedEndpoint, invocation_grant
 from triton_fleet.endpoint.instance_checks import host_ami_reported
 from triton_fleet.endpoint.sequence_advice import SequenceAdvice
 from triton_fleet.endpoint.shared import Shared, alarm_names
+from triton_fleet.functions.endpoint_change import EndpointChange
 from triton_fleet.functions.endpoint_start import EndpointStart
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
 from triton_fleet.hosting.compliance import acknowledge_local_storage
-from triton_fleet.hosting.deployment import WITHOUT_ROLLBACK, deployment_advice
+from triton_fleet.hosting.deployment import WITHOUT_ROLLBACK, Deployment, deployment_advice
 from triton_fleet.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
 from triton_fleet.hosting.variants import DeployedVariant, Hosting
 from triton_fleet.images.image import TritonImage
@@ -46,6 +49,8 @@ from triton_models.facts.releases import Release
 UNKNOWN_VARIANT = Check(id="unknown-variant", source=FROM_ARGUMENTS)
 
 _LONGEST_NAME = 63
+_LONGEST_LOGICAL_ID = 255
+_DIGITS = 8
 
 
 @jsii.implements(sagemaker.IEndpoint)
@@ -81,7 +86,9 @@ class Endpoint(Resource, VariantMetrics):
     _policy: IDependable
     log_group: logs.ILogGroup
     _start: EndpointStart
+    _change: EndpointChange
     _resource: sagemaker.CfnEndpoint
+    _configuration: sagemaker.CfnEndpointConfig
 
     @typed
     def __init__(self, scope: Construct, construct_id: str, *, shared: Shared) -> None:
@@ -217,7 +224,7 @@ class Endpoint(Resource, VariantMetrics):
         collector.raise_if_any()
         if deployment is not None:
             self._shared = replace(self._shared, rollback_alarms=names)
-            self._resource.deployment_config = deployment._render(rollback_alarms=names)
+            self._deploy_by(self._resource, deployment)
             Advice.of(self).acknowledge_warning(WITHOUT_ROLLBACK, "it has got alarms since")
 
     @typed
@@ -231,6 +238,18 @@ class Endpoint(Resource, VariantMetrics):
 
     def _grant_invoke(self, grantee: iam.IGrantable, target_models: Sequence[str]) -> iam.Grant:
         return invocation_grant(grantee, endpoint_arn=self.endpoint_arn, target_models=target_models)
+
+    def _deploy_by(self, endpoint: sagemaker.CfnEndpoint, deployment: Deployment) -> None:
+        """Set the strategy and its alarms. Others make another configuration.
+
+        SageMaker refuses an update to the configuration in use, even if the strategy differs.
+        """
+        stack, config = Stack.of(self), self._configuration
+        endpoint.deployment_config = deployment._render(rollback_alarms=self._shared.rollback_alarms)
+        settings = json.dumps(stack.resolve(endpoint.deployment_config), sort_keys=True)
+        digest = hashlib.sha256(settings.encode()).hexdigest()[:_DIGITS].upper()
+        logical_id = stack.get_logical_id(config)[: _LONGEST_LOGICAL_ID - _DIGITS]
+        config.override_logical_id(f"{logical_id}{digest}")
 
     def _register(self, variants: Sequence[tuple[Hosting, InstanceType]], *, asynchronous: bool) -> None:
         """Say which variants there are, the first of them first."""
@@ -398,13 +417,20 @@ class Endpoint(Resource, VariantMetrics):
                 sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=each) for each in declared
             ]
             or None,
-            deployment_config=shared.deployment._render(rollback_alarms=alarms)
-            if shared.deployment
-            else None,
         )
+        self._configuration = config
+        if shared.deployment is not None:
+            self._deploy_by(endpoint, shared.deployment)
         for advice, text in deployment_advice(shared.deployment, rollback_alarms=alarms, capacity=fewest):
             Advice.of(self).add_warning_v2(advice, text)
         if shared.network is not None:
             # An instance that starts before its VPC endpoints cannot pull its image.
             endpoint.node.add_dependency(shared.network)
+        self._change = EndpointChange(
+            self,
+            "Change",
+            endpoint=endpoint,
+            endpoint_name=self.literal_name,
+            log_retention=shared.log_retention,
+        )
         return endpoint

@@ -19,6 +19,7 @@ from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.operations.alarms import EndpointAlarms
 from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
 from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.scaling.alias import EndpointAlias
 
 COMPLIANCE = ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")
 
@@ -139,6 +140,17 @@ def in_endpoint(endpoint: MultiModelEndpoint, repository: ModelRepository) -> It
         "SageMaker's two namespaces by a condition.",
     )
     yield from of_role(endpoint.role)
+
+
+def in_alias(alias: EndpointAlias) -> Iterator[Acceptance]:
+    """Accepted findings of what reads the size of the endpoint that a new one takes over from."""
+    for arn in alias._endpoint_arns:
+        yield pattern(
+            policy_of(alias.endpoint._change.function.role),
+            arn,
+            "The endpoint that the alias names by then is not known at synthesis. The action describes "
+            "endpoints of this fleet and changes nothing.",
+        )
 
 
 def in_alarms(

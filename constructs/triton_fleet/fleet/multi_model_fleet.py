@@ -14,7 +14,7 @@ from constructs import Construct
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_endpoint
+from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_alias, in_endpoint
 from triton_fleet.fleet.checks import one_library
 from triton_fleet.fleet.declared_requests import declared_requests
 from triton_fleet.fleet.model_library import ModelLibrary
@@ -185,6 +185,7 @@ class MultiModelFleet(Construct):
             )
         )
         accept(in_endpoint(self.endpoint, self.library.repository))
+        accept(in_alias(self.alias))
         accept(in_alarms(self.alarms, self.rollback))
 
     @typed

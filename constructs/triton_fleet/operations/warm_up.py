@@ -24,7 +24,6 @@ from triton_fleet.scaling.alias import EndpointAlias
 from triton_models.repository.manifest import MANIFEST_NAME
 
 _QUARTER_MINUTE = Duration.seconds(15)
-_ROUNDS_AN_INSTANCE = 3
 
 
 @typed_fields
@@ -218,22 +217,16 @@ class EndpointWarmUp(Construct):
         self.function.role.add_to_policy(
             iam.PolicyStatement(sid="Alias", actions=["ssm:GetParameter"], resources=[alias.parameter_arn])
         )
-        instances = max(each.initial_instance_count for each in endpoint.variants.values())
         loads = CustomResource(
             self,
             f"FirstLoads-{endpoint.literal_name}",
             resource_type="Custom::TritonFirstLoads",
             service_token=self.function.function.attr_arn,
             service_timeout=Duration.minutes(20),
-            properties={
-                "Alias": alias.parameter_name,
-                "Requests": self._input(),
-                # Each instance loads for itself, and which one gets a request is SageMaker's choice.
-                "Rounds": 1 if instances == 1 else _ROUNDS_AN_INSTANCE * instances,
-            },
+            properties={"Alias": alias.parameter_name, "Requests": self._input()},
         )
-        loads.node.add_dependency(endpoint.node.find_child("Resource"))
-        alias.moves_after(loads)
+        loads.node.add_dependency(endpoint._change.settled)
+        alias._moves_once_warm(loads)
         return loads
 
     def _permission(self) -> lambda_.CfnPermission:

@@ -116,6 +116,14 @@ class EndpointAlias(Construct):
         self._ready = self._names_ready(not_needed)
         # The endpoint alone: its model and configuration are not invoked.
         Tags.of(endpoint.node.find_child("Resource")).add(FLEET_TAG, fleet)
+        endpoint._change._take_over(
+            alias=self.parameter_name,
+            alias_arn=self.parameter_arn,
+            endpoints=self._endpoint_arns,
+            most={each.variant.name: each.max_capacity for each in scaling},
+        )
+        self._scaling = tuple(scaling)
+        self.moves_after(endpoint._change.settled)
         for each in scaling:
             self.moves_after(each)
 
@@ -129,6 +137,15 @@ class EndpointAlias(Construct):
         self._parameter.node.add_dependency(ready)
         if self._ready is not None:
             self._ready.after.node.add_dependency(ready)
+
+    def _moves_once_warm(self, loads: IConstruct) -> None:
+        """Let auto scaling begin, and the alias move, after the first loads.
+
+        Auto scaling would remove instances that get no requests yet.
+        """
+        for each in self._scaling:
+            each._target.node.add_dependency(loads)
+        self.moves_after(loads)
 
     def _names_ready(self, not_needed: Sequence[str]) -> NamesReady | None:
         endpoint = self.endpoint
@@ -198,7 +215,8 @@ class EndpointAlias(Construct):
     def _endpoint_arns(self) -> list[str]:
         """The ARNs of every endpoint that the fleet may have."""
         # SageMaker writes a name in an ARN in lower case, and IAM compares as it is written.
-        names = dict.fromkeys((self.fleet, self.fleet.lower()))
+        later = Token.is_unresolved(self.fleet)
+        names = dict.fromkeys((self.fleet, self.fleet if later else self.fleet.lower()))
         return [
             Stack.of(self).format_arn(
                 service="sagemaker",

@@ -132,7 +132,8 @@ class EndpointScaling(Construct):
             suspended_state=self._suspended._render() if self._suspended else None,
         )
         # The id above is a literal, so CloudFormation does not see that the endpoint has to be there first.
-        target.node.add_dependency(self.endpoint.node.find_child("Resource"))
+        resource = self.endpoint.node.find_child("Resource")
+        target.node.add_dependency(resource, self.endpoint._change.settled)
         return target
 
     def _follow(self, target: ScalingTarget, cooldowns: Cooldowns) -> None:

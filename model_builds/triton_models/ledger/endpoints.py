@@ -424,15 +424,70 @@ ROWS = (
         if_false="Remove the advice in docs/recipes.md to deploy a fix with -c rollback_alarms=false",
     ),
     Belief(
-        id="deployment-config-alone",
-        belief="An update that only changes the deployment strategy or its alarms succeeds",
-        grade=Grade.ASSUMPTION,
-        source="CloudFormation updates DeploymentConfig without replacement; AWS does not document if "
-        "UpdateEndpoint accepts the endpoint's current configuration",
-        depends=("triton_fleet.app.config",),
+        id="configuration-in-use-refused",
+        belief="UpdateEndpoint refuses the configuration that the endpoint has, even with another deployment "
+        "strategy",
+        grade=Grade.PUBLIC_RECORD,
+        source="strands-decider-triton in aws-samples/sagemaker-genai-hosting-examples, which quotes the "
+        "ValidationException of an account",
+        depends=("triton_fleet.endpoint.base", "triton_aws.moto_gaps.sagemaker"),
         decided_by=DecidedBy.ACCOUNT,
-        command="`npx cdk deploy --all`, then again with -c deployment_wait_minutes=5",
-        if_false="Change the strategy together with another property of the endpoint",
+        command="`aws sagemaker update-endpoint` with the endpoint's own configuration",
+        if_false="Nothing: another strategy makes another configuration, which works in either case",
+    ),
+    Belief(
+        id="endpoint-in-progress",
+        belief="CloudFormation fails if it updates or deletes an endpoint while auto scaling or another "
+        "update changes it",
+        grade=Grade.ASSUMPTION,
+        source="SageMaker refuses both (`endpoint-creating-not-deletable`); nobody says if CloudFormation "
+        "waits",
+        depends=("EndpointChange",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws sagemaker update-endpoint-weights-and-capacities`, then at once an update of a stack "
+        "without EndpointChange",
+        if_false="Nothing: EndpointChange waits for what CloudFormation would wait for",
+        no_probe="a stack with an endpoint must be deployed",
+    ),
+    Belief(
+        id="undone-update-fails",
+        belief="CloudFormation fails the update of an endpoint that SageMaker has undone",
+        grade=Grade.ASSUMPTION,
+        source="No record. Terraform's provider took it for a success (issues 39099 and 48997 of "
+        "terraform-provider-aws)",
+        depends=("EndpointChange", "triton_aws.cloudformation.sagemaker"),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws cloudwatch set-alarm-state` on a rollback alarm, then `npx cdk deploy --all -c "
+        "min_capacity=2`: the events of the stack",
+        if_false="Nothing: EndpointChange compares the configuration, and fails the deployment itself",
+        no_probe="a stack with an endpoint must be deployed",
+    ),
+    Belief(
+        id="rollback-of-undone-update",
+        belief="After an update that SageMaker has undone, CloudFormation's rollback succeeds, although the "
+        "endpoint has its former configuration already",
+        grade=Grade.ASSUMPTION,
+        source="UpdateEndpoint refuses that configuration (`configuration-in-use-refused`), but nobody "
+        "reports a rollback that failed for it",
+        depends=("EndpointChange", "triton_aws.cloudformation.sagemaker"),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws cloudwatch set-alarm-state` on a rollback alarm, then `npx cdk deploy --all -c "
+        "min_capacity=2`: the stack ends in UPDATE_ROLLBACK_COMPLETE",
+        if_false="The stack ends in UPDATE_ROLLBACK_FAILED: skip the endpoint, as docs/day_two.md says",
+        no_probe="a stack with an endpoint must be deployed",
+    ),
+    Belief(
+        id="rollback-order",
+        belief="In a rollback, CloudFormation first updates resources back, each after those that it depends "
+        "on, then deletes what it has created",
+        grade=Grade.PUBLIC_RECORD,
+        source="docs/CLOUDFORMATION.md of aws/aws-cdk has the two phases; the order in the first is assumed",
+        depends=("EndpointChange", "triton_aws.cloudformation.engine"),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws cloudformation cancel-update-stack` while the endpoint is Updating: the events of the "
+        "stack",
+        if_false="The rollback meets an endpoint in progress: continue it, as docs/day_two.md says",
+        no_probe="a stack with an endpoint must be deployed",
     ),
     Belief(
         id="guardrails-with-multi-model",

@@ -10,7 +10,7 @@ its endpoint configuration and updates the endpoint.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -166,7 +166,8 @@ class Deployment:
         self._types = types
         self._call = call
         self._journal = journal
-        self._undo: list[Callable[[], None]] = []
+        self._reverts: list[tuple[str, Callable[[], None], Callable[[], None]]] = []
+        self._removals: list[Callable[[], None]] = []
         self._obsolete: list[Deployed] = []
         self._former_order: list[str] = []
         self._still_needed: set[str] = set()
@@ -180,34 +181,48 @@ class Deployment:
             previous: The previous template of the stack, which sets the order of the clean-up.
 
         Raises:
-            DeploymentError: A resource failed. Nothing is undone yet: call `roll_back`.
+            DeploymentError: A resource failed, or the update was canceled. Nothing is undone yet: call
+                `revert`, then `remove_created`.
         """
         declared = self._resources.declared
         self._former_order = _deployed_order(previous, self._resources.deployed)
         for logical_id in in_order(declared, declared):
+            self._call(logical_id).go_on()
             self._reconcile(logical_id, declared[logical_id])
         leaving = [found for name, found in self._resources.deployed.items() if name not in declared]
         self._obsolete += [found for found in leaving if not found.retain]
         for found in leaving:
             self._resources.drop(found.logical_resource_id)
 
-    def roll_back(self) -> list[str]:
-        """Undo what `apply` did, newest first. Returns the resources that could not be removed.
+    def revert(self, *, skip: Collection[str] = ()) -> str:
+        """Undo the updates that `apply` made, each after those that it depends on.
+
+        CloudFormation first updates everything back, then deletes what it has created: see
+        docs/CLOUDFORMATION.md of aws-cdk, read on 2026-11-25.
+
+        Args:
+            skip: The logical ids of resources that stay as they are and count as reverted.
+
+        Returns:
+            The logical id of the resource that could not be reverted; empty if there is none. Call this
+            again to continue with it.
+        """
+        while self._reverts:
+            logical_id, revert, leave = self._reverts[0]
+            try:
+                (leave if logical_id in skip else revert)()
+            except DeploymentError:
+                return logical_id
+            del self._reverts[0]
+        return ""
+
+    def remove_created(self) -> list[str]:
+        """Delete what `apply` created, newest first. Returns the resources that could not be deleted.
 
         The events show the failures. A resource that stays keeps its dependencies.
         """
-        while self._undo:
-            undo = self._undo.pop()
-            try:
-                undo()
-            except Exception as error:  # noqa: BLE001 (a failed step must not prevent the others)
-                self._journal(
-                    logical_id="",
-                    physical_id="",
-                    resource_type="",
-                    status="ROLLBACK_FAILED",
-                    reason=str(error),
-                )
+        while self._removals:
+            self._removals.pop()()
         return self._left
 
     def stay(self) -> bool:
@@ -285,12 +300,12 @@ class Deployment:
         except DeploymentError as error:
             if isinstance(error.__cause__, PartiallyCreatedError):
                 partial = self._partial = replace(wanted, identity=error.__cause__.identity)
-                self._undo.append(lambda: self._discard(partial))
+                self._removals.append(lambda: self._discard(partial))
             raise
         created = replace(wanted, identity=identity)
         self._resources.put(created)
 
-        self._undo.append(lambda: self._uncreate(created))
+        self._removals.append(lambda: self._uncreate(created))
         return created
 
     def _uncreate(self, created: Deployed) -> None:
@@ -302,32 +317,36 @@ class Deployment:
             self._left.append(logical_id)
             self._still_needed |= needed_by(self._resources.declared, logical_id)
             return
-        self._resources.drop(logical_id)
+        if self._resources.deployed.get(logical_id) is created:
+            self._resources.drop(logical_id)
 
     def _replace(self, kind: ResourceType, before: Deployed, wanted: Deployed) -> None:
         self._create(kind, wanted)
-        self._undo.insert(len(self._undo) - 1, lambda: self._resources.put(before))
+        self._revertible(before, lambda: self._resources.put(before))
         if not before.retain_replaced and holds("old_endpoint_removed_last"):
             self._obsolete.append(before)
         elif not before.retain_replaced:
             self._remove(before)
 
     def _update(self, kind: ResourceType, before: Deployed, identity: Identity, wanted: Deployed) -> None:
-        call, current = self._call(wanted.logical_resource_id), identity
+        call = self._call(wanted.logical_resource_id)
+        current = kept = identity
 
-        def undo() -> None:
-            replaced = current.physical_id != identity.physical_id
-            if replaced and holds("rollback_of_custom_resources"):
-                self._resources.put(before)
-                self._discard(replace(wanted, identity=current))
-                return
-            restored = kind.update(call, current, wanted.properties, before.properties)
-            self._resources.put(replace(before, identity=restored))
-            if restored.physical_id != current.physical_id:
+        def revert() -> None:
+            nonlocal kept
+            if current.physical_id == identity.physical_id or not holds("rollback_of_custom_resources"):
+                kept = self._attempt(
+                    "UPDATE", before, lambda: kind.update(call, current, wanted.properties, before.properties)
+                )
+            self._resources.put(replace(before, identity=kept))
+
+        def remove() -> None:
+            if current.physical_id != kept.physical_id:
                 self._discard(replace(wanted, identity=current))
 
         # Registered first, so that an update that fails halfway is undone too.
-        self._undo.append(undo)
+        self._revertible(before, revert)
+        self._removals.append(remove)
         current = self._attempt(
             "UPDATE", wanted, lambda: kind.update(call, identity, before.properties, wanted.properties)
         )
@@ -335,6 +354,9 @@ class Deployment:
         # Another id after an update means another resource: this is how a custom resource replaces itself.
         if current.physical_id != identity.physical_id and not before.retain_replaced:
             self._obsolete.append(before)
+
+    def _revertible(self, before: Deployed, revert: Callable[[], None]) -> None:
+        self._reverts.append((before.logical_resource_id, revert, lambda: self._resources.put(before)))
 
     def _attempt(self, verb: str, wanted: Deployed, action: Callable[[], Identity]) -> Identity:
         """Run an action and record its events. Any error fails the resource, with the service's message."""

@@ -35,12 +35,17 @@ def _nothing() -> None:
     """Do nothing: the API call is answered at the end of the operation."""
 
 
+class CanceledError(Exception):
+    """The update of a stack was canceled."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """The context of an operation: the resource, its stack, and clients.
 
     Attributes:
         answer: Answers the API call that began the operation; for a type that waits for something outside.
+        canceled: Returns True if the update was canceled.
     """
 
     client: Callable[[str], Client]
@@ -50,6 +55,17 @@ class Call:
     stack_name: str
     logical_id: str
     answer: Callable[[], None] = _nothing
+    canceled: Callable[[], bool] = lambda: False
+
+    def go_on(self) -> None:
+        """Do nothing, unless the update was canceled; for a type that waits for something outside.
+
+        Raises:
+            CanceledError: The update was canceled.
+        """
+        if self.canceled():
+            msg = "Resource update cancelled"
+            raise CanceledError(msg)
 
     def unique_name(self, *, limit: int, stack: bool = True) -> str:
         """Return a physical name for a resource without one in the template, in CloudFormation's form.

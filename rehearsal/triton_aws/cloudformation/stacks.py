@@ -7,13 +7,14 @@ moto's gaps:
 - A resource that fails answers HTTP 500. CloudFormation records an event with the reason and rolls back.
 - It deletes an export that another stack imports.
 - It lacks `Fn::GetStackOutput`, and a change set's DisableRollback: `cdk deploy --no-rollback`.
+- It lacks CancelUpdateStack and ContinueUpdateRollback.
 - `UsePreviousValue` of a parameter that names a Systems Manager parameter passes on the looked-up value as if
   it were the name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,7 @@ from triton_aws.cloudformation.catalogue import resource_type
 from triton_aws.cloudformation.engine import Deployed, Deployment, DeploymentError, StackResources
 from triton_aws.cloudformation.operations import Operations
 from triton_aws.cloudformation.references import values_of
-from triton_aws.cloudformation.resource import Call, Client
+from triton_aws.cloudformation.resource import Call, CanceledError, Client
 from triton_aws.moto_gaps import patch
 
 # Returns the client of a service in a region.
@@ -75,6 +76,7 @@ def _call(stack: Stack, logical_id: str, answer: Answer = _nobody_waits) -> Call
         msg = "stacks can only be deployed while an EmbeddedAws is open"
         raise DeploymentError(msg)
     return Call(
+        canceled=lambda: getattr(stack, "canceled", False),
         client=lambda service: clients(service, stack.region_name),
         account=stack.account_id,
         region=stack.region_name,
@@ -146,35 +148,85 @@ def _deploy(  # noqa: PLR0917 (an operation needs them all)
     keep: bool = False,
 ) -> None:
     """Create or update a stack. After a failure it rolls back, unless `keep` is set."""
+    made: Any = stack
     before = (stack.template, dict(stack.parameters))
     former = dict(stack.template_dict)
     _record(stack, f"{verb}_IN_PROGRESS", "User Initiated")
+    made.canceled = False
     deployment = _deployment(stack, answer)
     try:
         _read(backend, stack, template, parameters)
         deployment.apply(former)
         _publish(backend, stack)
-    except (DeploymentError, ServiceException) as error:
+    except (DeploymentError, ServiceException, CanceledError) as error:
         if keep and deployment.stay():
             _record(stack, f"{verb}_FAILED", str(error))
             return
-        failed = "ROLLBACK" if verb == "CREATE" else "UPDATE_ROLLBACK"
-        _record(stack, f"{failed}_IN_PROGRESS", str(error) or error.__class__.__name__)
-        left = deployment.roll_back()
+        made.canceled = False
+        reason = str(error) or error.__class__.__name__
         if verb == "UPDATE":
-            _read(backend, stack, *before)
-        elif left:
-            _record(
-                stack, f"{failed}_FAILED", f"The following resource(s) failed to delete: [{', '.join(left)}]."
-            )
-            return
-        _record(stack, f"{failed}_COMPLETE", str(error))
+            made.rollback = partial(_roll_back_update, backend, stack, deployment, before, reason)
+            made.rollback()
+        else:
+            _roll_back_creation(stack, deployment, reason)
         return
     if verb == "UPDATE":
         _record(stack, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
         # As in CloudFormation, the update is complete even if an old resource could not be removed.
         deployment.clean_up()
     _record(stack, f"{verb}_COMPLETE")
+
+
+def _roll_back_creation(stack: Stack, deployment: Deployment, reason: str) -> None:
+    _record(stack, "ROLLBACK_IN_PROGRESS", reason)
+    left = deployment.remove_created()
+    if left:
+        _record(stack, "ROLLBACK_FAILED", f"The following resource(s) failed to delete: [{', '.join(left)}].")
+    else:
+        _record(stack, "ROLLBACK_COMPLETE", reason)
+
+
+def _roll_back_update(  # noqa: PLR0917 (an operation needs them all)
+    backend: CloudFormationBackend,
+    stack: Stack,
+    deployment: Deployment,
+    before: tuple[Any, Mapping[str, Any]],
+    reason: str,
+    skip: Collection[str] = (),
+) -> None:
+    """Update everything back, then delete what was created; stop if a resource cannot be updated back."""
+    _record(stack, "UPDATE_ROLLBACK_IN_PROGRESS", reason)
+    failed = deployment.revert(skip=skip)
+    if failed:
+        _record(
+            stack,
+            "UPDATE_ROLLBACK_FAILED",
+            f"The following resource(s) failed to update: [{failed}]. {reason}",
+        )
+        return
+    _record(stack, "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS", reason)
+    deployment.remove_created()
+    _read(backend, stack, *before)
+    _record(stack, "UPDATE_ROLLBACK_COMPLETE", reason)
+
+
+def _cancel_update_stack(self: CloudFormationResponse) -> ActionResult:
+    stack: Any = self.cloudformation_backend.get_stack(self._get_param("StackName"))
+    if str(stack.status) != "UPDATE_IN_PROGRESS":
+        msg = "CancelUpdateStack cannot be called from current stack status"
+        raise ValidationError(message=msg)
+    stack.canceled = True
+    return EmptyResult()
+
+
+def _continue_update_rollback(self: CloudFormationResponse) -> ActionResult:
+    stack: Any = self.cloudformation_backend.get_stack(self._get_param("StackName"))
+    if str(stack.status) != "UPDATE_ROLLBACK_FAILED":
+        msg = f"Stack:{stack.stack_id} is in {stack.status} state and can not continue update rollback."
+        raise ValidationError(message=msg)
+    skipped = self._get_param("ResourcesToSkip") or []
+    _Server.operations.run(lambda _: stack.rollback(skip=skipped))
+    return EmptyResult()
 
 
 def _read(backend: CloudFormationBackend, stack: Stack, template: Any, parameters: Mapping[str, Any]) -> None:
@@ -312,9 +364,13 @@ def _delete(backend: CloudFormationBackend, stack: Stack, answer: Answer) -> Non
 
 
 def _refuse_busy(stack: Stack, verb: str) -> None:
-    """Refuse an operation while another one runs. CloudFormation would cancel a creation for a deletion."""
+    """Refuse an operation while another one runs, and an update while a rollback has to be continued.
+
+    CloudFormation would cancel a creation for a deletion.
+    """
     status = str(stack.status)
-    if status.endswith("_IN_PROGRESS") and not status.startswith("REVIEW_"):
+    busy = status.endswith("_IN_PROGRESS") and not status.startswith("REVIEW_")
+    if busy or (status == "UPDATE_ROLLBACK_FAILED" and verb == "updated"):
         msg = f"Stack:{stack.stack_id} is in {status} state and can not be {verb}."
         raise ValidationError(message=msg)
 
@@ -428,4 +484,9 @@ def install() -> None:
         execute_change_set=_execute_as_asked,
         describe_change_set=_describe_change_set,
         delete_change_set=_delete_change_set,
+    )
+    patch.add(
+        CloudFormationResponse,
+        cancel_update_stack=_cancel_update_stack,
+        continue_update_rollback=_continue_update_rollback,
     )

@@ -126,6 +126,10 @@ ADDED: Members = MappingProxyType(
         "moto.applicationautoscaling.responses.ApplicationAutoScalingResponse": (
             "describe_scaling_activities",
         ),
+        "moto.cloudformation.responses.CloudFormationResponse": (
+            "cancel_update_stack",
+            "continue_update_rollback",
+        ),
         "moto.cloudtrail.responses.CloudTrailResponse": ("lookup_events",),
         "moto.cloudwatch.responses.CloudWatchResponse": ("describe_alarm_history", "put_composite_alarm"),
         "moto.codebuild.responses.CodeBuildResponse": (

@@ -6,6 +6,7 @@ moto's gaps:
 - It lacks UpdateEndpoint. If a variant is registered with Application Auto Scaling, AWS refuses an update
   that changes the variant's instance type or removes the variant, and so does this UpdateEndpoint. Read on
   2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+  Both also refuse the configuration that the endpoint has.
 - Nothing takes time. Here an update does if its DeploymentConfig waits: see `endpoint_update`. Meanwhile AWS
   refuses to update, scale or delete the endpoint.
 - A second endpoint, model or configuration with the same name replaces the first. AWS refuses it.
@@ -24,7 +25,7 @@ from typing import Any
 
 from moto.applicationautoscaling.models import applicationautoscaling_backends
 from moto.core.responses import ActionResult
-from moto.core.utils import get_service_model, utcnow
+from moto.core.utils import get_service_model
 from moto.logs.models import logs_backends
 from moto.sagemaker.exceptions import ValidationError
 from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model, SageMakerModelBackend
@@ -180,10 +181,7 @@ def _log(backend: Any, endpoint_name: str) -> None:
 
 
 def _update_endpoint(self: SageMakerResponse) -> ActionResult:
-    """Move an endpoint to another configuration, and retain the requested properties of its live variants.
-
-    If the endpoint already has this configuration, only the rest of the request takes effect.
-    """
+    """Move an endpoint to another configuration, and retain the requested properties of its live variants."""
     request, backend = _request(self), _backend(self)
     name = request["EndpointName"]
     endpoint = backend.endpoints.get(name)
@@ -193,9 +191,11 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
         raise ValidationError(msg)
     refuse_in_progress(endpoint)
     config = _config(backend, request["EndpointConfigName"])
-    same = request["EndpointConfigName"] == endpoint.endpoint_config_name
-    if same and not holds("deployment_config_alone"):
-        msg = f'Endpoint "{endpoint.arn}" has the configuration already.'
+    if config.endpoint_config_name == endpoint.endpoint_config_name and holds("configuration_in_use_refused"):
+        msg = (
+            "Cannot update endpoint with the currently in use endpoint configuration "
+            f'"{endpoint.endpoint_config_name}"'
+        )
         raise ValidationError(msg)
     _refuse_change_of_scaled(backend, endpoint, config)
     variants = with_images(backend, config, endpoint._process_production_variants(_weighted(config)))
@@ -212,16 +212,8 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
         data_capture=config.data_capture_config or None,
         deployment=endpoint.last_deployment_config or {},
     )
-    _move(backend, endpoint, wanted)
+    EndpointUpdate(backend, endpoint, wanted).start()
     return ActionResult({"EndpointArn": endpoint.arn})
-
-
-def _move(backend: Any, endpoint: Any, wanted: Wanted) -> None:
-    if wanted.config == endpoint.endpoint_config_name:
-        endpoint.production_variants = list(wanted.variants)
-        endpoint.last_modified_time = utcnow()
-    else:
-        EndpointUpdate(backend, endpoint, wanted).start()
 
 
 def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:

@@ -1,6 +1,7 @@
 """Starts a build as a part of a deployment, and reports to the deployment how its models came out.
 
-Runs in AWS Lambda, which gets this file alone: it imports nothing but Python, boto3, `answer` and `names`.
+Runs in AWS Lambda, which gets this file alone: it imports nothing but Python, boto3, `answer`, `names`
+and `successor`.
 CloudFormation invokes it for a resource Custom::TritonBuild, which is there as soon as the build is started;
 for a resource Custom::TritonArtifacts, which is there once its models are published, with their names, or
 Custom::TritonModels, which has any number of them and no names; and for a resource Custom::TritonTarget,
@@ -21,10 +22,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from triton_fleet.functions.code.answer import put_answer
 from triton_fleet.functions.code.names import covers, models_of, moved_for
+from triton_fleet.functions.code.successor import OutOfTimeError, check_time, invoke_again
 
 POLL_S = 15
-# What is left of an invocation when it starts the next one.
-SPARE_S = 45
 # How long AWS may refuse to answer: a new permission takes effect within seconds, a missing one never does.
 REFUSED_S = 120
 # How many answers may fail until one that is refused is not waited for: the permission may be seconds old.
@@ -66,18 +66,14 @@ def handler(
         else:
             artifacts = _wait(event, context, clock=clock, sleep=sleep)
             put_answer(event, data=_attributes(event, artifacts))
-    except _OutOfTimeError:
-        _invoke_again(event, context)
+    except OutOfTimeError:
+        invoke_again(event, context)
     except _FailedError as error:
         put_answer(event, failure=str(error), longest_reason=LONGEST_REASON)
     except Exception as error:  # without an answer, CloudFormation waits until the time-out
         logger.exception("It failed")
         failure = f"It failed with {type(error).__name__}: {error}"
         put_answer(event, failure=failure, longest_reason=LONGEST_REASON)
-
-
-class _OutOfTimeError(Exception):
-    """An invocation has to end before its request can be answered."""
 
 
 class _FailedError(Exception):
@@ -286,8 +282,7 @@ def _wait(
                 return artifacts
         if clock() >= deadline:
             raise _FailedError(_late(wanted, missing))
-        if context.get_remaining_time_in_millis() < SPARE_S * 1000:
-            raise _OutOfTimeError
+        check_time(context)
         logger.info("Waiting for %s", ", ".join(missing))
         sleep(min(POLL_S, max(0.0, deadline - clock())))
 
@@ -396,9 +391,3 @@ def _current(wanted: Mapping[str, Any], model: str) -> str:
             "If it was rolled back, correct its sources, or build it by name."
         )
     return artifact
-
-
-def _invoke_again(event: dict[str, Any], context: Any) -> None:
-    boto3.client("lambda").invoke(
-        FunctionName=context.invoked_function_arn, InvocationType="Event", Payload=json.dumps(event).encode()
-    )

@@ -32,6 +32,8 @@ AT_ONCE = 8
 # SageMaker answers within 60 seconds. The next round is the second attempt.
 ANSWERS_S = 70
 INVOCATION = Config(read_timeout=ANSWERS_S, retries={"total_max_attempts": 1}, max_pool_connections=AT_ONCE)
+# How often all requests are sent for each instance of a new endpoint that has several.
+ROUNDS_PER_INSTANCE = 3
 # How often a new endpoint may answer that a model does not load, before the deployment fails.
 REFUSALS = 3
 # How Triton's errors of inference begin: those of the core, of an ensemble's steps and of backends. A
@@ -104,7 +106,7 @@ def _loads(wanted: Mapping[str, Any], context: Any, *, sleep: Callable[[float], 
     runtime = boto3.client("sagemaker-runtime", config=INVOCATION)
     requests = json.loads(wanted["Requests"])["requests"]
     failures: dict[str, str] = {}
-    rounds, refusals = int(wanted["Rounds"]), 0
+    rounds, refusals = _rounds(endpoint), 0
     while rounds:
         targets = _targets(s3)
         asked = [each for each in requests if targets is None or each["model"] in targets]
@@ -133,6 +135,13 @@ def _loads(wanted: Mapping[str, Any], context: Any, *, sleep: Callable[[float], 
         logger.error("A first deployment continues without: %s", said)
         return ""
     return f"{endpoint} does not answer, so the alias does not move. {said}"
+
+
+def _rounds(endpoint: str) -> int:
+    """Return how often to send every request: each instance loads for itself, and SageMaker chooses which."""
+    described = boto3.client("sagemaker").describe_endpoint(EndpointName=endpoint)
+    instances = max(int(each["CurrentInstanceCount"]) for each in described["ProductionVariants"])
+    return 1 if instances == 1 else ROUNDS_PER_INSTANCE * instances
 
 
 def _moves(ssm: Any, alias: str, endpoint: str) -> bool:

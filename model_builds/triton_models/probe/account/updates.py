@@ -77,7 +77,7 @@ def _moved(work: Work, name: str, config: str, alarm: str | None) -> Generator[N
 
 def _same_configuration(work: Work) -> Steps:
     """Update an endpoint to its current configuration, with another deployment strategy."""
-    belief, name = "deployment-config-alone", serving(work, cpu_endpoint_name(work))
+    belief, name = "configuration-in-use-refused", serving(work, cpu_endpoint_name(work))
     sagemaker = work.clients("sagemaker")
     config = sagemaker.describe_endpoint(EndpointName=name)["EndpointConfigName"]
     refused = trouble.refusal(
@@ -89,11 +89,9 @@ def _same_configuration(work: Work) -> Steps:
         )
     )
     if refused:
-        return [decide(belief, refused, holds=False)]
+        return [decide(belief, refused, holds=True)]
     found = yield from in_service(work, minutes=_UPDATE_MINUTES, name=name)
-    why = found.get("FailureReason")
-    worked = found["EndpointStatus"] == "InService" and not why
-    return [decide(belief, f"{found['EndpointStatus']}: {why or 'updated'}", holds=worked)]
+    return [decide(belief, f"accepted: {found['EndpointStatus']}", holds=False)]
 
 
 def _undone(work: Work) -> Steps:
@@ -242,7 +240,7 @@ PROBES = (
     AccountProbe(
         id="same-configuration",
         what="updates only the deployment strategy",
-        decides=("deployment-config-alone",),
+        decides=("configuration-in-use-refused",),
         run=_same_configuration,
         creates="one more instance",
         allowed=("sagemaker:UpdateEndpoint", "sagemaker:DescribeEndpoint"),
