@@ -17,11 +17,13 @@ INVOCATIONS = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:25.09-py3"
 
 
-def served(aws: EmbeddedAws, *, instances: int = 1) -> Any:
+def served(aws: EmbeddedAws, *, instances: int = 1, release: str = "25.09") -> Any:
     """Create the endpoint `e` with one variant; return a client of SageMaker."""
     sagemaker = aws.client("sagemaker")
     role = "arn:aws:iam::123456789012:role/any"
-    sagemaker.create_model(ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": IMAGE})
+    sagemaker.create_model(
+        ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": IMAGE.replace("25.09", release)}
+    )
     variant = {
         "VariantName": "AllTraffic",
         "ModelName": "m",

@@ -49,9 +49,9 @@ _Routing = sagemaker.CfnEndpoint.TrafficRoutingConfigProperty
 _Size = sagemaker.CfnEndpoint.CapacitySizeProperty
 
 MINUTES_TO_SERVE = 15
-"""From asking for an instance until it serves; 12 were measured with an image of 27.7 GB.
+"""From asking for an instance until it serves; 12 were measured with an image of 20.6 GB, compressed.
 
-Source, read on 2026-11-22: strands-decider-triton in aws-samples/sagemaker-genai-hosting-examples.
+Source, read on 2026-11-25: `start-takes-twelve-minutes` in the ledger.
 """
 # Twice that is not yet a failure. A lack of capacity was reported after 31 minutes.
 _SECONDS_TO_START_INSTANCES = 2 * MINUTES_TO_SERVE * 60

@@ -193,24 +193,32 @@ ROWS = (
     ),
     Belief(
         id="start-takes-twelve-minutes",
-        belief="With an image of 27.7 GB, a GPU instance serves 12 to 15 minutes after it is requested",
+        belief="The image decides when a GPU instance serves: 5 to 7 minutes after the request with "
+        "releases up to 23.02, 12 to 15 with an image of 20 GB compressed",
         grade=Grade.PUBLIC_RECORD,
         records=(
             Record(
                 repository="mikegc-aws/strands-decider-triton",
                 at="08f8c414e1 README.md",
-                seen="about 12 minutes to InService on ml.g6.xlarge, most of it the pull of 20.6 GB; "
-                "container start 25 s with a warm cache",
+                seen="ml.g6.xlarge, an image of 20.6 GB: about 12 minutes to InService, most of it the "
+                "pull; the container starts in 25 s with a warm cache; ml.g6e.16xlarge in about 8 minutes",
+            ),
+            Record(
+                repository="aws-samples/sagemaker-mme-gpu-benchmarking",
+                at="9c4dae247f [41]",
+                seen="a training job on ml.g4dn.2xlarge pulled the image of 22.10 in 2 min 46 s",
             ),
         ),
-        depends=("Cooldowns", "EndpointScaling"),
+        depends=("Cooldowns", "EndpointScaling", "triton_aws.moto_gaps.capacity.ARRIVALS"),
         decided_by=DecidedBy.ACCOUNT,
         command="the time from CreateEndpoint to InService of `npx cdk deploy --all`",
         if_false="Correct the default cooldown after scale-out",
     ),
     Belief(
         id="lack-of-capacity",
-        belief="SageMaker reports a lack of capacity about half an hour after the request for an instance",
+        belief="SageMaker reports a lack of capacity about half an hour after the request for an instance: "
+        "'Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error. "
+        "Please retry using a different ML instance type or after some time.'",
         grade=Grade.PUBLIC_RECORD,
         records=(
             Record(
@@ -218,6 +226,12 @@ ROWS = (
                 at="08f8c414e1 deploy/create_endpoint.py",
                 seen="InsufficientInstanceCapacity six times in a row on ml.g6 and ml.g6e, after about 31 "
                 "minutes each",
+            ),
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 README.md",
+                seen="one variant with three instance pools got ml.g6e.4xlarge at once, after three "
+                "attempts with one type had failed; a sixth pool is a ValidationException",
             ),
         ),
         depends=("triton_fleet.hosting.deployment", "Deployment"),
@@ -518,7 +532,8 @@ ROWS = (
     ),
     Belief(
         id="endpoint-creating-not-deletable",
-        belief="SageMaker refuses to delete an endpoint while it is being created or updated",
+        belief="SageMaker refuses to delete an endpoint while it is being created or updated: 'Cannot "
+        "update in-progress endpoint'",
         grade=Grade.PUBLIC_RECORD,
         records=(
             Record(

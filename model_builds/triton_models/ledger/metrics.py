@@ -100,8 +100,10 @@ ROWS = (
         belief="A target tracking policy scales out after three minutes above its target, and in after "
         "fifteen minutes below nine tenths of it",
         grade=Grade.SOURCE_READ,
-        source="descriptions of such alarms in public repositories, such as AlarmHigh with three periods of "
-        "60 seconds; AWS documents neither",
+        source="Descriptions of such alarms in public repositories, such as AlarmHigh with three periods "
+        "of 60 seconds; AWS documents neither. mikegc-aws/strands-decider-triton keeps its instances for 25 "
+        "to 30 minutes after a test of 3 minutes, with a cooldown of 600 s; a public lab saw ALARM after "
+        "about five minutes",
         depends=("triton_aws.autoscaling.tracking_alarms", "GpuUtilization"),
         decided_by=DecidedBy.BY_HAND,
         command="`aws cloudwatch describe-alarms --alarm-name-prefix TargetTracking-endpoint/`, after a "
@@ -147,27 +149,37 @@ ROWS = (
     ),
     Belief(
         id="capacity-change-time",
-        belief="An endpoint is Updating for about four minutes after a change of its instance count",
-        grade=Grade.ASSUMPTION,
-        source="AWS documents that new instances need several minutes",
+        belief="New instances of a change serve and count one by one: with the images of 2022, the first "
+        "after 4 to 5 minutes and the last after about 9, and the endpoint is Updating until then; with "
+        "larger images, see `start-takes-twelve-minutes`",
+        grade=Grade.PUBLIC_RECORD,
+        records=(
+            Record(
+                repository="kshitizgupta21/triton-mme-gtc23",
+                at="bf2aef49b7 mme.ipynb [62]",
+                seen="release 22.12 on ml.g5.xlarge, from 2 instances to 4, polled every 60 s: 2, 2, 2, 3, "
+                "3, 3, 3, 3, then InService with 4",
+            ),
+        ),
         depends=("triton_aws.moto_gaps.capacity",),
         decided_by=DecidedBy.BY_HAND,
         command="`aws sagemaker update-endpoint-weights-and-capacities`, then `aws sagemaker wait "
         "endpoint-in-service`, with a clock",
-        if_false="Correct CHANGE_S in triton_aws/moto_gaps/capacity.py",
+        if_false="Correct ARRIVALS in triton_aws/moto_gaps/capacity.py",
     ),
     Belief(
         id="tracking-in-proportion",
         belief="Target tracking wants the capacity times the metric by its target, rounded up, in both "
-        "directions, from the metric's newest minute",
+        "directions, from the metric's newest minute, in one step",
         grade=Grade.PUBLIC_RECORD,
-        source="AWS documents proportion and rounding, but no formula",
+        source="AWS documents proportion and rounding, but no formula. A public lab of 2026-07, whose "
+        "repository is not known: target 5, 130 requests per minute, from 1 to its maximum of 4 at once",
         records=(
             Record(
                 repository="mikegc-aws/strands-decider-triton",
                 at="08f8c414e1 README.md",
-                seen="a target of 250 invocations per instance and minute, with about 14 per second for "
-                "three minutes: desired capacity 3",
+                seen="target 250 per instance and minute, a test of 3 minutes with about 14 requests per "
+                "second: from 1 to 3 at once",
             ),
         ),
         depends=("triton_aws.autoscaling.decisions", "GpuUtilization"),

@@ -1,15 +1,18 @@
 """Changes of the instance counts and weights of an endpoint's variants, by callers and by auto scaling.
 
-The endpoint is Updating for `CHANGE_S` by `triton_aws.clock`. Weights and counts that a change does not name
-stay. Read on 2026-11-23:
+New instances serve one by one, at the times of `ARRIVALS` by `triton_aws.clock`, and the endpoint is Updating
+until the last one. Weights and counts that a change does not name stay. Read on 2026-11-23:
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpointWeightsAndCapacities.html
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from moto.core.utils import utcnow
@@ -22,7 +25,37 @@ from triton_aws.moto_gaps.endpoint_events import endpoint_changed
 from triton_aws.moto_gaps.endpoint_update import hosts
 
 CHANGE_S = 240.0
-"""Seconds on AWS from a change to its end. AWS documents only that instances need several minutes."""
+"""Seconds on AWS of a change that adds no instance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """The time that new instances with an image need until they serve.
+
+    Attributes:
+        image: A pattern in the image's name and tag.
+        first_s: Seconds on AWS from a change to its first new instance.
+        last_s: The same to the last one, if there are several. The others come evenly in between.
+    """
+
+    image: str
+    first_s: float
+    last_s: float
+
+    def times(self, count: int) -> Iterator[float]:
+        """Yield the seconds to each of a number of new instances."""
+        for number in range(count):
+            yield self.first_s + (self.last_s - self.first_s) * number / max(1, count - 1)
+
+
+# Public records: `capacity-change-time` and `start-takes-twelve-minutes` in this project's ledger. The image
+# decides: it has to be pulled. The first row that fits counts.
+ARRIVALS = (
+    Arrivals(image=r"-cpu\b", first_s=210.0, last_s=450.0),
+    Arrivals(image=r"tritonserver:(2[0-3]|24\.0)", first_s=270.0, last_s=540.0),
+    Arrivals(image=r"tritonserver:", first_s=720.0, last_s=900.0),
+    Arrivals(image="", first_s=270.0, last_s=540.0),
+)
 
 # The fields of a described variant for each field of a change: what is wanted, and what serves.
 _FIELDS = {
@@ -35,7 +68,7 @@ def change_capacity(
     backend: SageMakerModelBackend,
     endpoint_name: str,
     desired_weights_and_capacities: Sequence[Mapping[str, Any]],
-    then: Callable[[], None] | None = None,
+    then: Callable[[str | None], None] | None = None,
 ) -> str:
     """Change weights and counts of variants, as UpdateEndpointWeightsAndCapacities does.
 
@@ -43,7 +76,7 @@ def change_capacity(
         backend: The SageMaker backend that has the endpoint.
         endpoint_name: The endpoint.
         desired_weights_and_capacities: The changes, as in the request.
-        then: Called when the change has ended.
+        then: Called when the change has ended, with the reason if an instance did not start.
 
     Returns:
         The endpoint's ARN.
@@ -63,12 +96,11 @@ def change_capacity(
     endpoint.endpoint_status = "Updating"
     endpoint_changed(backend, endpoint, "UPDATING")
     _refresh(endpoint)
-    seconds = clock.current().here(CHANGE_S)
-    if seconds or hosts():
-        arguments = (backend, endpoint, changes, seconds, then)
-        threading.Thread(target=_finish, args=arguments, name="capacity", daemon=True).start()
+    change = _Change(backend, endpoint, changes, then)
+    if clock.current().here(CHANGE_S) or hosts():
+        threading.Thread(target=change.run, name="capacity", daemon=True).start()
     else:
-        _finish(backend, endpoint, changes, seconds, then)
+        change.run()
     return str(endpoint.arn)
 
 
@@ -97,45 +129,92 @@ def _refuse_variants(endpoint: Any, names: Sequence[str]) -> None:
             raise AWSValidationException(msg)
 
 
-def _finish(
-    backend: SageMakerModelBackend,
-    endpoint: Any,
-    changes: Sequence[Mapping[str, Any]],
-    seconds: float,
-    then: Callable[[], None] | None,
-) -> None:
-    """Show the new counts after a time, unless the endpoint is gone. The status is set last."""
-    ready_at = time.monotonic() + seconds
-    failure = _start_instances(endpoint, changes)
-    time.sleep(max(0.0, ready_at - time.monotonic()))
-    current: Any = backend.endpoints.get(endpoint.endpoint_name)
-    if current is not endpoint:
-        return
-    endpoint.failure_reason = failure
-    if failure is None:
-        _show(endpoint, changes, current=True)
-    else:
-        _show(endpoint, _serving(endpoint), current=False)
-    _refresh(endpoint)
-    endpoint.endpoint_status = "InService"
-    endpoint_changed(backend, endpoint, "IN_SERVICE")
-    if then is not None:
-        then()
+class _Change:
+    """A change of an endpoint's counts and weights, while it is Updating."""
 
+    def __init__(
+        self,
+        backend: SageMakerModelBackend,
+        endpoint: Any,
+        changes: Sequence[Mapping[str, Any]],
+        then: Callable[[str | None], None] | None,
+    ) -> None:
+        self._backend, self._endpoint, self._changes, self._then = backend, endpoint, changes, then
+        self._started = time.monotonic()
 
-def _start_instances(endpoint: Any, changes: Sequence[Mapping[str, Any]]) -> str | None:
-    """Start the missing instances on the hosts. Returns the reason if they do not start."""
-    counts = {
-        str(change["VariantName"]): int(change["DesiredInstanceCount"])
-        for change in changes
-        if change.get("DesiredInstanceCount")
-    }
-    for host in hosts():
+    def run(self) -> None:
+        """Start the new instances at their times, then show the rest. The status is set last."""
         try:
-            host.scale(endpoint.endpoint_name, counts)
+            self._add()
         except LaunchError as error:
-            return str(error)
-    return None
+            self._end(str(error))
+        else:
+            self._end(None)
+
+    def _add(self) -> None:
+        """Start the new instances, each of which serves and counts at once, and wait for the end.
+
+        Raises:
+            LaunchError: An instance does not start.
+        """
+        endpoint = self._endpoint
+        serving = {each["VariantName"]: _count(each) for each in endpoint.production_variants}
+        arrivals = sorted(self._arrivals())
+        for seconds, group in groupby(arrivals, key=lambda each: each[0]):
+            self._wait(seconds)
+            if self._gone:
+                return
+            come = [name for _, name in group]
+            for name in come:
+                serving[name] += 1
+            counts = {name: serving[name] for name in come}
+            for host in hosts():
+                host.scale(endpoint.endpoint_name, counts)
+            shown = [{"VariantName": name, "DesiredInstanceCount": count} for name, count in counts.items()]
+            _show(endpoint, shown, current=True)
+            _refresh(endpoint)
+        if not arrivals:
+            self._wait(clock.current().here(CHANGE_S))
+
+    def _arrivals(self) -> Iterator[tuple[float, str]]:
+        """Yield the wall clock's seconds to each new instance, with its variant."""
+        variants = {each["VariantName"]: each for each in self._endpoint.production_variants}
+        for change in self._changes:
+            variant = variants[change["VariantName"]]
+            added = int(change.get("DesiredInstanceCount") or 0) - _count(variant)
+            for seconds in _arrivals_of(variant).times(max(0, added)):
+                yield clock.current().here(seconds), change["VariantName"]
+
+    def _wait(self, seconds: float) -> None:
+        time.sleep(max(0.0, self._started + seconds - time.monotonic()))
+
+    @property
+    def _gone(self) -> bool:
+        return self._backend.endpoints.get(self._endpoint.endpoint_name) is not self._endpoint
+
+    def _end(self, failure: str | None) -> None:
+        endpoint = self._endpoint
+        if self._gone:
+            return
+        endpoint.failure_reason = failure
+        if failure is None:
+            _show(endpoint, self._changes, current=True)
+        else:
+            _show(endpoint, _serving(endpoint), current=False)
+        _refresh(endpoint)
+        endpoint.endpoint_status = "InService"
+        endpoint_changed(self._backend, endpoint, "IN_SERVICE")
+        if self._then is not None:
+            self._then(failure)
+
+
+def _count(variant: Mapping[str, Any]) -> int:
+    return int(variant.get("CurrentInstanceCount") or 0)
+
+
+def _arrivals_of(variant: Mapping[str, Any]) -> Arrivals:
+    images = [str(each["SpecifiedImage"]) for each in variant.get("DeployedImages") or ()]
+    return next(each for each in ARRIVALS if re.search(each.image, " ".join(images)))
 
 
 def _serving(endpoint: Any) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from moto.applicationautoscaling.models import ApplicationAutoscalingBackend, FakeApplicationAutoscalingPolicy
+from moto.moto_api._internal import mock_random
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import sagemaker_backends
 
@@ -224,17 +225,22 @@ class VariantScaling:
         activities = activities_of(self._backend)
         activity = activities.begin(self._target, count=count, cause=cause, now=self._now)
         change = {"VariantName": self._variant_name, "DesiredInstanceCount": count}
+
+        def end(failure: str | None) -> None:
+            now = max(self._now, clock.current().time())
+            if failure is None:
+                activities.succeed(activity, count=count, now=now)
+            else:
+                activities.fail(activity, count=count, reason=failure, now=now)
+
         try:
-            change_capacity(
-                self._sagemaker,
-                self._endpoint_name,
-                [change],
-                then=lambda: activities.succeed(
-                    activity, count=count, now=max(self._now, clock.current().time())
-                ),
-            )
+            change_capacity(self._sagemaker, self._endpoint_name, [change], then=end)
         except AWSValidationException as error:
-            activities.fail(activity, count=count, reason=str(error.message), now=self._now)
+            reason = (
+                f"{error.message} (Service: AmazonSageMaker; Status Code: 400; "
+                f"Error Code: ValidationException; Request ID: {mock_random.uuid4()})."
+            )
+            activities.fail(activity, count=count, reason=reason, now=self._now)
 
 
 def run_policy(backend: ApplicationAutoscalingBackend, action: str, *, now: float) -> None:

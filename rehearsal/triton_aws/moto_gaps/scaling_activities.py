@@ -55,11 +55,8 @@ class Activities:
 
     @staticmethod
     def fail(activity: dict[str, Any], *, count: int, reason: str, now: float) -> None:
-        """End an activity that SageMaker refused."""
-        message = (
-            f"Failed to set desired instance count to {count}. Reason: {reason} (Service: AmazonSageMaker; "
-            f"Status Code: 400; Error Code: ValidationException; Request ID: {mock_random.uuid4()})."
-        )
+        """End an activity that SageMaker refused, or whose instances did not come."""
+        message = f"Failed to set desired instance count to {count}. Reason: {reason}"
         activity |= {"StatusCode": "Failed", "StatusMessage": message, "EndTime": now}
 
     def bounds_set(self, target: Any, *, action: str, now: float) -> None:

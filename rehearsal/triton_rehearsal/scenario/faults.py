@@ -55,7 +55,10 @@ class Faults:
         """
         if time.monotonic() < self._full_until:
             raise SCENARIO.error(
-                what="there is no capacity for another instance",
+                what=(
+                    "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity "
+                    "error. Please retry using a different ML instance type or after some time."
+                ),
                 where="the scenario",
                 expected="an instance type that AWS has",
                 fix="wait, as on AWS",

@@ -1,0 +1,117 @@
+"""What others' endpoints did, as figures with sources: the embedded AWS must do the same, within bounds."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.triton_aws.embedded import embedded_aws
+from tests.triton_aws.scaled_variant import scaled, served, track
+from tests.triton_aws.test_variant_scaling import Time, instances
+from triton_aws import EmbeddedAws, clock
+from triton_aws.autoscaling.decisions import tracked_capacity
+from triton_aws.moto_gaps.capacity import ARRIVALS
+
+aws = embedded_aws()
+# A minute takes half a second, so that a busy machine shifts an arrival by less than a minute.
+paced = embedded_aws(speed=120.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A figure on public record.
+
+    Attributes:
+        source: The repository with a commit or blob, and the place there.
+        figures: The figures.
+        bounds: The bounds within which the embedded AWS must agree.
+    """
+
+    source: str
+    figures: Any
+    bounds: tuple[float, float] = (0.0, 0.0)
+
+
+_NOTEBOOK = "kshitizgupta21/triton-mme-gtc23 bf2aef49b7 mme.ipynb"
+_README = "mikegc-aws/strands-decider-triton 08f8c414e1 README.md"
+RECORDS: Mapping[str, Seen] = {
+    "the counts of an endpoint that changes from 2 to 4 instances, polled every 60 s, release 22.12": Seen(
+        source=f"{_NOTEBOOK} [62]", figures=(2, 2, 2, 3, 3, 3, 3, 3, 4), bounds=(-1.0, 1.5)
+    ),
+    "minutes to the first instance, ml.g6.xlarge, an image of 20.6 GB on release 25.04": Seen(
+        source=f"{_README}, Measured on the live endpoint", figures=12, bounds=(11.0, 13.0)
+    ),
+    "the capacity after three minutes of 14 requests a second, target 250 per minute, from 1": Seen(
+        source=f"{_README}, Verification and measurement", figures=3, bounds=(3, 4)
+    ),
+    "the capacity with 130 requests per minute, target 5, from 1, at most 4": Seen(
+        source="a lab 'verified in a real account', 2026-07, of an unknown repository", figures=4
+    ),
+    "minutes above the floor after the load has stopped, ScaleInCooldown 600": Seen(
+        source=f"{_README}, Verification and measurement", figures=(25, 30), bounds=(15, 30)
+    ),
+}
+
+
+def seen(words: str) -> Seen:
+    [found] = [each for name, each in RECORDS.items() if words in name]
+    return found
+
+
+def test_the_instances_of_a_scale_out_come_one_by_one_at_the_times_on_record(paced: EmbeddedAws) -> None:
+    record = seen("2 to 4 instances")
+    sagemaker = served(paced, instances=2, release="22.12")
+    sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="e",
+        DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 4}],
+    )
+
+    started, minutes = clock.current().time(), {}
+    while 4 not in minutes:
+        minutes.setdefault(instances(paced), (clock.current().time() - started) / 60)
+
+    least, most = record.bounds
+    for count in (3, 4):
+        polled = record.figures.index(count) + 1
+        assert polled + least <= minutes[count] <= polled + most
+
+
+def test_the_first_new_instance_of_a_large_image_comes_after_the_minutes_on_record() -> None:
+    image = "763104351884.dkr.ecr.us-west-2.amazonaws.com/sagemaker-tritonserver:25.04-py3"
+    arrivals = next(each for each in ARRIVALS if re.search(each.image, image))
+    least, most = seen("20.6 GB").bounds
+    assert least <= arrivals.first_s / 60 <= most
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "value", "most"), [("14 requests", 250, 840, 4), ("130 requests", 5, 130, 4)]
+)
+def test_target_tracking_jumps_to_the_capacity_on_record_at_once(
+    aws: EmbeddedAws, words: str, target: float, value: float, most: int
+) -> None:
+    record, time = seen(words), Time(aws)
+    track(scaled(aws, most=most), target=target)
+
+    counts = time.passes(3, InvocationsPerInstance=value)
+
+    least, largest = record.bounds if any(record.bounds) else (record.figures, record.figures)
+    assert counts[:2] == [1, 1]
+    assert least <= counts[2] <= largest
+    wanted = tracked_capacity({"TargetValue": target}, value=value, capacity=1)
+    assert wanted == math.ceil(value / target)
+
+
+def test_a_fleet_stays_above_its_floor_for_the_minutes_on_record_after_the_load(aws: EmbeddedAws) -> None:
+    time = Time(aws)
+    track(scaled(aws), target=250, ScaleInCooldown=600)
+    time.passes(3, InvocationsPerInstance=840)
+
+    counts = time.passes(40, InvocationsPerInstance=0)
+
+    least, most = seen("above the floor").bounds
+    assert least <= counts.index(1) + 1 <= most
