@@ -88,11 +88,12 @@ ROWS = (
         id="prices",
         belief="Instances cost as much as the price table says; some of its rows are from third parties",
         grade=Grade.PUBLIC_RECORD,
-        source="AWS's price list, and publications named in the table",
+        source="AWS's price list, and publications named in the table. A public lab of 2026-07 reads 1.515 "
+        "for ml.g5.2xlarge in us-east-1, as the table has",
         records=(
             Record(
                 repository="mikegc-aws/strands-decider-triton",
-                at="08f8c414e1 deploy/create_endpoint.py",
+                at="08f8c414e1 README.md",
                 seen="us-west-2, USD per hour: ml.g6.xlarge 1.1267, ml.g6.2xlarge 1.2220, ml.g6e.xlarge "
                 "2.6054, ml.g6e.2xlarge 2.8026, ml.g6e.4xlarge 3.7553, ml.g6e.16xlarge 9.4715",
             ),
@@ -178,7 +179,7 @@ ROWS = (
         belief="The subject of a job's token is repo:OWNER@OWNER_ID/NAME@REPOSITORY_ID:environment:NAME for "
         "repositories that were created, renamed or transferred since 2026-07-15, and lacks the ids for "
         "older ones that have not opted in",
-        grade=Grade.PUBLIC_RECORD,
+        grade=Grade.DOCUMENTATION,
         source="https://github.blog/changelog/"
         "2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens/; "
         "aws-actions/configure-aws-credentials pull request 1889; github/docs pull request 45221",

@@ -167,6 +167,14 @@ ROWS = (
         "not list",
         grade=Grade.ASSUMPTION,
         source="AWS's list ends at g5; sagemaker-python-sdk#1323 shows that the service has a list",
+        records=(
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 README.md",
+                seen="release 25.04 is InService as a single-model endpoint on ml.g6.xlarge and "
+                "ml.g6e.xlarge, without InferenceAmiVersion; no record of a multi-model endpoint there",
+            ),
+        ),
         depends=("triton-fleet:multi-model-undocumented",),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all -c instance_type=ml.g6.2xlarge`",

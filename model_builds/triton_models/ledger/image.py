@@ -122,6 +122,14 @@ ROWS = (
         grade=Grade.SOURCE_READ,
         source="enable_all in build.py of server at r23.12 to r26.06; for AWS's image, issue 4047 of "
         "aws/deep-learning-containers",
+        records=(
+            Record(
+                repository="aws/amazon-sagemaker-examples",
+                at="766c42a8cf [49]",
+                seen="AWS's image of 2023: an ensemble of DALI and TensorFlow answers with 1,001 values on "
+                "a GPU multi-model endpoint",
+            ),
+        ),
         depends=(
             "triton_models.facts.image_contents.backends",
             "backend-unknown",

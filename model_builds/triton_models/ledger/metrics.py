@@ -148,6 +148,23 @@ ROWS = (
         if_false="Correct triton_aws/cloudwatch/alarm_messages.py",
     ),
     Belief(
+        id="overhead-latency",
+        belief="SageMaker adds about 1.5 ms to a request, and 6 ms per megabyte of its body",
+        grade=Grade.PUBLIC_RECORD,
+        records=(
+            Record(
+                repository="C24IO/SageMaker-Endpoints-Benchmark",
+                at="1e0534e6a1 [26]",
+                seen="999 requests of each size to a single-model endpoint, 2020: OverheadLatency 2.0 ms "
+                "at 100 KB, 3.0 ms at 300 KB, 7.6 ms at 1 MB",
+            ),
+        ),
+        depends=("triton_rehearsal.hosting.metrics",),
+        decided_by=DecidedBy.BY_HAND,
+        command="OverheadLatency of an endpoint, for requests of 100 KB, 1 MB and 5 MB",
+        if_false="Nothing: the rehearsal shows the overhead of its own gateway",
+    ),
+    Belief(
         id="capacity-change-time",
         belief="New instances of a change serve and count one by one: with the images of 2022, the first "
         "after 4 to 5 minutes and the last after about 9, and the endpoint is Updating until then; with "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.ledger.belief import Belief, DecidedBy, Grade
+from triton_models.ledger.belief import Belief, DecidedBy, Grade, Record
 
 ROWS = (
     Belief(
@@ -243,8 +243,22 @@ ROWS = (
         id="out-of-memory-texts",
         belief="The server answers 507 if an error contains one of its words about memory, and 400 "
         "otherwise, including for limits of GPU memory",
-        grade=Grade.SOURCE_READ,
+        grade=Grade.PUBLIC_RECORD,
         source="sagemaker_server.cc of server; 24.10 was run here without a GPU",
+        records=(
+            Record(
+                repository="kshitizgupta21/triton-mme-gtc23",
+                at="bf2aef49b7 mme.ipynb [63]",
+                seen="with auto-complete on, a plan on a full GPU is 400 'Internal: unable to load plan "
+                "file to auto complete config', nothing is evicted, and the model stays broken; the same in "
+                "three more runs",
+            ),
+            Record(
+                repository="kshitizgupta21/triton-mme-gtc23",
+                at="17cf517e8a mme.ipynb [61]",
+                seen="TorchScript on a full GPU: others are unloaded, and the request succeeds",
+            ),
+        ),
         depends=("multi-model-argument", "bad-declaration", "triton_rehearsal.triton.contract"),
         decided_by=DecidedBy.BY_HAND,
         command="fill a GPU with models over the SageMaker port, and read the status",
