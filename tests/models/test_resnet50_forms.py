@@ -60,7 +60,6 @@ def test_the_build_is_tuned_as_in_the_post_and_the_untuned_form_is_not(built_mod
     tuned, untuned = config_of(built_model("resnet50")), config_of(roots["resnet50:untuned"])
     assert tuned.optimization.graph.level == 1
     assert {name: value.string_value for name, value in tuned.parameters.items()} == {
-        "arena_extend_strategy": "1",
         "cudnn_conv_algo_search": "1",
         "enable_mem_pattern": "1",
         "execution_mode": "1",

@@ -172,7 +172,7 @@ def test_the_server_that_verifies_has_no_tf32_where_a_model_cannot_say_so(releas
     assert program.server_environment().get("NVIDIA_TF32_OVERRIDE") == override
 
 
-def test_t5_chooses_its_tokens_in_fp32_on_a_gpu_too(monkeypatch):
+def test_t5_uses_fp32_and_an_arena_that_grows_in_powers_of_two_on_a_gpu(monkeypatch):
     sessions = []
 
     class Session(SimpleNamespace):
@@ -190,4 +190,4 @@ def test_t5_chooses_its_tokens_in_fp32_on_a_gpu_too(monkeypatch):
     model = runpy.run_path(str(models_folder() / "t5_translation" / "translator.py"))["TritonPythonModel"]()
     model.device = ("cuda", 0)
     model._load("encoder.onnx", 1)
-    assert sessions[0][0][1]["use_tf32"] == "0"
+    assert sessions[0][0] == ("CUDAExecutionProvider", {"device_id": 0, "use_tf32": "0"})

@@ -109,8 +109,8 @@ BUILD = ModelDefinition(
             network=network,
             inputs=[Tensor("input_ids", "INT64", [TOKENS]), Tensor("attention_mask", "INT64", [TOKENS])],
             outputs=["last_hidden_state", "1550"],
-            # Every request has the same shape, so memory can be planned and limited to what is needed.
-            backend=OnnxRuntime(memory_pattern=True, arena_extension="same_as_requested"),
+            # Every request has the same shape, so memory can be planned.
+            backend=OnnxRuntime(memory_pattern=True),
             max_batch_size=32,
             batching=DynamicBatching(preferred=[5], max_delay_us=100),
             warm_up=WarmUp(),

@@ -32,7 +32,7 @@ class OnnxRuntime:
     """ONNX Runtime, on the CPU or with its CUDA provider. None leaves an option to ONNX Runtime.
 
     ```python
-    OnnxRuntime(graph_optimization="extended", arena_extension="same_as_requested")
+    OnnxRuntime(graph_optimization="extended", convolution_search="heuristic")
     ```
 
     Attributes:
@@ -47,7 +47,9 @@ class OnnxRuntime:
         convolution_search: The search for cuDNN's algorithm: "exhaustive" (the default) tries all of them on
             the first request of each shape.
         gpu_memory_limit: The limit of the CUDA arena in bytes.
-        arena_extension: The growth of the CUDA arena: "same_as_requested" leaves more memory to other models.
+        arena_extension: The growth of the CUDA arena. "same_as_requested" takes less memory if all shapes are
+            equal, also the batch sizes. Otherwise the arena keeps a block for each shape that is larger than
+            those before it: do not use it with dynamic batching or sizes that vary.
         copy_in_default_stream: True if copies share the stream of the computation.
         tf32: True lets Ampere and newer GPUs round the FP32 inputs of convolutions and matrix products to
             TF32, with 10 bits of mantissa: faster, but up to a hundred times less accurate than FP32. It
