@@ -99,7 +99,15 @@ def test_another_process_without_a_network_builds_the_same_bytes(all_built, whee
 
 def test_composing_models_carry_the_ensembles_name(built_model):
     names = {path.parent.name for path in built_model("minilm").glob("*/config.pbtxt")}
-    assert names == {"minilm", "minilm_tokenizer", "minilm_encoder", "minilm_pooling"}
+    assert names == {"minilm", "minilm_tokenizer", "minilm_encoder"}
+
+
+def test_what_the_ensemble_keeps_in_shared_memory_is_small(built_model):
+    """Token embeddings of a full batch would take a third of a container's."""
+    for path in built_model("minilm").glob("*/config.pbtxt"):
+        config = read_config(path)
+        if config.backend == "python":
+            assert [each.name for each in config.output] == ["input_ids", "attention_mask"]
 
 
 @pytest.mark.parametrize("name", every_model())

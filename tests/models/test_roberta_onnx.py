@@ -48,7 +48,7 @@ def test_batching_and_tuning_are_those_of_the_post(built_model):
     assert list(config.dynamic_batching.preferred_batch_size) == [5]
     assert config.dynamic_batching.max_queue_delay_microseconds == 100
     assert {name: value.string_value for name, value in config.parameters.items()} == {
-        "enable_mem_pattern": "1",
+        "enable_mem_pattern": "1"
     }
 
 

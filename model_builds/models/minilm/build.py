@@ -1,6 +1,10 @@
 """all-MiniLM-L6-v2 as one Triton ensemble: text in, sentence embedding out.
 
-    TEXT -> minilm_tokenizer (CPU) -> minilm_encoder (TensorRT) -> minilm_pooling (CPU) -> EMBEDDING
+    TEXT -> minilm_tokenizer (CPU) -> minilm_encoder (TensorRT) -> EMBEDDING
+
+The encoder ends with the mean over the tokens and the normalization, so only 384 numbers per sentence leave it.
+In a Python model, a full batch of token embeddings would take 21 MiB of the 64 MiB of shared memory that all
+models of a container have.
 
 Sentences of one request are padded together, to a multiple of 16 tokens. Triton joins requests only if their
 shapes are equal, so the small number of lengths lets the encoder batch requests with different texts.
@@ -38,12 +42,10 @@ TOKENS = DynamicDim(name="tokens", min=16, opt=128, max=256)
 TEXT = Tensor("TEXT", "STRING", [1])
 IDS = Tensor("input_ids", "INT32", [TOKENS])  # 32 bits, as TensorRT uses
 MASK = Tensor("attention_mask", "INT32", [TOKENS])
-VECTORS = Tensor("token_embeddings", "FP32", [TOKENS, 384])
-EMBEDDING = Tensor("EMBEDDING", "FP32", [384])
 
 
 def encoder() -> torch.nn.Module:
-    """Return the transformer between the tokenizer and the pooling."""
+    """Return the transformer with mean pooling and normalization, as in the model's modules.json."""
     import torch
 
     bert = _source().get_submodule("0.model")
@@ -55,7 +57,9 @@ def encoder() -> torch.nn.Module:
 
         def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
             vectors: torch.Tensor = self.bert(input_ids, attention_mask=attention_mask).last_hidden_state
-            return vectors
+            weights = attention_mask[:, :, None].to(vectors.dtype)
+            mean = (vectors * weights).sum(dim=1) / weights.sum(dim=1)  # [CLS] makes the sum at least 1
+            return torch.nn.functional.normalize(mean, dim=1)
 
     return Encoder()
 
@@ -116,21 +120,13 @@ BUILD = ModelDefinition(
             name="minilm_encoder",
             network=encoder,
             inputs=[IDS, MASK],
-            outputs=[VECTORS.name],
+            outputs=["EMBEDDING"],
             backend=TensorRt(precision="fp32", opt_batch=16),
             max_batch_size=MAX_BATCH,
             batching=DynamicBatching(),
             warm_up=WarmUp(),
         ),
-        PythonModel(
-            name="minilm_pooling",
-            code="pooling.py",
-            inputs=[VECTORS, MASK],
-            outputs=[EMBEDDING],
-            max_batch_size=MAX_BATCH,
-            batching=DynamicBatching(),
-        ),
-        Ensemble(name="minilm", steps=["minilm_tokenizer", "minilm_encoder", "minilm_pooling"]),
+        Ensemble(name="minilm", steps=["minilm_tokenizer", "minilm_encoder"]),
     ],
     examples=examples,
     reference=reference,

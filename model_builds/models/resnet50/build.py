@@ -48,10 +48,7 @@ MAX_BATCH = 128
 # and execution mode, and 4.4 without. Its level 1 is "extended"; by default ONNX Runtime also rearranges
 # weights, at every load.
 TUNED = OnnxRuntime(
-    graph_optimization="extended",
-    convolution_search="heuristic",
-    execution="parallel",
-    memory_pattern=True,
+    graph_optimization="extended", convolution_search="heuristic", execution="parallel", memory_pattern=True
 )
 
 
