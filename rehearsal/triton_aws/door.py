@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterable, Mapping
+from socketserver import ThreadingMixIn
 from typing import Any
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
@@ -26,6 +28,41 @@ _OF_BROWSERS = ("origin", "sec-fetch-site")
 
 _CODE = "UnrecognizedClientException"
 _HOW = "set the variables that EmbeddedAws.exports() returns, AWS_ACCESS_KEY_ID and its companions"
+
+
+# The maximum time in seconds for which a connection sends or receives nothing.
+IDLE_LIMIT_S = 60.0
+
+
+class BoundedThreads(ThreadingMixIn):
+    """Gives each connection of a socket server a thread, and closes those beyond a limit at once.
+
+    Any user of the machine can open connections, and each takes a thread and a descriptor.
+
+    Attributes:
+        most: The maximum number of connections.
+    """
+
+    daemon_threads = True
+    most = 512
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._free = threading.Semaphore(self.most)
+        super().__init__(*args, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread for a connection, or close it."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)  # type: ignore[attr-defined]
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection until it ends."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
 
 class Door:

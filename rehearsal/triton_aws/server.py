@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import socket
@@ -9,7 +10,7 @@ import threading
 from contextlib import ExitStack
 from typing import Any
 
-from triton_aws.door import Door, behind
+from triton_aws.door import IDLE_LIMIT_S, BoundedThreads, Door, behind
 from triton_aws.errors import PortError
 from triton_aws.price_list import Prices
 
@@ -17,6 +18,7 @@ _log = logging.getLogger(__name__)
 
 # The interval, in seconds, at which the server checks if it must stop: the longest time that closing takes.
 _POLL_SECONDS = 0.05
+_PIECE = 1 << 20
 
 
 def listen(port: int) -> socket.socket:
@@ -37,6 +39,22 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
+class _Pieces(io.BufferedIOBase):
+    """Sends in pieces, because a socket's time limit is for all that is sent at once: models are large."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        for begin in range(0, len(view), _PIECE):
+            self._connection.sendall(view[begin : begin + _PIECE])
+        return len(view)
+
+
 def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStack) -> None:
     """Answer on the listener from threads of this process until `closing` closes."""
     # moto takes a second or two to import.
@@ -51,17 +69,26 @@ def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStac
         MotoRequestHandler,
         create_backend_app,
     )
-    from werkzeug.serving import make_server
+    from werkzeug.serving import ThreadedWSGIServer
 
     from triton_aws import price_list
     from triton_aws.cloudformation import stacks
     from triton_aws.cloudformation.answers import ANSWERS
 
     class QuietRequestHandler(MotoRequestHandler):
-        """Keeps each request off the terminal."""
+        """Keeps each request off the terminal, and ends idle connections."""
+
+        timeout = IDLE_LIMIT_S
+
+        def setup(self) -> None:
+            super().setup()
+            self.wfile = _Pieces(self.connection)
 
         def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG002 (werkzeug's name)
             _log.debug(message, *args)
+
+    class Server(BoundedThreads, ThreadedWSGIServer):
+        """Limits the number of connections."""
 
     stacks.install()
     config = json.loads(json.dumps(default_user_config))
@@ -73,13 +100,8 @@ def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStac
     closing.callback(moto_api_backend.reset)
     inside = behind(door, price_list.before(DomainDispatcherApplication(create_backend_app), prices))
     application = ANSWERS.before(inside)
-    server = make_server(
-        "127.0.0.1",
-        listener.getsockname()[1],
-        application,
-        threaded=True,
-        request_handler=QuietRequestHandler,
-        fd=listener.fileno(),
+    server = Server(
+        "127.0.0.1", listener.getsockname()[1], application, QuietRequestHandler, fd=listener.fileno()
     )
     server.log = _log_crash  # type: ignore[method-assign]
     thread = threading.Thread(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from datetime import timedelta
 from http.client import HTTPConnection
 from pathlib import Path
@@ -98,6 +100,59 @@ def test_a_bad_widget_fails_alone_and_says_so_in_its_place(aws: EmbeddedAws) -> 
     assert bad["title"] == "bad"
     assert "error" not in good
     assert values(good) == {"sum": [2.0]}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"y": "a"},
+        {"x": None, "width": [], "height": True},
+        {"y": 1e999},
+        {"properties": []},
+        {"properties": {"metrics": 1}},
+        {"properties": {"metrics": [SALES], "annotations": {"horizontal": 1}}},
+        {"properties": {"metrics": [SALES], "annotations": {"horizontal": [{"value": "a"}]}}},
+        {"properties": {"metrics": [SALES], "annotations": {"vertical": [{"value": 1}]}}},
+        {"properties": {"metrics": [[1, 2]]}},
+        {"type": "text", "properties": {"markdown": 1}},
+    ],
+    ids=str,
+)
+def test_whatever_a_widget_holds_the_others_are_shown(aws: EmbeddedAws, bad: Mapping[str, Any]) -> None:
+    sell(aws, "Bonn", 2.0)
+    found = read_widgets(aws, {"type": "metric", **bad}, metric_widget([*SALES, {"label": "sum"}]))
+
+    assert [values(each) for each in found if "error" not in each] == [{"sum": [2.0]}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"start": "yesterday"},
+        {"start": "2026-11-23T08:00:00Z", "end": 5},
+        {"start": "-P99999999999W"},
+        {"widgets": 1},
+        [],
+        {"widgets": [1, None, "x"]},
+        {"start": "2026-11-24T08:00:00Z", "end": "2026-11-23T08:00:00Z", "widgets": [metric_widget(SALES)]},
+    ],
+    ids=str,
+)
+def test_whatever_a_dashboard_holds_is_shown_or_an_error_in_its_place(aws: EmbeddedAws, body: Any) -> None:
+    aws.client("cloudwatch").put_dashboard(DashboardName="shop", DashboardBody=json.dumps(body))
+    [dashboard] = document.read(aws, None)["dashboards"]
+
+    assert dashboard["widgets"]
+    assert all(each["error"] for each in dashboard["widgets"])
+
+
+def test_a_document_is_json_without_infinity() -> None:
+    found = json.loads(
+        document.in_json({"a": [1.5, float("inf"), {"b": float("nan")}], "c": "x"}),
+        parse_constant=pytest.fail,
+    )
+
+    assert found == {"a": [1.5, None, {"b": None}], "c": "x"}
 
 
 def test_a_query_of_logs_is_shown_with_the_reason_why_it_has_no_result(aws: EmbeddedAws) -> None:
@@ -298,6 +353,41 @@ def test_requests_for_other_hosts_and_from_other_sites_are_refused(
     path = urlsplit(page.url).path
 
     assert ask(page, f"{path}document.json", **headers)[0] == 403
+
+
+def test_a_document_that_cannot_be_read_is_an_answer() -> None:
+    def read() -> dict[str, Any]:
+        msg = "gone"
+        raise LookupError(msg)
+
+    with PageServer(read) as page:
+        status, text = ask(page, urlsplit(page.url).path)
+
+    assert (status, "gone" in text) == (500, True)
+
+
+def test_half_a_request_does_not_keep_its_connection_for_ever(
+    page: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page.server.RequestHandlerClass, "timeout", 0.05)
+    with socket.create_connection(("127.0.0.1", page.server.server_address[1]), timeout=30) as half:
+        half.sendall(b"GET / HT")
+        assert half.recv(100) == b""
+
+
+def test_connections_beyond_the_limit_are_closed_and_places_are_free_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("triton_rehearsal.page.server._Server.most", 2)
+    with PageServer(dict) as page, ExitStack() as opened:
+        address = ("127.0.0.1", page.server.server_address[1])
+        first, second, third = (
+            opened.enter_context(socket.create_connection(address, timeout=30)) for _ in range(3)
+        )
+        assert third.recv(1) == b""
+        for each in (first, second):
+            each.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert each.recv(10) == b"HTTP/1.0 4"
 
 
 def test_two_runs_have_different_addresses() -> None:

@@ -112,3 +112,11 @@ def test_a_preflight_of_a_page_is_not_approved(aws: EmbeddedAws) -> None:
 
 def test_every_run_has_a_key_of_its_own() -> None:
     assert Door().key != Door().key
+
+
+def test_a_large_object_is_read_as_it_was_written(aws: EmbeddedAws) -> None:
+    s3, body = aws.client("s3"), bytes(range(256)) * (1 << 14) + b"end"
+    s3.create_bucket(Bucket="large")
+    s3.put_object(Bucket="large", Key="a", Body=body)
+
+    assert s3.get_object(Bucket="large", Key="a")["Body"].read() == body

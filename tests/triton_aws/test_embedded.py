@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import boto3
 import pytest
@@ -109,6 +110,24 @@ def test_the_next_one_knows_nothing_of_the_last() -> None:
         assert aws.client("s3").list_buckets()["Buckets"] == []
         assert aws.client("cloudformation").describe_stacks()["Stacks"] == []
         assert aws.client("sns").list_topics()["Topics"] == []
+
+
+def test_half_a_request_does_not_keep_its_connection_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triton_aws.server.IDLE_LIMIT_S", 0.05)
+    with EmbeddedAws() as aws, socket.create_connection(("127.0.0.1", aws.port), timeout=30) as half:
+        half.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx")
+        while half.recv(1000):
+            pass
+
+
+def test_connections_beyond_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triton_aws.door.BoundedThreads.most", 2)
+    with EmbeddedAws() as aws, ExitStack() as opened:
+        half = [
+            opened.enter_context(socket.create_connection(("127.0.0.1", aws.port), timeout=30))
+            for _ in range(3)
+        ]
+        assert half[-1].recv(1) == b""
 
 
 def test_a_closed_one_answers_no_more() -> None:

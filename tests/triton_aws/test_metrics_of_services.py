@@ -91,6 +91,37 @@ def test_a_value_counts_as_often_as_it_occurred(cloudwatch: Any) -> None:
     assert point["Unit"] == "Microseconds"
 
 
+INFINITE = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"Value": INFINITE}, "The value ∞ for parameter MetricData.member.1.Value is invalid."),
+        ({"Value": -INFINITE}, "The value -∞ for parameter MetricData.member.1.Value is invalid."),
+        ({"Value": float("nan")}, "The value NaN for parameter MetricData.member.1.Value is invalid."),
+        ({"Value": 2.0**361}, "is invalid"),
+        ({"Value": 2.0**-361}, "is invalid"),
+        ({"Values": [1.0, INFINITE]}, "The value ∞ for parameter MetricData.member.1.Values is invalid."),
+        ({"StatisticValues": {"SampleCount": 1, "Sum": INFINITE, "Minimum": 1, "Maximum": 1}}, "is invalid"),
+    ],
+    ids=str,
+)
+def test_values_that_cloudwatch_refuses(cloudwatch: Any, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        cloudwatch.put_metric_data(Namespace="Shop", MetricData=[{"MetricName": "Sales", **given}])
+
+    assert caught.value.response["Error"]["Code"] == "InvalidParameterValue"
+    assert said in caught.value.response["Error"]["Message"]
+    assert cloudwatch.list_metrics(Namespace="Shop")["Metrics"] == []
+
+
+@pytest.mark.parametrize("value", [0.0, -1.5, 2.0**360, 2.0**-360])
+def test_values_that_cloudwatch_takes(cloudwatch: Any, value: float) -> None:
+    put(cloudwatch, "Invocations", value)
+    assert [each["Sum"] for each in statistics(cloudwatch, "Invocations")] == [value]
+
+
 def test_a_metric_with_more_dimensions_is_another_metric(cloudwatch: Any) -> None:
     put(cloudwatch, "Invocations", 1)
     put(cloudwatch, "Invocations", 10, dimensions=(ENDPOINT, CONFIG))

@@ -18,6 +18,7 @@ from moto.logs.models import LogGroup, logs_backends
 
 from triton_aws import clock
 from triton_aws.filter_pattern import json_of, matcher, selected
+from triton_aws.moto_gaps.metrics import is_value
 
 _MINUTE_MS = 60_000
 
@@ -65,9 +66,10 @@ def _value(transformation: Mapping[str, Any], message: str) -> float | None:
     given = str(transformation["metricValue"])
     found = selected(json_of(message), given) if given.startswith("$") else given
     try:
-        return float(found)
+        value = float(found)
     except (TypeError, ValueError):
         return None
+    return value if is_value(value) else None
 
 
 def _dimensions(transformation: Mapping[str, Any], message: str) -> Iterator[dict[str, str]]:

@@ -5,6 +5,7 @@ moto's gaps, which is why another store replaces its list of data points:
 - Percentiles, expressions and searches are not computed; the times of data points do not begin at minutes.
 - Statistics of a metric include metrics with additional dimensions. In AWS those are other metrics.
 - ListMetrics has a row per data point.
+- Infinity and values beyond 2 to the power of 360 are accepted.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ _SHORT_PERIODS_S = (1, 5, 10, 20, 30)
 _MOST_POINTS = 1440
 _PAGE = 500
 _RECENT_S = 3 * 3600
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricDatum.html, and what the service
+# refused when Netflix tried: com.netflix.servo.publish.cloudwatch.CloudWatchValueTest of Netflix/servo,
+# both read 2026-11-25.
+_LARGEST, _SMALLEST = 2.0**360, 2.0**-360
+_STATISTICS = ("SampleCount", "Sum", "Minimum", "Maximum")
 
 
 def metrics_of(backend: CloudWatchBackend) -> MetricStore:
@@ -45,10 +51,31 @@ def metrics_of(backend: CloudWatchBackend) -> MetricStore:
 def _put_metric_data(self: CloudWatchBackend, namespace: str, metric_data: list[dict[str, Any]]) -> None:
     for number, datum in enumerate(metric_data, start=1):
         self._validate_parameters_put_metric_data(datum, number)
+        _check_values(datum, f"MetricData.member.{number}")
     store = metrics_of(self)
     for datum in metric_data:
         key = MetricKey.of(namespace, datum["MetricName"], datum.get("Dimensions", ()))
         store.put(key, second=_second(datum.get("Timestamp")), samples=_samples(datum))
+
+
+def is_value(value: float) -> bool:
+    """Return whether a metric may have a value."""
+    return value == 0 or _SMALLEST <= abs(value) <= _LARGEST
+
+
+def _check_values(datum: Mapping[str, Any], where: str) -> None:
+    """Refuse values that CloudWatch refuses, in its words."""
+    summary = datum.get("StatisticValues") or {}
+    given = [
+        ("Value", datum.get("Value", 0)),
+        *(("Values", value) for value in datum.get("Values") or ()),
+        *((f"StatisticValues.{name}", summary.get(name, 0)) for name in _STATISTICS),
+    ]
+    for name, value in ((name, float(value)) for name, value in given):
+        if not is_value(value):
+            shown = str(value).replace("inf", "\u221e").replace("nan", "NaN")
+            msg = f"The value {shown} for parameter {where}.{name} is invalid."
+            raise InvalidParameterValue(msg)
 
 
 def _samples(datum: Mapping[str, Any]) -> Samples:

@@ -22,6 +22,22 @@ _DURATION = re.compile(
 _DEFAULT = timedelta(hours=3)
 
 
+def in_json(document: Mapping[str, Any]) -> str:
+    """Return a document as JSON, with null for infinity and NaN, which JSON does not have."""
+    try:
+        return json.dumps(document, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(document), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def read(aws: EmbeddedAws, hosting: Hosting | None) -> dict[str, Any]:
     """Return the document.
 
@@ -78,8 +94,12 @@ def _dashboards(aws: EmbeddedAws, now: datetime) -> Iterator[dict[str, Any]]:
     for entry in cloudwatch.list_dashboards()["DashboardEntries"]:
         name = entry["DashboardName"]
         body = json.loads(cloudwatch.get_dashboard(DashboardName=name)["DashboardBody"])
-        shown = _range(body, now)
-        drawn = [widgets.read(cloudwatch, widget, shown) for widget in body.get("widgets", ())]
+        shown, drawn = widgets.Range(start=now - _DEFAULT, end=now), []
+        try:
+            shown = _range(body, now)
+            drawn = [widgets.read(cloudwatch, widget, shown) for widget in body.get("widgets", ())]
+        except (AttributeError, TypeError, ValueError, OverflowError) as error:
+            drawn = [widgets.failed(f"The dashboard's body is wrong: {error}.")]
         yield {
             "name": name,
             "start": shown.start.timestamp(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any
 
 from triton_models.base.errors import FleetError
 from triton_rehearsal.page import browser
+from triton_rehearsal.page.document import in_json
 
 HTML, PNG = ".html", ".png"
 
@@ -48,7 +48,7 @@ def write(document: Mapping[str, Any], file: Path) -> None:
     Raises:
         FleetError: There is no Chromium for a picture, or it fails.
     """
-    text = html_page(json.dumps(document), live=False)
+    text = html_page(in_json(document), live=False)
     if file.suffix != PNG:
         file.write_text(text, encoding="utf-8")
         return

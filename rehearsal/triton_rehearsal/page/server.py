@@ -6,17 +6,20 @@ contains a random word of this run, requests for other hosts are refused, and so
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import TracebackType
 from typing import Any
 
+from triton_aws.door import IDLE_LIMIT_S, BoundedThreads
+from triton_rehearsal.page.document import in_json
 from triton_rehearsal.page.report import html_page
 
 Document = Mapping[str, Any]
@@ -54,11 +57,19 @@ class PageServer:
         self._thread = threading.Thread(target=self.server.serve_forever, name="page", daemon=True)
         self._thread.start()
 
+    def answer(self, show: Callable[[str], str]) -> tuple[int, str]:
+        """Return the status and text of an answer made of the document."""
+        try:
+            return 200, show(self.document())
+        except Exception as error:  # noqa: BLE001 (an answer says more than none)
+            _log.debug("the document of the page cannot be read", exc_info=True)
+            return 500, f"The document cannot be read: {error!r}\n"
+
     def document(self) -> str:
         """Return the document as JSON, not older than about a second."""
         with self._lock:
             if not self._closed and time.monotonic() - self._read_at >= FRESH_S:
-                self._text, self._read_at = json.dumps(self._read()), time.monotonic()
+                self._text, self._read_at = in_json(self._read()), time.monotonic()
             return self._text
 
     def close(self) -> None:
@@ -78,7 +89,9 @@ class PageServer:
         self.close()
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(BoundedThreads, HTTPServer):
+    most = 64
+
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
         """Log an error, such as a browser that went away, where it disturbs no one."""
         _log.debug("a request for the page from %s failed", client_address, exc_info=True)
@@ -88,13 +101,17 @@ def _handler(page: PageServer, root: str) -> type[BaseHTTPRequestHandler]:
     """Return the handler of requests for a page under a secret path."""
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = IDLE_LIMIT_S
+
         def do_GET(self) -> None:
             if not _may_ask(self.headers, f"127.0.0.1:{page.server.server_address[1]}"):
                 self._send(403, "text/plain", "Open the address that fleet rehearse prints.\n")
             elif secrets.compare_digest(self.path.encode(), root.encode()):
-                self._send(200, "text/html", html_page(page.document(), live=True))
+                status, text = page.answer(partial(html_page, live=True))
+                self._send(status, "text/html" if status == HTTPStatus.OK else "text/plain", text)
             elif secrets.compare_digest(self.path.encode(), f"{root}document.json".encode()):
-                self._send(200, "application/json", page.document())
+                status, text = page.answer(str)
+                self._send(status, "application/json" if status == HTTPStatus.OK else "text/plain", text)
             else:
                 self._send(404, "text/plain", "Open the address that fleet rehearse prints.\n")
 

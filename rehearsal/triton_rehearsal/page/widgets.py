@@ -6,12 +6,13 @@ read 2026-11-23.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from triton_rehearsal.page.markdown import html_of
 
@@ -42,17 +43,35 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
-def read(cloudwatch: Any, widget: Mapping[str, Any], shown: Range) -> dict[str, Any]:
+def read(cloudwatch: Any, widget: Any, shown: Range) -> dict[str, Any]:
     """Return a widget with its data. If something is wrong with it, `error` says so."""
-    properties = widget.get("properties", {})
-    place = {name: widget.get(name, default) for name, default in _PLACE.items()}
-    result = {"type": widget.get("type"), **place, "title": properties.get("title", "")}
+    given = _mapping(widget)
+    properties = _mapping(given.get("properties"))
+    place = {name: given.get(name, default) for name, default in _PLACE.items()}
+    wrong = [f"{name}: {value!r} is not a number." for name, value in place.items() if not _is_number(value)]
+    place = {name: value if _is_number(value) else _PLACE[name] for name, value in place.items()}
+    result = {"type": str(given.get("type")), **place, "title": str(properties.get("title", ""))}
+    if wrong:
+        return {**result, "error": " ".join(wrong)}
     try:
-        return {**result, **_content(cloudwatch, str(widget.get("type")), properties, shown)}
+        return {**result, **_content(cloudwatch, result["type"], properties, shown)}
     except ClientError as error:
-        return {**result, "error": error.response["Error"]["Message"]}
-    except (BotoCoreError, LookupError, TypeError, ValueError) as error:
+        return {**result, "error": error.response["Error"].get("Message") or str(error)}
+    except Exception as error:  # noqa: BLE001 (any mistake of a dashboard's author is shown in its place)
         return {**result, "error": str(error) or type(error).__name__}
+
+
+def failed(error: str) -> dict[str, Any]:
+    """Return a widget at the top that says what is wrong with its dashboard."""
+    return {"type": "text", **_PLACE, "y": -1, "width": 24, "title": "", "error": error}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _content(cloudwatch: Any, kind: str, properties: Mapping[str, Any], shown: Range) -> dict[str, Any]:
@@ -79,14 +98,18 @@ def _metrics(cloudwatch: Any, properties: Mapping[str, Any], shown: Range) -> di
         ScanBy="TimestampAscending",
     )["MetricDataResults"]
     by_id = {line.query["Id"]: line for line in lines}
-    annotations = properties.get("annotations", {})
+    annotations = _mapping(properties.get("annotations"))
     return {
         "view": properties.get("view", "timeSeries"),
         "stacked": bool(properties.get("stacked")),
         "sparkline": bool(properties.get("sparkline")),
-        "axes": properties.get("yAxis", {}),
+        "axes": _mapping(properties.get("yAxis")),
         "series": [_series(by_id[result["Id"]], result) for result in results],
-        "horizontal": [each for each in annotations.get("horizontal", ()) if "value" in each],
+        "horizontal": [
+            {**each, "value": float(each["value"])}
+            for each in annotations.get("horizontal", ())
+            if "value" in each
+        ],
         "vertical": [
             {"label": each.get("label", ""), "at": moment(each["value"]).timestamp()}
             for each in annotations.get("vertical", ())
@@ -101,7 +124,9 @@ def _series(line: _Line, result: Mapping[str, Any]) -> dict[str, Any]:
         "axis": line.axis,
         "period": line.period,
         "points": [
-            [at.timestamp(), value] for at, value in zip(result["Timestamps"], result["Values"], strict=True)
+            [at.timestamp(), value]
+            for at, value in zip(result["Timestamps"], result["Values"], strict=True)
+            if math.isfinite(value)
         ],
     }
 
