@@ -17,11 +17,13 @@ import xgboost
 from one_server import ask, serving, tensors_of
 from sklearn import ensemble
 
+from triton_models.artifact.forest_head import ForestHead, gpu_refuses, read_checkpoint
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
-from triton_models.builds.export.forests import forest_reference
+from triton_models.builds.export.forests import forest_reference, write_forest
 from triton_models.config.pbtxt import read_config
-from triton_models.spec import LocalWeights
+from triton_models.facts.releases import RELEASES
+from triton_models.spec import Forest, LocalWeights
 
 RANDOM = np.random.default_rng(0)
 ROWS = RANDOM.normal(size=(300, 5)).astype(np.float32)
@@ -322,3 +324,99 @@ def test_a_treelite_checkpoint_is_served_as_it_is(trained: Any, tmp_path: Path) 
     declare(tmp_path, "net", tmp_path / "given.tl")
     root = build("net", models=tmp_path, output=tmp_path / "out")
     assert (root / "net" / "1" / "checkpoint.tl").read_bytes() == (tmp_path / "given.tl").read_bytes()
+
+
+UNEQUAL = {
+    "xgboost": lambda: of_xgboost("multi:softprob", CLASS, num_class=3),
+    "vectors of xgboost": lambda: of_xgboost(
+        "multi:softprob", CLASS, num_class=3, multi_strategy="multi_output_tree", tree_method="hist"
+    ),
+    "boosting": lambda: ensemble.GradientBoostingClassifier(n_estimators=4, random_state=0).fit(ROWS, CLASS),
+    "histograms": lambda: ensemble.HistGradientBoostingClassifier(max_iter=4).fit(ROWS, CLASS),
+}
+
+
+def checkpoint(make: Callable[[], Any], folder: Path) -> tuple[treelite.Model, treelite.Model]:
+    """Return a forest as Treelite converts it, and as it was written."""
+    trained = make()
+    write_forest(Forest(name="net", max_batch_size=8, estimator=lambda: trained), None, folder)
+    if isinstance(trained, xgboost.Booster):
+        return treelite.frontend.from_xgboost(trained), treelite.Model.deserialize(folder / "checkpoint.tl")
+    return treelite.sklearn.import_model(trained), treelite.Model.deserialize(folder / "checkpoint.tl")
+
+
+@pytest.mark.parametrize("make", UNEQUAL.values(), ids=UNEQUAL)
+def test_base_scores_that_differ_are_written_as_trees_with_equal_answers(
+    make: Callable[[], Any], tmp_path: Path
+) -> None:
+    given, written = checkpoint(make, tmp_path)
+    assert ForestHead.of(given.get_header_accessor().get_field).unequal_base_scores
+    assert not ForestHead.of(written.get_header_accessor().get_field).unequal_base_scores
+    np.testing.assert_array_equal(
+        treelite.gtil.predict(written, NO_GAPS), treelite.gtil.predict(given, NO_GAPS)
+    )
+
+
+# Releases with another GPU importer than the one before.
+IMPORTERS = ("24.03", "25.06", "25.09", "25.12", "26.03", "26.06")
+OLD = IMPORTERS[:2]
+REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
+    "poisson": (lambda: of_xgboost("count:poisson", np.exp(VALUE)), OLD),
+    "gamma": (lambda: of_xgboost("reg:gamma", np.exp(VALUE)), OLD),
+    "hinge": (lambda: of_xgboost("binary:hinge", BINARY), OLD),
+    "tweedie of lightgbm": (lambda: of_lightgbm("tweedie", np.exp(VALUE)), OLD),
+    "square roots": (lambda: of_lightgbm("regression", np.exp(VALUE), reg_sqrt=True), OLD),
+    "lambda": (lambda: of_lightgbm("cross_entropy_lambda", BINARY), OLD),
+    "steep sigmoid": (lambda: of_lightgbm("binary", BINARY, sigmoid=2.0), OLD),
+    "anomalies": (lambda: ensemble.IsolationForest(n_estimators=5, random_state=0).fit(ROWS), OLD),
+    "parallel trees": (
+        lambda: of_xgboost("multi:softprob", CLASS, num_class=3, num_parallel_tree=2),
+        IMPORTERS,
+    ),
+    "none of these": (lambda: of_lightgbm("regression", VALUE), ()),
+}
+
+
+def instances_of(models: Path, release: str, out: Path) -> str:
+    root = build("net", models=models, output=out, release=release)
+    (group,) = read_config(root / "net" / "config.pbtxt").instance_group or [None]
+    return "" if group is None else type(group).Kind.Name(group.kind)
+
+
+@pytest.mark.parametrize(("make", "refusing"), REFUSED.values(), ids=REFUSED)
+def test_a_forest_that_the_gpu_importer_of_a_release_refuses_is_placed_on_the_cpu(
+    make: Callable[[], Any], refusing: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "forest.pkl"
+    file.write_bytes(pickle.dumps(make()))
+    declare(tmp_path, "net", file)
+    on_cpu = [each for each in IMPORTERS if instances_of(tmp_path, each, tmp_path / "out") == "KIND_CPU"]
+    assert on_cpu == list(refusing)
+    assert capfd.readouterr().err.count("note: net runs on the CPU") == len(on_cpu)
+
+
+def test_a_forest_that_must_run_on_a_gpu_and_cannot_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "forest.json"
+    of_xgboost("count:poisson", np.exp(VALUE)).save_model(file)
+    problem = refused(tmp_path, "net", file, 'instances=Instances(kind="KIND_GPU")', release="25.04")
+    assert problem.rule == "forest-gpu"
+
+
+@pytest.mark.parametrize("release", [name for name, each in RELEASES.items() if each.treelite >= (4, 0)])
+def test_no_kind_of_forest_is_built_for_a_gpu_whose_importer_refuses_it(
+    release: str, trained: Any, tmp_path: Path
+) -> None:
+    for name, (_, file) in trained.items():
+        declare(tmp_path, name, file)
+        root = build(name, models=tmp_path, output=tmp_path / "out", release=release)
+        with (root / name / "1" / "checkpoint.tl").open("rb") as content:
+            head = read_checkpoint(content)
+        config = read_config(root / name / "config.pbtxt")
+        (group,) = config.instance_group or [None]
+        given = {key: value.string_value == "true" for key, value in config.parameters.items()}
+        classifier = given.get("is_classifier", given.get("output_class", False))
+        if group is None or type(group).Kind.Name(group.kind) != "KIND_CPU":
+            assert head is not None
+            assert not gpu_refuses(
+                head, release, probabilities=given["predict_proba"], classifier=classifier
+            ), name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from triton_models.config.pbtxt import ModelConfig
+    from triton_models.facts.releases import Release
 
 BATCH = "batch"
 CALLED_MODELS = Path(__file__).with_name("called_models.py")
@@ -207,13 +209,34 @@ def _make_dali(model: DaliPipeline, build: ModelDefinition, job: BuildJob) -> Mo
 
 
 def _make_forest(model: Forest, build: ModelDefinition, job: BuildJob) -> ModelConfig:
-    from triton_models.builds.export.forests import parameters, tensors, write_forest
+    from triton_models.builds.export.forests import gpu_refuses_forest, parameters, tensors, write_forest
 
     shape = write_forest(model, model.weights or build.weights, job.folder(model.name))
     _record_weights(model, job)
+    if refused := gpu_refuses_forest(model, shape, job.release):
+        model = _on_cpu(model, refused, job.release)
     return _configure(
         model, build, job, tensors=tensors(model, shape), parameters=parameters(model, shape, job.release)
     )
+
+
+def _on_cpu(forest: Forest, refused: str, release: Release) -> Forest:
+    """Place a forest on the CPU that the release's GPU importer would end its server on."""
+    if forest.instances.kind == "KIND_GPU":
+        raise FleetError.of(
+            what=f"release {release.name} cannot load {forest.name!r} on a GPU: it has {refused}",
+            where=f"the instances of {forest.name!r}",
+            expected='kind="KIND_CPU", or no kind',
+            why="loading it would end the server, with all its models",
+            fix="remove kind: the build then places it on the CPU, with the same answers",
+            rule="forest-gpu",
+        )
+    if forest.instances.kind != "KIND_CPU":
+        sys.stderr.write(
+            f"note: {forest.name} runs on the CPU: it has {refused}, which release {release.name} cannot "
+            "load on a GPU\n"
+        )
+    return replace(forest, instances=replace(forest.instances, kind="KIND_CPU", gpu_memory_mb=None))
 
 
 def _make_graph(model: TensorFlowGraph, build: ModelDefinition, job: BuildJob) -> ModelConfig:

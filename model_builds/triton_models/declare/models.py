@@ -305,6 +305,11 @@ class Forest:
     FP32. The build writes the forest as a checkpoint of Treelite, which every release from 24.03 on reads,
     whichever version of the framework trained it.
 
+    On a GPU, all forests of an instance share the server's memory pool (`TritonServer.cuda_memory_pool`). Some
+    forests cannot be loaded there: those with `num_parallel_tree` and several classes, and before release
+    25.09 those whose scores are neither plain sums nor probabilities, such as Poisson's. The build places
+    them on the CPU, with a note; the answers are the same.
+
     ```python
     Forest(name="churn", weights=S3Weights(url="s3://bucket/churn.ubj"), max_batch_size=4096)
     ```
@@ -320,7 +325,7 @@ class Forest:
         threshold: The probability above which a classifier of two classes answers with class 1.
         max_batch_size: The largest batch, 1 or more. Rows are cheap: thousands are common.
         backend: Options of the backend.
-        instances: Copies that run at the same time.
+        instances: Copies that run at the same time. kind="KIND_CPU" is often faster for a few rows.
         batching: None sends every request by itself.
         warm_up: Requests that run while it loads.
     """

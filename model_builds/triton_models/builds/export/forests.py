@@ -5,6 +5,10 @@ frameworks of its time: before release 26.01 it refuses every file of XGBoost 3.
 Treelite 4 is read by all of Treelite 4, so the build writes one. Tried on 2026-11-24: 25 forests of XGBoost
 3.2, LightGBM 4.7 and scikit-learn 1.9, written by Treelite 4.7.0 and read by 4.0.0, 4.1.2, 4.3.0, 4.4.1 and
 4.6.1, gave the framework's answers.
+
+The GPU importers of releases before 26.01 refuse base scores that differ between the classes, as XGBoost 3.1
+and newer and scikit-learn's boosting write them. The build adds them as trees of one leaf, which gives the
+same sums.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from triton_models.artifact.forest_head import MULTI_CLASS, ForestHead, gpu_refuses
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.weights import address_of, fetch
 from triton_models.declare.declaration import Tensors
@@ -37,7 +42,7 @@ _FRAMEWORKS = MappingProxyType(
 )
 
 # TaskType in include/treelite/enum/task_type.h of Treelite 4.
-_BINARY, _CLASSES = 0, 2
+_BINARY = 0
 # With `predict_proba`, the backend computes these functions, whatever the checkpoint says (src/tl_model.h).
 _PROBABILITIES = ("sigmoid", "softmax", "identity_multiclass")
 
@@ -51,10 +56,12 @@ class Shape:
     Attributes:
         features: The number of features.
         scores: The number of scores per row: 2 or more for the probabilities of classes, otherwise 1.
+        head: The head of the checkpoint.
     """
 
     features: int
     scores: int
+    head: ForestHead
 
     @property
     def classifies(self) -> bool:
@@ -110,26 +117,32 @@ def write_forest(forest: Forest, weights: Weights | None, folder: Path) -> Shape
         FleetError: The weights are unavailable, cannot be read as a forest, or cannot be served.
     """
     model, source = _read(forest, weights)
-    header = model.get_header_accessor()
-    targets, classes = int(header.get_field("num_target")[0]), int(header.get_field("num_class")[0])
-    if targets != 1:
-        raise _unfit(forest.name, source, f"it has {targets} targets", "train one forest for each target")
-    task, last = int(header.get_field("task_type")[0]), header.get_field("postprocessor")
-    if task == _CLASSES and last not in _PROBABILITIES:
+    model = _without_base_scores(model)
+    head = _head(model)
+    if head.targets != 1:
+        raise _unfit(
+            forest.name, source, f"it has {head.targets} targets", "train one forest for each target"
+        )
+    if head.task == MULTI_CLASS and head.last not in _PROBABILITIES:
         raise _unfit(
             forest.name,
             source,
-            f"its scores are {last}, and the backend computes softmax",
+            f"its scores are {head.last}, and the backend computes softmax",
             "train it with the objective of all classes together, such as multiclass",
         )
-    if task == _CLASSES or (task == _BINARY and last in _PROBABILITIES):
-        shape = Shape(features=model.num_feature, scores=max(classes, 2))
+    scores = 1
+    if head.task == MULTI_CLASS or (head.task == _BINARY and head.last in _PROBABILITIES):
+        scores = max(head.classes, 2)
     elif forest.answer == "class":
         raise _unfit(forest.name, source, "it is no classifier with probabilities", 'remove answer="class"')
-    else:
-        shape = Shape(features=model.num_feature, scores=1)
     model.serialize(folder / CHECKPOINT)
-    return shape
+    return Shape(features=model.num_feature, scores=scores, head=head)
+
+
+def gpu_refuses_forest(forest: Forest, shape: Shape, release: Release) -> str:
+    """Return what the release's GPU importer refuses in a forest; empty if it imports it."""
+    probabilities = shape.classifies and forest.answer == "scores"
+    return gpu_refuses(shape.head, release.name, probabilities=probabilities, classifier=shape.classifies)
 
 
 def tensors(forest: Forest, shape: Shape) -> tuple[list[Tensor], list[Tensor]]:
@@ -212,10 +225,51 @@ def _trained(weights: Weights | None) -> Any:
 
 
 def _is_binary(model: treelite.Model) -> bool:
-    header = model.get_header_accessor()
-    return int(header.get_field("task_type")[0]) == _BINARY and (
-        header.get_field("postprocessor") in _PROBABILITIES
+    head = _head(model)
+    return head.task == _BINARY and head.last in _PROBABILITIES
+
+
+def _head(model: treelite.Model) -> ForestHead:
+    return ForestHead.of(model.get_header_accessor().get_field)
+
+
+def _without_base_scores(model: treelite.Model) -> treelite.Model:
+    """Return a forest with base scores that differ between the classes as trees of one leaf each.
+
+    A forest that averages its trees, or whose trees do not take turns, is returned as it is.
+    """
+    import numpy as np
+    import treelite
+    from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
+
+    head, header = _head(model), model.get_header_accessor()
+    if not head.unequal_base_scores or head.averages or not head.in_turn or head.targets != 1:
+        return model
+    vectors = head.leaf_width > 1
+    trees = [-1] if vectors else list(range(head.classes))
+    builder: Any = ModelBuilder(
+        threshold_type=model.input_type,
+        leaf_output_type=model.output_type,
+        metadata=Metadata(
+            num_feature=model.num_feature,
+            task_type="kMultiClf",
+            average_tree_output=False,
+            num_target=1,
+            num_class=[head.classes],
+            leaf_vector_shape=(1, head.leaf_width),
+        ),
+        tree_annotation=TreeAnnotation(num_tree=len(trees), target_id=[0] * len(trees), class_id=trees),
+        postprocessor=PostProcessorFunc(name=head.last),
+        base_scores=[0.0] * head.classes,
     )
+    for each in trees:
+        builder.start_tree()
+        builder.start_node(0)
+        builder.leaf(list(head.base_scores) if vectors else head.base_scores[each])
+        builder.end_node()
+        builder.end_tree()
+    header.set_field("base_scores", np.zeros(head.classes))
+    return treelite.Model.concatenate([model, builder.commit()])
 
 
 def _read(forest: Forest, weights: Weights | None) -> tuple[treelite.Model, str]:

@@ -1,0 +1,268 @@
+"""The head of a forest's file, and what the GPU importer of a release refuses in it.
+
+On a GPU, the FIL backend converts a forest with the importer of cuML. What that refuses ends the server with
+all models of the instance: the exception is not one of those that rapids-triton's instance_initialize.hpp
+catches, and the thread that loads has no handler. On a CPU, Treelite runs the forest as it is.
+
+Sources, read 2026-11-24 at the versions that get_cuml.cmake and get_nvforest.cmake of fil_backend r24.03 to
+r26.06 pin:
+
+* up to 25.06: cpp/src/fil/treelite_import.cu of cuml, branch-24.02 to branch-25.04;
+* from 25.09 on: cpp/include/cuml/fil/treelite_importer.hpp of cuml 00094f7 (25.09), f9fcdbb (25.12), 22b12c8
+  (26.03) and f223d89 (26.05); cpp/include/nvforest/treelite_importer.hpp of nvforest 26.06;
+* what predict_proba makes of the last function: src/tl_model.h of fil_backend.
+
+The format is docs/serialization/v4.rst of Treelite. The rehearsal's stand-in for the backend imports this
+module too, so it imports only the standard library.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from types import MappingProxyType
+from typing import IO, Any
+
+_FIRST_WITH_ALL_FUNCTIONS = "25.09"
+_FIRST_WITH_BASE_SCORES = "26.01"
+
+# TaskType and TypeInfo of Treelite 4 (include/treelite/enum).
+MULTI_CLASS = 2
+_INTEGER = 1
+
+_OF_ONE_SCORE = ("sigmoid", "identity")
+_OF_LEAF_VECTORS = ("identity_multiclass", "max_index")
+
+_NEWEST_FORMAT = 4
+_MOST_TREES = 1 << 22  # a longer list is not a forest's, and must not fill the memory
+_LONGEST_NAME = 1 << 16
+
+# The ends of a file of XGBoost in which its parameters stand: those of the trees before them, and the
+# objective behind them.
+_BEGINNING, _END = 1 << 20, 1 << 16
+
+# The last function of an objective: src/model_loader/detail/xgboost.cc and lightgbm.cc of Treelite 4.7.
+_OF_OBJECTIVES: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("multi:softmax", "multi:softprob", "multiclass"), "softmax"),
+        **dict.fromkeys(("binary:logistic", "reg:logistic", "binary", "cross_entropy"), "sigmoid"),
+        **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox"), "exponential"),
+        **dict.fromkeys(("survival:aft", "poisson", "gamma", "tweedie"), "exponential"),
+        "binary:hinge": "hinge",
+        "cross_entropy_lambda": "logarithm_one_plus_exp",
+        "multiclassova": "multiclass_ova",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForestHead:
+    """What the importers look at.
+
+    Attributes:
+        version: Of the checkpoint's format; (4, 0) for a file that Treelite converts when it loads.
+        targets: The number of targets.
+        classes: The number of classes; 1 for a value, or for the probability of the second of two classes.
+        leaf_width: The numbers in a leaf: one, or one per class.
+        class_ids: The class of each tree, -1 for all.
+        task: Treelite's TaskType.
+        last: The function that makes scores of the sums ("postprocessor").
+        sigmoid_alpha: The factor in a sigmoid.
+        base_scores: What is added to the sum of the trees, per class.
+        averages: The trees' answers are averaged, not added up.
+        integer_leaves: The leaves hold integers.
+    """
+
+    version: tuple[int, int] = (_NEWEST_FORMAT, 0)
+    targets: int = 1
+    classes: int = 1
+    leaf_width: int = 1
+    class_ids: Sequence[int] = ()
+    task: int = 0
+    last: str = "identity"
+    sigmoid_alpha: float = 1.0
+    base_scores: Sequence[float] = ()
+    averages: bool = False
+    integer_leaves: bool = False
+
+    @classmethod
+    def of(cls, field: Callable[[str], Any]) -> ForestHead:
+        """Return the head from `get_header_accessor().get_field` of Treelite's model."""
+        return cls(
+            targets=int(field("num_target")[0]),
+            classes=int(field("num_class")[0]),
+            leaf_width=int(field("leaf_vector_shape")[1]),
+            class_ids=[int(each) for each in field("class_id")],
+            task=int(field("task_type")[0]),
+            last=str(field("postprocessor")),
+            sigmoid_alpha=float(field("sigmoid_alpha")[0]),
+            base_scores=[float(each) for each in field("base_scores")],
+            averages=bool(field("average_tree_output")[0]),
+            integer_leaves=int(field("leaf_output_type")[0]) == _INTEGER,
+        )
+
+    @property
+    def in_turn(self) -> bool:
+        """True if each tree answers for all classes, or the trees for one class after the other."""
+        if self.leaf_width > 1:
+            return all(each == -1 for each in self.class_ids)
+        return all(each == number % self.classes for number, each in enumerate(self.class_ids))
+
+    @property
+    def unequal_base_scores(self) -> bool:
+        """True if what is added differs between the classes."""
+        return len(set(self.base_scores[: self.classes])) > 1
+
+
+def gpu_refuses(head: ForestHead, release: str | None, *, probabilities: bool, classifier: bool) -> str:
+    """Return what the GPU importer of a release refuses in a forest; empty if it imports it.
+
+    Args:
+        head: The forest.
+        release: The release's name; None for what every release refuses.
+        probabilities: The parameter predict_proba of its configuration.
+        classifier: The parameter output_class or is_classifier.
+    """
+    refused = _shape_refused(head)
+    if release is not None and release < _FIRST_WITH_BASE_SCORES and head.unequal_base_scores:
+        refused = refused or "base scores that differ between the classes"
+    if release is not None and release < _FIRST_WITH_ALL_FUNCTIONS:
+        refused = refused or _function_refused(head, probabilities=probabilities)
+        if head.classes > 1 and not classifier:
+            refused = refused or "classes without output_class"
+    return refused
+
+
+def _shape_refused(head: ForestHead) -> str:
+    if head.targets != 1:
+        return f"{head.targets} targets"
+    if head.leaf_width not in {1, head.classes}:
+        return f"{head.leaf_width} numbers per leaf for {head.classes} classes"
+    if head.classes > 1 and not head.in_turn:
+        return "trees whose classes do not take turns, as num_parallel_tree orders them"
+    return ""
+
+
+def _function_refused(head: ForestHead, *, probabilities: bool) -> str:
+    last = head.last
+    if probabilities and head.task == MULTI_CLASS:
+        last = "identity_multiclass" if head.leaf_width > 1 else "softmax"
+    allowed = _OF_LEAF_VECTORS if head.leaf_width > 1 else _OF_ONE_SCORE if head.classes == 1 else (last,)
+    if last not in allowed:
+        return f"scores that are {last}"
+    if head.sigmoid_alpha != 1:
+        return f"a sigmoid with the factor {head.sigmoid_alpha:g}"
+    return "leaves with integers" if head.integer_leaves else ""
+
+
+def read_checkpoint(file: IO[bytes]) -> ForestHead | None:
+    """Read the head of a checkpoint of Treelite; None if it is not one, or is cut off.
+
+    Of a checkpoint of another major version, only the version is read.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    try:
+        major, minor, _ = _numbers(file, "i", 3)
+        if major != _NEWEST_FORMAT:
+            return ForestHead(version=(major, minor)) if 0 < major < 2 * _NEWEST_FORMAT else None
+        _, leaves = _numbers(file, "B", 2)
+        file.read(8 + 4)  # the numbers of trees and of features
+        task, averages = _numbers(file, "B", 2)
+        (targets,) = _numbers(file, "i", 1)
+        classes, shape, _, class_ids = (_array(file, "i") for _ in range(4))
+        last = bytes(_array(file, "B")).decode("ascii")
+        alpha, _ = _numbers(file, "f", 2)
+        return ForestHead(
+            version=(major, minor),
+            targets=targets,
+            classes=classes[0],
+            leaf_width=shape[1],
+            class_ids=class_ids,
+            task=task,
+            last=last,
+            sigmoid_alpha=alpha,
+            base_scores=_array(file, "d"),
+            averages=bool(averages),
+            integer_leaves=leaves == _INTEGER,
+        )
+    except (struct.error, ValueError, IndexError):
+        return None
+
+
+def read_xgboost(file: IO[bytes]) -> ForestHead | None:
+    """Read the objective and the order of the trees of a JSON or UBJSON file; None without an objective.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    text = _ends(file)
+    objective = _value(text, rb"name", rb"[a-z]+:[a-z_]+")
+    if not objective:
+        return None
+    classes = int(_value(text, rb"num_class", rb"[0-9]{1,9}") or 1) or 1
+    each = int(_value(text, rb"num_parallel_tree", rb"[0-9]{1,9}") or 1) or 1
+    of_trees = chain.from_iterable([number] * min(each, 2) for number in range(min(classes, _MOST_TREES)))
+    return ForestHead(
+        classes=classes,
+        class_ids=list(of_trees) if classes > 1 else [0],
+        task=MULTI_CLASS if classes > 1 else 0,
+        last=_OF_OBJECTIVES.get(objective, "identity"),
+    )
+
+
+def read_lightgbm(file: IO[bytes]) -> ForestHead | None:
+    """Read the objective of a LightGBM file; None without one.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    found = re.search(rb"^objective=([a-z_0-9]+)([^\n]*)", file.read(_BEGINNING), re.MULTILINE)
+    if found is None:
+        return None
+    options = dict(re.findall(r"(\w+):([0-9.]+)", found[2].decode("ascii", "replace")))
+    last = _OF_OBJECTIVES.get(found[1].decode(), "identity")
+    if last == "identity" and b" sqrt" in found[2]:
+        last = "signed_square"
+    return ForestHead(
+        classes=int(options.get("num_class", "1")),
+        task=MULTI_CLASS if "num_class" in options else 0,
+        last=last,
+        sigmoid_alpha=float(options.get("sigmoid", "1")) if last in {"sigmoid", "multiclass_ova"} else 1.0,
+    )
+
+
+def _numbers(file: IO[bytes], kind: str, count: int) -> tuple[Any, ...]:
+    form = f"<{count}{kind}"
+    return struct.unpack(form, file.read(struct.calcsize(form)))
+
+
+def _array(file: IO[bytes], kind: str) -> tuple[Any, ...]:
+    (count,) = _numbers(file, "Q", 1)
+    if count > (_LONGEST_NAME if kind == "B" else _MOST_TREES):
+        msg = f"{count} entries"
+        raise ValueError(msg)
+    return _numbers(file, kind, count)
+
+
+def _ends(file: IO[bytes]) -> bytes:
+    beginning, end = file.read(_BEGINNING), b""
+    if file.seekable():
+        size = file.seek(0, io.SEEK_END)
+        file.seek(max(size - _END, len(beginning)))
+    while chunk := file.read(_BEGINNING):
+        end = (end + chunk)[-_END:]
+    return beginning + end
+
+
+def _value(text: bytes, key: bytes, value: bytes) -> str:
+    """Return the string of a key in JSON or UBJSON; empty without one."""
+    found = re.search(rb'"%s"\s*:\s*"(%s)"' % (key, value), text)
+    if found is None:  # UBJSON: the value is S, the type of its length, the length, and the string
+        found = re.search(rb"%sS(?:[iU].|I..|l.{4}|L.{8})(%s)" % (key, value), text, re.DOTALL)
+    return found[1].decode() if found else ""
