@@ -76,6 +76,10 @@ def _target(name: str, gpu_name: str | None, *plans: str, **more: bool) -> PlanT
     )
 
 
+def _completing(release: str, gpu: str) -> PlanTarget:
+    return replace(_target(release, gpu), completes=True)
+
+
 def _with_plugins(*plugins: str) -> PlanTarget:
     return replace(_target("25.09", "A10G"), plugins=plugins)
 
@@ -1129,6 +1133,15 @@ REPOSITORY_AND_BUILDS = (
             given(build=_target("25.09", "A10G"), endpoint=_with_plugins("/a.so")),
         ),
         bad=(given(build=_with_plugins("/a.so", "/b.so"), endpoint=_with_plugins("/a.so")),),
+    ),
+    Case(
+        portability_checks.plan_portability,
+        "plan-auto-complete",
+        good=(
+            given(build=_target("25.09", "A10G"), endpoint=_target("25.09", "A10G")),
+            given(build=_planless("25.09", "A10G"), endpoint=_completing("25.09", "A10G")),
+        ),
+        bad=(given(build=_target("25.09", "A10G"), endpoint=_completing("25.09", "A10G")),),
     ),
     Case(
         portability_checks.endpoint_fits,

@@ -221,7 +221,9 @@ def test_loads_that_fail_are_counted_in_the_log(
     (transformation,) = counter["MetricTransformations"]
     metric = query["MetricStat"]["Metric"]
 
-    assert counter["FilterPattern"].startswith('"failed to load \'" "\' version " -"out of memory" -"OutOf')
+    assert counter["FilterPattern"].startswith(
+        '"failed to load \'" "\' version " -"CUDA out of memory" -"CUDA'
+    )
     assert transformation["MetricValue"] == "1"
     counted = (transformation["MetricNamespace"], transformation["MetricName"])
     assert (

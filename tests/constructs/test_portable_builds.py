@@ -97,6 +97,16 @@ def test_an_endpoint_opens_the_plugins_of_the_plans_that_it_serves(
     assert found == ([] if plugins else ["tensorrt-plugins"])
 
 
+def test_a_multi_model_endpoint_with_plans_completes_no_configurations(
+    stack: Stack, build: Build, serve: Endpoint, source: Path
+) -> None:
+    compiles(source, "minilm")
+    build(GPU)
+    serve(GPU, server=TritonServer(auto_complete_config=True))
+
+    assert [problem.rule for problem in late_problems(stack)] == ["plan-auto-complete"]
+
+
 def test_models_that_declare_no_plan_serve_on_another_gpu_and_release(
     stack: Stack, build: Build, serve: Endpoint
 ) -> None:

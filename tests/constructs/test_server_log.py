@@ -9,12 +9,15 @@ import pytest
 
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from triton_aws.filter_pattern import matcher
 from triton_fleet.metrics.server_log import (
     FAILED_LOADS,
     LOAD_FAILED,
+    LOAD_FAILURE_PATTERN,
     LOADED,
     LOADS_AND_UNLOADS,
     MOST_LOADED,
+    OUT_OF_MEMORY,
     SLOWEST_UNLOADS,
     UNLOADED,
 )
@@ -75,3 +78,15 @@ def test_loads_and_unloads_count_the_same_lines() -> None:
 
     assert counted == [LOADED, UNLOADED, LOAD_FAILED[0]]
     assert all(f'like "{term}"' in LOADS_AND_UNLOADS[0] for term in (LOADED, UNLOADED, *LOAD_FAILED))
+
+
+@pytest.mark.parametrize("text", OUT_OF_MEMORY)
+def test_a_load_that_ends_for_lack_of_memory_is_not_a_failed_load(text: str) -> None:
+    failed = matcher(LOAD_FAILURE_PATTERN)
+    line = "failed to load '/opt/ml/models/77ab/model::big.tar.gz' version 1: Internal: {} on GPU 0"
+    assert failed(line.format("no such operator"))
+    assert not failed(line.format(text))
+
+
+def test_the_texts_of_lacking_memory_are_those_of_the_server() -> None:
+    assert len(set(OUT_OF_MEMORY)) == 17

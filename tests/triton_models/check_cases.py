@@ -13,6 +13,8 @@ from tests.triton_models import broken_models
 from tests.triton_models.check_case import Case, Correct, Server, Spoil
 from tests.triton_models.correct_artifacts import (
     BERT,
+    CHECKPOINT,
+    CHECKPOINT_FILE,
     COMPILED,
     DIALOGUE,
     FOREST,
@@ -34,6 +36,7 @@ from tests.triton_models.correct_artifacts import (
     ROWS_ON_CUDA,
     SINGLE_MODEL,
     STREAMING,
+    checkpoint_file,
     compiled_file,
     onnx_file,
     script_file,
@@ -339,6 +342,41 @@ FORESTS = (
             moved("forest/1/xgboost.json", "forest/1/xgboost.ubj"),
         ),
         elsewhere={"release": "24.05"},
+    ),
+    Case("fil-checkpoint", "another file", CHECKPOINT, written(CHECKPOINT_FILE, b"{}")),
+    Case("fil-checkpoint", "cut off", CHECKPOINT, written(CHECKPOINT_FILE, checkpoint_file()[:60])),
+    Case(
+        "fil-checkpoint", "a format to come", CHECKPOINT, written(CHECKPOINT_FILE, checkpoint_file(version=5))
+    ),
+    Case("fil-checkpoint", "two targets", CHECKPOINT, written(CHECKPOINT_FILE, checkpoint_file(targets=2))),
+    Case("fil-checkpoint", "too new for a release", CHECKPOINT, elsewhere={"release": "24.01"}),
+    Case(
+        "fil-gpu",
+        "base scores that differ",
+        CHECKPOINT,
+        written(CHECKPOINT_FILE, checkpoint_file(base_scores=(1.0, -0.5, -0.5))),
+    ),
+    Case(
+        "fil-gpu",
+        "parallel trees",
+        CHECKPOINT.on(Server(release="26.06")),
+        written(CHECKPOINT_FILE, checkpoint_file(class_ids=(0, 0, 1, 1, 2, 2))),
+    ),
+    Case(
+        "fil-gpu",
+        "counts on an old release",
+        FOREST,
+        written("forest/1/xgboost.json", b'{"learner":{"objective":{"name":"count:poisson"}}}'),
+        elsewhere={"release": "25.04"},
+    ),
+    Case(
+        "fil-pool",
+        "more than the pool",
+        CHECKPOINT,
+        both(
+            written(CHECKPOINT_FILE, checkpoint_file() + bytes(1 << 20)),
+            edited("forest", lambda it: it.instance_group.add(count=4100)),
+        ),
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import struct
 import zipfile
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from triton_models.builds.merge import merge
 from triton_models.config.pbtxt import ensemble, plain, step, tensor, write_config
 
 ROWS_FILE = "rows/1/model.onnx"
+CHECKPOINT_FILE = "forest/1/checkpoint.tl"
 
 TENSORRT = "10.13.3.9"  # of release 25.09
 
@@ -205,6 +207,28 @@ def write_rows(root: Path) -> None:
     write(root / "code/package/__init__.py", b"")
 
 
+def checkpoint_file(
+    *,
+    version: int = 4,
+    targets: int = 1,
+    last: str = "softmax",
+    classes: int = 3,
+    base_scores: tuple[float, ...] = (0.0, 0.0, 0.0),
+    class_ids: tuple[int, ...] = (0, 1, 2),
+) -> bytes:
+    """The head of a checkpoint of Treelite, without its trees."""
+    arrays = [((classes,), "i"), ((1, 1), "i"), (class_ids, "i"), (class_ids, "i"), (last.encode(), "B")]
+    packed_arrays = [struct.pack(f"<Q{len(each)}{kind}", len(each), *each) for each, kind in arrays]
+    return b"".join(
+        [
+            struct.pack("<iiiBBQi", version, 1, 0, 2, 2, len(class_ids), 5),
+            struct.pack("<BBi", 2 if classes > 1 else 0, 0, targets),
+            *packed_arrays,
+            struct.pack(f"<ffQ{len(base_scores)}d", 1.0, 1.0, len(base_scores), *base_scores),
+        ]
+    )
+
+
 def compiled_file(device: str, capability: str = "") -> bytes:
     """A compiled network, as far as it says what it was compiled for."""
     content = io.BytesIO()
@@ -265,6 +289,13 @@ def write_forest(root: Path) -> None:
     """A forest of XGBoost 3.0."""
     write(root / "forest/config.pbtxt", _FOREST.encode())
     write(root / "forest/1/xgboost.json", b'{"learner":{"gradient_booster":{"model":{}}},"version":[3,0,5]}')
+
+
+def write_checkpoint(root: Path) -> None:
+    """A forest of three classes as a checkpoint."""
+    config = _FOREST.replace("xgboost_json", "treelite_checkpoint").replace("dims: [ 2 ]", "dims: [ 3 ]")
+    write(root / "forest/config.pbtxt", config.encode())
+    write(root / CHECKPOINT_FILE, checkpoint_file())
 
 
 def write_bert(root: Path) -> None:
@@ -361,6 +392,7 @@ ROWS_ON_CUDA = Correct("rows-cuda", write_rows_on_cuda, OWN_SERVER)
 OLD_BERT = Correct("bert-8", write_old_bert, Server(release="24.01"))
 MERGED_BERT = Correct("bert-merged", write_merged_bert)
 FOREST = Correct("forest", write_forest)
+CHECKPOINT = Correct("checkpoint", write_checkpoint)
 GRAPH = Correct("graph", write_graph, Server(release="24.09"))
 MINILM = Correct("minilm", write_minilm)
 PACKED = Correct("minilm-packed", write_minilm_with_packed)

@@ -285,6 +285,7 @@ class Endpoint(Resource, VariantMetrics):
             where=where,
             artifact=artifact,
             plugins=tuple(self.server.tensorrt_plugins),
+            completes=self.server.auto_complete_config,
         )
         self.repository._usage.note_served(served)
 

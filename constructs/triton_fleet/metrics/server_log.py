@@ -21,16 +21,28 @@ UNLOADED = "UNLOAD for model "
 LOAD_FAILED = ("failed to load '", "' version ")
 """Both in the one line of each load that failed and that says why."""
 OUT_OF_MEMORY = (
+    "CUDA out of memory",
+    "CUDA_OUT_OF_MEMORY",
+    "Out of memory",
+    "Out Of Memory",
     "out of memory",
-    "OutOfMemory",
     "MemoryError",
-    "Failed to allocate memory",
-    "No space left on device",
+    "OutOfMemory",
     "OOM",
+    "Dst tensor is not initialized",
+    "Src tensor is not initialized",
+    "CNMEM_STATUS_OUT_OF_MEMORY",
+    "CUDNN_STATUS_NOT_INITIALIZED",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "Failed to allocate memory",
+    "failed to allocate memory",
+    "No space left on device",
 )
 """Any of these in the reason makes Triton ask SageMaker to evict models and try again, which is no failure.
 
-Source, read on 2026-11-21: https://github.com/triton-inference-server/server/blob/main/src/sagemaker_server.cc
+SageMakerMMECheckOOMError in src/sagemaker_server.cc of triton-inference-server/server, r23.12 to r26.06, read
+2026-11-25. It compares capitals too, as CloudWatch's filter does.
 """
 
 LOAD_FAILURE_PATTERN = " ".join(

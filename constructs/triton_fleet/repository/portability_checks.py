@@ -38,6 +38,15 @@ PLUGINS_OPENED = Check(
     id="tensorrt-plugins",
     source="2026-11-24: https://github.com/triton-inference-server/tensorrt_backend/blob/main/src/tensorrt.cc",
 )
+PLAN_AUTO_COMPLETE = Check(
+    id="plan-auto-complete",
+    source=(
+        "2026-11-25:"
+        " https://github.com/triton-inference-server/tensorrt_backend/blob/main/src/model_state.cc"
+        " (AutoCompleteConfigHelper) and https://github.com/kshitizgupta21/triton-mme-gtc23 (mme.ipynb, blob"
+        " bf2aef49b7, cells 54 and 63)"
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +62,7 @@ class PlanTarget:
         pipelines: The model has a DALI pipeline; for a build job only.
         any_gpu: The model needs a GPU of any kind; for a build job only.
         plugins: The libraries that plans need; of an endpoint, those that its server opens.
+        completes: The server completes configurations and serves many models; of an endpoint alone.
     """
 
     gpu: Gpu | None
@@ -63,6 +73,7 @@ class PlanTarget:
     pipelines: bool = False
     any_gpu: bool = False
     plugins: tuple[str, ...] = ()
+    completes: bool = False
 
 
 def endpoint_fits(
@@ -104,8 +115,8 @@ def plan_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> 
     if endpoint.gpu is None and (compiled or build.any_gpu):
         yield _no_gpu(build=build, endpoint=endpoint, where=where)
         return
-    found = _plans if compiled else _python_portability
-    kinds = (found, _plugins, _dali)
+    first = (_plans, _completed) if compiled else (_python_portability,)
+    kinds = (*first, _plugins, _dali)
     problems = chain.from_iterable(each(build=build, endpoint=endpoint, where=where) for each in kinds)
     yield from islice(problems, 1)
 
@@ -174,6 +185,18 @@ def _plugins(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator
             expected=f"tensorrt_plugins with {', '.join(missing)}",
             why="TensorRT cannot load a plan without the library of its operators",
             fix="set server=TritonServer(tensorrt_plugins=[...]), with an image that has the libraries",
+        )
+
+
+def _completed(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
+    """Yield a problem if the server opens a plan a first time, to complete its configuration."""
+    if endpoint.completes:
+        yield PLAN_AUTO_COMPLETE.problem(
+            what=f"{build.path} compiles plans, whose configurations {endpoint.path} completes",
+            where=where,
+            expected="auto_complete_config=False",
+            why="a plan that does not fit would be refused, and no other model evicted",
+            fix="remove auto_complete_config: the configurations that builds write are complete",
         )
 
 

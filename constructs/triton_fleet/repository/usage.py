@@ -44,6 +44,7 @@ class ServedModels:
         where: The place that problems name.
         artifact: The only artifact; None for every model of the repository.
         plugins: The libraries of TensorRT plugins that the server opens.
+        completes: The server completes configurations.
     """
 
     types: tuple[InstanceType, ...]
@@ -52,12 +53,19 @@ class ServedModels:
     where: str
     artifact: str | None = None
     plugins: tuple[str, ...] = ()
+    completes: bool = False
 
     @property
     def targets(self) -> list[PlanTarget]:
         """The targets of the instance types."""
         return [
-            PlanTarget(gpu=each.gpu, release=self.release, path=self.path, plugins=self.plugins)
+            PlanTarget(
+                gpu=each.gpu,
+                release=self.release,
+                path=self.path,
+                plugins=self.plugins,
+                completes=self.completes and self.artifact is None,
+            )
             for each in self.types
         ]
 

@@ -61,7 +61,7 @@ _OF_OBJECTIVES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForestHead:
-    """What the importers look at.
+    """The fields that the importers look at.
 
     Attributes:
         version: Of the checkpoint's format; (4, 0) for a file that Treelite converts when it loads.
@@ -72,7 +72,7 @@ class ForestHead:
         task: Treelite's TaskType.
         last: The function that makes scores of the sums ("postprocessor").
         sigmoid_alpha: The factor in a sigmoid.
-        base_scores: What is added to the sum of the trees, per class.
+        base_scores: The numbers that are added to the sums of the trees, per class.
         averages: The trees' answers are averaged, not added up.
         integer_leaves: The leaves hold integers.
     """

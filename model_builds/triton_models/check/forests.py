@@ -2,20 +2,32 @@
 
 They follow src/model.h, src/shared_state.h and src/serialization.h of fil_backend at r24.03 to r26.06, and
 get_config_param of rapids-triton, read 2026-11-24. The files that Treelite refuses were tried with Treelite
-4.0.0 to 4.7.0 and XGBoost 1.7 to 3.2 on the same day.
+4.0.0 to 4.7.0 and XGBoost 1.7 to 3.2 on the same day. What GPUs refuse: see `artifact.forest_head`.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import IO
 
+from triton_models.artifact.forest_head import (
+    ForestHead,
+    gpu_refuses,
+    read_checkpoint,
+    read_lightgbm,
+    read_xgboost,
+)
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
-from triton_models.config.pbtxt import ModelConfig
+from triton_models.config.pbtxt import GPU_MEMORY, ModelConfig, schema
+from triton_models.facts.gpu_memory import FOREST_PARTS, default_pool_mib
 
 _SOURCE = "2026-11-24: fil_backend r24.03 to r26.06 and rapids-triton; Treelite 4.0.0 to 4.7.0"
+_GPU_SOURCE = "2026-11-24: the importers of cuML 24.02 to 26.04 and nvForest 26.06, as fil_backend pins them"
+_POOL_SOURCE = "2026-11-24: rapids-triton, triton_memory_resource.hpp; core, cuda_memory_manager.cc"
 
 # The formats, with the files that the backend opens by default.
 _FILES = {
@@ -26,6 +38,16 @@ _FILES = {
     "treelite_checkpoint": "checkpoint.tl",
 }
 _DEFAULT = "xgboost"
+_HEADS: Mapping[str, Callable[[IO[bytes]], ForestHead | None]] = MappingProxyType(
+    {
+        "xgboost_json": read_xgboost,
+        "xgboost_ubj": read_xgboost,
+        "lightgbm": read_lightgbm,
+        "treelite_checkpoint": read_checkpoint,
+    }
+)
+# Treelite reads checkpoints of its own major version, and Treelite 4 those of 3.9 (src/serializer.cc).
+_READABLE = ((3, 9), (4, 0))
 _SWITCHES = ("predict_proba", "is_classifier", "output_class", "xgboost_allow_unknown_field")
 _CLASSIFIER_SINCE = "25.09"
 _TENSORS = ("input__0", "output__0")
@@ -89,16 +111,15 @@ def fil_xgboost(subject: Subject) -> Iterator[Problem]:
     if release is None:
         return
     for model, config in _forests(subject):
-        kind = config.parameters["model_type"].string_value if "model_type" in config.parameters else _DEFAULT
+        kind = _kind(config)
         if kind not in {"xgboost_json", "xgboost_ubj"}:
             continue
         if kind == "xgboost_ubj" and release.treelite < _FIRST_WITH_UBJSON:
             yield _unknown(
                 subject, model, f"a file in UBJSON, for release {release.name}", "release 24.09 or newer"
             )
-        for version in model.versions:
-            path = posixpath.join(model.path, str(version), config.default_model_filename or _FILES[kind])
-            begin = subject.layout.beginning(path, _BEGINNING) if path in subject.layout.files else None
+        for path in _files(subject, model, config):
+            begin = subject.layout.beginning(path, _BEGINNING)
             if begin and _CATEGORIES in begin and release.treelite < _FIRST_WITH_CATEGORIES:
                 place = subject.layout.place(path)
                 what = f"{place} was written by XGBoost 3.1 or newer, for release {release.name}"
@@ -107,8 +128,125 @@ def fil_xgboost(subject: Subject) -> Iterator[Problem]:
                 )
 
 
+def fil_checkpoint(subject: Subject) -> Iterator[Problem]:
+    """Check that a release can load a checkpoint."""
+    release = subject.target.release
+    for model, config in _forests(subject):
+        for path in _files(subject, model, config):
+            if _kind(config) != "treelite_checkpoint":
+                continue
+            head = _head(subject, path, _kind(config))
+            what = _unloadable(head)
+            if head and not what and release and release.treelite < head.version[:1]:
+                what = f"a checkpoint of Treelite {head.version[0]}, for release {release.name}"
+            if what:
+                yield Problem(
+                    what=what,
+                    where=subject.layout.place(path),
+                    expected="a checkpoint of one forest for one target, written by Treelite 3.9 or 4",
+                    why="no server of the release loads it",
+                    fix="declare a Forest with the framework's file, which is built as such a checkpoint",
+                )
+
+
+def fil_gpu(subject: Subject) -> Iterator[Problem]:
+    """Check that no forest is loaded on a GPU whose importer refuses it, which would end the server."""
+    release = subject.target.release
+    for model, config in _on_gpu(subject):
+        switch = _switches(config)
+        for path in _files(subject, model, config):
+            head = _head(subject, path, _kind(config))
+            if head is None or _unloadable(head) or head.version[0] != _READABLE[-1][0]:
+                continue
+            refused = gpu_refuses(
+                head,
+                release.name if release else None,
+                probabilities=switch("predict_proba"),
+                classifier=switch("output_class") or switch("is_classifier"),
+            )
+            if refused:
+                of = f"release {release.name}" if release else "every release"
+                yield subject.refuse(
+                    model,
+                    "instance_group",
+                    f"{path} has {refused}, which {of} cannot load on a GPU",
+                    expected="KIND_CPU",
+                    why="the error ends the server, with every model of the instance",
+                    fix="add instance_group [ { kind: KIND_CPU } ], or declare a Forest: the build does it",
+                )
+
+
+def fil_pool(subject: Subject) -> Iterator[Problem]:
+    """Check that the forests of an artifact fit into the memory pool that they share on a GPU."""
+    gpu, wanted = subject.target.gpu, 0
+    for model, config in _on_gpu(subject) if gpu else ():
+        files = sum(subject.layout.files[path] for path in _files(subject, model, config))
+        count = max(1, sum(group.count or 1 for group in config.instance_group))
+        if GPU_MEMORY not in config.parameters:  # declared memory is compared with the endpoint's own pool
+            wanted += count * files // FOREST_PARTS
+    if gpu and wanted > default_pool_mib(gpu) << 20:
+        yield Problem(
+            what=f"forests of about {wanted >> 20} MiB on a GPU",
+            where=subject.layout.where,
+            expected=f"at most {default_pool_mib(gpu)} MiB, the pool that an endpoint reserves on {gpu.name}",
+            why="forests share this pool, which cannot grow: the model would not load",
+            fix="add instance_group [ { kind: KIND_CPU } ]; or declare Instances(gpu_memory_mb=...) as "
+            "`fleet verify` measures it, with TritonServer(cuda_memory_pool=...) above it",
+        )
+
+
 def _forests(subject: Subject) -> Iterator[tuple[Model, ModelConfig]]:
     return ((model, config) for model, config in subject.served() if model.backend.name == "fil")
+
+
+def _on_gpu(subject: Subject) -> Iterator[tuple[Model, ModelConfig]]:
+    """Yield the forests that run on a GPU if the machine has one."""
+    kinds = schema().ModelInstanceGroup
+    for model, config in _forests(subject):
+        groups = config.instance_group
+        if subject.target.gpu_count != 0 and not (
+            groups and all(group.kind == kinds.KIND_CPU for group in groups)
+        ):
+            yield model, config
+
+
+def _files(subject: Subject, model: Model, config: ModelConfig) -> Iterator[str]:
+    """Yield the files of a forest's versions."""
+    name = config.default_model_filename or _FILES.get(_kind(config), "")
+    for version in model.versions:
+        path = posixpath.join(model.path, str(version), name)
+        if path in subject.layout.files:
+            yield path
+
+
+def _kind(config: ModelConfig) -> str:
+    return (
+        str(config.parameters["model_type"].string_value) if "model_type" in config.parameters else _DEFAULT
+    )
+
+
+def _switches(config: ModelConfig) -> Callable[[str], bool]:
+    return lambda name: name in config.parameters and config.parameters[name].string_value == "true"
+
+
+def _head(subject: Subject, path: str, kind: str) -> ForestHead | None:
+    read = _HEADS.get(kind)
+    if read is None:
+        return None
+    try:
+        with subject.layout.opened(path) as file:
+            return read(file)
+    except OSError:
+        return None
+
+
+def _unloadable(head: ForestHead | None) -> str:
+    """Return what keeps every release from loading a checkpoint; empty if one does."""
+    if head is None:
+        return "a file that is not a checkpoint of Treelite, or is cut off"
+    if head.version != _READABLE[0] and head.version[:1] != _READABLE[1][:1]:
+        return f"a checkpoint of Treelite {head.version[0]}.{head.version[1]}"
+    return "" if head.targets == 1 else f"a forest with {head.targets} targets"
 
 
 def _classifier(subject: Subject, model: Model, given: dict[str, str]) -> Iterator[Problem]:
@@ -156,4 +294,7 @@ CHECKS = (
     ArtifactCheck(id="fil-parameter", source=_SOURCE, find=fil_parameter),
     ArtifactCheck(id="fil-tensor", source=_SOURCE, find=fil_tensor),
     ArtifactCheck(id="fil-xgboost", source=_SOURCE, find=fil_xgboost),
+    ArtifactCheck(id="fil-checkpoint", source=_SOURCE, find=fil_checkpoint),
+    ArtifactCheck(id="fil-gpu", source=_GPU_SOURCE, find=fil_gpu),
+    ArtifactCheck(id="fil-pool", source=_POOL_SOURCE, find=fil_pool),
 )

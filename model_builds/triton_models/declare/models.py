@@ -305,7 +305,7 @@ class Forest:
     FP32. The build writes the forest as a checkpoint of Treelite, which every release from 24.03 on reads,
     whichever version of the framework trained it.
 
-    On a GPU, all forests of an instance share the server's memory pool (`TritonServer.cuda_memory_pool`). Some
+    On a GPU, all forests of an instance share the server's pool (`TritonServer.cuda_memory_pool`). Some
     forests cannot be loaded there: those with `num_parallel_tree` and several classes, and before release
     25.09 those whose scores are neither plain sums nor probabilities, such as Poisson's. The build places
     them on the CPU, with a note; the answers are the same.

@@ -2,7 +2,7 @@
 
 Sources, as read on 2026-11-21:
 
-* Sizes, GPU counts, GPU memory as AWS reports it and instance store:
+* Sizes, GPU counts and instance store:
   https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html, .../pg.html (P3), .../gp.html (M),
   .../co.html (C) and .../mo.html (R).
 * Instance types for real-time hosting: the enumeration ProductionVariantInstanceType of the SageMaker API, in
@@ -10,6 +10,8 @@ Sources, as read on 2026-11-21:
 * Instance types for multi-model endpoints:
   https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-support.html
 * Compute capabilities: https://developer.nvidia.com/cuda-gpus
+* GPU memory: memory.total of nvidia-smi in public logs, read 2026-11-25 (a T4 has 15,109 MiB with driver 470,
+  which does not count what it keeps). Of A100, B200, B300 and RTX PRO, what the pages about sizes report.
 
 Left out on purpose: ml.p2 (K80: no release in `releases` supports it) and ml.p6e-gb200 (arm64; the Triton
 images are x86-64).
@@ -39,12 +41,12 @@ class Gpu:
         name: The name used throughout this project, such as "A10G" or "A100-40GB".
         compute_capability: NVIDIA's number, such as "8.6". L4 and L40S share 8.9, and TensorRT warns about
             a plan that was compiled on the other.
-        memory_gib: Memory of one GPU in GiB as AWS reports it (an A10G shows 22 of its nominal 24).
+        memory_mib: Memory of one GPU in MiB as nvidia-smi reports it (an A10G shows 23,028 of 24,576).
     """
 
     name: str
     compute_capability: str
-    memory_gib: int
+    memory_mib: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,25 +76,25 @@ class InstanceType:
 
 def _gpus(*rows: tuple[str, str, int]) -> Mapping[str, Gpu]:
     return MappingProxyType(
-        {name: Gpu(name=name, compute_capability=cc, memory_gib=memory) for name, cc, memory in rows}
+        {name: Gpu(name=name, compute_capability=cc, memory_mib=memory) for name, cc, memory in rows}
     )
 
 
-# name, compute capability, GiB as reported by AWS
+# name, compute capability, MiB
 GPUS: Mapping[str, Gpu] = _gpus(
-    ("V100", "7.0", 16),
-    ("T4", "7.5", 16),
-    ("A100-40GB", "8.0", 40),
-    ("A100-80GB", "8.0", 80),
-    ("A10G", "8.6", 22),
-    ("L4", "8.9", 22),
-    ("L40S", "8.9", 44),
-    ("H100", "9.0", 80),
-    ("H200", "9.0", 141),
-    ("B200", "10.0", 179),
-    ("B300", "10.3", 268),
-    ("RTX-PRO-4500", "12.0", 32),
-    ("RTX-PRO-6000", "12.0", 96),
+    ("V100", "7.0", 16160),
+    ("T4", "7.5", 15360),
+    ("A100-40GB", "8.0", 40 << 10),
+    ("A100-80GB", "8.0", 80 << 10),
+    ("A10G", "8.6", 23028),
+    ("L4", "8.9", 23034),
+    ("L40S", "8.9", 46068),
+    ("H100", "9.0", 81559),
+    ("H200", "9.0", 143771),
+    ("B200", "10.0", 179 << 10),
+    ("B300", "10.3", 268 << 10),
+    ("RTX-PRO-4500", "12.0", 32 << 10),
+    ("RTX-PRO-6000", "12.0", 96 << 10),
 )
 
 _Row = tuple[str, int, int, float, int]  # size, GPUs, vCPUs, memory GiB, NVMe GB

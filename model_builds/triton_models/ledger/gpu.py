@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from triton_models.ledger.belief import Belief, DecidedBy, Grade, Record
 
+_MEMORY = "aws-samples/sagemaker-mme-gpu-benchmarking"
+
 ROWS = (
     Belief(
         id="tensorrt-plugins-reach-the-server",
@@ -87,9 +89,13 @@ ROWS = (
     ),
     Belief(
         id="gpu-memory",
-        belief="A GPU has at least the memory in the GPU table, as AWS reports it",
-        grade=Grade.AWS_DOCUMENTATION,
-        source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html",
+        belief="A GPU has the memory in the GPU table, less at most 3 % that the driver keeps",
+        grade=Grade.PUBLIC_RECORD,
+        source="nvidia-smi in public logs; for A100, B200, B300 and RTX PRO, AWS's pages about sizes",
+        records=(
+            Record(repository=_MEMORY, at="9c4dae247f cv-benchmark.ipynb [22]", seen="T4: 15,109 MiB"),
+            Record(repository=_MEMORY, at="ca921448d0 nlp_benchmark.ipynb [25]", seen="V100: 16,160 MiB"),
+        ),
         depends=("triton_models.facts.instances.GPUS",),
         decided_by=DecidedBy.GPU,
         command="`nvidia-smi --query-gpu=name,memory.total --format=csv`",
@@ -97,24 +103,55 @@ ROWS = (
     ),
     Belief(
         id="gpu-memory-of-models",
-        belief="A model that declares no gpu_memory_mb takes as much GPU memory per instance as its files "
-        "have bytes",
-        grade=Grade.ASSUMPTION,
-        source="weights are most of it; the memory of activations and arenas is not known before a run",
-        depends=("triton_rehearsal.triton.gpu", "triton_rehearsal.hosting.budget"),
+        belief="A model that declares no gpu_memory_mb takes its weights and a term of its backend per "
+        "instance: within a tenth for transformers in TorchScript, but ResNet-50 takes 2.8 times its "
+        "weights, and a plan of a large network up to 25 MiB per row of its largest batch instead of 4",
+        grade=Grade.PUBLIC_RECORD,
+        records=(
+            Record(
+                repository=_MEMORY,
+                at="9c4dae247f cv-benchmark.ipynb [26],[52]",
+                seen="46 copies of ResNet-50 in TorchScript at 88.77 % of a T4, 23 of its plan at 88.72 %",
+            ),
+            Record(
+                repository=_MEMORY,
+                at="6bd92b0b8f nlp_benchmark.ipynb [29],[56]",
+                seen="26 copies of BERT-base in TorchScript at 88.18 % of a T4, 42 of its plan at 89.65 %",
+            ),
+            Record(
+                repository="kshitizgupta21/triton-mme-gtc23",
+                at="17cf517e8a mme.ipynb [61]",
+                seen="270 copies of a model of 49 MiB on an A10G; more evict the least recently used",
+            ),
+        ),
+        depends=("triton_models.facts.gpu_memory", "triton_rehearsal.triton.gpu", "tests.rehearsal.test_gpu"),
         decided_by=DecidedBy.BY_HAND,
         command="`fleet verify` on a GPU prints the memory that each model took",
         if_false="Declare it: instances=Instances(gpu_memory_mb=...)",
     ),
     Belief(
         id="gpu-memory-of-server",
-        belief="The server takes 576 MiB of each GPU: 64 MiB for its pool, the rest for CUDA and libraries",
-        grade=Grade.ASSUMPTION,
-        source="the default of --cuda-memory-pool-byte-size is 64 MiB; CUDA's share was not measured",
-        depends=("triton_rehearsal.hosting.budget.SERVER_GPU_BYTES",),
+        belief="Of each GPU, a server takes 101 MiB and its pool; the first PyTorch model brings 660 MiB of "
+        "libraries, the first plan 368, and the first ONNX network as much as PyTorch",
+        grade=Grade.PUBLIC_RECORD,
+        source="for ONNX Runtime an assumption: it loads cuBLAS and cuDNN, as PyTorch does",
+        records=(
+            Record(
+                repository=_MEMORY,
+                at="9c4dae247f cv-benchmark.ipynb [22],[26],[52]",
+                seen="T4: 165 MiB idle; 941 besides copies in TorchScript, 533 besides plans",
+            ),
+            Record(
+                repository=_MEMORY,
+                at="6bd92b0b8f nlp_benchmark.ipynb [29],[56]",
+                seen="T4: 710 MiB besides copies in TorchScript, 453 besides plans",
+            ),
+        ),
+        depends=("triton_models.facts.gpu_memory",),
         decided_by=DecidedBy.BY_HAND,
-        command="`nvidia-smi --query-gpu=memory.used --format=csv` with a server without models",
-        if_false="Correct SERVER_GPU_BYTES in rehearsal/triton_rehearsal/hosting/budget.py",
+        command="`nvidia-smi --query-gpu=memory.used --format=csv` with a server without models, and after "
+        "the first model of each backend",
+        if_false="Correct triton_models/facts/gpu_memory.py",
     ),
     Belief(
         id="trtexec-options",
@@ -231,15 +268,27 @@ ROWS = (
     ),
     Belief(
         id="fil-out-of-memory",
-        belief="A forest that does not fit into the GPU's memory fails to load; the server answers 507 and "
-        "lives on",
-        grade=Grade.ASSUMPTION,
-        source="src/gpu_forest_model.h of fil_backend, and rapids-triton's instance_initialize.hpp, which "
-        "catches its own exceptions only (read 2026-11-24)",
-        depends=("triton_rehearsal.triton",),
+        belief="A forest that does not fit into the server's CUDA memory pool fails to load; the server "
+        "answers 507 and lives on",
+        grade=Grade.SOURCE_READ,
+        source="triton_memory_resource.hpp and instance_initialize.hpp of rapids-triton, branch-25.08; "
+        "cuda_memory_manager.cc of core, r25.09 (read 2026-11-25); fil_backend issue 259",
+        depends=("fil-pool", "triton_rehearsal.triton"),
         decided_by=DecidedBy.BY_HAND,
-        command="load a `Forest` on a GPU whose memory another process holds, and look at the server",
-        if_false="Give forests Instances(kind='KIND_CPU') where GPUs are full, and end the stand-in's server",
+        command="load a `Forest` on a GPU with `--cuda-memory-pool-byte-size=0:1000000`, and look at the "
+        "server",
+        if_false="Give forests Instances(kind='KIND_CPU'), and end the stand-in's server",
+    ),
+    Belief(
+        id="fil-refused-ends-server",
+        belief="A forest that the GPU importer of a release refuses ends the server",
+        grade=Grade.SOURCE_READ,
+        source="instance_initialize.hpp of rapids-triton catches its own exceptions only; backend_model.cc "
+        "and thread_pool.cc of Triton, r25.09 (read 2026-11-24); fil_backend issue 265",
+        depends=("fil-gpu", "forest-gpu", "triton_models.artifact.forest_head"),
+        decided_by=DecidedBy.BY_HAND,
+        command="load a forest of XGBoost with num_parallel_tree=2 and three classes on a GPU",
+        if_false="Keep the rules: the model does not load either way",
     ),
     Belief(
         id="timing-cache-used",

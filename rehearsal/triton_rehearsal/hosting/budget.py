@@ -20,23 +20,21 @@ _GIB, _GB = 1 << 30, 10**9
 _UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": _GIB}
 _SIZE = re.compile(r"(?P<number>\d{1,12}(\.\d{1,6})?) ?(?P<unit>|[KMG]iB)")
 
-# The CUDA context and the libraries of the server's process, and the memory pool that it reserves: 64 MiB by
-# default (--cuda-memory-pool-byte-size).
-SERVER_GPU_BYTES = (512 + 64) << 20
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """The limits of an instance, in bytes. None stands for those of this machine.
 
     Attributes:
-        gpu: The memory of each GPU for models; None without a GPU.
+        gpu: The memory of each GPU; None without a GPU.
+        whole_gpu: It is all of the GPU's memory, and not a part for the files of models.
         gpu_count: Number of GPUs.
         memory: Host memory.
         disk: Disk for copies of models.
     """
 
     gpu: int | None = None
+    whole_gpu: bool = False
     gpu_count: int = 0
     memory: int | None = None
     disk: int | None = None
@@ -63,11 +61,12 @@ class Budget:
             if gpu_memory is not None:
                 raise _no_gpu(found.name)
             return limits
-        most = found.gpu.memory_gib * _GIB - SERVER_GPU_BYTES
+        most = found.gpu.memory_mib << 20
         if gpu_memory is not None and gpu_memory > most:
             raise _too_much(found.name, gpu_memory, most)
         return cls(
             gpu=most if gpu_memory is None else gpu_memory,
+            whole_gpu=gpu_memory is None,
             gpu_count=found.gpu_count,
             memory=limits.memory,
             disk=limits.disk,
@@ -109,7 +108,7 @@ def _too_much(instance_type: str, given: int, most: int) -> FleetError:
     return IMPOSSIBLE_BUDGET.error(
         what=f"{_mib(given)} of GPU memory is more than the deployed instance type {instance_type} has",
         where="--gpu-memory",
-        expected=f"at most {_mib(most)}: one GPU's, without the {_mib(SERVER_GPU_BYTES)} of the server",
+        expected=f"at most {_mib(most)}, the memory of one GPU",
         fix="give less, or omit it to use all",
     )
 

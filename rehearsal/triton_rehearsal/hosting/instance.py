@@ -104,6 +104,7 @@ class Instance(ABC):
             setup.directory,
             machine=setup.machine,
             gpu_memory=setup.budget.gpu,
+            whole_gpu=setup.budget.whole_gpu,
             fill=fill,
             ready_limit_s=setup.ready_limit_s,
         )

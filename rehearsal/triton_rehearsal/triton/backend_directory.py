@@ -8,6 +8,7 @@ import shlex
 import string
 from pathlib import Path
 
+from triton_models.artifact import forest_head
 from triton_models.declare.requires import missing
 from triton_rehearsal.triton.runtime import Runtime
 
@@ -84,6 +85,8 @@ def make_backends(
         if found is not None and found.origin is not None and (folder / name).is_dir():
             # PyTorch has 700 MB: a stand-in uses the package of the environment that builds models.
             (folder / name / "packages").symlink_to(Path(found.origin).parents[1])
+    if (folder / "fil").is_dir():
+        (folder / "fil" / "forest_head.py").symlink_to(Path(forest_head.__file__))
     if not missing(["nvidia.dali"]):
         dali = importlib.util.find_spec("nvidia.dali")
         if dali is not None and dali.origin is not None:

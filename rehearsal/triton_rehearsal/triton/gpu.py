@@ -1,5 +1,7 @@
 """A modelled GPU: the memory that the models of one instance share, and the time for which it is busy.
 
+Part of the memory is the server's pool, from which forests take theirs.
+
 It is a folder, which the processes of a server's models find next to their backends. A file stands for the
 memory that a process has taken. The process keeps it locked, and the kernel unlocks it when the process ends,
 even if it is killed, so no memory is lost.
@@ -24,6 +26,7 @@ from typing import BinaryIO
 _KIND = re.compile(r"\bkind\s*:\s*KIND_(\w+)")
 _DECLARED = "gpu_memory_mb"  # GPU_MEMORY of triton_models.config.pbtxt
 _SECONDS = struct.Struct("d")
+_SERVER_POOL = 64 << 20  # SERVER_POOL_MIB of triton_models.facts.gpu_memory
 
 
 class OutOfMemoryError(Exception):
@@ -68,53 +71,120 @@ class ModelledGpu:
 
     Args:
         folder: Its folder, from `create`.
+
+    Attributes:
+        total: Its memory in bytes.
+        auto_completes: The server completes configurations, and so opens plans a first time.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._shares = folder / "shares"
+        self._shares, self._of_pool, self._firsts = (
+            folder / name for name in ("shares", "of-pool", "firsts")
+        )
         self._ended = folder / "ended"
-        self.total = int((folder / "total").read_text())
+        about = json.loads((folder / "gpu.json").read_text())
+        self.total: int = about["total"]
+        self.auto_completes: bool = about["auto_completes"]
+        self._pool: int = about["pool"]
+        self._reserved: int = about["reserved"]
+        self._backends: Mapping[str, Mapping[str, int]] = about["backends"]
 
     @classmethod
-    def create(cls, folder: Path, *, total: int) -> ModelledGpu:
-        """Create the folder of a GPU with memory for models, in bytes."""
-        (folder / "shares").mkdir(parents=True)
-        (folder / "total").write_text(str(total))
+    def create(
+        cls,
+        folder: Path,
+        *,
+        total: int,
+        reserved: int = 0,
+        pool: int = _SERVER_POOL,
+        backends: Mapping[str, Mapping[str, int]] | None = None,
+        auto_completes: bool = False,
+    ) -> ModelledGpu:
+        """Create the folder of a GPU.
+
+        Args:
+            folder: The folder.
+            total: Its memory in bytes.
+            reserved: The server's own part of it, with the pool.
+            pool: The size of the pool.
+            backends: For a backend, the bytes that its `first` model brings, and those of each instance
+                besides its weights: `model`, and `row` for each row of its largest batch.
+            auto_completes: The server completes configurations.
+        """
+        for name in ("shares", "of-pool", "firsts"):
+            (folder / name).mkdir(parents=True)
+        about = {"total": total, "reserved": reserved, "pool": pool, "backends": dict(backends or {})}
+        (folder / "gpu.json").write_text(json.dumps({**about, "auto_completes": auto_completes}))
         (folder / "ended").write_text("0.0")
         return cls(folder)
 
-    def take(self, wanted: int) -> Share:
+    def take(self, wanted: int, *, backend: str = "", rows: int = 0, measured: bool = True) -> Share:
         """Take memory until this process gives it back or ends.
+
+        Args:
+            wanted: The memory of an instance: all of it, or its weights.
+            backend: Its backend, whose first model takes more.
+            rows: The rows of its largest batch.
+            measured: The memory is all of it.
 
         Raises:
             OutOfMemoryError: Too little is free.
         """
+        terms = self._backends.get(backend, {})
+        if not measured:
+            wanted += terms.get("model", 0) + rows * terms.get("row", 0)
+        first = self._firsts / backend
         with self._locked():
+            more = terms.get("first", 0) if backend and not first.exists() else 0
             free = self.total - self._used()
+            if wanted + more > free:
+                raise OutOfMemoryError(wanted=wanted + more, free=free, total=self.total)
+            if more:
+                first.write_text(str(more))
+            return self._share(self._shares, wanted)
+
+    def take_of_pool(self, wanted: int) -> Share:
+        """Take memory of the pool until this process gives it back or ends.
+
+        Raises:
+            OutOfMemoryError: Too little of it is free.
+        """
+        with self._locked():
+            free = self._pool - self._taken(self._of_pool)
             if wanted > free:
-                raise OutOfMemoryError(wanted=wanted, free=free, total=self.total)
-            file = (self._shares / f"{wanted}-{secrets.token_hex(8)}").open("xb", buffering=0)
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(_SECONDS.pack(0.0))
-            return Share(file)
+                raise OutOfMemoryError(wanted=wanted, free=free, total=self._pool)
+            return self._share(self._of_pool, wanted)
 
     def used(self) -> int:
-        """Return the memory that running processes have taken, in bytes."""
+        """Return the memory that the server and running models have taken, in bytes."""
         with self._locked():
             return self._used()
 
     def busy_s(self) -> float:
         """Return the seconds for which models have run, added up over all of them."""
         with self._locked():
-            self._used()  # moves the time of ended processes
-            running = sum(_seconds(path) for path in self._shares.iterdir())
+            folders = (self._shares, self._of_pool)
+            for folder in folders:
+                self._taken(folder)  # moves the time of ended processes
+            running = sum(_seconds(path) for folder in folders for path in folder.iterdir())
             return float(self._ended.read_text()) + running
 
     def _used(self) -> int:
+        firsts = sum(int(path.read_text()) for path in self._firsts.iterdir())
+        return self._reserved + firsts + self._taken(self._shares)
+
+    @staticmethod
+    def _share(folder: Path, wanted: int) -> Share:
+        file = (folder / f"{wanted}-{secrets.token_hex(8)}").open("xb", buffering=0)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(_SECONDS.pack(0.0))
+        return Share(file)
+
+    def _taken(self, folder: Path) -> int:
         """Return the taken memory, after the removal of what ended processes had taken."""
         used = 0
-        for path in self._shares.iterdir():
+        for path in folder.iterdir():
             if _is_locked(path):
                 used += int(path.name.partition("-")[0])
             else:
@@ -157,12 +227,29 @@ class GpuMeter:
         return 100 * self._count * self._gpu.used() / self._gpu.total
 
 
-def take_for(args: Mapping[str, str], size: int) -> Share | None:
+def gpu_of(args: Mapping[str, str]) -> ModelledGpu | None:
+    """Return the GPU of this process's instance. Called in a model's process.
+
+    Args:
+        args: The arguments that the server gives to the instance.
+
+    Returns:
+        None if the instance has no GPU, or if the configuration has only instances on CPUs.
+    """
+    folder = Path(__file__).parents[2] / "gpu"  # this file is in backends/<name>/ of the instance
+    config = Path(args["model_repository"]) / "config.pbtxt"
+    if not folder.exists() or set(_KIND.findall(config.read_text())) == {"CPU"}:
+        return None
+    return ModelledGpu(folder)
+
+
+def take_for(args: Mapping[str, str], size: int, *, of_pool: bool = False) -> Share | None:
     """Take memory of the GPU of this process's instance. Called in a model's process.
 
     Args:
         args: The arguments that the server gives to the instance.
-        size: The memory of one instance in bytes, if the configuration declares none.
+        size: The weights of one instance in bytes, if the configuration declares no memory.
+        of_pool: Take it from the pool.
 
     Returns:
         None if the instance has no GPU, or if the configuration has only instances on CPUs.
@@ -170,17 +257,24 @@ def take_for(args: Mapping[str, str], size: int) -> Share | None:
     Raises:
         OutOfMemoryError: Too little is free.
     """
-    folder = Path(__file__).parents[2] / "gpu"  # this file is in backends/<name>/ of the instance
-    if not folder.exists():
+    gpu = gpu_of(args)
+    if gpu is None:
         return None
-    config = (Path(args["model_repository"]) / "config.pbtxt").read_text()
-    if set(_KIND.findall(config)) == {"CPU"}:
-        return None
-    declared = json.loads(args["model_config"]).get("parameters", {}).get(_DECLARED, {}).get("string_value")
-    # By default Triton runs one instance on a GPU, and two without one.
-    second = "instance_group" not in config and not args["model_instance_name"].endswith("_0")
+    config = json.loads(args["model_config"])
+    declared = config.get("parameters", {}).get(_DECLARED, {}).get("string_value")
     wanted = size if declared is None else int(declared) << 20
-    return ModelledGpu(folder).take(0 if second else wanted)
+    # By default Triton runs one instance on a GPU, and two without one.
+    written = (Path(args["model_repository"]) / "config.pbtxt").read_text()
+    if "instance_group" not in written and not args["model_instance_name"].endswith("_0"):
+        return gpu.take(0)
+    if of_pool:
+        return gpu.take_of_pool(wanted)
+    return gpu.take(
+        wanted,
+        backend=Path(__file__).parent.name,
+        rows=max(1, config.get("max_batch_size", 0)),
+        measured=declared is not None,
+    )
 
 
 def _is_locked(path: Path) -> bool:

@@ -9,10 +9,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 
 from triton_models.base.errors import FleetError
+from triton_models.facts.gpu_memory import BACKENDS, SERVER_MIB, SERVER_POOL_MIB
 from triton_rehearsal.triton import guard
 from triton_rehearsal.triton.backend_directory import leftovers_of, make_backends, new_mark
 from triton_rehearsal.triton.container import only_model, server_environment, server_flags
@@ -45,6 +47,7 @@ _LOG_LINES = 20
 _USAGE = "Usage: tritonserver"
 _OF_USAGE = re.compile(r"\s|.*:$")
 _PORT = 8080
+_POOL = "--cuda-memory-pool-byte-size=0:"
 
 
 class TritonServer:
@@ -62,7 +65,9 @@ class TritonServer:
             when this process dies.
         triton: The virtual environment with the server.
         machine: The container's machine; without one, stand-ins for plans of any GPU load.
-        gpu_memory: The memory for models of each GPU of the machine, in bytes. None does not limit it.
+        gpu_memory: The memory of each GPU of the machine, in bytes. None does not limit it.
+        whole_gpu: It is all of the GPU's memory, also for the server and the libraries of backends. Otherwise
+            each model takes as much as its files, or as it declares.
         fill: Creates the folder that the container sees as /opt/ml/model, with the only model to serve. None
             for a multi-model server.
         ready_limit_s: Seconds within which the server must answer a ping.
@@ -91,6 +96,7 @@ class TritonServer:
         triton: Path = ENVIRONMENT,
         machine: Machine | None = None,
         gpu_memory: int | None = None,
+        whole_gpu: bool = False,
         fill: Callable[[Path], None] | None = None,
         ready_limit_s: float = READY_LIMIT_S,
     ) -> None:
@@ -109,7 +115,9 @@ class TritonServer:
             make_backends(runtime, self.directory / "backends", mark=self.mark, of_image=of_image)
             self.model = self._only_model(environment, fill)
             self.gpu = (
-                None if gpu_memory is None else ModelledGpu.create(self.directory / "gpu", total=gpu_memory)
+                None
+                if gpu_memory is None
+                else _gpu(self.directory / "gpu", environment, total=gpu_memory, whole=whole_gpu)
             )
             self.sockets.mkdir(mode=0o700)
             self._inherited = _process_environment(runtime, machine, self.directory / "bin")
@@ -218,6 +226,22 @@ class TritonServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _gpu(folder: Path, environment: Mapping[str, str], *, total: int, whole: bool) -> ModelledGpu:
+    """Create the GPU of a server with the container's environment."""
+    flags = server_flags(environment, repository="")
+    sizes = [flag.removeprefix(_POOL) for flag in flags if flag.startswith(_POOL)]
+    pool = int(sizes[-1]) if sizes else SERVER_POOL_MIB << 20
+    terms = {name: {key: mib << 20 for key, mib in asdict(of).items()} for name, of in BACKENDS.items()}
+    return ModelledGpu.create(
+        folder,
+        total=total,
+        reserved=(SERVER_MIB << 20) + pool if whole else 0,
+        pool=pool if whole else min(pool, total),
+        backends=terms if whole else {},
+        auto_completes="--disable-auto-complete-config" not in flags,
+    )
 
 
 def _process_environment(runtime: Runtime, machine: Machine | None, programs: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ from triton_models.probe.gpu.machine import python_says
 from triton_models.probe.gpu.situation import GpuProbe, Situation
 from triton_models.probe.verdict import Verdict, decide, true, undecided
 
-# AWS reports a little less than NVIDIA's nominal GiB, and nvidia-smi a little more or less than AWS.
+# Drivers differ in whether they count the memory that they keep.
 _MEMORY_MARGIN = 0.97
 
 # Loads the image's CUDA runtime, counts the devices, and prints the versions of driver and runtime.
@@ -49,8 +49,8 @@ def gpus(situation: Situation) -> Iterator[Verdict]:
     else:
         yield decide(
             "gpu-memory",
-            f"{shown}; the table has {gpu.memory_gib} GiB",
-            holds=least / 1024 >= gpu.memory_gib * _MEMORY_MARGIN,
+            f"{shown}; the table has {gpu.memory_mib} MiB",
+            holds=least >= gpu.memory_mib * _MEMORY_MARGIN,
         )
 
 

@@ -1,5 +1,8 @@
 """Replaces Triton's fil backend: runs the same forest with Treelite, as the real backend does on the CPU.
 
+On a GPU, the real backend takes memory from the server's pool alone, and a forest that its importer refuses
+ends the server: see triton_models.artifact.forest_head, which is next to this file here.
+
 The package comes from the environment that builds models; `packages` next to this file points to it. Its
 version is not that of the release: `fleet check` knows which files the release's Treelite refuses.
 """
@@ -7,6 +10,10 @@ version is not that of the release: `fleet check` knows which files the release'
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +22,8 @@ import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from batches import BatchedModel, size_of  # type: ignore[import-not-found]
 from build_packages import build_package  # type: ignore[import-not-found]
+from forest_head import ForestHead, gpu_refuses  # type: ignore[import-not-found]
+from gpu import gpu_of  # type: ignore[import-not-found]
 
 # The files of the formats, from model_file in src/model.h of fil_backend (r26.06, read 2026-11-24).
 FILES = {
@@ -25,6 +34,8 @@ FILES = {
     "treelite_checkpoint": "checkpoint.tl",
 }
 CLASSES = 2  # TaskType::kMultiClf
+_LIMIT_S = 60.0
+PARTS = 4  # FOREST_PARTS of triton_models.facts.gpu_memory
 
 Array = np.ndarray[Any, Any]
 
@@ -33,10 +44,10 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     """Runs the file of the model's type, or the file in `default_model_filename`."""
 
     runtime = "fil"
-    # cudaErrorMemoryAllocation as RAPIDS' memory manager reports it.
+    of_pool = True
+    # CudaMemoryManager::Alloc in src/cuda_memory_manager.cc of Triton core, r25.09.
     out_of_memory = (
-        "std::bad_alloc: out_of_memory: CUDA error (failed to allocate {wanted} bytes) at: "
-        "cuda_memory_resource.hpp: cudaErrorMemoryAllocation out of memory"
+        "Failed to allocate CUDA memory with byte size {wanted} on GPU 0: CNMEM_STATUS_OUT_OF_MEMORY"
     )
 
     def initialize(self, args: Mapping[str, str]) -> None:
@@ -46,7 +57,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             name: entry["string_value"] for name, entry in config.get("parameters", {}).items()
         }
         folder = Path(args["model_repository"]) / args["model_version"]
-        self.take_memory(args, size_of(folder))
+        self.take_memory(args, size_of(folder) // PARTS)
         self.batched = config.get("max_batch_size", 0) > 0
         self.proba = self._switch("predict_proba", "false")
         self.classifier = (
@@ -63,9 +74,27 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             message = f"{kind} not recognized as a valid serialization format."
             raise pb_utils.TritonModelException(message)
         self.forest = self._load(folder / (config.get("default_model_filename") or FILES[kind]), kind)
+        if gpu_of(args) is not None:
+            self._import_on_gpu()
         self.width = _width(config)
         if self.proba:
             self._answer_probabilities()
+
+    def _import_on_gpu(self) -> None:
+        """End the server as the importer's exception does, which nothing catches."""
+        refused = gpu_refuses(
+            ForestHead.of(self.forest.get_header_accessor().get_field),
+            os.environ.get("NVIDIA_TRITON_SERVER_VERSION"),
+            probabilities=self.proba,
+            classifier=self.classifier,
+        )
+        if refused:
+            sys.stderr.write(
+                f"terminate called after throwing an instance of 'raft::exception'\n  what(): {refused}\n"
+            )
+            sys.stderr.flush()
+            os.kill(os.getppid(), signal.SIGABRT)
+            time.sleep(_LIMIT_S)  # the load does not end before the server does
 
     def _load(self, path: Path, kind: str) -> Any:
         frontend = self.treelite.frontend

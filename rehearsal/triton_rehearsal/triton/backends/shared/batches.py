@@ -28,12 +28,14 @@ class BatchedModel:
         runtime: The runtime's name in the real backend's errors.
         out_of_memory: The real backend's error if the GPU has too little memory for the model. May contain
             the name `model`, the sizes `wanted` in bytes, `wanted_mib`, `free_mib` and `total_gib`.
+        of_pool: The backend takes the memory from the server's pool.
         batched: True if tensors have a batch dimension.
     """
 
     runtime: str
     out_of_memory: str
     batched: bool
+    of_pool = False
     _share: Any = None
 
     def take_memory(self, args: Mapping[str, str], size: int) -> None:
@@ -46,9 +48,9 @@ class BatchedModel:
             size: The size of the model's files in bytes, for a model that declares no memory.
         """
         try:
-            self._share = take_for(args, size)
+            self._share = take_for(args, size, of_pool=self.of_pool)
         except OutOfMemoryError as error:
-            message = self.out_of_memory.format(
+            message = self.memory_message(args).format(
                 model=args["model_name"],
                 wanted=error.wanted,
                 wanted_mib=error.wanted / _MIB,
@@ -56,6 +58,10 @@ class BatchedModel:
                 total_gib=error.total / _GIB,
             )
             raise pb_utils.TritonModelException(message) from error
+
+    def memory_message(self, args: Mapping[str, str]) -> str:  # noqa: ARG002
+        """Return the real backend's error if the GPU has too little memory for the model."""
+        return self.out_of_memory
 
     def finalize(self) -> None:
         """Give the memory back. A stand-in frees its model first."""

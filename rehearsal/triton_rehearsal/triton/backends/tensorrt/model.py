@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from gpu import gpu_of  # type: ignore[import-not-found]
 from onnx_model import OnnxModel  # type: ignore[import-not-found]
 
 # As in triton_models: artifact/plan_header.py and builds/tensorrt/stand_in.py, which cannot be imported here.
@@ -41,6 +42,19 @@ class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside t
         "unable to create TensorRT engine: IRuntime::deserializeCudaEngine: Error Code 2: OutOfMemory "
         "(Requested size was {wanted} bytes.)"
     )
+
+    def memory_message(self, args: Mapping[str, str]) -> str:
+        """Return TensorRT's error, which is lost if the server opens the plan to complete a configuration.
+
+        AutoCompleteConfigHelper in src/model_state.cc of tensorrt_backend, main of 2026-08. On endpoints, the
+        answer was a 400, and SageMaker evicted nothing (kshitizgupta21/triton-mme-gtc23, mme.ipynb of
+        bf2aef49b7, cells 54 and 63, February 2023).
+        """
+        gpu = gpu_of(args)
+        if gpu is None or not gpu.auto_completes:
+            return self.out_of_memory
+        plan = Path(args["model_repository"]) / args["model_version"] / "model.plan"
+        return f"unable to load plan file to auto complete config: {plan}"
 
     def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path | bytes:
         """Return the stand-in of a plan; a real plan cannot run here."""
