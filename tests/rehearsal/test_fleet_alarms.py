@@ -78,16 +78,18 @@ FAULTS: Mapping[str, tuple[Minute, set[str]]] = {
 class Fleet:
     """The deployed fleet, whose metrics a test writes. Each test has a day of its own."""
 
-    def __init__(self, aws: EmbeddedAws) -> None:
+    def __init__(self, aws: EmbeddedAws, **settings: str) -> None:
         self._aws, self._cloudwatch = aws, aws.client("cloudwatch")
-        fleet = fleet_app(models="")
+        before = _endpoints(aws)
+        fleet = fleet_app(models="", **settings)
         deploy_stack(aws, fleet.models, "create")
         deploy_stack(aws, fleet.inference, "create")
-        [row] = aws.client("sagemaker").list_endpoints()["Endpoints"]
-        self._name = str(row["EndpointName"])
+        [self._name] = _endpoints(aws) - before
         described = aws.client("sagemaker").describe_endpoint(EndpointName=self._name)
         self._config = str(described["EndpointConfigName"])
-        [group] = aws.client("logs").describe_metric_filters()["metricFilters"]
+        [group] = aws.client("logs").describe_metric_filters(
+            logGroupName=f"/aws/sagemaker/Endpoints/{self._name}"
+        )["metricFilters"]
         self._custom = str(group["metricTransformations"][0]["metricNamespace"])
 
     def fires(self, minute: Minute) -> tuple[set[str], bool]:
@@ -120,10 +122,29 @@ class Fleet:
             self._cloudwatch.put_metric_data(Namespace=namespace or self._custom, MetricData=[datum])
 
 
+def _endpoints(aws: EmbeddedAws) -> set[str]:
+    return {str(row["EndpointName"]) for row in aws.client("sagemaker").list_endpoints()["Endpoints"]}
+
+
 @pytest.fixture(scope="module")
-def fleet() -> Iterator[Fleet]:
-    with EmbeddedAws() as aws:
-        yield Fleet(aws)
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def fleet(aws: EmbeddedAws) -> Fleet:
+    return Fleet(aws)
+
+
+@pytest.mark.parametrize(("fewest", "most"), [(1, 1), (2, 2), (1, 2), (2, 4)])
+def test_no_alarm_fires_while_a_healthy_fleet_is_at_its_minimum(
+    aws: EmbeddedAws, fewest: int, most: int
+) -> None:
+    fleet = Fleet(aws, name=f"From{fewest}To{most}", min_capacity=str(fewest), max_capacity=str(most))
+    alone = {"InvocationsPerInstance": (INVOCATIONS, [1 / fewest] * 20)}
+
+    assert fleet.fires({**HEALTHY, **alone}) == (set(), False)
 
 
 def test_no_alarm_fires_while_the_fleet_is_healthy(fleet: Fleet) -> None:

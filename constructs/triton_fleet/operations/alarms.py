@@ -160,7 +160,10 @@ def _declared(
         yield gpu_memory(variant, thresholds)
     yield from hosting(variant)
     if scaling is not None:
-        if known(scaling.max_capacity) is not None:  # a threshold next to it cannot be computed otherwise
+        fewest, most = known(scaling.min_capacity), known(scaling.max_capacity)
+        if (
+            fewest is not None and most is not None and fewest < most
+        ):  # one that never grows is at its maximum
             yield ceiling(variant, max_capacity=scaling.max_capacity)
         yield no_capacity(variant, thresholds, fewest=scaling.min_capacity, most=scaling.max_capacity)
         return
