@@ -141,6 +141,9 @@ class _Change:
     ) -> None:
         self._backend, self._endpoint, self._changes, self._then = backend, endpoint, changes, then
         self._started = time.monotonic()
+        # At the speed that the clock has now.
+        self._arrivals = sorted(self._planned())
+        self._least = 0.0 if self._arrivals else clock.current().here(CHANGE_S)
 
     def run(self) -> None:
         """Start the new instances at their times, then show the rest. The status is set last."""
@@ -159,8 +162,7 @@ class _Change:
         """
         endpoint = self._endpoint
         serving = {each["VariantName"]: _count(each) for each in endpoint.production_variants}
-        arrivals = sorted(self._arrivals())
-        for seconds, group in groupby(arrivals, key=lambda each: each[0]):
+        for seconds, group in groupby(self._arrivals, key=lambda each: each[0]):
             self._wait(seconds)
             if self._gone:
                 return
@@ -173,10 +175,9 @@ class _Change:
             shown = [{"VariantName": name, "DesiredInstanceCount": count} for name, count in counts.items()]
             _show(endpoint, shown, current=True)
             _refresh(endpoint)
-        if not arrivals:
-            self._wait(clock.current().here(CHANGE_S))
+        self._wait(self._least)
 
-    def _arrivals(self) -> Iterator[tuple[float, str]]:
+    def _planned(self) -> Iterator[tuple[float, str]]:
         """Yield the wall clock's seconds to each new instance, with its variant."""
         variants = {each["VariantName"]: each for each in self._endpoint.production_variants}
         for change in self._changes:
