@@ -17,6 +17,7 @@ from moto.sagemaker.models import sagemaker_backends
 from synthesised import Resources, only
 
 from tests.rehearsal.aws_for_hosting import REGION, MotoAws, moto_aws
+from tests.triton_models.publishing_aws import file_name, record_of
 from triton_aws.eventbridge import matches
 from triton_fleet import (
     AllAtOnce,
@@ -32,7 +33,7 @@ from triton_fleet import (
 )
 from triton_fleet.functions.code import warm_up
 from triton_models.artifact.targets import ANY
-from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord
+from triton_models.repository.manifest import Manifest, ModelRecord
 
 BODY = '{"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["grüße"]}]}'
 MINILM = WarmUpRequest(model="minilm", body=BODY)
@@ -281,13 +282,12 @@ def test_what_only_the_deployment_knows_is_refused(stack: Stack) -> None:
 
 
 def _manifest(**current: str) -> Manifest:
-    record = ArtifactRecord(size=1, sha256="0" * 64, build={})
     return Manifest(
         models={
             model: ModelRecord(
                 current={ANY: artifact},
                 history=(),
-                artifacts={f"{model}-old.tar.gz": record, artifact: record},
+                artifacts={each: record_of(each) for each in (file_name(model, "0"), artifact)},
             )
             for model, artifact in current.items()
         }
@@ -295,7 +295,7 @@ def _manifest(**current: str) -> Manifest:
 
 
 @pytest.mark.parametrize(
-    "manifest", [_manifest(), _manifest(minilm="minilm-02.tar.gz", resnet50="resnet50-07.tar.gz")]
+    "manifest", [_manifest(), _manifest(minilm=file_name("minilm", "2"), resnet50=file_name("resnet50", "7"))]
 )
 def test_a_name_stands_for_the_same_artifact_as_everywhere(manifest: Manifest) -> None:
     written = manifest.to_json()
@@ -312,7 +312,7 @@ def test_a_name_stands_for_the_same_artifact_as_everywhere(manifest: Manifest) -
 )
 def test_what_is_no_manifest_elsewhere_is_none_here(written: str) -> None:
     with pytest.raises(FleetError):
-        Manifest.from_json(written)
+        Manifest.from_json(written).model("a")
     with pytest.raises(ValueError):  # noqa: PT011 -- of json, or ours
         warm_up.target_models(written, "any")
 

@@ -16,6 +16,7 @@ from botocore.config import Config
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 from tests.triton_models.model_folders import write, write_plain
+from triton_models.artifact.layout import digest_of_artifact
 from triton_models.pack.pack import Artifact, pack
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.stored_manifest import read_manifest
@@ -123,6 +124,17 @@ def consistent_manifest(repository: str, s3: Any) -> Manifest:
             assert (len(content), hashlib.sha256(content).hexdigest()) == (record.size, record.sha256)
             assert name not in manifest.deleting
     return manifest
+
+
+def file_name(model: str, digit: str) -> str:
+    """The name of an artifact whose digest consists of one digit; see `record_of`."""
+    return f"{model}-{digit * 16}.tar.gz"
+
+
+def record_of(name: str, **fields: Any) -> ArtifactRecord:
+    """A record of an artifact, whose SHA-256 begins as its name says."""
+    sha256 = digest_of_artifact(name).ljust(64, "0")
+    return ArtifactRecord(**{"size": 3, "sha256": sha256, "build": {}, **fields})
 
 
 def objects(repository: str, s3: Any) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.triton_models.publishing_aws import own_endpoints, write_manifest
+from tests.triton_models.publishing_aws import file_name, own_endpoints, write_manifest
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.repository import check_endpoint as check_endpoint_module
@@ -153,8 +153,10 @@ def _arguments(repository: str, **given: Any) -> argparse.Namespace:
 
 @pytest.fixture
 def repository(environment: pytest.MonkeyPatch, repository: str, s3: Any) -> str:
-    record = {"size": 1, "sha256": "00", "build": FOR_A10G, "plans": [], "portable": False}
-    model = {"current": "minilm-1", "history": [], "artifacts": {"minilm-1": record}}
+    name = file_name("minilm", "1")
+    sha256 = ("1" * 16).ljust(64, "0")
+    record = {"size": 1, "sha256": sha256, "build": FOR_A10G, "plans": [], "portable": False}
+    model = {"current": name, "history": [], "artifacts": {name: record}}
     write_manifest(repository, {"version": 1, "models": {"minilm": model}}, s3)
     return repository
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.rehearsal.aws_for_hosting import moto_aws
 from tests.triton_models.own_clock import OwnClock
+from triton_models.artifact.layout import digest_of_artifact
 from triton_models.base.errors import FleetError
 from triton_models.client import BINARY_TYPE, Client, InvocationError
 from triton_models.client.alias import Alias, alias_name
@@ -77,10 +78,16 @@ def repository(aws):
 
 def write_manifest(aws, bucket, **models):
     records = {
-        name: {"current": artifact, "history": [], "artifacts": {}} for name, artifact in models.items()
+        name: {"current": artifact, "history": [], "artifacts": {artifact: recorded(artifact)}}
+        for name, artifact in models.items()
     }
     document = {"version": 1, "models": records}
     aws.upload(bucket, "models/manifest.json", json.dumps(document).encode())
+
+
+def recorded(artifact, **build):
+    sha256 = digest_of_artifact(artifact).ljust(64, "0")
+    return {"size": 1, "sha256": sha256, "build": build, "plans": [], "portable": False}
 
 
 @pytest.fixture
@@ -111,6 +118,7 @@ def eventually(condition):
         threading.Event().wait(0.01)
 
 
+OLD, NEW = "minilm-3333333333333333.tar.gz", "minilm-4444444444444444.tar.gz"
 ROW = {"X": np.array([[1.0, 2.0]], dtype=np.float32)}
 NOT_READY = ApiError(429, "ModelNotReadyException", "not ready")
 
@@ -143,10 +151,12 @@ def test_an_unknown_name_is_an_error_that_suggests_a_close_one(client, runtime):
 
 def test_a_new_name_is_found_at_once_and_a_moved_one_when_the_manifest_is_read_again(client, aws, repository):
     assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
-    write_manifest(aws, repository, minilm="minilm-new.tar.gz", other="other-1.tar.gz")
+    write_manifest(
+        aws, repository, minilm="minilm-1111111111111111.tar.gz", other="other-2222222222222222.tar.gz"
+    )
     assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
-    assert client.target_model("other") == "other-1.tar.gz"
-    assert client.target_model("minilm") == "minilm-new.tar.gz"
+    assert client.target_model("other") == "other-2222222222222222.tar.gz"
+    assert client.target_model("minilm") == "minilm-1111111111111111.tar.gz"
 
 
 def test_a_manifest_that_has_not_changed_is_not_sent_again(client, aws, repository):
@@ -157,18 +167,18 @@ def test_a_manifest_that_has_not_changed_is_not_sent_again(client, aws, reposito
     client.target_model("minilm")
     with pytest.raises(FleetError, match="unknown-model"):
         client.target_model("other")
-    write_manifest(aws, repository, minilm="minilm-new.tar.gz")
+    write_manifest(aws, repository, minilm="minilm-1111111111111111.tar.gz")
     with pytest.raises(FleetError, match="unknown-model"):
         client.target_model("another")
-    assert client.target_model("minilm") == "minilm-new.tar.gz"
+    assert client.target_model("minilm") == "minilm-1111111111111111.tar.gz"
     assert answers == [200, 304, 200]
 
 
 def test_a_manifest_that_is_old_is_read_again_in_the_background(client, clock, aws, repository):
     assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
-    write_manifest(aws, repository, minilm="minilm-new.tar.gz")
+    write_manifest(aws, repository, minilm="minilm-1111111111111111.tar.gz")
     clock.tick(31.0)
-    eventually(lambda: client.target_model("minilm") == "minilm-new.tar.gz")
+    eventually(lambda: client.target_model("minilm") == "minilm-1111111111111111.tar.gz")
 
 
 def test_a_manifest_that_cannot_be_read_any_more_is_no_reason_to_stop(client, clock, aws, repository):
@@ -185,8 +195,7 @@ def test_checking_the_endpoint_compares_the_models_with_the_deployed_endpoint(
 ):
     config = aws.endpoint_config(repository)
     aws.client("sagemaker").create_endpoint(EndpointName=f"on-{config}", EndpointConfigName=config)
-    record = {"size": 1, "sha256": "00", "build": {"gpu": "no such"}, "plans": [], "portable": False}
-    model = {"current": "minilm-1", "history": [], "artifacts": {"minilm-1": record}}
+    model = {"current": OLD, "history": [], "artifacts": {OLD: recorded(OLD, gpu="no such")}}
     document = json.dumps({"version": 1, "models": {"minilm": model}})
     aws.upload(repository, "models/manifest.json", document.encode())
     client = Client(endpoint_name=f"on-{config}", repository=f"s3://{repository}/models/", session=session)
@@ -316,7 +325,7 @@ def write_targets(aws, bucket, **current):
     model = {
         "current": {each.replace("__", "-").replace("_", "."): name for each, name in current.items()},
         "history": [],
-        "artifacts": {},
+        "artifacts": {name: recorded(name, gpu="A10G", tensorrt="10.13.3.9") for name in current.values()},
     }
     document = {"version": 2, "models": {"minilm": model}}
     aws.upload(bucket, "models/manifest.json", json.dumps(document).encode())
@@ -333,45 +342,45 @@ def targets_of(runtime):
 def test_a_name_is_resolved_for_the_endpoint_that_gets_the_request(
     following, runtime, alias, aws, repository
 ):
-    write_targets(aws, repository, sm86__trt10_13_3="old-1", sm86__trt10_16_1="new-1")
+    write_targets(aws, repository, sm86__trt10_13_3=OLD, sm86__trt10_16_1=NEW)
     alias[1](named("old", "sm86-trt10.13.3"))
     runtime.answers = [answer(), gone("old"), answer()]
     following.infer(model="minilm", inputs=ROW)
     alias[1](named("new", "sm86-trt10.16.1"))
     following.infer(model="minilm", inputs=ROW)
-    assert targets_of(runtime) == [("old", "old-1"), ("old", "old-1"), ("new", "new-1")]
+    assert targets_of(runtime) == [("old", OLD), ("old", OLD), ("new", NEW)]
 
 
 def test_an_artifact_for_a_target_that_the_alias_moves_to_is_looked_up_at_once(
     following, runtime, alias, aws, repository
 ):
-    write_targets(aws, repository, sm86__trt10_13_3="old-1")
+    write_targets(aws, repository, sm86__trt10_13_3=OLD)
     alias[1](named("old", "sm86-trt10.13.3"))
     runtime.answers = [answer(), answer()]
     following.infer(model="minilm", inputs=ROW)
-    write_targets(aws, repository, sm86__trt10_13_3="old-1", sm75__trt10_13_3="new-1")
+    write_targets(aws, repository, sm86__trt10_13_3=OLD, sm75__trt10_13_3=NEW)
     alias[1](named("new", "sm75-trt10.13.3"))
     following._clock.tick(31.0)
     eventually(lambda: following.endpoint_name == "new")
     following.infer(model="minilm", inputs=ROW)
-    assert targets_of(runtime)[-1] == ("new", "new-1")
+    assert targets_of(runtime)[-1] == ("new", NEW)
 
 
 def test_an_endpoint_without_an_alias_has_its_target_given(configured, session, aws, repository):
-    write_targets(aws, repository, sm86__trt10_13_3="old-1", sm86__trt10_16_1="new-1")
+    write_targets(aws, repository, sm86__trt10_13_3=OLD, sm86__trt10_16_1=NEW)
     given = {"endpoint_name": "fleet", "repository": f"s3://{repository}/models/", "session": session}
-    assert Client(**given, target="sm86-trt10.16.1").target_model("minilm") == "new-1"
+    assert Client(**given, target="sm86-trt10.16.1").target_model("minilm") == NEW
     with pytest.raises(FleetError, match="ambiguous-target"):
         Client(**given).target_model("minilm")
 
 
 def test_without_a_target_a_client_keeps_what_a_name_stood_for_while_it_was_clear(client, aws, repository):
-    write_targets(aws, repository, sm86__trt10_13_3="old-1")
-    assert client.target_model("minilm") == "old-1"
-    write_targets(aws, repository, sm86__trt10_13_3="old-1", sm86__trt10_16_1="new-1")
+    write_targets(aws, repository, sm86__trt10_13_3=OLD)
+    assert client.target_model("minilm") == OLD
+    write_targets(aws, repository, sm86__trt10_13_3=OLD, sm86__trt10_16_1=NEW)
     with pytest.raises(FleetError, match="unknown-model"):
         client.target_model("other")  # which reads the manifest again
-    assert client.target_model("minilm") == "old-1"
+    assert client.target_model("minilm") == OLD
 
 
 def test_half_an_alias_is_the_deployers_mistake(following, alias):

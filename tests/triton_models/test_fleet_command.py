@@ -136,6 +136,14 @@ def test_a_users_mistake_is_an_error_without_a_traceback(tmp_path: Path, capsys)
     assert "Traceback" not in printed.err
 
 
+def test_control_characters_of_what_was_given_do_not_reach_the_terminal(tmp_path: Path, capsys) -> None:
+    assert main(["check", str(tmp_path / "\x1b]0;owned\x07\x9b\u202e")]) == 1
+
+    printed = "".join(capsys.readouterr())
+    assert "owned" in printed
+    assert not set(printed) & set("\x1b\x07\x9b\u202e")
+
+
 def test_a_users_mistake_is_a_json_document_on_request(tmp_path: Path, capsys) -> None:
     assert main(["pack", str(tmp_path / "nothing"), "-o", str(tmp_path / "out"), "--json"]) == 1
 

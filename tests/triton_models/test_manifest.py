@@ -2,26 +2,38 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reported import reported
-from triton_models.artifact.targets import ANY
+from tests.triton_models.publishing_aws import file_name, record_of
+from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.repository import manifest_document
+from triton_models.repository.history import Artifacts
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
+from triton_models.repository.manifest_document import ARTIFACT_NAME
+from triton_models.repository.prune import expendable
+from triton_models.repository.published import published
 
 RECORD = ArtifactRecord(size=3, sha256="ab" * 32, build={"gpu": "A10G"})
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
 
-def _with(manifest: Manifest, *artifacts: str, record: ArtifactRecord = RECORD) -> Manifest:
+def _with(manifest: Manifest, *artifacts: str, record: ArtifactRecord | None = None) -> Manifest:
     """The manifest after these were published at once, a model's name being what is before the dash."""
     wanted = [
-        Publication(model=artifact.partition("-")[0], artifact=artifact, record=record)
+        Publication(
+            model=artifact.partition("-")[0],
+            artifact=artifact,
+            record=record or record_of(artifact, build={"gpu": "A10G"}),
+        )
         for artifact in artifacts
     ]
     return manifest.with_published(wanted, at=NOON, by="ann")
@@ -50,25 +62,27 @@ def _model(*artifacts: str) -> ModelRecord:
 @given(
     st.lists(
         st.tuples(
-            st.text(min_size=1),
-            st.text(min_size=1),
-            st.integers(0),
-            st.dictionaries(st.text(), st.text()),
-            st.lists(st.text()).map(tuple),
+            st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,9}", fullmatch=True),
+            st.from_regex(r"[0-9a-f]", fullmatch=True),
+            st.integers(0, 2**50),
+            st.dictionaries(st.sampled_from(["sources", "packages"]), st.text()),
+            st.lists(st.sampled_from(["10.13.3.9", "10.16.1"])).map(tuple),
             st.booleans(),
             st.datetimes(timezones=st.just(timezone.utc)).map(lambda at: at.replace(microsecond=0)),
-            st.text(),
+            st.text().filter(str.isprintable),
         )
     ),
     st.dictionaries(st.text(), st.text()),
 )
 def test_a_manifest_survives_writing_and_reading(entries, deleting) -> None:
     manifest = Manifest(deleting=deleting)
-    for model, artifact, size, build, plans, portable, at, by in entries:
-        record = ArtifactRecord(size=size, sha256="00", build=build, plans=plans, portable=portable)
-        wanted = [Publication(model=model, artifact=artifact, record=record)]
+    for model, digit, size, build, plans, portable, at, by in entries:
+        name = file_name(model, digit)
+        record = record_of(name, size=size, build=build, plans=plans, portable=portable)
+        wanted = [Publication(model=model, artifact=name, record=record)]
         manifest = manifest.with_published(wanted, at=at, by=by)
 
+    assert list(manifest.unreadable(before=Manifest())) == []
     document = manifest.to_json().encode()
     assert Manifest.from_json(document) == manifest
     assert Manifest.by_line(document) == manifest
@@ -99,7 +113,7 @@ def test_the_document_has_the_documented_shape() -> None:
                 "artifacts": {
                     name: {
                         "size": 3,
-                        "sha256": "ab" * 32,
+                        "sha256": name[-1].ljust(64, "0"),
                         "build": {"gpu": "A10G"},
                         "plans": [],
                         "portable": False,
@@ -199,29 +213,32 @@ def test_making_an_artifact_current_leaves_the_old_manifest_as_it_was() -> None:
 def test_a_reader_of_one_model_parses_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
     read = manifest_document.model_record
-    monkeypatch.setattr(manifest_document, "model_record", lambda given: parsed.append(given) or read(given))
+    monkeypatch.setattr(
+        manifest_document, "model_record", lambda name, given: parsed.append(name) or read(name, given)
+    )
     manifest = Manifest.by_line(
-        _with(Manifest(), *(f"m{number}-1" for number in range(100))).to_json().encode()
+        _with(Manifest(), *(file_name(f"m{number}", "1") for number in range(100))).to_json().encode()
     )
 
-    assert manifest.target_model("m42") == manifest.target_model("m42") == "m42-1"
+    assert manifest.target_model("m42") == manifest.target_model("m42") == file_name("m42", "1")
     assert len(manifest.models) == 100
-    assert len(parsed) == 1
+    assert parsed == ["m42"]
 
 
 def test_a_damaged_record_harms_the_reader_of_its_model_alone() -> None:
-    document = _manifest("a-1", "b-1").to_json().replace('"artifact": "a-1"', '"artifact": ]').encode()
+    a, b = file_name("a", "1"), file_name("b", "1")
+    document = _manifest(a, b).to_json().replace(f'"artifact": "{a}"', '"artifact": ]').encode()
     manifest = Manifest.by_line(document)
 
-    with reported("manifest") as problems:
+    with reported("manifest-record"):
         manifest.target_model("a")
-    assert problems[0].where == "manifest.json, a"
-    assert manifest.target_model("b") == "b-1"
+    assert not manifest.knows("a", ANY)
+    assert manifest.target_model("b") == b
 
 
 @pytest.mark.parametrize("indent", [None, 0, 1])
 def test_a_document_in_another_layout_is_read_all_the_same(indent: int | None) -> None:
-    manifest = _manifest("a-1", "b-1", "b-2")
+    manifest = _manifest(file_name("a", "1"), file_name("b", "1"), file_name("b", "2"))
     document = json.dumps(json.loads(manifest.to_json()), indent=indent).encode()
 
     assert Manifest.by_line(document) == manifest
@@ -266,8 +283,11 @@ def test_an_empty_repository_says_so() -> None:
         "null",
         '{"version": 1}',
         '{"version": 1, "models": []}',
-        '{"version": 1, "models": {"a": {}}}',
-        '{"version": 1, "models": {"a": {"current": "a", "artifacts": {}, "history": [{"at": "noon"}]}}}',
+        '{"version": true, "models": {}}',
+        '{"version": 2, "models": {}, "deleting": []}',
+        '{"version": 2, "models": {"m": {"size": NaN}}}',
+        "[" * 100_000,
+        '{"version": 2, "models": {"m": ' + "[" * 900 + "]" * 900 + "}}",
         b"\xff",
     ],
 )
@@ -277,6 +297,127 @@ def test_what_is_no_manifest_is_a_users_mistake(text) -> None:
 
     (problem,) = problems
     assert problem.where == "s3://bucket/models/manifest.json"
+
+
+GOOD, BAD = file_name("good", "1"), file_name("bad", "2")
+OLDER = file_name("bad", "1")
+OUTSIDE = [
+    "/etc/passwd",
+    "../../x",
+    "..",
+    "a/b",
+    "a\0b",
+    "\x1b]0;owned\x07",
+    "\ud800",
+    "",
+    "x" * 5000,
+    None,
+    True,
+    -1,
+    10**400,
+    1.5,
+    [],
+    {},
+    [[[]]],
+]
+
+
+def _document() -> dict[str, Any]:
+    """A manifest of two models, one of them with every field there is."""
+    manifest = Manifest()
+    target = ArtifactTarget.parse("sm86-trt10.13.3")
+    build = {"gpu": ["A10G"], "release": "25.09", "tensorrt": "10.13.3.9", "plans": {"m": {"hardware": "x"}}}
+    full = {"build": build, "plans": ("10.13.3.9",), "inputs": {"packages": "0"}, "sbom": "ab" * 32}
+    for name, more in ((GOOD, {}), (OLDER, full), (BAD, full)):
+        model = name.partition("-")[0]
+        wanted = [Publication(model=model, artifact=name, record=record_of(name, **more), target=target)]
+        manifest = manifest.with_published(wanted, at=NOON, by="ann")
+    document: dict[str, Any] = json.loads(manifest.to_json())
+    return document
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every value and every key in a document."""
+    if path:
+        yield path
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(value, dict):
+            yield (*path, key, "the key itself")
+        if isinstance(inner, dict | list):
+            yield from _places(inner, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def _changed(path: tuple[Any, ...], value: Any) -> tuple[str, dict[str, Any]]:
+    """The name of the model, and a manifest with another value in its record at a path."""
+    document = _document()
+    inner = document["models"]
+    for key in path[: -2 if path[-1] == "the key itself" else -1]:
+        inner = inner[key]
+    if path[-1] == "the key itself":
+        inner[str(value)] = inner.pop(path[-2])
+    else:
+        inner[path[-1]] = value
+    return str(value) if path[1:] == ("the key itself",) else "bad", document
+
+
+@settings(max_examples=1000 if os.environ.get("FLEET_FUZZ") == "1" else 150)
+@given(
+    st.sampled_from([each for each in _places(_document()["models"]) if each[0] == "bad"]),
+    st.sampled_from(OUTSIDE) | st.text(),
+)
+def test_a_record_with_any_other_value_is_read_as_it_was_meant_or_refused_alone(
+    path: tuple[Any, ...], value: Any
+) -> None:
+    name, document = _changed(path, value)
+    manifest = Manifest.from_json(json.dumps(document))
+
+    by_line = Manifest.by_line(manifest.to_json().encode())
+    for each in (manifest, by_line):
+        assert each.target_model("good") == GOOD
+        assert each.knows(name, None) == (name not in manifest.invalid)
+    assert published(manifest, ["good"])
+    if name in manifest.invalid:
+        assert json.loads(manifest.to_json())["models"][name] == document["models"][name]
+        for each in (manifest, by_line):
+            with reported("manifest-record"):
+                each.model(name)
+    else:
+        history = Artifacts(repository="s3://b/", rows=tuple(published(manifest)))
+        assert all(map(str.isprintable, history.lines()))
+        assert all(ARTIFACT_NAME.fullmatch(each.artifact) for each in history.rows)
+        assert all(each.record.sha256.startswith(each.artifact[-23:-7]) for each in history.rows)
+        expendable(manifest, keep=1, older_than=timedelta(), now=NOON)
+    assert Manifest.from_json(manifest.to_json()).to_json() == manifest.to_json()
+
+
+def test_an_invalid_record_stops_only_who_needs_it() -> None:
+    document = _document()
+    document["models"]["bad"]["artifacts"][BAD]["sha256"] = "0" * 64
+    manifest = Manifest.from_json(json.dumps(document))
+
+    assert manifest.names == ["bad", "good"]
+    assert not manifest.knows("bad", None)
+    assert _with(manifest, file_name("good", "3")).target_model("good", ANY) == file_name("good", "3")
+    for use in (
+        lambda: manifest.target_model("bad"),
+        lambda: _with(manifest, BAD),
+        lambda: manifest.record(model="bad", artifact=BAD),
+        lambda: published(manifest),
+    ):
+        with reported("manifest-record") as problems:
+            use()
+        assert [BAD in problem.what for problem in problems] == [True]
+
+
+@pytest.mark.parametrize("build", [{"gpu": 5}, {"tensorrt": "new"}, {"plans": []}])
+def test_a_record_that_readers_would_refuse_is_not_written(build: dict[str, Any]) -> None:
+    manifest = Manifest()
+    name = file_name("m", "1")
+    changed = _with(manifest, name, record=record_of(name, build=build))
+
+    assert [each.rule for each in changed.unreadable(before=manifest)] == ["manifest-record"]
 
 
 @pytest.mark.parametrize(

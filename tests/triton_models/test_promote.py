@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,12 @@ from tests.triton_models.publishing_aws import (
     put,
     small_aws,
     stored,
+    write_manifest,
 )
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.cli.main import main
 from triton_models.pack.pack import Artifact
-from triton_models.repository.manifest import Manifest, Repository
 from triton_models.repository.promote import Promoted, promote
 from triton_models.repository.publish import publish
 from triton_models.repository.rollback import rollback
@@ -244,16 +245,60 @@ def test_an_object_that_is_gone_or_changed_in_the_source_is_not_promoted(stages:
     assert stages.current() == {"small": stages.small[0].path.name}
 
 
-def test_a_portable_artifact_is_refused_where_gpus_serve(stages: Stages) -> None:
-    where = Repository.parse(stages.staging)
+def rewrite(stages: Stages, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the manifest of staging, as whoever may write it can."""
     document = json.loads(stored("manifest.json", stages.staging, stages.s3))
-    document["models"]["large"]["artifacts"][stages.large.path.name]["portable"] = True
-    text = json.dumps(document).encode()
-    assert Manifest.from_json(text).models["large"].artifacts[stages.large.path.name].portable
-    stages.s3.put_object(Bucket=where.bucket, Key=where.key("manifest.json"), Body=text)
+    change(document["models"])
+    write_manifest(stages.staging, document, stages.s3)
+
+
+def test_a_portable_artifact_is_refused_where_gpus_serve(stages: Stages) -> None:
+    name = stages.large.name
+    rewrite(stages, lambda models: models["large"]["artifacts"][name].update(portable=True))
 
     assert rules(stages, "large") == ["portable-artifact"]
-    assert stages.promote("large", portable=True).copied == (stages.large.path.name,)
+    assert stages.promote("large", portable=True).copied == (name,)
+
+
+@pytest.mark.parametrize("field", ["sbom", "sha256", "name"])
+@pytest.mark.parametrize("value", ["/{outside}", "../../{outside}", "a/../{outside}", "\0", "0" * 64])
+def test_a_manifest_writes_no_file_outside_and_promotes_nothing(
+    field: str, value: str, stages: Stages, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    said = value.format(outside=str(victim).lstrip("/"))
+
+    def change(models: dict[str, Any]) -> None:
+        model = models["large"]
+        record = model["artifacts"].pop(stages.large.name)
+        if field == "name":
+            model["current"] = {"any": said}
+        model["artifacts"][said if field == "name" else stages.large.name] = record | {field: said}
+
+    put(sbom_name(said) if field == "sbom" else said, b"attack", stages.staging, stages.s3)
+    rewrite(stages, change)
+    before = objects(stages.production, stages.s3)
+    if (field, value) == ("sbom", "0" * 64):  # a digest that the object does not have: it is left out
+        stages.promote("large")
+        assert sbom_name(said) not in objects(stages.production, stages.s3)
+    else:
+        assert rules(stages) == ["manifest-record"]
+        assert objects(stages.production, stages.s3) == before
+    assert [each.name for each in tmp_path.iterdir()] == ["victim"]
+    assert victim.read_text() == "as it was"
+    assert "small" in [each.model for each in stages.promote("small").promotions]
+
+
+def test_another_content_under_the_tested_name_is_refused(stages: Stages) -> None:
+    other = hashlib.sha256(b"other")
+    put(stages.large.name, b"other", stages.staging, stages.s3)
+    rewrite(
+        stages,
+        lambda models: models["large"]["artifacts"][stages.large.name].update(sha256=other.hexdigest()),
+    )
+
+    assert rules(stages, "large") == ["manifest-record"]
 
 
 @pytest.mark.parametrize(

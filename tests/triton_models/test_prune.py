@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from botocore.awsrequest import AWSResponse
 
 from tests.reported import reported
 from tests.triton_models.faulty_s3 import Fault, FaultyS3
@@ -15,7 +18,9 @@ from tests.triton_models.publishing_aws import (
     objects,
     put,
     repository_of,
+    stored,
     unfinished_uploads,
+    write_manifest,
 )
 from triton_models.base.errors import FleetError
 from triton_models.pack.pack import Artifact
@@ -326,3 +331,48 @@ def test_the_outcome_names_what_went_what_stayed_and_what_it_frees() -> None:
     assert total == "2 artifacts, 2.0 MB would be deleted"
     assert "can be restored" in restorable
     assert pruned.as_dict()["freed"] == 2_000_000
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "../outside", "current"])
+def test_what_no_run_can_have_listed_is_not_deleted(
+    name: str, repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
+) -> None:
+    before = objects(repository, s3)
+    document = json.loads(stored("manifest.json", repository, s3))
+    document["deleting"] = {versions[-1].name if name == "current" else name: "run"}
+    write_manifest(repository, document, s3)
+
+    with pytest.raises(FleetError) as caught:
+        prune(repository=repository, keep=9, resume=True, s3=s3, sagemaker=sagemaker)
+
+    assert [problem.rule for problem in caught.value.problems] == ["deleting-name"]
+    assert objects(repository, s3) == before
+
+
+@pytest.mark.parametrize("operation", ["ListModels", "DescribeModel", "ListEndpoints"])
+def test_an_answer_that_is_cut_off_deletes_nothing(
+    operation: str, aws: str, repository: str, s3: Any, sagemaker: Any
+) -> None:
+    before = objects(repository, s3)
+    sagemaker.create_model(
+        ModelName=f"cut-{operation}", ExecutionRoleArn="arn:aws:iam::123456789012:role/any"
+    )
+    cut = client(aws, "sagemaker")
+
+    def half(request: Any, **_: Any) -> AWSResponse:
+        return AWSResponse(request.url, 200, {}, _Raw(b'{"Mod'))
+
+    cut.meta.events.register(f"before-send.sagemaker.{operation}", half)
+    with pytest.raises(FleetError) as caught:
+        prune(repository=repository, keep=1, older_than=AT_ONCE, s3=s3, sagemaker=cut)
+    sagemaker.delete_model(ModelName=f"cut-{operation}")
+
+    assert [problem.rule for problem in caught.value.problems] == ["repository"]
+    assert objects(repository, s3) == before
+
+
+class _Raw(io.BytesIO):
+    """The body of a response, as botocore reads it."""
+
+    def stream(self) -> list[bytes]:
+        return [self.read()]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.triton_models.publishing_aws import write_manifest
+from tests.triton_models.publishing_aws import file_name, record_of, write_manifest
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.repository import history
@@ -19,16 +19,18 @@ from triton_models.repository.manifest import ArtifactRecord, Manifest, Publicat
 from triton_models.repository.published import built_for, published
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+FIRST, SECOND, THIRD = (file_name("minilm", digit) for digit in "123")
 FOR_A10G = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}
 
 
-def _with(manifest: Manifest, artifact: str, *, day: int, record: ArtifactRecord) -> Manifest:
+def _with(manifest: Manifest, artifact: str, *, day: int, **fields: Any) -> Manifest:
+    record = _record(artifact, **fields)
     wanted = [Publication(model=artifact.partition("-")[0], artifact=artifact, record=record)]
     return manifest.with_published(wanted, at=NOON + timedelta(days=day), by=f"ann{day}")
 
 
-def _record(**fields: Any) -> ArtifactRecord:
-    return ArtifactRecord(**{"size": 1_500_000, "sha256": "00", "build": FOR_A10G, **fields})
+def _record(artifact: str, **fields: Any) -> ArtifactRecord:
+    return record_of(artifact, **{"size": 1_500_000, "build": FOR_A10G, **fields})
 
 
 @pytest.fixture
@@ -36,21 +38,21 @@ def manifest() -> Manifest:
     """Three of minilm, rolled back from the last, and one of resnet50."""
     manifest = Manifest()
     for day in (1, 2, 3):
-        manifest = _with(manifest, f"minilm-{day}", day=day, record=_record())
+        manifest = _with(manifest, file_name("minilm", str(day)), day=day)
     manifest = manifest.with_rollback(
         model="minilm",
-        to="minilm-2",
+        to=SECOND,
         at=NOON + timedelta(days=4),
         by="bob",
         target=ArtifactTarget.parse("sm86-trt10.13.3"),
     )
-    return _with(manifest, "resnet50-1", day=5, record=_record(build={}))
+    return _with(manifest, file_name("resnet50", "1"), day=5, build={})
 
 
 def test_the_newest_come_first_and_the_current_and_the_previous_are_marked(manifest: Manifest) -> None:
     rows = [(row.artifact, row.state) for row in published(manifest, ["minilm"])]
 
-    assert rows == [("minilm-3", ""), ("minilm-2", "current"), ("minilm-1", "previous")]
+    assert rows == [(THIRD, ""), (SECOND, "current"), (FIRST, "previous")]
 
 
 def test_all_models_are_shown_unless_some_are_named(manifest: Manifest) -> None:
@@ -101,18 +103,18 @@ def test_at_every_width_the_table_fits_and_digests_are_whole(
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("fields", "said"),
     [
-        (_record(portable=True), "rehearsals only (portable)"),
-        (_record(build={}), "not recorded"),
-        (_record(build={}, plans=("10.13.3.9",)), "TensorRT 10.13.3.9"),
-        (_record(build={"gpu": None, "release": "25.09", "tensorrt": None}), "release 25.09"),
+        ({"portable": True}, "rehearsals only (portable)"),
+        ({"build": {}}, "not recorded"),
+        ({"build": {}, "plans": ("10.13.3.9",)}, "TensorRT 10.13.3.9"),
+        ({"build": {"gpu": None, "release": "25.09", "tensorrt": None}}, "release 25.09"),
     ],
 )
 def test_what_an_artifact_was_built_for_is_reported_as_far_as_it_is_known(
-    record: ArtifactRecord, said: str
+    fields: dict[str, Any], said: str
 ) -> None:
-    (row,) = published(_with(Manifest(), "m-1", day=1, record=record))
+    (row,) = published(_with(Manifest(), "m-1", day=1, **fields))
 
     assert built_for(row.record) == said
 
@@ -129,11 +131,11 @@ def test_the_command_reads_the_repository(environment, repository: str, s3: Any,
     assert shown["repository"] == repository
     assert shown["artifacts"][1] == {
         "model": "minilm",
-        "artifact": "minilm-2",
+        "artifact": SECOND,
         "state": "current",
         "targets": ["sm86-trt10.13.3"],
         "size": 1_500_000,
-        "sha256": "00",
+        "sha256": ("2" * 16).ljust(64, "0"),
         "portable": False,
         "build": FOR_A10G,
         "plans": [],

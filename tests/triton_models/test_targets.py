@@ -19,8 +19,10 @@ from tests.triton_models.publishing_aws import (
     client,
     consistent_manifest,
     delete,
+    file_name,
     new_repository,
     own_endpoints,
+    record_of,
 )
 from triton_models.artifact.targets import ANY, ArtifactTarget, built_target, content_targets
 from triton_models.base.errors import FleetError
@@ -60,7 +62,7 @@ def manifest_of(*published: tuple[str, ArtifactTarget | None, dict[str, Any]]) -
     """A manifest of the model `m`: artifact, the target it was published for, and its build record."""
     manifest = Manifest()
     for day, (name, target, build) in enumerate(published):
-        wanted = Publication(model="m", artifact=name, record=record(build), target=target)
+        wanted = Publication(model="m", artifact=name, record=record_of(name, build=build), target=target)
         manifest = manifest.with_published([wanted], at=NOON + timedelta(days=day), by="ann")
     return manifest
 
@@ -179,7 +181,7 @@ def test_a_name_stands_for_the_newest_publication_that_an_endpoint_can_load(
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["a", "b", "c"]),
+            st.sampled_from([file_name("m", digit) for digit in "abc"]),
             st.sampled_from([None, A10G, T4, NEWER, AMPERE, ANY]),
             st.sampled_from([PLAN, ONNX, PORTABLE_PLAN, {}]),
         ),
@@ -226,13 +228,20 @@ def test_without_a_target_a_name_stands_for_the_only_artifact_there_is() -> None
 def version_1(current: str, *history: str, **builds: dict[str, Any]) -> Manifest:
     """The model `m` as version 1 wrote it."""
     artifacts = {
-        name: {"size": 3, "sha256": "00", "build": build, "plans": [], "portable": False}
+        file_name("m", name): {
+            "size": 3,
+            "sha256": (name * 16).ljust(64, "0"),
+            "build": build,
+            "plans": [],
+            "portable": False,
+        }
         for name, build in builds.items()
     }
     changes = [
-        {"artifact": each, "how": "publish", "at": "2026-11-21T12:00:00Z", "by": "ann"} for each in history
+        {"artifact": file_name("m", each), "how": "publish", "at": "2026-11-21T12:00:00Z", "by": "ann"}
+        for each in history
     ]
-    model = {"current": current, "history": changes, "artifacts": artifacts}
+    model = {"current": file_name("m", current), "history": changes, "artifacts": artifacts}
     return Manifest.from_json(json.dumps({"version": 1, "models": {"m": model}}))
 
 
@@ -251,7 +260,8 @@ MIGRATIONS = {
 def test_a_manifest_of_version_1_is_read_by_what_each_artifact_was_built_for(
     manifest: Manifest, expected: dict[ArtifactTarget, str | None]
 ) -> None:
-    assert {target: manifest.models["m"].on(target) for target in expected} == expected
+    found = {target: manifest.models["m"].on(target) for target in expected}
+    assert found == {target: digit and file_name("m", digit) for target, digit in expected.items()}
     assert Manifest.from_json(manifest.to_json()) == manifest
 
 

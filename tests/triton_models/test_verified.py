@@ -89,7 +89,7 @@ def test_a_changed_bill_of_materials_is_named(
     assert (status, found(document)) == (1, [("artifact-changed", key.removeprefix("models/"))])
 
 
-def test_a_manifest_that_was_changed_along_with_an_artifact_does_not_agree_with_its_name(
+def test_a_manifest_that_was_changed_along_with_an_artifact_is_refused(
     repository: Repository, artifacts: dict[str, Artifact], s3: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     net, other = (artifacts[name] for name in NAMES)
@@ -100,7 +100,7 @@ def test_a_manifest_that_was_changed_along_with_an_artifact_does_not_agree_with_
 
     status, document = verified(repository, "net", capsys=capsys)
 
-    assert (status, [each["rule"] for each in document["error"]]) == (1, ["artifact-renamed"])
+    assert (status, [each["rule"] for each in document["error"]]) == (1, ["manifest-record"])
 
 
 def test_only_the_named_models_are_read(

@@ -47,6 +47,10 @@ _BEGINNING_BYTES = 64
 # Files kept completely: the code of a model, and the compatibility tags of a package.
 _KEPT_WHOLE = frozenset({"model.py", "WHEEL"})
 
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+"""The name of a model. It becomes an object key and SageMaker's TargetModel, in which releases since 26.03
+refuse a slash."""
+
 _ARTIFACT_NAME = re.compile(r"(?P<model>.+)-(?P<digest>[0-9a-f]{16})")
 
 # As in Triton's core: digits without a leading zero.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from typing import Any, Protocol
+
+# C0 without tab and line feed, C1, what reverses the direction of writing, and what UTF-8 has no bytes for.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Outcome(Protocol):
@@ -21,8 +25,13 @@ class Outcome(Protocol):
         """The result as lines for standard output."""
 
 
+def printable(text: str) -> str:
+    """Return a line for a terminal: control characters, which could move its cursor, are escaped."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def progress(message: str) -> None:
     """Report progress to a person: on standard error, and only if that is a terminal."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"{message}\n")
+        sys.stderr.write(f"{printable(message)}\n")
         sys.stderr.flush()

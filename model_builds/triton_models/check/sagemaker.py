@@ -7,9 +7,9 @@ single-model endpoint, docker/sagemaker/serve of the same date starts the server
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from triton_models.artifact.layout import MODEL_NAME
 from triton_models.base.errors import Problem
 from triton_models.check.subject import ArtifactCheck, Subject
 from triton_models.check.target import ENDPOINTS, MULTI_MODEL_ENDPOINT, SINGLE_MODEL_ENDPOINT
@@ -17,16 +17,13 @@ from triton_models.config.pbtxt import CONFIG_FILE
 
 _SOURCE = "triton-inference-server/server, src/sagemaker_server.cc and docker/sagemaker/serve of 2026-08-19"
 
-# The name becomes an object key and SageMaker's TargetModel, in which releases since 26.03 refuse a slash.
-_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-
 _MULTI = (MULTI_MODEL_ENDPOINT,)
 _SINGLE = (SINGLE_MODEL_ENDPOINT,)
 
 
 def model_name(subject: Subject) -> Iterator[Problem]:
     """Check that the model's name is valid as an object key and a target model."""
-    if not _MODEL_NAME.fullmatch(subject.layout.model):
+    if not MODEL_NAME.fullmatch(subject.layout.model):
         yield Problem(
             what=f"the name {subject.layout.model!r}",
             where=subject.layout.where,

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from triton_models.base.outcome import printable
 from triton_models.cli import account, begin, jobs, models, repository, review
 from triton_models.cli.options import use_account
 
@@ -147,7 +148,7 @@ def _show(outcome: Outcome, *, as_json: bool) -> None:
         _write_json(outcome.as_dict())
     else:
         for line in outcome.lines():
-            sys.stdout.write(f"{line}\n")
+            sys.stdout.write(f"{printable(line)}\n")
     sys.stdout.flush()
 
 
@@ -157,7 +158,7 @@ def _show_error(error: FleetError, *, as_json: bool) -> None:
         sys.stdout.flush()
     else:
         for problem in error.problems:
-            sys.stderr.write(f"error: {problem}\n")
+            sys.stderr.write(f"error: {printable(str(problem))}\n")
 
 
 def _write_json(document: object) -> None:

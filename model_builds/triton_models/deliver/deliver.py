@@ -235,7 +235,7 @@ class _Run:
                 step="publish",
                 problems=problems,
                 seconds=self._seconds[made.name],
-                artifact=made.artifact.path.name,
+                artifact=made.artifact.name,
                 log=self._log(made.name),
             )
         )

@@ -222,9 +222,9 @@ def _state(
         return ModelState(model=name, state="broken", problems=ended.problems)
     try:
         inputs = with_objects(ended.answer, partial(_tag, tags))
+        record = manifest.find(ended.answer.model)
     except FleetError as error:
         return ModelState(model=name, state="broken", problems=error.problems)
-    record = manifest.models.get(ended.answer.model)
     if record is None:
         return ModelState(model=name, state="changed", differs=("new",))
     return _compared(name, inputs, record, target)

@@ -62,6 +62,11 @@ class Artifact:
     sha256: str
     build: dict[str, Any]
 
+    @property
+    def name(self) -> str:
+        """Its name in a repository."""
+        return f"{self.model}-{self.digest}{ARCHIVE_SUFFIX}"
+
     @classmethod
     def read(cls, path: Path) -> Artifact:
         """Read an artifact from a file, and compare its name with its content.

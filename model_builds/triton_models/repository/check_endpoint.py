@@ -74,7 +74,7 @@ def check_endpoint(manifest: Manifest, serving: Serving, *, models: Sequence[str
     Raises:
         FleetError: The endpoint would refuse some artifacts, all of which are listed, or a model is unknown.
     """
-    names = tuple(dict.fromkeys(models) or sorted(manifest.models))
+    names = tuple(dict.fromkeys(models) or manifest.names)
     problems: list[Problem] = []
     unrecorded: dict[str, None] = {}
     other_gpus: dict[str, None] = {}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from triton_models.repository.manifest import Repository
 from triton_models.repository.s3 import NOT_FOUND, error_code
@@ -18,14 +16,16 @@ _CHUNK_BYTES = 1 << 20
 _READS = 3
 
 
-def read_digest(name: str, repository: Repository, s3: S3Client, *, into: Path | None = None) -> str | None:
+def read_digest(
+    name: str, repository: Repository, s3: S3Client, *, into: IO[bytes] | None = None
+) -> str | None:
     """Read an object, and return the SHA-256 of its bytes; None if it does not exist.
 
     Args:
         name: Its name in the repository.
         repository: The repository.
         s3: The client to use.
-        into: A file to write the bytes to. Without one they are only read.
+        into: An open file that gets the bytes. Without one they are only read.
 
     Raises:
         botocore.exceptions.ClientError: S3 refuses.
@@ -37,11 +37,13 @@ def read_digest(name: str, repository: Repository, s3: S3Client, *, into: Path |
         digest = hashlib.sha256()
         try:
             answer = s3.get_object(Bucket=repository.bucket, Key=repository.key(name))
-            with into.open("wb") if into is not None else contextlib.nullcontext() as file:
-                for chunk in answer["Body"].iter_chunks(_CHUNK_BYTES):
-                    digest.update(chunk)
-                    if file is not None:
-                        file.write(chunk)
+            if into is not None:
+                into.seek(0)
+                into.truncate()
+            for chunk in answer["Body"].iter_chunks(_CHUNK_BYTES):
+                digest.update(chunk)
+                if into is not None:
+                    into.write(chunk)
         except aws.ClientError as error:
             if error_code(error) in NOT_FOUND:
                 return None

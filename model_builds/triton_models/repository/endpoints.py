@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from triton_models.repository.manifest import Repository
-from triton_models.repository.s3 import error_code, workers
+from triton_models.repository.s3 import error_code, field, workers
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -35,7 +35,7 @@ def sagemaker_client(repository: Repository, s3: S3Client) -> SageMakerClient:
 def named_by_models(repository: Repository, sagemaker: SageMakerClient) -> dict[str, tuple[str, ...]]:
     """Return the artifacts of a repository that SageMaker Models name, with the names of the Models."""
     pages = sagemaker.get_paginator("list_models").paginate()
-    names = [each["ModelName"] for page in pages for each in page["Models"]]
+    names = [each["ModelName"] for page in pages for each in field(page, "Models", where=repository.url)]
     found: defaultdict[str, list[str]] = defaultdict(list)
     with workers(_THREADS) as pool:
         described = pool.map(lambda name: _described(name, sagemaker), names)
@@ -51,11 +51,13 @@ def _described(name: str, sagemaker: SageMakerClient) -> Mapping[str, Any]:
     from botocore.exceptions import ClientError
 
     try:
-        return sagemaker.describe_model(ModelName=name)
+        answer = sagemaker.describe_model(ModelName=name)
     except ClientError as error:
         if error_code(error) == "ValidationException":
             return {}  # it was deleted after it was listed
         raise
+    field(answer, "ModelArn", where=f"the SageMaker Model {name}")
+    return answer
 
 
 def _urls(model: Mapping[str, Any]) -> Iterator[str]:

@@ -81,10 +81,10 @@ def _recorded(path: Path, manifest: Manifest) -> Artifact | None:
 
 
 def _record(artifact: Artifact, *, manifest: Manifest) -> ArtifactRecord | list[Problem]:
-    known = manifest.record(model=artifact.model, artifact=artifact.path.name)
-    if known is not None and (known.size, known.sha256) == (artifact.size, artifact.sha256):
-        return known
     try:
+        known = manifest.record(model=artifact.model, artifact=artifact.name)
+        if known is not None and (known.size, known.sha256) == (artifact.size, artifact.sha256):
+            return known
         layout = read_layout(artifact.path)
         problems = check_layout(layout)
         return problems or ArtifactRecord(
@@ -101,7 +101,7 @@ def _record(artifact: Artifact, *, manifest: Manifest) -> ArtifactRecord | list[
 def _of_one_model(artifacts: Iterable[Artifact]) -> Iterator[Problem]:
     by_model: dict[str, set[str]] = defaultdict(set)
     for artifact in artifacts:
-        by_model[artifact.model].add(artifact.path.name)
+        by_model[artifact.model].add(artifact.name)
     for model, names in by_model.items():
         if len(names) > 1:
             yield Problem(

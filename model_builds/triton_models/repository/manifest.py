@@ -1,30 +1,37 @@
 """The manifest of a repository: the current and earlier artifacts of each model on each target.
 
 A manifest is a JSON document with one line per model. 5,000 models with two artifacts each take 8 MB, which
-are parsed in a fifth of a second; a client parses only the lines it needs. `fleet prune` limits its size.
+are parsed in half a second; a client parses only the lines it needs. `fleet prune` limits its size.
+
+One invalid record does not stop the other models: it is kept as it is, and refused when its model is asked
+for.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from types import MappingProxyType
+from typing import Any
 
 from triton_models.artifact.targets import ArtifactTarget
-from triton_models.base.errors import FleetError
+from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
 from triton_models.repository.manifest_document import (
-    DAMAGES,
+    MOST_LEVELS,
     ModelLines,
     in_json,
+    levels,
     lines_of,
     model_document,
     model_record,
     model_record_1,
+    refuse_constant,
+    shown,
 )
 from triton_models.repository.model_record import NEW, ArtifactRecord, Change, ModelRecord, Publication
 
@@ -33,6 +40,7 @@ __all__ = [
     "VERSION",
     "ArtifactRecord",
     "Change",
+    "InvalidRecord",
     "Manifest",
     "ModelRecord",
     "Publication",
@@ -95,17 +103,32 @@ class Repository:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InvalidRecord:
+    """The record of a model that `fleet publish` would not have written.
+
+    Attributes:
+        document: The document, which is written back as it is.
+        reason: The reason why it is invalid.
+    """
+
+    document: Any
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """The repository's models.
 
     Attributes:
-        models: The records of the models, by name.
+        models: The valid records of the models, by name.
+        invalid: The other records, by name.
         deleting: The artifacts that a `fleet prune` is about to delete, with the id of that run. They no
             longer belong to a model.
         where: The source of the manifest, for errors.
     """
 
     models: Mapping[str, ModelRecord] = field(default_factory=lambda: MappingProxyType({}))
+    invalid: Mapping[str, InvalidRecord] = field(default_factory=lambda: MappingProxyType({}))
     deleting: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     where: str = MANIFEST_NAME
 
@@ -117,14 +140,14 @@ class Manifest:
         `to_json` writes is parsed at once.
 
         Raises:
-            FleetError: As `from_json`. The error of one damaged record comes when it is asked for.
+            FleetError: As `from_json`. The error of one invalid record comes when it is asked for.
         """
         lines = lines_of(document)
         if lines is None:
             return cls.from_json(document, where=where)
         deleting, models = lines
         return cls(
-            models=ModelLines(models, lambda name, error: _damaged(error, where=f"{where}, {name}")),
+            models=ModelLines(models, lambda name, reason: FleetError([_invalid(name, reason, where=where)])),
             deleting=deleting,
             where=where,
         )
@@ -137,19 +160,23 @@ class Manifest:
             FleetError: The document is not a manifest, or has another version.
         """
         try:
-            document = json.loads(text)
+            document = json.loads(text, parse_constant=refuse_constant)
             version = document["version"]
-            if version in _READERS:
-                read = _READERS[version]
-                return cls(
-                    models={name: read(model) for name, model in document["models"].items()},
-                    deleting=dict(document.get("deleting", {})),
-                    where=where,
-                )
-        except DAMAGES as error:
-            raise _damaged(error, where=where) from None
+            if type(version) is int and version in _READERS:
+                models, invalid = _read(document["models"].items(), _READERS[version])
+                deleting = dict(document.get("deleting", {}).items())
+                return cls(models=models, invalid=invalid, deleting=deleting, where=where)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise FleetError.of(
+                what=f"not a manifest: {type(error).__name__} {error}",
+                where=where,
+                expected="the JSON document written by `fleet publish`",
+                why="without it, the names of the repository's models are unknown",
+                fix="restore an earlier version of the object; the bucket is versioned",
+                rule="manifest",
+            ) from None
         raise FleetError.of(
-            what=f"the manifest has version {version!r}",
+            what=f"the manifest has version {shown(version)}",
             where=where,
             expected=f"version 1 or {VERSION}",
             why="this version of Triton Fleet would lose unknown data",
@@ -159,9 +186,10 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the manifest as a JSON document; equal manifests give equal documents."""
+        documents = {name: each.document for name, each in self.invalid.items()}
+        documents |= {name: model_document(each) for name, each in self.models.items()}
         models = ",\n".join(
-            f"{json.dumps(name)}: {json.dumps(model_document(model), sort_keys=True)}"
-            for name, model in sorted(self.models.items())
+            f"{json.dumps(name)}: {json.dumps(documents[name], sort_keys=True)}" for name in sorted(documents)
         )
         deleting = json.dumps(dict(self.deleting), sort_keys=True)
         return f'{{"version": {VERSION}, "deleting": {deleting}, "models": {{\n{models}\n}}}}\n'
@@ -195,7 +223,10 @@ class Manifest:
 
     def knows(self, name: str, target: ArtifactTarget | None) -> bool:
         """Return whether `target_model` finds an artifact."""
-        model = self.models.get(name)
+        try:
+            model = self.find(name)
+        except FleetError:
+            return False
         if model is None:
             return False
         if target is None:
@@ -215,14 +246,20 @@ class Manifest:
             rule="ambiguous-target",
         )
 
+    @property
+    def names(self) -> list[str]:
+        """The names of all models, in order, also of those with an invalid record."""
+        return sorted({*self.models, *self.invalid})
+
     def model(self, name: str) -> ModelRecord:
         """Return a model's record.
 
         Raises:
-            FleetError: The model is unknown.
+            FleetError: The model is unknown, or its record is invalid.
         """
-        if name in self.models:
-            return self.models[name]
+        found = self.find(name)
+        if found is not None:
+            return found
         raise FleetError.of(
             what=f"unknown model {name!r}",
             where=self.where,
@@ -231,16 +268,48 @@ class Manifest:
             rule="unknown-model",
         )
 
+    def find(self, name: str) -> ModelRecord | None:
+        """Return a model's record; None if the model is unknown.
+
+        Raises:
+            FleetError: Its record is invalid.
+        """
+        if name in self.invalid:
+            raise FleetError([_invalid(name, self.invalid[name].reason, where=self.where)])
+        return self.models.get(name)
+
     def record(self, *, model: str, artifact: str) -> ArtifactRecord | None:
-        """Return the record of a model's artifact; None if it was never published or is deleted."""
-        known = self.models.get(model)
+        """Return the record of a model's artifact; None if it was never published or is deleted.
+
+        Raises:
+            FleetError: The record of the model is invalid.
+        """
+        known = self.find(model)
         return known.artifacts.get(artifact) if known is not None else None
+
+    def unreadable(self, *, before: Manifest) -> Iterator[Problem]:
+        """Yield the problems of records that differ from an earlier manifest's, and would be invalid."""
+        for name, record in self.models.items():
+            if record is not before.models.get(name):
+                try:
+                    model_record(name, model_document(record))
+                except ValueError as error:
+                    yield Problem(
+                        what=f"the record of {shown(name)} would be invalid: {error}",
+                        where=self.where,
+                        expected="an artifact that `fleet build` and `fleet pack` made",
+                        why="readers refuse the record, and the model could not be called by its name",
+                        fix="correct the field in the artifact's build.json, or build the model again",
+                        rule="manifest-record",
+                    )
 
     def with_published(self, wanted: Iterable[Publication], *, at: datetime, by: str) -> Manifest:
         """Return a manifest in which each artifact is current for its targets; itself if nothing changes."""
         models = dict(self.models)
         for each in wanted:
-            models[each.model] = models.get(each.model, NEW).with_published(each, at=at, by=by)
+            models[each.model] = (models.get(each.model) or self.find(each.model) or NEW).with_published(
+                each, at=at, by=by
+            )
         unchanged = all(models[name] is self.models.get(name) for name in models)
         return self if unchanged else replace(self, models=models)
 
@@ -254,7 +323,7 @@ class Manifest:
         return self.with_published((each for each in publications if each.model in absent), at=at, by=by)
 
     def _has(self, wanted: Publication) -> bool:
-        model = self.models.get(wanted.model, NEW)
+        model = self.find(wanted.model) or NEW
         current = all(model.current.get(target) == wanted.artifact for target in wanted.targets)
         return current and model.artifacts.get(wanted.artifact) == wanted.record
 
@@ -281,18 +350,35 @@ class Manifest:
         return replace(self, deleting=left)
 
 
-def _damaged(error: Exception, *, where: str) -> FleetError:
-    return FleetError.of(
-        what=f"not a manifest: {type(error).__name__} {error}",
+def _read(
+    entries: Iterable[tuple[str, Any]], read: Callable[[str, Any], ModelRecord]
+) -> tuple[dict[str, ModelRecord], dict[str, InvalidRecord]]:
+    """Return the valid and the invalid records."""
+    models: dict[str, ModelRecord] = {}
+    invalid: dict[str, InvalidRecord] = {}
+    for name, document in entries:
+        try:
+            models[name] = read(name, document)
+        except ValueError as error:
+            if levels(document) > MOST_LEVELS:  # it could not be written back
+                raise
+            invalid[name] = InvalidRecord(document=document, reason=str(error))
+    return models, invalid
+
+
+def _invalid(name: str, reason: str, *, where: str) -> Problem:
+    return Problem(
+        what=f"the record of {shown(name)} is invalid: {reason}",
         where=where,
-        expected="the JSON document written by `fleet publish`",
-        why="without it, the names of the repository's models are unknown",
-        fix="restore an earlier version of the object; the bucket is versioned",
-        rule="manifest",
+        expected="a record as `fleet publish` writes it",
+        why="names in a manifest become keys and file names, and digests decide what is promoted",
+        fix="find out in CloudTrail who wrote it, and copy this model's line from an earlier version of the "
+        "object; the bucket is versioned",
+        rule="manifest-record",
     )
 
 
 def _some(names: Collection[str], *, at_most: int = 20) -> str:
     """Return a list of names for an error, with a limit: the first ones, because sorting all takes long."""
-    shown = ", ".join(sorted(islice(names, at_most))) or "none yet"
-    return f"{shown} and {len(names) - at_most} more" if len(names) > at_most else shown
+    first = ", ".join(sorted(islice(names, at_most))) or "none yet"
+    return f"{first} and {len(names) - at_most} more" if len(names) > at_most else first

@@ -1,5 +1,9 @@
 """The JSON document of a model in the manifest: version 2 is written, version 1 is still read.
 
+A manifest is data from outside: every build and publisher may write it. The readers refuse a record with a
+field of another type, with a name that `fleet publish` would not write, or with a digest that is not the
+name's. So what has been read may become a key, a file name or a line on a terminal.
+
 Version 1 had one current artifact per model for all targets. Its history is read as publications for the
 targets in each artifact's record, so a current artifact remains current wherever it loads.
 """
@@ -10,19 +14,32 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, NoReturn, TypeVar
 
-from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.artifact.layout import MODEL_NAME
+from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.repository.model_record import ArtifactRecord, Change, ModelRecord
 
-# What reading a document that is no manifest raises.
-DAMAGES = (ValueError, KeyError, TypeError, AttributeError, RecursionError, FleetError)
+MOST_LEVELS = 40
+"""The depth to which a record may be nested. `json` parses and writes a document recursively."""
+
+ARTIFACT_NAME = re.compile(r"(?P<model>[A-Za-z0-9][A-Za-z0-9._-]*)-(?P<digest>[0-9a-f]{16})\.tar\.gz")
+"""The name of an artifact, whose digits are the first of its SHA-256."""
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_TENSORRT = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,3}")
+_MOST_BYTES = 1 << 50  # more than S3 stores in an object
+_SHOWN = 80
 
 # The first line and the end of what `Manifest.to_json` writes. Between them, each line is a model.
 _HEAD = re.compile(rb'\{"version": 2, "deleting": (\{[^\n]*\}), "models": \{\n')
 _MODEL = re.compile(rb'"([^"\\\x80-\xff]*)": \{')
 _END = b"\n}}\n"
+
+_KINDS = {str: "a string", int: "an integer", bool: "true or false", list: "a list", dict: "an object"}
+_Kind = TypeVar("_Kind", str, int, bool, "list[Any]", "dict[str, Any]")
 
 
 class ModelLines(Mapping[str, ModelRecord]):
@@ -30,12 +47,12 @@ class ModelLines(Mapping[str, ModelRecord]):
 
     Args:
         lines: The JSON document of each model.
-        damaged: Returns the error to raise about a model's line.
+        invalid: Returns the error to raise about a model, by the reason why its line is invalid.
     """
 
-    def __init__(self, lines: Mapping[str, bytes], damaged: Callable[[str, Exception], FleetError]) -> None:
+    def __init__(self, lines: Mapping[str, bytes], invalid: Callable[[str, str], FleetError]) -> None:
         self._lines = lines
-        self._damaged = damaged
+        self._invalid = invalid
         self._parsed: dict[str, ModelRecord] = {}
 
     def __getitem__(self, name: str) -> ModelRecord:
@@ -43,9 +60,9 @@ class ModelLines(Mapping[str, ModelRecord]):
         if found is None:
             line = self._lines[name]
             try:
-                found = model_record(json.loads(line))
-            except DAMAGES as error:
-                raise self._damaged(name, error) from None
+                found = model_record(name, json.loads(line, parse_constant=refuse_constant))
+            except (ValueError, RecursionError) as error:
+                raise self._invalid(name, str(error)) from None
             self._parsed[name] = found
         return found
 
@@ -108,7 +125,7 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
                 "size": each.size,
                 "sha256": each.sha256,
                 "build": dict(each.build),
-                "plans": each.plans,
+                "plans": list(each.plans),
                 "portable": each.portable,
                 # For readers that lack the tables of releases and GPUs.
                 "targets": [str(target) for target in each.targets],
@@ -120,64 +137,195 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
     }
 
 
-def model_record(document: Mapping[str, Any]) -> ModelRecord:
-    """Read a model from a document of version 2."""
-    return ModelRecord(
-        current={ArtifactTarget.parse(target): name for target, name in document["current"].items()},
-        history=tuple(
-            _change(change, ArtifactTarget.parse(change["target"])) for change in document["history"]
-        ),
-        artifacts=_artifacts(document),
+def model_record(name: str, document: Any) -> ModelRecord:
+    """Read a model from a document of version 2.
+
+    Raises:
+        ValueError: It is not the record of that model.
+    """
+    artifacts = _artifacts(name, document)
+    current = {
+        _target(target): _known(_is(artifact, "current", str), artifacts)
+        for target, artifact in _get(document, "current", dict).items()
+    }
+    history = tuple(
+        _change(change, _target(_get(change, "target", str)), artifacts)
+        for change in _get(document, "history", list)
     )
+    return ModelRecord(current=current, history=history, artifacts=artifacts)
 
 
-def model_record_1(document: Mapping[str, Any]) -> ModelRecord:
-    """Read a model from a document of version 1."""
-    record = ModelRecord(current={}, history=(), artifacts=_artifacts(document))
-    for change in document["history"]:
-        record = record.with_changes(
-            _change(change, target) for target in _targets(record, change["artifact"])
-        )
+def model_record_1(name: str, document: Any) -> ModelRecord:
+    """Read a model from a document of version 1.
+
+    Raises:
+        ValueError: It is not the record of that model.
+    """
+    record = ModelRecord(current={}, history=(), artifacts=_artifacts(name, document))
+    for change in _get(document, "history", list):
+        artifact = _get(change, "artifact", str)
+        if artifact in record.artifacts:  # the others were pruned
+            record = record.with_changes(
+                _change(change, target, record.artifacts) for target in record.artifacts[artifact].targets
+            )
     # Even if the history is pruned or differs.
-    current = dict.fromkeys(_targets(record, document["current"]), document["current"])
+    artifact = _known(_get(document, "current", str), record.artifacts)
+    current = dict.fromkeys(record.artifacts[artifact].targets, artifact)
     narrower = {
         target: name
         for target, name in record.current.items()
-        if name in record.artifacts and not any(each.covers(target) for each in current)
+        if not any(each.covers(target) for each in current)
     }
     return ModelRecord(current={**narrower, **current}, history=record.history, artifacts=record.artifacts)
 
 
-def _targets(record: ModelRecord, artifact: str) -> tuple[ArtifactTarget, ...]:
-    known = record.artifacts.get(artifact)
-    return (ANY,) if known is None else known.targets
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and infinities, which are not JSON.
+
+    Raises:
+        ValueError: Always.
+    """
+    msg = f"{name} is not JSON"
+    raise ValueError(msg)
 
 
-def _change(document: Mapping[str, Any], target: ArtifactTarget) -> Change:
+def levels(value: Any, *, at_most: int = MOST_LEVELS) -> int:
+    """Return the depth to which a document is nested; `at_most` + 1 if it is deeper."""
+    depth, level = 0, [value]
+    while level and depth <= at_most:
+        depth += 1
+        containers = [each for each in level if isinstance(each, dict | list)]
+        level = [
+            inner for each in containers for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return depth
+
+
+def shown(value: Any) -> str:
+    """Return a value of a document for an error: short, and without control characters."""
+    text = ascii(value) if isinstance(value, str | int | float | bool | None) else _kind_of(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _artifacts(model: str, document: Any) -> dict[str, ArtifactRecord]:
+    if not MODEL_NAME.fullmatch(model):
+        msg = f"{shown(model)} is not the name of a model"
+        raise ValueError(msg)
+    found = _get(document, "artifacts", dict)
+    return {name: _artifact(model, name, each) for name, each in found.items()}
+
+
+def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
+    match = ARTIFACT_NAME.fullmatch(name)
+    if match is None or match["model"] != model:
+        msg = f"{shown(name)} is not the name of an artifact of {model}"
+        raise ValueError(msg)
+    sha256, sbom = _get(document, "sha256", str), _get(document, "sbom", str, default="")
+    if not _SHA256.fullmatch(sha256) or not sha256.startswith(match["digest"]):
+        msg = f"the sha256 of {name} is {shown(sha256)}"
+        raise ValueError(msg)
+    if sbom and not _SHA256.fullmatch(sbom):
+        msg = f"the sbom of {name} is {shown(sbom)}"
+        raise ValueError(msg)
+    size = _get(document, "size", int)
+    if not 0 <= size <= _MOST_BYTES:
+        msg = f"the size of {name} is {shown(size)}"
+        raise ValueError(msg)
+    record = ArtifactRecord(
+        size=size,
+        sha256=sha256,
+        build=_build(_get(document, "build", dict)),
+        plans=tuple(_tensorrt(each, "plans") for each in _get(document, "plans", list)),
+        portable=_get(document, "portable", bool),
+        inputs={
+            topic: _is(each, "inputs", str)
+            for topic, each in _get(document, "inputs", dict, default={}).items()
+        },
+        sbom=sbom,
+    )
+    for target in record.targets:
+        _target(str(target))
+    return record
+
+
+def _build(build: dict[str, Any]) -> dict[str, Any]:
+    """Refuse a build.json with other types in the fields that targets are computed from."""
+    if levels(build) > MOST_LEVELS:
+        msg = f"build is nested deeper than {MOST_LEVELS} levels"
+        raise ValueError(msg)
+    gpu = build.get("gpu")
+    for each in gpu if isinstance(gpu, list) else [gpu]:
+        if each is not None:
+            _is(each, "build.gpu", str)
+    if build.get("release") is not None:
+        _get(build, "release", str)
+    if build.get("tensorrt") is not None:
+        _tensorrt(build["tensorrt"], "build.tensorrt")
+    for plan in (_get(build, "plans", dict) if build.get("plans") is not None else {}).values():
+        if _is(plan, "build.plans", dict).get("hardware") is not None:
+            _get(plan, "hardware", str)
+    return build
+
+
+def _tensorrt(value: Any, field: str) -> str:
+    version = _is(value, field, str)
+    if not _TENSORRT.fullmatch(version):
+        msg = f"{field} is {shown(version)}, not a version of TensorRT"
+        raise ValueError(msg)
+    return version
+
+
+def _target(text: str) -> ArtifactTarget:
+    try:
+        return ArtifactTarget.parse(text)
+    except FleetError:
+        msg = f"{shown(text)} is not a target"
+        raise ValueError(msg) from None
+
+
+def _known(artifact: str, artifacts: Mapping[str, ArtifactRecord]) -> str:
+    if artifact in artifacts:
+        return artifact
+    msg = f"there is no record of the artifact {shown(artifact)}"
+    raise ValueError(msg)
+
+
+def _change(document: Any, target: ArtifactTarget, artifacts: Mapping[str, ArtifactRecord]) -> Change:
+    said = _get(document, "how", str)
+    how: Literal["publish", "rollback"] = "rollback" if said == "rollback" else "publish"
+    if how != said:
+        msg = f"how is {shown(said)}, not publish or rollback"
+        raise ValueError(msg)
     return Change(
         target=target,
-        artifact=document["artifact"],
-        how=document["how"],
-        at=_parsed(document["at"]),
-        by=document["by"],
+        artifact=_known(_get(document, "artifact", str), artifacts),
+        how=how,
+        at=_parsed(_get(document, "at", str)),
+        by=_get(document, "by", str),
     )
 
 
 def _parsed(moment: str) -> datetime:
+    if not _TIME.fullmatch(moment):
+        msg = f"at is {shown(moment)}, not a time such as 2026-11-21T13:20:05Z"
+        raise ValueError(msg)
     # fromisoformat takes a tenth of strptime's time, and supports "Z" only from Python 3.11 on.
     return datetime.fromisoformat(moment.removesuffix("Z") + "+00:00")
 
 
-def _artifacts(document: Mapping[str, Any]) -> dict[str, ArtifactRecord]:
-    return {
-        name: ArtifactRecord(
-            size=each["size"],
-            sha256=each["sha256"],
-            build=each["build"],
-            plans=tuple(each["plans"]),
-            portable=each["portable"],
-            inputs=each.get("inputs", {}),
-            sbom=each.get("sbom", ""),
-        )
-        for name, each in document["artifacts"].items()
-    }
+def _get(document: Any, field: str, kind: type[_Kind], *, default: _Kind | None = None) -> _Kind:
+    """Return a field of an object, which has that type and, if it is a string, no control characters."""
+    found = _is(document, "the record", dict).get(field, default)
+    return _is(found, field, kind)
+
+
+def _is(value: Any, field: str, kind: type[_Kind]) -> _Kind:
+    printable = not isinstance(value, str) or value.isprintable()
+    if type(value) is kind and printable:  # isinstance would accept True as an integer
+        return value
+    msg = f"{field} is {shown(value)}, not {_KINDS[kind] if printable else 'printable'}"
+    raise ValueError(msg)
+
+
+def _kind_of(value: Any) -> str:
+    return _KINDS.get(type(value), type(value).__name__)

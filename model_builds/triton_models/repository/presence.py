@@ -38,11 +38,11 @@ def missing(
     """
     found = _stored(wanted, manifest, repository, s3)
     raise_if_any(
-        other_content(artifact, repository, found=found[artifact.path.name] or "unknown")
+        other_content(artifact, repository, found=found[artifact.name] or "unknown")
         for artifact in wanted
-        if found[artifact.path.name] not in (None, artifact.sha256)
+        if found[artifact.name] not in (None, artifact.sha256)
     )
-    return [artifact for artifact in wanted if found[artifact.path.name] is None]
+    return [artifact for artifact in wanted if found[artifact.name] is None]
 
 
 def stored_sha256(name: str, repository: Repository, s3: S3Client) -> str | None:
@@ -62,7 +62,7 @@ def other_content(artifact: Artifact, repository: Repository, *, found: str) -> 
     """Return the problem of an object that has an artifact's name but other content."""
     return Problem(
         what=f"an object of that name has other content: SHA-256 {found}",
-        where=f"{repository.url}{artifact.path.name}",
+        where=f"{repository.url}{artifact.name}",
         expected=artifact.sha256,
         why="objects are never overwritten, because instances may have the old content",
         fix="find out who wrote the object, and delete it only if it is unused",
@@ -75,13 +75,13 @@ def _stored(
 ) -> dict[str, str | None]:
     """Yield each artifact's file name with the `stored_sha256` of its object."""
     known = sum(len(model.artifacts) for model in manifest.models.values())
-    asked = {artifact.path.name for artifact in wanted}
+    asked = {artifact.name for artifact in wanted}
     found: dict[str, str | None] = {}
     # Pages of a listing are sequential; requests for single objects run in parallel.
     if len(wanted) > THREADS * (1 + known / _PAGE):
         sizes = _listed(repository, s3)
         for artifact in wanted:
-            name = artifact.path.name
+            name = artifact.name
             record = manifest.record(model=artifact.model, artifact=name)
             if name not in sizes:
                 found[name] = None

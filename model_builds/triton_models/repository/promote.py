@@ -169,7 +169,7 @@ def promote(
         artifacts = _artifacts(publications, Path(folder))
         if dry_run:
             absent = missing(artifacts, stored.manifest, to, s3)
-            copied = {each.path.name for each in absent}
+            copied = {each.name for each in absent}
         else:
             _copy_bills({each.record.sbom for each in publications}, from_, source_s3, to, s3)
             send = partial(_copied, source=from_, source_s3=source_s3, to=to, s3=s3, part_bytes=part_bytes)
@@ -181,7 +181,7 @@ def promote(
         source=from_.url,
         repository=to.url,
         promotions=tuple(_promotions(publications, stored)),
-        copied=tuple(each.path.name for each in artifacts if each.path.name in copied),
+        copied=tuple(each.name for each in artifacts if each.name in copied),
         dry_run=dry_run,
     )
 
@@ -192,7 +192,7 @@ def _publications(
     """Return the current artifacts of models, the wider targets first: a later publication overrides them."""
     found: list[Publication] = []
     problems: list[Problem] = []
-    for name in sorted(tested.models) if models is None else dict.fromkeys(models):
+    for name in tested.names if models is None else dict.fromkeys(models):
         try:
             record = tested.model(name)
             current = dict(record.current)
@@ -218,16 +218,16 @@ def _publications(
 
 def _artifacts(publications: Iterable[Publication], folder: Path) -> list[Artifact]:
     """Return the artifacts, each once, with the paths to which they would be downloaded."""
-    found = {each.artifact: _artifact(each, folder) for each in publications}
-    return list(found.values())
+    found = {each.artifact: each for each in publications}
+    return [_artifact(each, folder / str(number)) for number, each in enumerate(found.values())]
 
 
-def _artifact(wanted: Publication, folder: Path) -> Artifact:
+def _artifact(wanted: Publication, path: Path) -> Artifact:
     record: ArtifactRecord = wanted.record
     return Artifact(
         model=wanted.model,
         digest=wanted.artifact.removesuffix(ARCHIVE_SUFFIX).removeprefix(f"{wanted.model}-"),
-        path=folder / wanted.artifact,
+        path=path,
         size=record.size,
         sha256=record.sha256,
         build=dict(record.build),
@@ -271,26 +271,27 @@ def _batches(artifacts: Iterable[Artifact]) -> Iterator[list[Artifact]]:
 
 
 def _downloaded(artifact: Artifact, *, repository: Repository, s3: S3Client) -> str | None:
-    return read_digest(artifact.path.name, repository, s3, into=artifact.path)
+    with artifact.path.open("xb") as file:
+        return read_digest(artifact.name, repository, s3, into=file)
 
 
 def _copy_bills(
     bills: Iterable[str], source: Repository, source_s3: S3Client, to: Repository, s3: S3Client
 ) -> None:
     """Copy the bills of materials that the records name."""
-    with tempfile.TemporaryDirectory(prefix="fleet-promote-") as folder:
-        for bill in sorted({each for each in bills if each}):
-            path = Path(folder) / bill
+    for bill in sorted({each for each in bills if each}):
+        with tempfile.TemporaryFile() as file:
             with aws_errors(source.url):
-                digest = read_digest(sbom_name(bill), source, source_s3, into=path)
+                digest = read_digest(sbom_name(bill), source, source_s3, into=file)
             if digest == bill:  # it describes an artifact, which is served without it as well
-                store(path.read_bytes(), to, s3)
+                file.seek(0)
+                store(file.read(), to, s3)
 
 
 def _promotions(publications: Iterable[Publication], before: StoredManifest) -> Iterator[Promotion]:
     for each in publications:
         target = each.target or ANY
-        model = before.manifest.models.get(each.model)
+        model = before.manifest.find(each.model)
         yield Promotion(
             model=each.model,
             target=target,
@@ -314,7 +315,7 @@ def _same(source: Repository, to: Repository) -> Iterator[Problem]:
 def _differs(wanted: Artifact, found: str | None, source: Repository) -> Problem:
     return Problem(
         what="the object is missing" if found is None else f"the object has other content: SHA-256 {found}",
-        where=f"{source.url}{wanted.path.name}",
+        where=f"{source.url}{wanted.name}",
         expected=f"SHA-256 {wanted.sha256}, as in the manifest",
         why="it is not what was tested",
         fix="restore the object's earlier version (the bucket is versioned), or publish the model again",

@@ -8,18 +8,17 @@ concurrent publisher of these artifacts fails and is asked to wait. `--resume` c
 from __future__ import annotations
 
 import argparse
-import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.layout import ARCHIVE_SUFFIX
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.repository.endpoints import named_by_models, sagemaker_client
 from triton_models.repository.manifest import Manifest, ModelRecord, Repository
+from triton_models.repository.manifest_document import ARTIFACT_NAME, shown
 from triton_models.repository.s3 import aws_errors, contended, repository_client, wanted_repository
 from triton_models.repository.serving import live_targets
 from triton_models.repository.stored_manifest import ROUNDS, StoredManifest, read, replaced
@@ -35,7 +34,6 @@ _MOST_DAYS = 36_500
 
 # The maximum number of keys per DeleteObjects request.
 _BATCH = 1000
-_ARTIFACT = re.compile(rf".+-[0-9a-f]{{16}}{re.escape(ARCHIVE_SUFFIX)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,10 +150,10 @@ def prune(
         sagemaker: The SageMaker client in the bucket's region; None creates one.
 
     Raises:
-        FleetError: `keep` or `older_than` is out of range, another run is active or was interrupted, or AWS
-            refuses. In addition to the permissions for publishing, it needs s3:DeleteObject,
-            s3:ListBucketMultipartUploads, sagemaker:ListModels, ListEndpoints, DescribeModel,
-            DescribeEndpoint and DescribeEndpointConfig.
+        FleetError: `keep` or `older_than` is out of range, another run is active or was interrupted, the
+            manifest lists something else as being deleted, or AWS refuses. In addition to the permissions
+            for publishing, it needs s3:DeleteObject, s3:ListBucketMultipartUploads, sagemaker:ListModels,
+            ListEndpoints, DescribeModel, DescribeEndpoint and DescribeEndpointConfig.
     """
     rule = _Rule(keep=keep, older_than=older_than)
     where = Repository.parse(repository)
@@ -165,6 +163,7 @@ def prune(
         named = named_by_models(where, models)
         rule = replace(rule, live=live_targets(where, models))
         stored = read(where, client)
+        raise_if_any(_not_ours(stored.manifest))
         left_over = dict.fromkeys(stored.manifest.deleting, 0)
         if left_over and not resume and not dry_run:
             raise _other_run(where, list(left_over))
@@ -288,7 +287,8 @@ def abandoned(
     return [
         AbandonedUpload(name=name, upload_id=each["UploadId"])
         for each in uploads
-        if each["Initiated"] <= before and _ARTIFACT.fullmatch(name := each["Key"].removeprefix(where.prefix))
+        if each["Initiated"] <= before
+        and ARTIFACT_NAME.fullmatch(name := each["Key"].removeprefix(where.prefix))
     ]
 
 
@@ -330,6 +330,23 @@ def _out_of_range(keep: int, days: float) -> Iterator[Problem]:
             fix=f"omit it for {OLDER_THAN.days} days",
             rule="prune-older-than",
         )
+
+
+def _not_ours(manifest: Manifest) -> Iterator[Problem]:
+    """Yield the objects that no run has listed as being deleted: `--resume` would delete them."""
+    served = {name for model in manifest.models.values() for name in model.artifacts}
+    for name in manifest.deleting:
+        artifact = ARTIFACT_NAME.fullmatch(name) is not None
+        if name in served or not artifact:
+            yield Problem(
+                what=f"{shown(name)} is listed as being deleted, but "
+                + ("is an artifact of a model" if artifact else "is not an artifact"),
+                where=manifest.where,
+                expected="artifacts that belong to no model any more",
+                why="everything listed there is deleted",
+                fix="find out in CloudTrail who wrote it, and remove it from `deleting` in the manifest",
+                rule="deleting-name",
+            )
 
 
 def _other_run(where: Repository, names: Sequence[str]) -> FleetError:

@@ -155,7 +155,7 @@ def _published(
         for artifact, record in zip(wanted, records(wanted, stored.manifest), strict=True)
     ]
     if not portable:
-        stand_ins = (a.path.name for a, record in zip(wanted, kept, strict=True) if record.portable)
+        stand_ins = (a.name for a, record in zip(wanted, kept, strict=True) if record.portable)
         raise_if_any(refused(stand_ins, repository=where.url))
     if target is not None:
         raise_if_any(_not_for(target, wanted, kept))
@@ -164,7 +164,7 @@ def _published(
         store(sbom, where, s3)
     send = partial(upload, repository=where, s3=s3, part_bytes=part_bytes)
     sent, before = make_current(publications, wanted, where, s3, stored, send=send, by=by)
-    names = tuple(artifact.path.name for artifact in wanted)
+    names = tuple(artifact.name for artifact in wanted)
     return Published(
         repository=where.url,
         uploaded=tuple(name for name in names if name in sent),
@@ -219,7 +219,7 @@ def make_current(
 
 
 def _is_current(wanted: Publication, stored: StoredManifest) -> bool:
-    model = stored.manifest.models.get(wanted.model)
+    model = stored.manifest.find(wanted.model)
     return model is not None and all(model.on(target) == wanted.artifact for target in wanted.targets)
 
 
@@ -227,7 +227,7 @@ def _publications(
     wanted: Iterable[Artifact], kept: Iterable[ArtifactRecord], target: ArtifactTarget | None
 ) -> Iterator[Publication]:
     for artifact, record in zip(wanted, kept, strict=True):
-        yield Publication(model=artifact.model, artifact=artifact.path.name, record=record, target=target)
+        yield Publication(model=artifact.model, artifact=artifact.name, record=record, target=target)
 
 
 def _not_for(
@@ -236,7 +236,7 @@ def _not_for(
     for artifact, record in zip(wanted, kept, strict=True):
         if not record.runs_on(target):
             yield Problem(
-                what=f"{artifact.path.name} runs on {', '.join(map(str, record.targets))}",
+                what=f"{artifact.name} runs on {', '.join(map(str, record.targets))}",
                 where="the target to publish for",
                 expected=f"an artifact for {target}",
                 why="an endpoint of that target would answer every request with an error",
@@ -246,7 +246,7 @@ def _not_for(
 
 
 def _refuse_deleting(wanted: Iterable[Artifact], stored: StoredManifest, where: Repository) -> None:
-    deleting = sorted({artifact.path.name for artifact in wanted} & stored.manifest.deleting.keys())
+    deleting = sorted({artifact.name for artifact in wanted} & stored.manifest.deleting.keys())
     if deleting:
         raise FleetError.of(
             what=f"`fleet prune` is deleting {', '.join(deleting)}",

@@ -54,11 +54,11 @@ def published(manifest: Manifest, models: Sequence[str] = ()) -> list[PublishedA
     """Return the artifacts of some models, or of all, newest first.
 
     Raises:
-        FleetError: Some models are unknown; all are listed.
+        FleetError: Some models are unknown, or their records are invalid; all are listed.
     """
     problems: list[Problem] = []
     rows: list[PublishedArtifact] = []
-    for name in dict.fromkeys(models) or sorted(manifest.models):
+    for name in dict.fromkeys(models) or manifest.names:
         try:
             rows.extend(_of(name, manifest.model(name)))
         except FleetError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -193,6 +193,17 @@ _CLIENT_ERRORS = {
         "enable it, or restore the models stack",
     ),
 }
+
+
+def field(answer: Mapping[str, Any], name: str, *, where: str) -> Any:
+    """Return a field that AWS always sends.
+
+    Raises:
+        FleetError: It is missing: the SDK reads the beginning of a JSON document as an empty response.
+    """
+    if name in answer:
+        return answer[name]
+    raise _no_answer("a response of AWS is incomplete", f"{name} is missing", where)
 
 
 def _no_answer(what: str, why: str, repository: str) -> FleetError:

@@ -14,7 +14,7 @@ from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.releases import RELEASES, Release
 from triton_models.facts.releases import release as find_release
 from triton_models.repository.manifest import Repository
-from triton_models.repository.s3 import error_code
+from triton_models.repository.s3 import error_code, field
 
 if TYPE_CHECKING:
     from mypy_boto3_sagemaker import SageMakerClient
@@ -69,7 +69,8 @@ def live_targets(repository: Repository, sagemaker: SageMakerClient) -> frozense
 
     found: set[ArtifactTarget] = set()
     pages = sagemaker.get_paginator("list_endpoints").paginate()
-    for name in [each["EndpointName"] for page in pages for each in page["Endpoints"]]:
+    listed = [each for page in pages for each in field(page, "Endpoints", where=repository.url)]
+    for name in [each["EndpointName"] for each in listed]:
         try:
             variants = _variants(name, sagemaker)
             models = _models(variants, sagemaker)
@@ -117,13 +118,19 @@ def _serving(
 
 
 def _variants(endpoint: str, sagemaker: SageMakerClient) -> Sequence[Mapping[str, Any]]:
-    config = sagemaker.describe_endpoint(EndpointName=endpoint)["EndpointConfigName"]
-    return sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"]
+    where = f"the endpoint {endpoint}"
+    config = field(sagemaker.describe_endpoint(EndpointName=endpoint), "EndpointConfigName", where=where)
+    answer = sagemaker.describe_endpoint_config(EndpointConfigName=config)
+    variants: Sequence[Mapping[str, Any]] = field(answer, "ProductionVariants", where=where)
+    return variants
 
 
 def _models(variants: Sequence[Mapping[str, Any]], sagemaker: SageMakerClient) -> list[Mapping[str, Any]]:
     names = dict.fromkeys(model for variant in variants if (model := variant.get("ModelName")))
-    return [sagemaker.describe_model(ModelName=name) for name in names]
+    models: list[Mapping[str, Any]] = [sagemaker.describe_model(ModelName=name) for name in names]
+    for model, name in zip(models, names, strict=True):
+        field(model, "ModelArn", where=f"the SageMaker Model {name}")
+    return models
 
 
 def _instance_types(variant: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from triton_models.base.errors import raise_if_any
 from triton_models.repository.manifest import MANIFEST_NAME, Manifest, Repository
 from triton_models.repository.s3 import LOST_RACE, NOT_FOUND, aws_errors, error_code
 
@@ -82,9 +83,14 @@ def read(
 
 
 def replaced(stored: StoredManifest, new: Manifest, repository: Repository, s3: S3Client) -> bool:
-    """Replace the manifest that was read; return False if it has changed meanwhile."""
+    """Replace the manifest that was read; return False if it has changed meanwhile.
+
+    Raises:
+        FleetError: A record that has changed is one that readers would refuse.
+    """
     from botocore.exceptions import ClientError
 
+    raise_if_any(new.unreadable(before=stored.manifest))
     only: Any = {"IfNoneMatch": "*"} if stored.tag is None else {"IfMatch": stored.tag}
     try:
         s3.put_object(

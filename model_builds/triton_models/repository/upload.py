@@ -79,8 +79,8 @@ def upload(
         futures = {pool.submit(_sent_whole, each, repository, s3, shown): each for each in small}
         for artifact in large:
             if _sent_in_parts(artifact, repository, s3, pool, part_bytes=part_bytes, shown=shown):
-                sent.append(artifact.path.name)
-        sent += [artifact.path.name for future, artifact in futures.items() if future.result()]
+                sent.append(artifact.name)
+        sent += [artifact.name for future, artifact in futures.items() if future.result()]
     return sent
 
 
@@ -91,7 +91,7 @@ def _sent_whole(artifact: Artifact, repository: Repository, s3: S3Client, shown:
         with artifact.path.open("rb") as body:
             s3.put_object(
                 Bucket=repository.bucket,
-                Key=repository.key(artifact.path.name),
+                Key=repository.key(artifact.name),
                 Body=body,
                 ContentType=_CONTENT_TYPE,
                 ChecksumAlgorithm="SHA256",
@@ -117,7 +117,7 @@ def _sent_in_parts(
     parts = parts_of(artifact, part_bytes=part_bytes)
 
     def put() -> None:
-        target: dict[str, Any] = {"Bucket": repository.bucket, "Key": repository.key(artifact.path.name)}
+        target: dict[str, Any] = {"Bucket": repository.bucket, "Key": repository.key(artifact.name)}
         begun = s3.create_multipart_upload(
             **target,
             ContentType=_CONTENT_TYPE,
@@ -181,14 +181,14 @@ def _written_once(put: Any, artifact: Artifact, repository: Repository, s3: S3Cl
             # NoSuchUpload: an earlier attempt completed the upload, and its response was lost.
             if error_code(error) not in LOST_RACE | NOT_FOUND | {"NoSuchUpload"}:
                 raise
-            found = stored_sha256(artifact.path.name, repository, s3)
+            found = stored_sha256(artifact.name, repository, s3)
             if found == artifact.sha256:
                 return False
             if found is not None:
                 raise FleetError([other_content(artifact, repository, found=found or "unknown")]) from None
         else:
             return True
-    raise contended(f"{repository.url}{artifact.path.name}")
+    raise contended(f"{repository.url}{artifact.name}")
 
 
 def parts_of(artifact: Artifact, *, part_bytes: int) -> list[Part]:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from triton_models.artifact.layout import ARCHIVE_SUFFIX
 from triton_models.base.errors import Problem, raise_if_any
-from triton_models.pack.pack import DIGEST_LENGTH
 from triton_models.repository.download import read_digest
 from triton_models.repository.manifest import Repository
 from triton_models.repository.published import PublishedArtifact
@@ -36,8 +34,9 @@ class Recorded:
 def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Client) -> int:
     """Read each artifact and its bill of materials, and compare the digests with the manifest's.
 
-    The manifest alone gives no protection against someone who can write it as well. An artifact's name, which
-    clients and templates contain, must therefore contain the first digits of its digest.
+    The manifest alone gives no protection against someone who can write it as well. Its reader therefore
+    refuses a digest that does not begin with the digits in the artifact's name, which clients and templates
+    contain.
 
     Returns:
         The number of objects read.
@@ -50,13 +49,11 @@ def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Clie
     with workers() as pool:
         names = [each.name for each in wanted]
         found = tuple(pool.map(partial(read_digest, repository=repository, s3=s3), names))
-    misnamed = (problem for row in rows for problem in _misnamed(row, repository))
-    read = (
+    raise_if_any(
         _differs(each, sha256, repository)
         for each, sha256 in zip(wanted, found, strict=True)
         if sha256 != each.sha256
     )
-    raise_if_any((*read, *misnamed))
     return len(wanted)
 
 
@@ -75,16 +72,3 @@ def _differs(wanted: Recorded, found: str | None, repository: Repository) -> Pro
         fix="find out in CloudTrail who changed it, and restore the published version",
         rule="artifact-gone" if found is None else "artifact-changed",
     )
-
-
-def _misnamed(row: PublishedArtifact, repository: Repository) -> Iterator[Problem]:
-    digest = row.artifact.removesuffix(ARCHIVE_SUFFIX)[-DIGEST_LENGTH:]
-    if not row.record.sha256.startswith(digest):
-        yield Problem(
-            what=f"the manifest records SHA-256 {row.record.sha256} for {row.artifact}",
-            where=repository.manifest_url,
-            expected=f"a digest that starts with {digest}, as in the artifact's name",
-            why="someone has changed the manifest, because `fleet publish` names artifacts by digest",
-            fix="restore the manifest's earlier version, and find out in CloudTrail who changed it",
-            rule="artifact-renamed",
-        )

@@ -57,7 +57,8 @@ def compare_on_endpoint(
         serving = deployed(endpoint, boto3.session.Session().client("sagemaker"))
     target = next(iter(serving.targets), None)
     client = Client(endpoint_name=endpoint, target=str(target) if target else None, repository=place.url)
-    there = {name: build for name, build in builds.items() if name in wanted or build.name in manifest.models}
+    published = frozenset(manifest.names)
+    there = {name: build for name, build in builds.items() if name in wanted or build.name in published}
     models = {name: manifest.model(build.name) for name, build in there.items()}
     sizes = {
         name: model.artifacts[manifest.target_model(builds[name].name, target)].size
