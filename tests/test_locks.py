@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -16,8 +18,11 @@ from aws_cdk import cloud_assembly_schema
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from triton_models.starter.init import begin
+
 ROOT = Path(__file__).parent.parent
 BUILDS = ROOT / "model_builds" / "triton_models" / "builds" / "packages"
+STARTER = ROOT / "model_builds" / "triton_models" / "starter" / "files"
 LOCKS = sorted([*ROOT.glob("locks/*.txt"), *BUILDS.glob("locks/*.txt")])
 OF_THE_RELEASES_PYTHON = {"autocast.txt"}  # release 26.06 and newer have Python 3.12
 PYTHONS = ("3.10.13", "3.11.7", "3.12.1", "3.13.0")
@@ -109,8 +114,9 @@ def test_without_cuda_pytorch_brings_nothing_that_a_lock_lacks(lock: Path) -> No
     assert needed - names(lock) == set()
 
 
-def test_set_up_installs_from_locks_alone() -> None:
-    makefile = (ROOT / "Makefile").read_text()
+@pytest.mark.parametrize("place", [ROOT, STARTER], ids=["here", "fleet init"])
+def test_set_up_installs_from_locks_alone(place: Path) -> None:
+    makefile = (place / "Makefile").read_text()
     installs = [line for line in makefile.splitlines() if "pip install" in line]
 
     assert installs
@@ -137,20 +143,53 @@ def test_a_file_of_another_index_is_refused_under_a_locked_name_and_version(
     assert (tmp_path / "installed" / "locked.py").is_file() == (status == 0)
 
 
-def _wheel(folder: Path, content: str) -> Path:
+def make(repository: Path, target: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name != "CI"}
+    return subprocess.run(
+        ["make", target],
+        cwd=repository,
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_new_repository_pins_the_library_on_a_persons_machine_and_never_in_a_workflow(
+    tmp_path: Path,
+) -> None:
+    begin(tmp_path / "search", name="Search", models=["minilm"])
+    (tmp_path / "search" / ".venv").symlink_to(ROOT / ".venv")
+    version = importlib.metadata.version("triton-fleet")
+    wheel = _wheel(tmp_path / "index", "the library", name="triton_fleet", version=version)
+    index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheel.parent)}
+    lock = tmp_path / "search" / "locks" / "triton-fleet.txt"
+
+    refused = make(tmp_path / "search", "locks/triton-fleet.txt", CI="true", **index)
+    assert (refused.returncode != 0, "make pin" in refused.stderr, lock.exists()) == (True, True, False)
+
+    assert make(tmp_path / "search", "locks/triton-fleet.txt", **index).returncode == 0
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert lock.read_text() == f"triton-fleet=={version} --hash=sha256:{digest}\n"
+
+
+def _wheel(folder: Path, content: str, *, name: str = "locked", version: str = "1.0") -> Path:
     """Create a wheel with one module, always with the same bytes."""
     folder.mkdir()
-    path = folder / "locked-1.0-py3-none-any.whl"
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    about = f"{name}-{version}.dist-info"
     files = {
-        "locked.py": f"TEXT = {content!r}\n",
-        "locked-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: locked\nVersion: 1.0\n",
-        "locked-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{name}.py": f"TEXT = {content!r}\n",
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    record = "".join(
-        f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip('=')},{len(text)}\n"
-        for name, text in files.items()
-    )
+    record = "".join(f"{each},{_in_record(text)},{len(text)}\n" for each, text in files.items())
     with zipfile.ZipFile(path, "w") as packed:
-        for name, text in {**files, "locked-1.0.dist-info/RECORD": record}.items():
-            packed.writestr(zipfile.ZipInfo(name), text)
+        for each, text in {**files, f"{about}/RECORD": record}.items():
+            packed.writestr(zipfile.ZipInfo(each), text)
     return path
+
+
+def _in_record(text: str) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
+    return f"sha256={digest.decode().rstrip('=')}"

@@ -13,7 +13,11 @@ from triton_models.starter import init
 from triton_models.starter.init import RECORD, begin, starter_models, upgrade
 
 ROOT = Path(__file__).parents[2]
-SHARED = ("app.py", "package.json", "package-lock.json", "requirements-triton.txt", "stacks/models.py")
+LOCKS = ("requirements", "requirements-rehearsal", "requirements-triton")
+SHARED = (
+    *("app.py", "package.json", "package-lock.json", "stacks/models.py"),
+    *(f"locks/{name}.txt" for name in LOCKS),
+)
 
 
 @pytest.fixture
@@ -122,8 +126,7 @@ def test_an_upgrade_is_shown_and_changes_nothing(repository: Path) -> None:
     before = contents(repository)
     found = upgrade(repository)
 
-    of_the_version = {"requirements.txt", "requirements-rehearsal.txt"}
-    assert set(found.replaced) == {"Makefile", "more.txt", *of_the_version}
+    assert set(found.replaced) == {"Makefile", "more.txt", "requirements.txt"}
     assert "+all:" in found.replaced["Makefile"]
     assert contents(repository) == before
 
