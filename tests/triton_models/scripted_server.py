@@ -8,9 +8,13 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import BinaryIO
 
 import numpy as np
+
+from tests.triton_models.publishing_aws import record_of
+from triton_models.repository.manifest import Manifest, Publication
 
 _HANG_LIMIT_S = 60.0
 
@@ -62,8 +66,11 @@ def answer(value: float = 3.0) -> Step:
 
 def manifest(**models: str) -> Step:
     """An answer of S3 with the manifest of a repository."""
-    records = {name: {"current": current, "history": [], "artifacts": {}} for name, current in models.items()}
-    body = json.dumps({"version": 1, "models": records}).encode()
+    written = Manifest()
+    for model, artifact in models.items():
+        wanted = [Publication(model=model, artifact=artifact, record=record_of(artifact))]
+        written = written.with_published(wanted, at=datetime.now(timezone.utc), by="ann")
+    body = written.to_json().encode()
     return reply(200, body, ETag='"1"', Content_Type="application/json")
 
 
