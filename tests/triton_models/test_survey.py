@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -289,3 +290,19 @@ def test_declarations_are_read_with_the_variables_of_the_build(source: Path, sur
     for names in (NAMES[:1], NAMES[:6]):  # in this process, and in several
         assert elsewhere(names, {}) == {("/data/weights.pt",)}
         assert elsewhere(names, {"PRICES_WEIGHTS": "s3://weights/prices.pt"}) == {()}
+
+
+@pytest.mark.parametrize("few", [True, False], ids=["here", "in processes"])
+def test_declarations_are_read_without_the_credentials_of_the_deployment(
+    few: bool, source: Path, survey: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not few:
+        monkeypatch.setattr(module, "_LEAST_FOR_A_PROCESS", 2)
+    hidden = {"AWS_SECRET_ACCESS_KEY": "s", "AWS_PROFILE": "p", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "t"}
+    for name, value in {**hidden, "AWS_REGION": "eu-central-1"}.items():
+        monkeypatch.setenv(name, value)
+    wanted = f"assert os.environ['AWS_REGION'] and not {set(hidden)} & set(os.environ)"
+    declare(source / "models", NAMES[0], top=wanted)
+    before = dict(os.environ)
+    assert list(survey().problems()) == []
+    assert dict(os.environ) == before

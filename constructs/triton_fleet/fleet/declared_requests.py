@@ -11,6 +11,7 @@ from triton_fleet.operations.warm_up import WarmUpRequest, passed_on
 from triton_models.base.errors import FleetError
 from triton_models.declare.reading import load_build
 from triton_models.declare.smallest_request import smallest_request
+from triton_models.declare.variables import environment_of_a_build
 
 MOST_MODELS = 50
 """Models that are warmed up without being named: a deployment waits for each."""
@@ -56,6 +57,11 @@ def declared_requests(built: Sequence[str], models: Path) -> DeclaredRequests:
 
     A declaration with a mistake is skipped here: the build job reports it, with every other mistake.
     """
+    with environment_of_a_build({}):
+        return _declared_requests(built, models)
+
+
+def _declared_requests(built: Sequence[str], models: Path) -> DeclaredRequests:
     found: list[WarmUpRequest] = []
     underivable: list[str] = []
     for position, name in enumerate(built):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from triton_models.base.source_files import source_files
@@ -11,6 +13,29 @@ from triton_models.base.source_files import source_files
 _READS = re.compile(r"""environ(?:\.get\(|\[)\s*["']([A-Za-z0-9_]+)["']""")
 _RANDOM = re.compile(r"\bRandomWeights\(")
 _READS_OR_RANDOM = re.compile(_READS.pattern + r"\s*\)?\s*,\s*otherwise\s*=\s*RandomWeights\(")
+
+# The AWS SDKs read credentials from the first, and a job of GitHub asks for a token with the second.
+_OF_CREDENTIALS = re.compile(r"AWS_(?!REGION$|DEFAULT_REGION$).*|ACTIONS_.*")
+
+
+@contextlib.contextmanager
+def environment_of_a_build(given: Mapping[str, str]) -> Iterator[None]:
+    """Set the variables of a build for a time, and hide those of credentials, which a build does not inherit.
+
+    A declaration that calls AWS when it is read then fails in the same way everywhere. This does not contain
+    hostile code, which may read files and other processes of its user.
+    """
+    before = dict(os.environ)
+    for name in filter(_OF_CREDENTIALS.fullmatch, before):
+        del os.environ[name]
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name in {*given, *filter(_OF_CREDENTIALS.fullmatch, before)}:
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]
 
 
 def variables_read(folder: Path) -> frozenset[str]:

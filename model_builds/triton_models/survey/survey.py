@@ -21,7 +21,7 @@ from typing import Any
 
 from triton_models.base.errors import FleetError, Problem
 from triton_models.declare.reading import FORM_MARK, read_folder
-from triton_models.declare.variables import variables_read
+from triton_models.declare.variables import environment_of_a_build, variables_read
 from triton_models.facts.releases import Release
 from triton_models.facts.releases import release as release_named
 from triton_models.survey.result_cache import (
@@ -88,7 +88,7 @@ class Batch:
     def results(self) -> list[ReadResult]:
         """Read and check the declarations in this process."""
         release = release_named(self.release)
-        with _environment(self.given):
+        with environment_of_a_build(self.given):
             return [self._result(name, release) for name in self.names]
 
     def _result(self, name: str, release: Release) -> ReadResult:
@@ -222,20 +222,6 @@ def main() -> None:
     read = Batch(**{**batch, "names": tuple(batch["names"])}).results()
     with results:
         json.dump([asdict(each) for each in read], results)
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for a time."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value
 
 
 def _folder(name: str) -> str:
