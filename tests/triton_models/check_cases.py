@@ -459,6 +459,12 @@ ENVIRONMENTS_AND_SHARED_MEMORY = (
         MINILM,
         said("minilm_tokenizer", "count: 1", "count: 64"),
     ),
+    Case(
+        "python-shared-memory",
+        "a batch that is too large",
+        MINILM,
+        edited("minilm_pooling", lambda config: setattr(config, "max_batch_size", 1 << 16)),
+    ),
 )
 
 NETWORKS_AND_CODE = (

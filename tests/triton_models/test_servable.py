@@ -16,11 +16,13 @@ from triton_models.facts.releases import RELEASES
 from triton_models.spec import (
     AotInductor,
     DaliPipeline,
+    DynamicDim,
     Ensemble,
     Instances,
     LibTorch,
     ModelDefinition,
     PackedEnvironment,
+    PythonBackend,
     PythonModel,
     PyTorchNetwork,
     Tensor,
@@ -165,6 +167,16 @@ def test_a_container_has_memory_for_64_python_instances(count: int, found: list[
     models = [python("one", instances=Instances(count=32)), python("two", instances=Instances(count=count))]
 
     assert rules(build("ensemble", *models, Ensemble(name="ensemble", steps=["one", "two"]))) == found
+
+
+@pytest.mark.parametrize(("longest", "found"), [(512, []), (1024, ["python-shared-memory"])])
+def test_a_container_has_memory_for_a_full_batch_of_a_python_model(longest: int, found: list[str]) -> None:
+    vectors = Tensor("vectors", "FP32", [DynamicDim(name="tokens", max=longest), 768])
+    model = replace(python("pooling"), inputs=[vectors], max_batch_size=32)
+    on_gpu = replace(model, backend=PythonBackend(host_inputs=False))
+
+    assert rules(build("pooling", model)) == found
+    assert rules(build("pooling", on_gpu)) == []
 
 
 def test_inputs_that_no_request_can_carry() -> None:

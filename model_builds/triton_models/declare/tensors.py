@@ -144,6 +144,12 @@ class Tensor:
         sizes = (size.min if isinstance(size, DynamicDim) else max(size, 1) for size in self.dims)
         return math.prod(sizes) * ELEMENT_BYTES.get(self.full_type, 0)
 
+    @property
+    def most_bytes(self) -> int:
+        """The size of the largest value in bytes, for one row. Sizes without a limit count as 1."""
+        sizes = (size.max if isinstance(size, DynamicDim) else max(size, 1) for size in self.dims)
+        return math.prod(sizes) * ELEMENT_BYTES.get(self.full_type, 0)
+
     def mistakes(self) -> Iterator[Mistake]:
         """Check that the data type exists and the dimensions are sizes."""
         if not self.name:

@@ -26,7 +26,7 @@ from triton_models.declare.weights import LocalWeights, S3Weights
 from triton_models.declare.written_plans import written_plans
 from triton_models.facts.payload import PAYLOAD_LIMIT
 from triton_models.facts.releases import Release
-from triton_models.facts.shared_memory import too_many_instances
+from triton_models.facts.shared_memory import PythonRegions, too_little_shared_memory
 from triton_models.facts.tensorrt import Precision, plan_problems
 
 PAYLOAD_RULE = "payload"
@@ -177,9 +177,15 @@ def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool)
                 backend=model.backend.backend,
                 release=release,
             )
-    python = {model.name: model.instances.count for model in build.models if isinstance(model, PythonModel)}
-    yield from too_many_instances(python, where="`instances` of its models")
+    python = {model.name: _regions(model) for model in build.models if isinstance(model, PythonModel)}
+    yield from too_little_shared_memory(python, where="its Python models")
     yield from _payload(build)
+
+
+def _regions(model: PythonModel) -> PythonRegions:
+    tensors = [*model.outputs, *(model.inputs if model.backend.host_inputs else ())]
+    row = sum(tensor.most_bytes for tensor in tensors)
+    return PythonRegions(count=model.instances.count, row=row, rows=max(model.max_batch_size, 1))
 
 
 def _payload(build: ModelDefinition) -> Iterator[Problem]:
