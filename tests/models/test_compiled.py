@@ -128,14 +128,14 @@ def test_a_network_that_would_use_tf32_against_its_declaration_is_refused(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("device", "compilers", "what"),
-    [("cuda", True, "finds no GPU to compile for"), ("cpu", False, "no C++ compiler")],
+    ("device", "compiler", "what"),
+    [("cuda", "g++", "finds no GPU to compile for"), ("cpu", "clang++", "has no g++")],
 )
 def test_a_machine_that_cannot_compile_says_what_it_lacks(
-    device: str, compilers: bool, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: str, compiler: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = "/usr/bin/c++" if compilers else None
-    monkeypatch.setattr(shutil, "which", lambda name: found)
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: name if name == compiler else None)
     with pytest.raises(FleetError) as caught:
         compiled(torch.nn.Identity(), tmp_path, device=device)
     assert what in caught.value.problems[0].what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -67,6 +68,21 @@ def test_a_models_own_packages_come_after_what_is_locked_and_are_held_to_the_con
         str(source / "models" / each / "requirements.txt") for each in ("dali_inception", "resnet50")
     ]
     assert own[own.index("--constraint") + 1] == str(source / "constraints.txt")
+
+
+@pytest.mark.parametrize(
+    ("network", "on_the_path", "installed"),
+    [("AotInductor()", "clang++", True), ("AotInductor()", "g++", False), ("LibTorch()", "clang++", False)],
+)
+def test_gcc_is_installed_for_networks_that_are_compiled_in_triton_s_image(
+    source: Path, monkeypatch: pytest.MonkeyPatch, network: str, on_the_path: str, installed: bool
+) -> None:
+    (source / "models" / "resnet50" / "build.py").write_text(network)
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: name if name == on_the_path else None)
+
+    commands = locked.compiler_commands(["resnet50"], models=source / "models")
+    assert [each[-1] for each in commands] == (["update", "g++"] if installed else [])
 
 
 @pytest.mark.parametrize("name", locked.SETS)

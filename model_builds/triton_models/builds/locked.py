@@ -6,7 +6,8 @@ that builds do not use. The lock of the CUDA build is installed if the index is 
 with only a mirror of PyPI, and on a GPU for models that AotInductor compiles. The environments of models are
 not affected.
 
-A model's own requirements have no lock. They are installed last, limited by constraints.txt.
+A model's own requirements have no lock. They are installed last, limited by constraints.txt. Models that
+AotInductor compiles also need g++, which apt installs and verifies.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -93,8 +95,23 @@ def build_commands(
 
 def compiles_for_gpu(names: Sequence[str], *, models: Path = Path("models")) -> bool:
     """Return True if a build on a GPU compiles one of the models with AotInductor, by their source code."""
-    if not os.environ.get(GPU_VARIABLE):
-        return False
+    return bool(os.environ.get(GPU_VARIABLE)) and _compiles(names, models)
+
+
+def cxx() -> str:
+    """Return the C++ compiler of AOTInductor: torch/_inductor/config.py of PyTorch 2.13, on Linux."""
+    return os.environ.get("CXX", "g++")
+
+
+def compiler_commands(names: Sequence[str], *, models: Path = Path("models")) -> tuple[Sequence[str], ...]:
+    """Return the commands that install g++, which Triton's images lack, if AotInductor needs it."""
+    if not _compiles(names, models) or cxx() != "g++" or shutil.which("g++"):
+        return ()
+    install = ("apt-get", "-qq", "install", "--yes", "--no-install-recommends", "g++")
+    return ("apt-get", "-qq", "update"), install
+
+
+def _compiles(names: Sequence[str], models: Path) -> bool:
     folders = (models / name.partition(":")[0] for name in names)
     return any(_COMPILES in path.read_bytes() for folder in folders for path in folder.glob("*.py"))
 
@@ -118,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
         gpu = compiles_for_gpu(models)
         if failed := _install_torch(torch_commands(gpu=gpu)):
             return failed
-        return _run(build_commands(models)) if what == "build" else 0
+        return _run((*compiler_commands(models), *build_commands(models))) if what == "build" else 0
     except FleetError as error:
         sys.stderr.write(f"{error}\n")
         return 1

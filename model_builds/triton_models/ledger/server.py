@@ -108,8 +108,8 @@ ROWS = (
         source="The image has clang and no g++: create_dockerfile_linux in build.py of server at r26.05",
         depends=("triton_models.builds.export.compiled", "triton_models.builds.locked", "aoti-export"),
         decided_by=DecidedBy.BY_HAND,
-        command="in the image of 26.04: `apt-get install -y g++`, then FLEET_GPU=A10G python3 -m "
-        "triton_models.builds.locked build risk, then `fleet build risk --gpu A10G --release 26.04`",
+        command="in the image of 26.04: FLEET_GPU=A10G python3 -m triton_models.builds.locked build risk, "
+        "which installs g++, then `fleet build risk --gpu A10G --release 26.04`",
         if_false="Compile in NVIDIA's PyTorch image of the release, and adopt the directory with model.pt2",
     ),
     Belief(

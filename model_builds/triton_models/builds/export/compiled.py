@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.artifact.signature import Signature
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.observed import Observed, examples_of
+from triton_models.builds.locked import cxx
 from triton_models.declare.tensors import DynamicDim, Tensor
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ _FOR_EVERY_CPU = {"cpp.march": "x86-64-v3", "cpp.simdlen": 256}
 _ASK_THE_SERVER = ("conv", "lstm", "gru", "rnn")
 
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
-_COMPILERS = ("g++", "clang++")
 
 
 def compile_network(
@@ -87,11 +87,11 @@ def compile_network(
 def _check_machine(network: Observed, device: str) -> None:
     import torch
 
-    if not any(map(shutil.which, (os.environ.get("CXX", ""), *_COMPILERS))):
+    if shutil.which(cxx()) is None:
         raise network.bad(
-            "this machine has no C++ compiler, which AOTInductor needs",
-            expected="g++ or clang++ on the PATH, or CXX",
-            fix="install one, such as `apt-get install g++`; a build job needs an image that has it",
+            f"this machine has no {cxx()}, with which AOTInductor compiles",
+            expected="g++ on the PATH, or another compiler with OpenMP in CXX; it uses no clang++ by itself",
+            fix="install it: `apt-get install g++`",
         )
     if device == "cuda" and not torch.cuda.is_available():
         raise network.bad(
