@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.triton_aws.embedded import embedded_aws
-from tests.triton_aws.scaled_variant import scaled, served, track
+from tests.triton_aws.scaled_variant import IMAGE, scaled, served, track
 from tests.triton_aws.test_variant_scaling import Time, instances
 from triton_aws import EmbeddedAws, clock
 from triton_aws.autoscaling.decisions import tracked_capacity
@@ -34,7 +34,7 @@ class Seen:
 
     source: str
     figures: Any
-    bounds: tuple[float, float] = (0.0, 0.0)
+    bounds: tuple[float, float]
 
 
 _NOTEBOOK = "kshitizgupta21/triton-mme-gtc23 bf2aef49b7 mme.ipynb"
@@ -43,14 +43,21 @@ RECORDS: Mapping[str, Seen] = {
     "the counts of an endpoint that changes from 2 to 4 instances, polled every 60 s, release 22.12": Seen(
         source=f"{_NOTEBOOK} [62]", figures=(2, 2, 2, 3, 3, 3, 3, 3, 4), bounds=(-1.0, 1.5)
     ),
+    "seconds from the second to the fourth of 4 instances, polled every second, an image for CPUs": Seen(
+        source="RamVegiraju/SageMaker-Deployment b5cd1f0458 XGBoost-Abalone.ipynb [29]",
+        figures=48,
+        bounds=(30, 90),
+    ),
     "minutes to the first instance, ml.g6.xlarge, an image of 20.6 GB on release 25.04": Seen(
         source=f"{_README}, Measured on the live endpoint", figures=12, bounds=(11.0, 13.0)
     ),
     "the capacity after three minutes of 14 requests a second, target 250 per minute, from 1": Seen(
         source=f"{_README}, Verification and measurement", figures=3, bounds=(3, 4)
     ),
-    "the capacity with 130 requests per minute, target 5, from 1, at most 4": Seen(
-        source="a lab 'verified in a real account', 2026-07, of an unknown repository", figures=4
+    "the capacity after 250 seconds of one caller without a pause, target 10, from 1, at most 4": Seen(
+        source="RamVegiraju/SageMaker-Deployment b5cd1f0458 XGBoost-Abalone.ipynb [29], f11f1bf478 [23]",
+        figures=4,
+        bounds=(4, 4),
     ),
     "minutes above the floor after the load has stopped, ScaleInCooldown 600": Seen(
         source=f"{_README}, Verification and measurement", figures=(25, 30), bounds=(15, 30)
@@ -81,15 +88,21 @@ def test_the_instances_of_a_scale_out_come_one_by_one_at_the_times_on_record(pac
         assert polled + least <= minutes[count] <= polled + most
 
 
+def test_new_instances_with_a_small_image_come_within_the_seconds_on_record() -> None:
+    arrivals = next(each for each in ARRIVALS if re.search(each.image, f"{IMAGE}-cpu"))
+    second, _, fourth = arrivals.times(3)
+    least, most = seen("for CPUs").bounds
+    assert least <= fourth - second <= most
+
+
 def test_the_first_new_instance_of_a_large_image_comes_after_the_minutes_on_record() -> None:
-    image = "763104351884.dkr.ecr.us-west-2.amazonaws.com/sagemaker-tritonserver:25.04-py3"
-    arrivals = next(each for each in ARRIVALS if re.search(each.image, image))
+    arrivals = next(each for each in ARRIVALS if re.search(each.image, IMAGE))
     least, most = seen("20.6 GB").bounds
     assert least <= arrivals.first_s / 60 <= most
 
 
 @pytest.mark.parametrize(
-    ("words", "target", "value", "most"), [("14 requests", 250, 840, 4), ("130 requests", 5, 130, 4)]
+    ("words", "target", "value", "most"), [("14 requests", 250, 840, 4), ("without a pause", 10, 1000, 4)]
 )
 def test_target_tracking_jumps_to_the_capacity_on_record_at_once(
     aws: EmbeddedAws, words: str, target: float, value: float, most: int
@@ -99,7 +112,7 @@ def test_target_tracking_jumps_to_the_capacity_on_record_at_once(
 
     counts = time.passes(3, InvocationsPerInstance=value)
 
-    least, largest = record.bounds if any(record.bounds) else (record.figures, record.figures)
+    least, largest = record.bounds
     assert counts[:2] == [1, 1]
     assert least <= counts[2] <= largest
     wanted = tracked_capacity({"TargetValue": target}, value=value, capacity=1)

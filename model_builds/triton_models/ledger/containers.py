@@ -43,6 +43,38 @@ ROWS = (
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html; "
         "sagemaker_server.cc of server",
+        records=(
+            Record(
+                repository="aws/amazon-sagemaker-examples",
+                at="#293",
+                seen="'An error occurred (ValidationError) when calling the InvokeEndpoint operation: "
+                "Endpoint … of account … not found.'",
+            ),
+            Record(
+                repository="kshitizgupta21/triton-mme-gtc23",
+                at="f593ee4edb mme.ipynb [72]",
+                seen="'Failed to download model data(bucket: …, key: ….tar.gz). Please ensure that there "
+                "is an object located at the URL and that the role passed to CreateModel has permissions to "
+                "download the model.'",
+            ),
+            Record(
+                repository="kshitizgupta21/triton-mme-gtc23",
+                at="bf2aef49b7 mme.ipynb [69]",
+                seen="'(ThrottlingException) when calling the InvokeEndpoint operation (reached max "
+                "retries: 4): None', one caller after 96 cold loads in a row",
+            ),
+            Record(
+                repository="aws/amazon-sagemaker-examples",
+                at="#1311",
+                seen="one caller of 100 models in a row, CPU: throttling exceptions without a pause",
+            ),
+            Record(
+                repository="aws/amazon-sagemaker-examples",
+                at="#799",
+                seen="424: 'Received server error (0) from model with message \"Your invocation timed out "
+                "while waiting for a response from container model. Review the latency metrics …'",
+            ),
+        ),
         depends=("triton_rehearsal.hosting.runtime_api", "triton_models.client.Client"),
         decided_by=DecidedBy.ACCOUNT,
         command="invoke a missing target model, a broken one, and one that is still loading",

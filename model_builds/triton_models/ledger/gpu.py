@@ -381,6 +381,11 @@ ROWS = (
                 seen="a TorchScript of 47 MB: 99 cold requests, median 0.80 s, 90 % below 0.90 s; the "
                 "first 1.85 s",
             ),
+            Record(
+                repository="aws/amazon-sagemaker-examples",
+                at="#1437",
+                seen="linear models on CPUs: 1.25 to 1.31 s for each cold request",
+            ),
         ),
         depends=("triton_rehearsal.compare",),
         decided_by=DecidedBy.BY_HAND,

@@ -166,9 +166,9 @@ ROWS = (
     ),
     Belief(
         id="capacity-change-time",
-        belief="New instances of a change serve and count one by one: with the images of 2022, the first "
-        "after 4 to 5 minutes and the last after about 9, and the endpoint is Updating until then; with "
-        "larger images, see `start-takes-twelve-minutes`",
+        belief="New instances of a change serve and count one by one: with GPU images of 2022, the first "
+        "after 4 to 5 minutes and the second after about 9, with small images within a minute of each "
+        "other; the endpoint is Updating until the last one",
         grade=Grade.PUBLIC_RECORD,
         records=(
             Record(
@@ -176,6 +176,12 @@ ROWS = (
                 at="bf2aef49b7 mme.ipynb [62]",
                 seen="release 22.12 on ml.g5.xlarge, from 2 instances to 4, polled every 60 s: 2, 2, 2, 3, "
                 "3, 3, 3, 3, then InService with 4",
+            ),
+            Record(
+                repository="RamVegiraju/SageMaker-Deployment",
+                at="b5cd1f0458 XGBoost-Abalone.ipynb [29]",
+                seen="XGBoost on ml.c5d.18xlarge, from 1 instance to 4, polled every second: 2 at the 13th "
+                "poll, 3 at the 17th, 4 at the 61st, InService at the 70th",
             ),
         ),
         depends=("triton_aws.moto_gaps.capacity",),
@@ -189,14 +195,23 @@ ROWS = (
         belief="Target tracking wants the capacity times the metric by its target, rounded up, in both "
         "directions, from the metric's newest minute, in one step",
         grade=Grade.PUBLIC_RECORD,
-        source="AWS documents proportion and rounding, but no formula. A public lab of 2026-07, whose "
-        "repository is not known: target 5, 130 requests per minute, from 1 to its maximum of 4 at once",
+        source="AWS documents proportion and rounding, but no formula",
         records=(
             Record(
                 repository="mikegc-aws/strands-decider-triton",
                 at="08f8c414e1 README.md",
                 seen="target 250 per instance and minute, a test of 3 minutes with about 14 requests per "
                 "second: from 1 to 3 at once",
+            ),
+            Record(
+                repository="RamVegiraju/SageMaker-Deployment",
+                at="f11f1bf478 sagemaker-notebook.ipynb [23]",
+                seen="target 10, several callers for 260 s: from 1 to the maximum of 4",
+            ),
+            Record(
+                repository="RamVegiraju/SageMaker-Deployment",
+                at="b5cd1f0458 XGBoost-Abalone.ipynb [29]",
+                seen="target 10, one caller for 250 s: one change from 1 to the maximum of 4",
             ),
         ),
         depends=("triton_aws.autoscaling.decisions", "GpuUtilization"),

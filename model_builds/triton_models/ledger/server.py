@@ -258,6 +258,12 @@ ROWS = (
                 at="17cf517e8a mme.ipynb [61]",
                 seen="TorchScript on a full GPU: others are unloaded, and the request succeeds",
             ),
+            Record(
+                repository="triton-inference-server/server",
+                at="#6117",
+                seen="Python models on a multi-model endpoint: 'I don't always get a OOM, sometimes I get "
+                'a generic "Stub is unhealthy" error\', and nothing is unloaded',
+            ),
         ),
         depends=(
             "multi-model-argument",

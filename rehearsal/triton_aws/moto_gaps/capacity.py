@@ -51,10 +51,9 @@ class Arrivals:
 # Public records: `capacity-change-time` and `start-takes-twelve-minutes` in this project's ledger. The image
 # decides: it has to be pulled. The first row that fits counts.
 ARRIVALS = (
-    Arrivals(image=r"-cpu\b", first_s=210.0, last_s=450.0),
+    Arrivals(image=r"-cpu\b", first_s=210.0, last_s=270.0),
     Arrivals(image=r"tritonserver:(2[0-3]|24\.0)", first_s=270.0, last_s=540.0),
-    Arrivals(image=r"tritonserver:", first_s=720.0, last_s=900.0),
-    Arrivals(image="", first_s=270.0, last_s=540.0),
+    Arrivals(image="", first_s=720.0, last_s=900.0),
 )
 
 # The fields of a described variant for each field of a change: what is wanted, and what serves.
