@@ -244,6 +244,17 @@ class Fleet:
             each["EndpointName"] for each in self.aws.client("sagemaker").list_endpoints()["Endpoints"]
         )
 
+    def instances(self, name: str) -> int:
+        [variant] = self.aws.client("sagemaker").describe_endpoint(EndpointName=name)["ProductionVariants"]
+        return int(variant["CurrentInstanceCount"])
+
+    def scale(self, name: str, count: int) -> None:
+        wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": count}
+        self.aws.client("sagemaker").update_endpoint_weights_and_capacities(
+            EndpointName=name, DesiredWeightsAndCapacities=[wanted]
+        )
+        until(lambda: self.instances(name) == count)
+
     def loads(self, on: On) -> bool:
         """Return True if both models have an artifact for a target, or for any target."""
         models = read_manifest(Repository.parse(self.url), s3=self.aws.client("s3")).models
@@ -313,6 +324,28 @@ def test_a_release_and_a_gpu_change_there_and_back_and_both_at_once(
         fleet.deploy(after)
         check(fleet, traffic, after, before.answer(1), after.answer(1))
         before = after
+
+
+def test_a_scaled_fleet_has_its_size_before_requests_arrive_at_the_new_endpoint(
+    fleet: Fleet, traffic: Application
+) -> None:
+    fleet.scale(OLD.endpoint, 3)
+    sizes: list[int] = []
+
+    def moves(model: Any, params: Mapping[str, Any], **_: Any) -> None:
+        if model.name == "PutParameter" and NEWER.endpoint in str(params.get("body")):
+            sizes.append(fleet.instances(NEWER.endpoint))
+
+    events = fleet.aws.client("ssm").meta.events
+    events.register("before-call.ssm", moves)
+    fleet.deploy(NEWER)
+    events.unregister("before-call.ssm", moves)
+
+    assert sizes[0] == 3
+    check(fleet, traffic, NEWER, OLD.answer(1), NEWER.answer(1))
+    fleet.scale(NEWER.endpoint, 1)
+    fleet.deploy(OLD)
+    check(fleet, traffic, OLD, OLD.answer(1), NEWER.answer(1))
 
 
 def test_a_build_that_fails_for_the_new_target_changes_nothing(fleet: Fleet, traffic: Application) -> None:

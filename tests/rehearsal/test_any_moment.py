@@ -1,0 +1,214 @@
+"""Deployments while something else changes the endpoint, or undoes what they do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aws_cdk import Duration
+from botocore.exceptions import ClientError
+from synthesised_stacks import small_stack, template_of
+
+from tests.rehearsal.test_instance_type_change import FLEET, alias, deploy, endpoints
+from tests.triton_aws.deployed_functions import ended, reasons, status, until
+from triton_aws import EmbeddedAws
+from triton_fleet import (
+    AllAtOnce,
+    EndpointAlias,
+    EndpointScaling,
+    ModelRepository,
+    MultiModelEndpoint,
+    endpoint_name_for,
+)
+from triton_fleet.functions import inline_function
+
+pytestmark = pytest.mark.story
+
+BEFORE, AFTER = "ml.g5.2xlarge", "ml.g4dn.xlarge"
+OLD, NEW = endpoint_name_for(FLEET, BEFORE), endpoint_name_for(FLEET, AFTER)
+# A change of capacity takes two seconds here, and an update five.
+SPEED = 120.0
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedAws]:
+    """An embedded AWS in which the first version of the fleet serves, and functions poll often."""
+    written = inline_function.function_code
+    faster = ("POLL_S = 5\n# CloudFormation", "POLL_S = 0.2\n# CloudFormation")
+    monkeypatch.setattr(inline_function, "function_code", lambda source: written(source).replace(*faster))
+    with EmbeddedAws(speed=SPEED) as opened:
+        fire(opened, "notBreaching")
+        assert deploy(opened, fleet(1)) == "CREATE_COMPLETE"
+        yield opened
+
+
+def fleet(version: int, instance_type: str = BEFORE, *, minutes: int = 10) -> str:
+    """Return the template of a version of a fleet, whose updates are watched by an alarm."""
+    stack = small_stack()
+    endpoint = MultiModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=ModelRepository(stack, "Repository"),
+        endpoint_name=endpoint_name_for(FLEET, instance_type),
+        instance_type=instance_type,
+        environment={"VERSION": str(version)},
+        deployment=AllAtOnce(wait=Duration.minutes(minutes)),
+        rollback_alarms=["errors"],
+    )
+    scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint)
+    EndpointAlias(stack, "Alias", endpoint=endpoint, fleet=FLEET, scaling=[scaling])
+    return template_of(stack)
+
+
+def described(aws: EmbeddedAws, name: str = OLD) -> dict[str, Any]:
+    found: dict[str, Any] = aws.client("sagemaker").describe_endpoint(EndpointName=name)
+    return found
+
+
+def version(aws: EmbeddedAws, name: str = OLD) -> str:
+    """Return the version that an endpoint serves; its configuration and model exist."""
+    sagemaker = aws.client("sagemaker")
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=described(aws, name)["EndpointConfigName"])
+    model = sagemaker.describe_model(ModelName=config["ProductionVariants"][0]["ModelName"])
+    return str(model["PrimaryContainer"]["Environment"]["VERSION"])
+
+
+def scale(aws: EmbeddedAws, count: int, name: str = OLD) -> None:
+    """Start to scale an endpoint."""
+    wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": count}
+    aws.client("sagemaker").update_endpoint_weights_and_capacities(
+        EndpointName=name, DesiredWeightsAndCapacities=[wanted]
+    )
+    assert described(aws, name)["EndpointStatus"] == "Updating"
+
+
+def scaled(aws: EmbeddedAws, count: int) -> None:
+    scale(aws, count)
+    until(lambda: described(aws)["EndpointStatus"] == "InService")
+
+
+def fire(aws: EmbeddedAws, missing: str = "breaching") -> None:
+    """Let the alarm fire, which has no data, or not."""
+    aws.client("cloudwatch").put_metric_alarm(
+        AlarmName="errors",
+        Namespace="none",
+        MetricName="none",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+        TreatMissingData=missing,
+    )
+    aws.evaluate()
+
+
+def test_an_update_while_the_fleet_scales_waits_and_keeps_what_was_scaled(aws: EmbeddedAws) -> None:
+    scale(aws, 3)
+
+    assert deploy(aws, fleet(2)) == "UPDATE_COMPLETE"
+    assert version(aws) == "2"
+    assert described(aws)["ProductionVariants"][0]["CurrentInstanceCount"] == 3
+
+
+def test_without_the_wait_an_update_while_the_fleet_scales_fails(aws: EmbeddedAws) -> None:
+    template = json.loads(fleet(2))
+    [idle] = [name for name, each in template["Resources"].items() if each["Type"].endswith("EndpointIdle")]
+    del template["Resources"][idle]
+    for each in template["Resources"].values():
+        each["DependsOn"] = [other for other in each.get("DependsOn", []) if other != idle]
+    scale(aws, 3)
+
+    outcome = deploy(aws, json.dumps(template))
+
+    assert "Cannot update in-progress endpoint" in outcome
+    assert outcome.startswith("UPDATE_ROLLBACK_FAILED")
+
+
+def test_an_update_that_is_canceled_goes_back_once_the_endpoint_can_be_changed(aws: EmbeddedAws) -> None:
+    cloudformation = aws.client("cloudformation")
+    begun = cloudformation.update_stack(
+        StackName="s", TemplateBody=fleet(2), Capabilities=["CAPABILITY_IAM"]
+    )["StackId"]
+    until(lambda: described(aws)["EndpointStatus"] == "Updating")
+    cloudformation.cancel_update_stack(StackName="s")
+
+    outcome = ended(aws, begun, verb="update")
+    assert outcome.startswith("UPDATE_ROLLBACK_COMPLETE")
+    assert outcome.endswith("Resource update cancelled")
+    assert version(aws) == "1"
+
+
+def test_a_change_of_the_strategy_alone_is_an_update(aws: EmbeddedAws) -> None:
+    assert deploy(aws, fleet(1, minutes=5)) == "UPDATE_COMPLETE"
+
+    policy = described(aws)["LastDeploymentConfig"]["BlueGreenUpdatePolicy"]
+    assert policy["TrafficRoutingConfiguration"]["WaitIntervalInSeconds"] == 300
+
+
+@pytest.mark.parametrize("notices", [True, False])
+def test_an_update_that_sagemaker_undoes_fails_whatever_cloudformation_makes_of_it(
+    aws: EmbeddedAws, notices: bool
+) -> None:
+    fire(aws)
+    with aws.assume(undone_update_fails=notices):
+        outcome = deploy(aws, fleet(2))
+        fire(aws, "notBreaching")
+
+        assert outcome.startswith("UPDATE_ROLLBACK_COMPLETE")
+        assert "in ALARM during the baking period: errors" in outcome
+        assert version(aws) == "1"
+        assert deploy(aws, fleet(3)) == "UPDATE_COMPLETE"
+        assert version(aws) == "3"
+
+
+def test_a_rollback_that_cannot_set_the_configuration_in_use_continues_without_the_endpoint(
+    aws: EmbeddedAws,
+) -> None:
+    fire(aws)
+    with aws.assume(rollback_of_undone_update=False):
+        outcome = deploy(aws, fleet(2))
+        fire(aws, "notBreaching")
+        with pytest.raises(ClientError, match="UPDATE_ROLLBACK_FAILED state and can not be updated"):
+            deploy(aws, fleet(3))
+        [endpoint] = (
+            each["LogicalResourceId"]
+            for each in aws.client("cloudformation").list_stack_resources(StackName="s")[
+                "StackResourceSummaries"
+            ]
+            if each["ResourceType"] == "AWS::SageMaker::Endpoint"
+        )
+        aws.client("cloudformation").continue_update_rollback(StackName="s", ResourcesToSkip=[endpoint])
+
+        assert outcome.startswith(
+            f"UPDATE_ROLLBACK_FAILED The following resource(s) failed to update: [{endpoint}]"
+        )
+        assert "currently in use endpoint configuration" in reasons(aws, "s")
+        assert status(aws).startswith("UPDATE_ROLLBACK_COMPLETE")
+        assert version(aws) == "1"
+        assert deploy(aws, fleet(3)) == "UPDATE_COMPLETE"
+
+
+def test_a_new_endpoint_has_the_size_of_the_fleet_before_the_alias_moves_and_the_old_one_goes(
+    aws: EmbeddedAws,
+) -> None:
+    """The old endpoint scales again after the alias has moved, so it cannot be deleted at once."""
+    scaled(aws, 3)
+    counts: list[int] = []
+
+    def moved(model: Any, **_: Any) -> None:
+        if model.name == "PutParameter" and alias(aws) == NEW:
+            counts.append(described(aws, NEW)["ProductionVariants"][0]["CurrentInstanceCount"])
+            scale(aws, 4)
+
+    events = aws.client("ssm").meta.events
+    events.register("after-call.ssm", moved)
+    outcome = deploy(aws, fleet(1, AFTER))
+    events.unregister("after-call.ssm", moved)
+
+    assert outcome == "UPDATE_COMPLETE"
+    assert counts == [3]
+    assert endpoints(aws) == {NEW: AFTER}
+    assert described(aws, NEW)["ProductionVariants"][0]["CurrentInstanceCount"] == 3
