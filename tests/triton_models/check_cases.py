@@ -250,8 +250,11 @@ INSTANCES_AND_WARM_UP = (
     Case("warm-up", "two inputs of one name", RESNET50.on(OWN_SERVER), listing_twice("resnet50", "input")),
 )
 
+BF16_SCORES = '"scores" data_type: TYPE_FP32', '"scores" data_type: TYPE_BF16'
+
 PARAMETERS = (
     Case("plan-type", "one that no plan has", BERT, said("bert", "TYPE_FP32", "TYPE_FP64")),
+    Case("bf16-tensor", "before 26.03", RESNET50, said("resnet50", *BF16_SCORES)),
     Case("onnxruntime-parameter", "no number", RESNET50, said("resnet50", '"4"', '"four"')),
     Case("accelerator", "an unknown one", RESNET50, said("resnet50", '"tensorrt"', '"tensort"')),
     Case("accelerator", "CUDA's, before the backend had it", ROWS_ON_CUDA, elsewhere={"release": "24.05"}),

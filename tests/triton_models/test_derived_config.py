@@ -96,7 +96,22 @@ def test_weights_that_old_files_list_among_the_inputs_are_no_inputs(tmp_path: Pa
 )
 def test_types_are_tritons(onnx_type: int, data_type: str, tmp_path: Path) -> None:
     path = network(tmp_path, [("x", onnx_type, ["b", 1])], [("y", onnx_type, ["b", 1])])
-    assert [each.data_type for side in served(path) for each in side] == [data_type, data_type]
+    assert [each.data_type for side in served(path, release=release("26.03")) for each in side] == [
+        data_type,
+        data_type,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("backend", "without", "having"), [("onnxruntime", "25.12", "26.03"), ("tensorrt", "24.05", "24.09")]
+)
+def test_bf16_is_refused_for_releases_whose_backend_lacks_it(
+    backend: str, without: str, having: str, tmp_path: Path
+) -> None:
+    path = network(tmp_path, [("x", TensorProto.BFLOAT16, ["b", 1])], [("y", FP32, ["b", 1])])
+    served(path, backend=backend, release=release(having))
+    ((rule, what),) = refusal(path, backend=backend, release=release(without))
+    assert (rule, what) == ("network-type", f"input 'x' is TYPE_BF16, for {backend} of release {without}")
 
 
 @pytest.mark.parametrize("kind", ["sequence", "optional", "map", "FLOAT8E4M3FN", "COMPLEX64", "INT4"])

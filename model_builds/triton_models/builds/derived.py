@@ -156,6 +156,14 @@ def _types(signature: Signature, *, backend: str, release: Release) -> Iterator[
                 why="the openvino backend does not support that type",
                 fix="cast it inside the network, or serve the model with ONNX Runtime",
             )
+        elif tensor.data_type == "TYPE_BF16" and (since := release.bf16_since(backend)):
+            yield _problem(
+                "network-type",
+                f"{what} is TYPE_BF16, for {backend} of release {release.name}",
+                expected=f"release {since} or newer",
+                why="the backend of older releases does not have that type",
+                fix="use a newer release, or cast it inside the network",
+            )
         elif on_tensorrt and tensor.data_type == "TYPE_INT64" and major(release) < _FIRST_WITH_INT64:
             yield _problem(
                 "network-type",

@@ -99,6 +99,22 @@ def plan_type(subject: Subject) -> Iterator[Problem]:
                     )
 
 
+def bf16_tensor(subject: Subject) -> Iterator[Problem]:
+    """Check that the release's backend has the type of BF16 tensors."""
+    release = subject.target.release
+    for model, config in subject.served() if release is not None else ():
+        since = release.bf16_since(model.backend.name)
+        for tensor in (*config.input, *config.output) if since else ():
+            if type_name(tensor.data_type) == "TYPE_BF16":
+                yield subject.refuse(
+                    model,
+                    tensor.name,
+                    f"{tensor.name!r} is TYPE_BF16, for {model.backend.name} of release {release.name}",
+                    expected=f"release {since} or newer",
+                    fix="use a newer release, or cast it inside the network",
+                )
+
+
 def onnxruntime_parameter(subject: Subject) -> Iterator[Problem]:
     """Check that parameters of ONNX Runtime have valid values."""
     for model, config in subject.having("parameters"):
@@ -313,6 +329,7 @@ def _tensorrt_accelerator(subject: Subject, model: Model, entry: Any) -> Iterato
 
 CHECKS = (
     ArtifactCheck(id="plan-type", source=_SOURCE, find=plan_type),
+    ArtifactCheck(id="bf16-tensor", source="triton_models.facts.releases", find=bf16_tensor),
     ArtifactCheck(id="onnxruntime-parameter", source=_SOURCE, find=onnxruntime_parameter),
     ArtifactCheck(id="accelerator", source=_SOURCE, find=accelerator),
     ArtifactCheck(id="python-parameter", source=_SOURCE, find=python_parameter),

@@ -108,6 +108,11 @@ _PLAN_OPSETS: Mapping[str, int] = MappingProxyType({"8": 17})
 # of 2026-05-13), "AOT Inductor Support (Beta)", and src/pt2 of r26.03 to r26.05, read 2026-11-24.
 COMPILED_NETWORKS_SINCE = "26.03"
 
+# The first release whose backend has BF16 inputs and outputs: src/onnxruntime_utils.cc of onnxruntime_backend
+# at r25.09 to r26.03, and ConvertTrtTypeToConfigDataType of tensorrt_backend at r24.05 and r24.09, read
+# 2026-11-24.
+_BF16_SINCE: Mapping[str, str] = MappingProxyType({"onnxruntime": "26.03", "tensorrt": "24.09"})
+
 # The first release whose Python backend accepts NumPy 2 tensors. With an earlier one, a model loads under
 # NumPy 2 but then answers with empty tensors and status 200.
 _NUMPY_2_SINCE = "24.12"
@@ -193,6 +198,11 @@ class Release:
     def switches_tf32(self) -> bool:
         """True if TF32 can be disabled per ONNX Runtime model; older releases can only do so per server."""
         return self.name >= _TF32_SWITCH_SINCE
+
+    def bf16_since(self, backend: str) -> str | None:
+        """Return the first release in which a backend has BF16 tensors; None if it has them in this one."""
+        since = _BF16_SINCE.get(backend, self.name)
+        return since if self.name < since else None
 
     @property
     def server_variables(self) -> Mapping[str, str]:
