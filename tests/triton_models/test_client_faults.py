@@ -426,6 +426,18 @@ def test_a_misspelt_name_in_a_loop_is_compared_with_the_others_once(
     assert compared == ["n"]
 
 
+def test_many_misspelt_names_do_not_read_the_manifest_for_each(world: World) -> None:
+    client = world.client()
+    ask(client)
+    for number in range(100):
+        failed(lambda name=f"n{number}": client.infer(model=name, inputs=ROW))
+    assert len(world.s3.requests) == 1 + 16
+    world.clock.tick(1.0)
+    for number in range(100, 200):
+        failed(lambda name=f"n{number}": client.infer(model=name, inputs=ROW))
+    assert len(world.s3.requests) == 1 + 16 + 1
+
+
 def test_a_name_that_is_longer_than_any_artifacts_is_neither_looked_up_nor_kept(world: World) -> None:
     client = world.client()
     ask(client)

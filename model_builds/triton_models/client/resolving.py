@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # The time for which an unknown name is not looked up again, in seconds.
 UNKNOWN_AGE_S = 5.0
 
+# The manifest is read again for this many unknown names, which may come from users, then for one per second.
+_LOOK_UPS, _LOOK_UPS_PER_S = 16, 1.0
+
 # The maximum number of cached unknown names; beyond that, all of them are dropped.
 _MOST_UNKNOWN = 10_000
 
@@ -46,11 +49,13 @@ class Names:
         )
         self._unknown: dict[_Name, tuple[float, tuple[Problem, ...]]] = {}
         self._last: dict[str, str] = {}
+        self._look_ups, self._counted_at = float(_LOOK_UPS), clock.now()
 
     def artifact(self, model: str, target: ArtifactTarget | None, deadline: Deadline) -> str:
         """Return the artifact that a name refers to on a target.
 
-        For an unknown name the manifest is read again at once, and then not for some seconds.
+        For an unknown name the manifest is read again at once, and then not for some seconds. If many names
+        are unknown, it is read once per second for all of them.
 
         Raises:
             FleetError: The model is unknown, it has no artifact for the target, or the manifest cannot be
@@ -61,7 +66,7 @@ class Names:
         known = manifest.knows(model, target)
         problems = () if known else self._problems((model, target))
         if not problems:
-            if not known and not first and len(model) <= _LONGEST_NAME:
+            if not known and not first and len(model) <= _LONGEST_NAME and self._may_look_up():
                 manifest = self._stored.fresh(deadline).manifest
             try:
                 return self._found(manifest, model, target)
@@ -103,6 +108,15 @@ class Names:
         """Return why a name is unknown, which takes long to find out; empty if it must be looked up."""
         since, problems = self._unknown.get(name, (0.0, ()))
         return problems if self._clock.now() - since < UNKNOWN_AGE_S else ()
+
+    def _may_look_up(self) -> bool:
+        now = self._clock.now()
+        refilled = self._look_ups + (now - self._counted_at) * _LOOK_UPS_PER_S
+        self._look_ups, self._counted_at = min(refilled, _LOOK_UPS), now
+        if self._look_ups < 1:
+            return False
+        self._look_ups -= 1
+        return True
 
     def _remember(self, name: _Name, problems: tuple[Problem, ...]) -> None:
         if len(name[0]) > _LONGEST_NAME:
