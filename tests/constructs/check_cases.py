@@ -80,6 +80,10 @@ def _completing(release: str, gpu: str) -> PlanTarget:
     return replace(_target(release, gpu), completes=True)
 
 
+def _with_pool(mib: float | None) -> PlanTarget:
+    return replace(_planless("25.09", "A10G"), pool=mib)
+
+
 def _with_plugins(*plugins: str) -> PlanTarget:
     return replace(_target("25.09", "A10G"), plugins=plugins)
 
@@ -1133,6 +1137,16 @@ REPOSITORY_AND_BUILDS = (
             given(build=_target("25.09", "A10G"), endpoint=_with_plugins("/a.so")),
         ),
         bad=(given(build=_with_plugins("/a.so", "/b.so"), endpoint=_with_plugins("/a.so")),),
+    ),
+    Case(
+        portability_checks.plan_portability,
+        "forests-fit-pool",
+        good=(
+            given(build=_with_pool(1024), endpoint=_with_pool(1024)),
+            given(build=_with_pool(0), endpoint=_with_pool(64)),
+            given(build=_with_pool(1025), endpoint=_with_pool(None)),
+        ),
+        bad=(given(build=_with_pool(1025), endpoint=_with_pool(1024)),),
     ),
     Case(
         portability_checks.plan_portability,

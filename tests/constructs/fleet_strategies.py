@@ -231,6 +231,7 @@ _servers = values(
     auto_complete_config=st.booleans(),
     request_threads=st.integers(0, 64),
     load_threads=st.integers(0, 256),
+    cuda_memory_pool=sizes(Size.mebibytes, 0, 2**15),
     buffer_manager_threads=st.integers(0, 64),
     metrics=values(TritonMetrics, namespace=NAMES, port=st.integers(22_990, 24_010)),
     inference_type=st.sampled_from(InferenceType),

@@ -46,7 +46,8 @@ def test_the_container_is_started_for_many_models(endpoint: MultiModelEndpoint, 
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
         "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": "1048576",
         "SAGEMAKER_TRITON_THREAD_COUNT": "64",
-        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config --model-load-thread-count=256",
+        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config --model-load-thread-count=256 "
+        "--cuda-memory-pool-byte-size=0:1073741824",
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 from aws_cdk import CfnParameter, Size, Stack
 
 from triton_fleet import InferenceType, PingMode, TritonMetrics, TritonServer
+from triton_models.facts.instances import INSTANCE_TYPES
 
 THREADS = "--model-load-thread-count=256"
 
@@ -205,3 +206,52 @@ def test_an_option_that_the_server_would_exit_on_is_a_problem(options: dict[str,
     (problem,) = TritonServer(**options)._problems(where="here")
 
     assert problem.rule == rule
+
+
+def pools(*types: str, **options: Any) -> list[str]:
+    machines = [INSTANCE_TYPES[each] for each in types]
+    arguments = TritonServer(**options)._environment(machines=machines)["SAGEMAKER_TRITON_ADDITIONAL_ARGS"]
+    flag = "--cuda-memory-pool-byte-size="
+    return [each.removeprefix(flag) for each in arguments.split() if each.startswith(flag)]
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [
+        (["ml.g5.xlarge"], ["0:1073741824"]),
+        (["ml.g4dn.xlarge"], ["0:536870912"]),
+        (["ml.g5.xlarge", "ml.g4dn.xlarge"], ["0:536870912"]),
+        (["ml.g4dn.12xlarge"], [f"{gpu}:536870912" for gpu in range(4)]),
+        (["ml.c5.xlarge"], []),
+        ([], []),
+    ],
+)
+def test_every_gpu_gets_a_pool_of_a_size_for_the_smallest(types: list[str], expected: list[str]) -> None:
+    assert pools(*types) == expected
+
+
+def test_a_pool_can_be_larger() -> None:
+    assert pools("ml.g5.xlarge", cuda_memory_pool=Size.gibibytes(4)) == ["0:4294967296"]
+    assert pools("ml.c5.xlarge", cuda_memory_pool=Size.gibibytes(4)) == []
+
+
+@pytest.mark.parametrize(
+    ("mib", "instance_type", "rules"),
+    [
+        (0, "ml.g5.xlarge", ["server-number"]),
+        (22926, "ml.g5.xlarge", []),
+        (22927, "ml.g5.xlarge", ["server-number"]),
+        (99999, "ml.c5.xlarge", []),
+    ],
+)
+def test_a_pool_is_smaller_than_the_gpu(mib: int, instance_type: str, rules: list[str]) -> None:
+    server = TritonServer(cuda_memory_pool=Size.mebibytes(mib))
+    found = server._machine_problems(INSTANCE_TYPES[instance_type], where="here")
+    assert [each.rule for each in found] == rules
+
+
+def test_arguments_that_are_too_long_only_with_the_pools_are_refused_too() -> None:
+    server = TritonServer(extra_arguments=("--x=" + "1" * 900,))
+    assert list(server._problems(where="here")) == []
+    found = server._machine_problems(INSTANCE_TYPES["ml.g4dn.12xlarge"], where="here")
+    assert [each.rule for each in found] == ["server-argument"]

@@ -18,6 +18,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct, IDependable
 
+from triton_fleet.arguments.checks import in_unit
 from triton_fleet.arguments.collector import ProblemCollector, warn
 from triton_fleet.arguments.roles import is_immutable
 from triton_fleet.arguments.tokens import known
@@ -278,6 +279,8 @@ class Endpoint(Resource, VariantMetrics):
         self, types: Sequence[InstanceType], release: Release, *, where: str, artifact: str | None = None
     ) -> None:
         """Note with the repository which instance types load an artifact, or every model if that is None."""
+        pool = self.server._pool(types)
+        size = None if pool is None else in_unit(pool, "bytes")
         served = ServedModels(
             types=tuple(types),
             release=release,
@@ -286,6 +289,7 @@ class Endpoint(Resource, VariantMetrics):
             artifact=artifact,
             plugins=tuple(self.server.tensorrt_plugins),
             completes=self.server.auto_complete_config,
+            pool=None if size is None else size // (1 << 20),
         )
         self.repository._usage.note_served(served)
 
@@ -353,10 +357,11 @@ class Endpoint(Resource, VariantMetrics):
         model.node.add_dependency(self._policy, self._start.resource)
         return model
 
-    def _environment(self, **further: str) -> dict[str, str]:
+    def _environment(self, hosting: Hosting, **further: str) -> dict[str, str]:
+        machines = [find_instance_type(each) for each in hosting.instance_types]
         return {
             **self.release.server_variables,
-            **self.server._environment(log_group=self._log_group_name),
+            **self.server._environment(log_group=self._log_group_name, machines=machines),
             **further,
             **self._shared.environment,
         }

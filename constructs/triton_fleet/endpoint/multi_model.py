@@ -305,7 +305,7 @@ class MultiModelEndpoint(Endpoint):
             mode="MultiModel",
             model_data_url=self.repository.url,
             multi_model_config=sagemaker.CfnModel.MultiModelConfigProperty(model_cache_setting=cache),
-            environment=self._environment(),
+            environment=self._environment(hosting),
         )
         model = self._model(self, "Model", container)
         names = [model.attr_model_name] + [None] * len(hosting.instance_pools)

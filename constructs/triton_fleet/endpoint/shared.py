@@ -140,6 +140,7 @@ class Shared:
             has_key=self.encryption_key is not None,
             where=where,
         )
+        yield from self.server._machine_problems(instance, where=where)
         if release is None:
             return
         yield from host_ami(known(hosting.inference_ami), instance, release, where=where)

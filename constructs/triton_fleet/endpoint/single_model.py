@@ -332,7 +332,7 @@ class SingleModelEndpoint(Endpoint):
             image=image.uri,
             mode="SingleModel",
             model_data_url=f"{self.repository.url}{artifact}",
-            environment=self._environment(**further),
+            environment=self._environment(variant, **further),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -15,6 +15,8 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed_fields
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
+from triton_models.facts.gpu_memory import SERVER_MIB, default_pool_mib
+from triton_models.facts.instances import InstanceType
 from triton_models.facts.load_threads import (
     FEWEST_REQUEST_THREADS,
     REQUEST_THREADS,
@@ -119,8 +121,8 @@ class TritonServer:
             script's default too: the script forgets to export it.
         log_verbose: Log every step of every request: about 4 KB a request, and half the throughput of small
             models. The container's own default is true.
-        log_info: Log loads and unloads. None is Triton's default, on: the lines say which models a fleet
-            loads, which no metric does.
+        log_info: Log loads and unloads, and a line per request, which CloudWatch Logs bills. None is Triton's
+            default, on: the lines say which models a fleet loads, which no metric does.
         log_warning: Log warnings. None is Triton's default, on.
         log_error: Log errors. None is Triton's default, on: without them a failed load says nothing.
         shared_memory: Shared memory that each instance of a Python model reserves when it starts. The
@@ -136,6 +138,10 @@ class TritonServer:
         load_threads: Threads that load models. None is four for each request thread: a model that calls
             others waits in one while these load, and with Triton's default, 4, four such models that load at
             the same time stop the server from loading anything again.
+        cuda_memory_pool: The server's pool on each GPU; nothing without a GPU. All forests take their memory
+            from it, and so do tensors that stay on the GPU and inputs of batches; it cannot grow, and is
+            taken from other models. None is 1 GiB, and 512 MiB on GPUs of less than 20 GiB. Triton's default
+            is 64 MiB.
         buffer_manager_threads: Threads that copy tensors. None is Triton's default, 0, which copies in the
             thread of the model instance: more help with large tensors on a machine with idle cores.
         metrics: Publish Triton's own metrics to CloudWatch. None by default: they are billed by model, and a
@@ -150,7 +156,7 @@ class TritonServer:
             DISABLE_MODEL_NAMESPACING and works the other way round; here False is off.
         tensorrt_plugins: The libraries of `TensorRt(plugins=...)`, by their path in the image. The server
             opens them when it starts. If one is missing, it starts too, and plans that need it fail to load.
-        extra_arguments: Further tritonserver arguments, such as "--pinned-memory-pool-byte-size=0" or
+        extra_arguments: Further tritonserver arguments, such as
             "--backend-config=tensorrt,coalesce-request-input=true". The start script splits them at spaces,
             and the last of two equal ones wins.
     """
@@ -165,6 +171,7 @@ class TritonServer:
     auto_complete_config: bool = False
     request_threads: int = REQUEST_THREADS
     load_threads: int | None = None
+    cuda_memory_pool: Size | None = None
     buffer_manager_threads: int | None = None
     metrics: TritonMetrics | None = None
     inference_type: InferenceType | None = None
@@ -174,11 +181,14 @@ class TritonServer:
     tensorrt_plugins: tuple[str, ...] = ()
     extra_arguments: tuple[str, ...] = ()
 
-    def _environment(self, *, log_group: str = "") -> Mapping[str, str]:
+    def _environment(
+        self, *, log_group: str = "", machines: Sequence[InstanceType] = ()
+    ) -> Mapping[str, str]:
         """The container's environment: variable to value.
 
         Args:
             log_group: The log group that metrics are written to.
+            machines: The instance types that it runs on.
         """
         environment = {
             "SAGEMAKER_TRITON_PING_MODE": self.ping_mode.value,
@@ -190,10 +200,34 @@ class TritonServer:
         for variable, value in self._optional(log_group).items():
             if value is not None:
                 environment[variable] = _text(value)
-        arguments = " ".join(self._arguments())
+        arguments = " ".join(self._arguments(machines))
         if arguments:
             environment["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] = arguments
         return environment
+
+    def _pool(self, machines: Sequence[InstanceType]) -> Size | None:
+        """The pool on each GPU of these instance types; None without a GPU."""
+        gpus = [each.gpu for each in machines if each.gpu is not None]
+        if not gpus:
+            return None
+        return self.cuda_memory_pool or Size.mebibytes(min(default_pool_mib(each) for each in gpus))
+
+    def _machine_problems(self, instance: InstanceType, *, where: str) -> Iterator[Problem]:
+        """Yield the problems on an instance type."""
+        if not list(self._length_problems((), where=where)):
+            yield from self._length_problems([instance], where=where)
+        size = None if self.cuda_memory_pool is None else in_unit(self.cuda_memory_pool, "bytes")
+        if size is None or instance.gpu is None:
+            return
+        most = (instance.gpu.memory_mib - SERVER_MIB) << 20
+        if not 0 < size < most:
+            yield SERVER_NUMBER.problem(
+                what=f"cuda_memory_pool is {size / (1 << 20):g} MiB on {instance.name}",
+                where=where,
+                expected=f"more than 0, and less than the {most >> 20} MiB of its GPU",
+                why="the server would not start, or load no forest on the GPU",
+                fix="leave cuda_memory_pool out, unless models need a larger one",
+            )
 
     def _metric_namespaces(self) -> tuple[str, ...]:
         """The CloudWatch namespaces that the container publishes to."""
@@ -206,6 +240,7 @@ class TritonServer:
         yield from self._shared_memory_problems(where)
         yield from self._metric_problems(where)
         yield from self._port_problems(where)
+        yield from self._length_problems((), where=where)
         for plugin in self.tensorrt_plugins:
             if known(plugin) is not None and not is_plugin(plugin):
                 yield SERVER_ARGUMENT.problem(
@@ -224,7 +259,10 @@ class TritonServer:
                     why="the container's start script splits its arguments at spaces and keeps quotes",
                     fix="give each argument as an element of its own, and values without spaces",
                 )
-        length = len(" ".join(self._arguments()).encode())
+
+    def _length_problems(self, machines: Sequence[InstanceType], *, where: str) -> Iterator[Problem]:
+        """Yield a problem if the arguments are longer than a variable may be."""
+        length = len(" ".join(self._arguments(machines)).encode())
         if length > _LONGEST_VALUE:
             yield SERVER_ARGUMENT.problem(
                 what=f"the server arguments are {length} bytes long",
@@ -296,6 +334,10 @@ class TritonServer:
         yield from whole_quantity(
             self.shared_memory_growth, name="shared_memory_growth", where=where, unit="bytes"
         )
+        if self.cuda_memory_pool is not None:
+            yield from whole_quantity(
+                self.cuda_memory_pool, name="cuda_memory_pool", where=where, unit="bytes"
+            )
         if growth == 0:
             yield SERVER_NUMBER.problem(
                 what="shared_memory_growth is 0",
@@ -376,12 +418,18 @@ class TritonServer:
                 ports[name] = (f"--{name}-port", int(value))
         yield from (ports[name] for name in ports if opened.get(name))
 
-    def _arguments(self) -> tuple[str, ...]:
+    def _arguments(self, machines: Sequence[InstanceType] = ()) -> tuple[str, ...]:
         as_written = () if self.auto_complete_config else ("--disable-auto-complete-config",)
         threads = self.load_threads or load_threads(self.request_threads)
         plugins = ";".join(self.tensorrt_plugins)
         opened = (f"--backend-config=tensorrt,plugins={plugins}",) if plugins else ()
-        return (*as_written, f"--model-load-thread-count={_text(threads)}", *opened, *self.extra_arguments)
+        size = self._pool(machines)
+        count = max((each.gpu_count for each in machines), default=0) if size else 0
+        pools = [
+            f"--cuda-memory-pool-byte-size={gpu}:{_text(size.to_bytes())}" for gpu in range(count) if size
+        ]
+        loading = f"--model-load-thread-count={_text(threads)}"
+        return (*as_written, loading, *pools, *opened, *self.extra_arguments)
 
 
 def _text(value: bool | float | str) -> str:  # noqa: FBT001 -- whatever a variable holds

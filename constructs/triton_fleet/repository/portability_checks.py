@@ -38,6 +38,10 @@ PLUGINS_OPENED = Check(
     id="tensorrt-plugins",
     source="2026-11-24: https://github.com/triton-inference-server/tensorrt_backend/blob/main/src/tensorrt.cc",
 )
+FORESTS_FIT_POOL = Check(
+    id="forests-fit-pool",
+    source="2026-11-25: https://github.com/triton-inference-server/core/blob/main/src/cuda_memory_manager.cc",
+)
 PLAN_AUTO_COMPLETE = Check(
     id="plan-auto-complete",
     source=(
@@ -63,6 +67,8 @@ class PlanTarget:
         any_gpu: The model needs a GPU of any kind; for a build job only.
         plugins: The libraries that plans need; of an endpoint, those that its server opens.
         completes: The server completes configurations and serves many models; of an endpoint alone.
+        pool: The MiB that its forests declare to take on a GPU; of an endpoint, its server's pool, or None if
+            that is unknown.
     """
 
     gpu: Gpu | None
@@ -74,6 +80,7 @@ class PlanTarget:
     any_gpu: bool = False
     plugins: tuple[str, ...] = ()
     completes: bool = False
+    pool: float | None = None
 
 
 def endpoint_fits(
@@ -116,7 +123,7 @@ def plan_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> 
         yield _no_gpu(build=build, endpoint=endpoint, where=where)
         return
     first = (_plans, _completed) if compiled else (_python_portability,)
-    kinds = (*first, _plugins, _dali)
+    kinds = (*first, _plugins, _dali, _forests)
     problems = chain.from_iterable(each(build=build, endpoint=endpoint, where=where) for each in kinds)
     yield from islice(problems, 1)
 
@@ -212,6 +219,19 @@ def _dali(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Pr
         why="an older DALI may not read the file of a newer one",
         fix="use the same release for both, or add a ModelBuildProject for the endpoint's release",
     )
+
+
+def _forests(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
+    """Yield a problem if the forests of a model do not fit into the server's pool."""
+    if build.pool and endpoint.pool is not None and build.pool > endpoint.pool:
+        yield FORESTS_FIT_POOL.problem(
+            what=f"forests of {build.path} declare {build.pool:g} MiB, and {endpoint.path} has a pool of "
+            f"{endpoint.pool:g}",
+            where=where,
+            expected=f"a pool of {build.pool:g} MiB or more",
+            why="forests share the pool, which cannot grow: the model would not load",
+            fix='set server=TritonServer(cuda_memory_pool=...), or Instances(kind="KIND_CPU") on the forests',
+        )
 
 
 def _named(target: PlanTarget) -> str:

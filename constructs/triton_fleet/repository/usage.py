@@ -45,6 +45,7 @@ class ServedModels:
         artifact: The only artifact; None for every model of the repository.
         plugins: The libraries of TensorRT plugins that the server opens.
         completes: The server completes configurations.
+        pool: The server's pool on each GPU in MiB; None if it is unknown, or without a GPU.
     """
 
     types: tuple[InstanceType, ...]
@@ -54,6 +55,7 @@ class ServedModels:
     artifact: str | None = None
     plugins: tuple[str, ...] = ()
     completes: bool = False
+    pool: float | None = None
 
     @property
     def targets(self) -> list[PlanTarget]:
@@ -65,6 +67,7 @@ class ServedModels:
                 path=self.path,
                 plugins=self.plugins,
                 completes=self.completes and self.artifact is None,
+                pool=self.pool,
             )
             for each in self.types
         ]

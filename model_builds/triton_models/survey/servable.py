@@ -20,7 +20,7 @@ from triton_models.builds.job import BuildJob
 from triton_models.declare.backends import AotInductor, LibTorch, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
-from triton_models.declare.models import DaliPipeline, Ensemble, OnnxFile, PythonModel, PyTorchNetwork
+from triton_models.declare.models import DaliPipeline, Ensemble, Forest, OnnxFile, PythonModel, PyTorchNetwork
 from triton_models.declare.requires import check_backends
 from triton_models.declare.weights import LocalWeights, S3Weights
 from triton_models.declare.written_plans import written_plans
@@ -52,6 +52,7 @@ class CheckedDeclaration:
         precisions: The precisions of its declared plans.
         plugins: The libraries that its plans need in the image of the endpoint.
         platforms: The platforms of its models in the PyTorch backend: "pytorch_libtorch", "torch_aoti".
+        forests_mib: The memory on a GPU that its forests declare, in MiB.
     """
 
     artifact: str = ""
@@ -66,6 +67,7 @@ class CheckedDeclaration:
     precisions: tuple[Precision, ...] = ()
     plugins: tuple[str, ...] = ()
     platforms: tuple[str, ...] = ()
+    forests_mib: int = 0
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> CheckedDeclaration:
@@ -131,6 +133,11 @@ def check_declaration(
         precisions=tuple(sorted(build.precisions)) if gpu else (),
         plugins=tuple(sorted(_plugins(build))) if gpu else (),
         platforms=tuple(sorted(_platforms(build))),
+        forests_mib=sum(
+            model.instances.count * (model.instances.gpu_memory_mb or 0)
+            for model in build.models
+            if isinstance(model, Forest) and gpu
+        ),
     )
 
 
