@@ -285,8 +285,8 @@ def no_capacity(
             "and no new one starts."
         ),
         why=(
-            "Auto scaling requests an instance after three busy minutes, and it serves ten minutes later. If "
-            "it has not after twenty, AWS has no capacity, or the account's quota is used up."
+            "Auto scaling requests an instance after three busy minutes, and it serves 12 to 15 minutes "
+            "later. If it has not after twenty, AWS has no capacity, or the account's quota is used up."
         ),
         runbook=(
             "Read the scaling activities of the endpoint. If a quota is used up, request more. If the region "

@@ -55,8 +55,8 @@ def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmD
         out_of=20,
         what="Requests wait, and there is no instance.",
         why=(
-            "Auto scaling requests an instance after two minutes, and it serves ten minutes later. If it has "
-            "not after twenty, there is no capacity, or none was requested."
+            "Auto scaling requests an instance after two minutes, and it serves 12 to 15 minutes later. If "
+            "it has not after twenty, there is no capacity, or none was requested."
         ),
         runbook=(
             "Read the scaling activities of the endpoint. If a quota is used up, request more. If the region "

@@ -125,7 +125,21 @@ ROWS = (
         belief="New accounts have a quota of 0 for GPU builds and for many GPU instances, and 1 for "
         "CodeBuild's Linux/Small builds",
         grade=Grade.AWS_DOCUMENTATION,
-        source="https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html, and reports",
+        source="https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html",
+        records=(
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 deploy/create_endpoint.py",
+                seen="ml.g6.xlarge for endpoint usage 4, every ml.g6e size to 16xlarge 1, 24xlarge and "
+                "48xlarge 0; with 1, UpdateEndpoint cannot replace instances",
+            ),
+            Record(
+                repository="mikegc-aws/strands-decider-triton",
+                at="08f8c414e1 README.md",
+                seen="a MaxCapacity above the quota is accepted, and only a scaling activity says that it "
+                "failed",
+            ),
+        ),
         depends=("triton_models.facts.quota_needs",),
         decided_by=DecidedBy.BY_HAND,
         command="`fleet check-quotas` in a new account",

@@ -67,7 +67,8 @@ ROWS = (
         "without an AMI, a host of g4dn or g5 has driver 470 or 535, whichever it is given",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html, which names "
-        "470 for the default",
+        "470 for the default. 550.163.01 was read on ml.g4dn.xlarge with gpu-3-1, in a script of an unknown "
+        "repository",
         records=(
             Record(
                 repository="mikegc-aws/strands-decider-triton",
