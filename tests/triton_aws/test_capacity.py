@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.triton_aws.deployed_functions import until
 from tests.triton_aws.embedded import embedded_aws
-from tests.triton_aws.scaled_variant import IMAGE, served
+from tests.triton_aws.scaled_variant import IMAGE, TARGET, scaled, served
 from triton_aws import EmbeddedAws, LaunchError
 
 aws = embedded_aws()
@@ -101,7 +102,10 @@ def test_an_endpoint_shows_the_images_of_its_models_by_digest(aws: EmbeddedAws) 
 
 
 class FullHost:
-    """A host on which no instance starts."""
+    """A host with room for a number of instances."""
+
+    def __init__(self, room: int = 1) -> None:
+        self._room = room
 
     def launch(self, endpoint: str, config: str) -> None:
         """Not called: no deployment is made."""
@@ -110,8 +114,9 @@ class FullHost:
         """Nothing to note."""
 
     def scale(self, endpoint: str, counts: Mapping[str, int]) -> None:
-        msg = f"no room for {counts['AllTraffic']} instances of {endpoint}"
-        raise LaunchError(msg)
+        if counts["AllTraffic"] > self._room:
+            msg = f"no room for {counts['AllTraffic']} instances of {endpoint}"
+            raise LaunchError(msg)
 
 
 def test_instances_that_do_not_start_leave_the_count_as_it_was_with_the_reason(aws: EmbeddedAws) -> None:
@@ -124,3 +129,32 @@ def test_instances_that_do_not_start_leave_the_count_as_it_was_with_the_reason(a
     found = sagemaker.describe_endpoint(EndpointName="e")
     assert found["FailureReason"] == "no room for 3 instances of e"
     assert (live(sagemaker)["CurrentInstanceCount"], live(sagemaker)["DesiredInstanceCount"]) == (1, 1)
+
+
+def test_instances_that_have_come_stay_if_the_next_one_does_not_start(slow: EmbeddedAws) -> None:
+    sagemaker = served(slow)
+    slow.attach(FullHost(room=2))
+
+    change(sagemaker, DesiredInstanceCount=4)
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e", WaiterConfig={"Delay": 0.05})
+
+    assert (live(sagemaker)["CurrentInstanceCount"], live(sagemaker)["DesiredInstanceCount"]) == (2, 2)
+
+
+def test_the_activity_of_instances_that_do_not_come_has_failed(aws: EmbeddedAws) -> None:
+    scaling = scaled(aws)
+    aws.attach(FullHost())
+
+    scaling.register_scalable_target(**TARGET, MinCapacity=2, MaxCapacity=4)
+    until(lambda: activity(scaling)["StatusCode"] != "InProgress")
+
+    found = activity(scaling)
+    assert found["StatusCode"] == "Failed"
+    assert found["StatusMessage"] == (
+        "Failed to set desired instance count to 2. Reason: no room for 2 instances of e"
+    )
+
+
+def activity(scaling: Any) -> dict[str, Any]:
+    [found] = scaling.describe_scaling_activities(ServiceNamespace="sagemaker")["ScalingActivities"]
+    return dict(found)
