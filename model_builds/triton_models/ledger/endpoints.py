@@ -512,7 +512,7 @@ ROWS = (
         belief="CloudFormation fails if it updates or deletes an endpoint while auto scaling or another "
         "update changes it",
         grade=Grade.ASSUMPTION,
-        source="SageMaker refuses both (`endpoint-creating-not-deletable`); nobody says if CloudFormation "
+        source="SageMaker refuses both (`endpoint-creating-not-deletable`); no source says if CloudFormation "
         "waits",
         depends=("EndpointChange",),
         decided_by=DecidedBy.ACCOUNT,
@@ -539,7 +539,7 @@ ROWS = (
         belief="After an update that SageMaker has undone, CloudFormation's rollback succeeds, although the "
         "endpoint has its former configuration already",
         grade=Grade.ASSUMPTION,
-        source="UpdateEndpoint refuses that configuration (`configuration-in-use-refused`), but nobody "
+        source="UpdateEndpoint refuses that configuration (`configuration-in-use-refused`), but no source "
         "reports a rollback that failed for it",
         depends=("EndpointChange", "triton_aws.cloudformation.sagemaker"),
         decided_by=DecidedBy.ACCOUNT,
