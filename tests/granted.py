@@ -1,4 +1,4 @@
-"""What policies allow of recorded calls: IAM's evaluation, as far as this project's policies need it."""
+"""The evaluation of policies by IAM, as far as the policies of this project need it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def refused(accesses: Iterable[Access], *policies: Mapping[str, Any], keys: Mapp
     """Return actions and resources that the policies do not allow.
 
     Args:
-        accesses: What is needed.
+        accesses: The uses of permissions.
         *policies: The documents, of the role and of the resources.
         keys: The ARN of the key of each bucket, by "key of ARN".
     """

@@ -79,12 +79,16 @@ def test_a_deployment_waits_for_the_permissions_of_an_imported_role(stack: Stack
     assert _only(stack, "Custom::TritonBuild")["DependsOn"] == [policy]
 
 
+JOB = "ml.g4dn.xlarge for processing job usage"
+JOBS = "Number of instances across all processing jobs"
+
+
 @pytest.mark.parametrize(
     ("given", "codes", "names"),
     [
         ({"instance_type": "ml.c7i.2xlarge"}, ["L-4DDC4A99"], None),
         ({"machine": ReservedMachines()}, None, None),
-        ({"instance_type": "ml.g4dn.xlarge"}, ["L-9D07B6EF"], ["ml.g4dn.xlarge for processing job usage"]),
+        ({"instance_type": "ml.g4dn.xlarge"}, ["L-9D07B6EF"], [JOB, JOBS]),
     ],
 )
 def test_a_deployment_reads_the_quotas_of_what_it_builds_on_and_may_read_no_more(

@@ -1,4 +1,4 @@
-"""What a role may do, compared with the calls of the command for which it has the grant."""
+"""The permissions of a role, compared with the calls of the command for which it has them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def tested(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def calls(account: Account) -> list[Access]:
-    """What is needed for the calls to S3 and SageMaker from now on."""
+    """Permissions for the calls to S3 and SageMaker from now on."""
     return recorded(account.aws.client("s3"), account.aws.client("sagemaker"))
 
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import boto3.session
 import pytest
+from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto.servicequotas.exceptions import NoSuchResource
 from moto.servicequotas.models import ServiceQuotasBackend
 
 import triton_models.cli.main as cli
-from tests.triton_models.publishing_aws import ENVIRONMENT
+from tests.triton_models.publishing_aws import ENVIRONMENT, own_endpoints
 from triton_models.base.errors import FleetError
 from triton_models.facts import quotas
 from triton_models.facts.build_machines.automatic import automatic_machine
@@ -25,6 +26,8 @@ from triton_models.facts.quotas import Quota, Quotas, read
 
 G5 = INSTANCE_TYPES["ml.g5.2xlarge"]
 ENDPOINT = "ml.g5.2xlarge for endpoint usage"
+ENDPOINTS = "Number of instances across active endpoints"
+JOBS = "Number of instances across all processing jobs"
 SMALL = "Concurrently running builds for Linux/Small environment"
 LARGE = "Concurrently running builds for Linux/Large environment"
 JOB = "ml.g4dn.xlarge for processing job usage"
@@ -70,42 +73,45 @@ def _outcome(value: float, *, adjustable: bool = True) -> Quotas:
 
 
 def test_an_a10g_fleet_needs_its_endpoint_twice_over_and_codebuilds_gpu() -> None:
-    endpoint, build = needs(G5, region="us-east-1", instances=4)
+    endpoint, total, build = needs(G5, region="us-east-1", instances=4)
 
     assert (endpoint.service, endpoint.name, endpoint.least) == ("sagemaker", ENDPOINT, 8)
+    assert (total.name, total.code, total.least) == (ENDPOINTS, "L-7A3DF611", 8)
     assert (build.service, build.code, build.least) == ("codebuild", "L-F1FE1B52", 1)
 
 
 def test_another_gpu_needs_a_processing_job_on_the_same_type() -> None:
-    _, build, starter = needs(INSTANCE_TYPES["ml.g4dn.xlarge"], region="us-east-1")
+    _, _, build, total, starter = needs(INSTANCE_TYPES["ml.g4dn.xlarge"], region="us-east-1")
 
     assert (build.service, build.name, build.code) == ("sagemaker", JOB, None)
+    assert (total.name, total.code, total.least) == (JOBS, "L-F311B08F", 1)
     assert (starter.service, starter.name, starter.code) == ("codebuild", SMALL, "L-9D07B6EF")
 
 
 @pytest.mark.parametrize(("name", "small"), [("ml.g5.2xlarge", 1), ("ml.g4dn.xlarge", 8)])
 def test_builds_at_a_time_need_as_many_and_small_ones_beside_them(name: str, small: int) -> None:
-    _, build, steps = needs(INSTANCE_TYPES[name], region="us-east-1", builds=8)
+    _, _, build, *total, steps = needs(INSTANCE_TYPES[name], region="us-east-1", builds=8)
 
     assert (build.least, steps.name, steps.least) == (8, SMALL, small)
+    assert [each.least for each in total] == ([8] if small == 8 else [])
     assert build.what.startswith("8 builds at a time")
 
 
 def test_the_machine_of_builds_can_be_named() -> None:
     job = needs(G5, region="us-east-1", machine="processing-job", build_type="ml.g5.xlarge")
 
-    assert job[1].name == "ml.g5.xlarge for processing job usage"
-    assert len(needs(G5, region="us-east-1", machine="none")) == 1
+    assert job[2].name == "ml.g5.xlarge for processing job usage"
+    assert len(needs(G5, region="us-east-1", machine="none")) == 2
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-north-1"])
 def test_what_builds_need_is_what_the_construct_chooses(region: str) -> None:
     for name, instance in INSTANCE_TYPES.items():
-        _, *builds = needs(instance, region=region)
+        _, _, *builds = needs(instance, region=region)
         chosen = automatic_machine(instance, region) if instance.gpu else None
         expected = {
             "on demand": ["Concurrently running builds for Linux GPU Small environment"],
-            "processing job": [f"{processing_type(instance)} for processing job usage", SMALL],
+            "processing job": [f"{processing_type(instance)} for processing job usage", JOBS, SMALL],
             None: [] if instance.gpu else [LARGE],
         }[chosen]
         assert [each.name for each in builds] == expected, name
@@ -131,7 +137,7 @@ def test_a_quota_that_was_never_raised_has_awss_default(service: Stubber, client
 
 
 def test_a_quota_with_a_documented_code_is_not_looked_for(service: Stubber, client: Any) -> None:
-    build = needs(G5, region="us-east-1")[1]
+    build = needs(G5, region="us-east-1")[2]
     service.add_client_error("get_service_quota", "NoSuchResourceException")
     service.add_response(
         "get_aws_default_service_quota",
@@ -179,7 +185,7 @@ def test_a_quota_that_only_support_raises_says_so() -> None:
 
 
 def _arguments(**given: Any) -> argparse.Namespace:
-    defaults = {"instance_type": "ml.g5.2xlarge", "max_capacity": 1, "parallel_builds": 1}
+    defaults = {"instance_type": "ml.g5.2xlarge", "max_capacity": 1, "parallel_builds": 1, "fleet": None}
     rest = {"machine": "automatic", "build_instance_type": None}
     return argparse.Namespace(**{**defaults, **rest, **given})
 
@@ -235,3 +241,53 @@ def test_a_refusal_names_what_was_refused(
     (problem,) = json.loads(capsys.readouterr().out)["error"]
     assert status == cli.EXIT_MISTAKE
     assert problem["what"].startswith("Service Quotas refused ListAWSDefaultServiceQuotas")
+
+
+def _endpoint(sagemaker: Any, name: str, count: int, *, instance_type: str = "ml.g5.2xlarge") -> None:
+    variant = {"VariantName": "all", "ModelName": "m", "InstanceType": instance_type}
+    sagemaker.create_model(ModelName=f"{name}-model", ExecutionRoleArn="arn:aws:iam::123456789012:role/r")
+    sagemaker.create_endpoint_config(
+        EndpointConfigName=name,
+        ProductionVariants=[variant | {"ModelName": f"{name}-model", "InitialInstanceCount": count}],
+    )
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+
+
+def _read_eight(wanted: list[Need], _: Any) -> tuple[Quota, ...]:
+    """Read 8 for each quota."""
+    return tuple(Quota(need=each, code=each.code or "L-1", value=8, adjustable=True) for each in wanted)
+
+
+def test_instances_of_other_endpoints_need_quota_too(
+    environment: pytest.MonkeyPatch, aws: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment.setattr(quotas, "read", _read_eight)
+    with own_endpoints(aws) as sagemaker:
+        _endpoint(sagemaker, "search", 3)
+        _endpoint(sagemaker, "demo", 1, instance_type="ml.m5.large")
+        _endpoint(sagemaker, "TritonFleet-25-09", 1)
+        asked = ["check-quotas", "--instance-type", "ml.g5.2xlarge", "--fleet", "TritonFleet"]
+        status = cli.main([*asked, "--json"])
+        document = json.loads(capsys.readouterr().out)
+        cli.main(asked)
+    found = {each["name"]: each for each in document["quotas"]}
+
+    assert (status, document["unread"]) == (1, "")
+    assert found[ENDPOINT]["in_use"] == {"search": 3}
+    assert found[ENDPOINTS]["in_use"].items() >= {"search": 3, "demo": 1}.items()
+    assert found[ENDPOINT]["request"].endswith("--desired-value 11")
+    assert "low  8 of 8 needed, and 3 in use (3 by search)  ml.g5.2xlarge" in capsys.readouterr().out
+
+
+def test_endpoints_that_may_not_be_read_are_said_to_be_unknown(
+    environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "ListEndpoints")
+
+    environment.setattr(quotas, "read", _read_eight)
+    environment.setattr(quotas, "in_use", refuse)
+    status = cli.main(["check-quotas", "--instance-type", "ml.g5.2xlarge"])
+
+    assert status == 0
+    assert "Other endpoints count as well, and could not be read: AccessDenied" in capsys.readouterr().out

@@ -19,7 +19,7 @@ from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.working_folder import runs
 from triton_fleet.functions.checks import LONGEST_ARTIFACT_TIMEOUT, artifact_timeout, deployed_model
 from triton_fleet.functions.inline_function import InlineFunction, allow_successor
-from triton_models.facts.quota_needs import processing_quota, quota_codes
+from triton_models.facts.quota_needs import PROCESSING_TOTAL, processing_quota, quota_codes
 from triton_models.repository.manifest import MANIFEST_NAME
 
 # Left of CloudFormation's hour when the function gives up: for its answer, which says what is missing, to
@@ -219,7 +219,10 @@ class DeploymentBuild(Construct):
             on_demand=isinstance(machine.choice, OnDemandMachine),
             small=is_job or self._runs is not None,
         )
-        found = {"QuotaCodes": codes, "QuotaNames": [processing_quota(machine.name)] if is_job else []}
+        found = {
+            "QuotaCodes": codes,
+            "QuotaNames": [processing_quota(machine.name), PROCESSING_TOTAL] if is_job else [],
+        }
         return {key: quotas for key, quotas in found.items() if quotas}
 
     def _inputs(self) -> str:

@@ -56,6 +56,11 @@ def check_quotas(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE",
         help="the instance type of Processing jobs, if it is not the endpoint's",
     )
+    parser.add_argument(
+        "--fleet",
+        metavar="NAME",
+        help="a deployed fleet, as in cdk.json: its own endpoints do not count as used by others",
+    )
     add_account(parser)
 
 

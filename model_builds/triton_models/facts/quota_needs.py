@@ -5,13 +5,16 @@ Sources, read 2026-11-22:
 * https://docs.aws.amazon.com/general/latest/gr/sagemaker.md: SageMaker's quotas, one name per instance type.
 * https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html: CodeBuild's quotas. Their codes are from
   outputs of `aws service-quotas list-service-quotas` published by others. New accounts have 0 or 1 of each.
+* Outputs of CreateEndpoint published by others: "The account-level service limit 'Number of instances across
+  active endpoints' is 3 Instances, with current utilization of 3 Instances". The codes of the totals are from
+  public lists of quotas, read 2026-11-25.
 * https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html: an update starts a
   fleet of the same size next to the old one. Changing the release or the instance type does so too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triton_models.facts.build_machines.automatic import automatic_machine
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
@@ -24,6 +27,12 @@ DEFAULT_MAX_CAPACITY = 4
 MACHINES = ("automatic", "on-demand", "processing-job", "none")
 
 _SMALL, _LARGE, _GPU_SMALL = "L-9D07B6EF", "L-4DDC4A99", "L-F1FE1B52"
+
+ENDPOINT_TOTAL = "Number of instances across active endpoints"
+PROCESSING_TOTAL = "Number of instances across all processing jobs"
+"""SageMaker's quotas of the account and region, whatever the instance type."""
+
+_ENDPOINTS, _PROCESSING = "L-7A3DF611", "L-F311B08F"
 
 FLEETS = 2
 """The number of full-size fleets that run in parallel during an update or a replacement."""
@@ -70,11 +79,16 @@ def needs(
     """
     endpoint = Need(
         service="sagemaker",
-        name=f"{instance.name} for endpoint usage",
+        name=endpoint_quota(instance.name),
         least=FLEETS * instances,
         what=f"an endpoint of up to {instances} {instance.name}, and as many that take over in an update",
     )
-    return (endpoint, *build_needs(instance, region, builds=builds, machine=machine, build_type=build_type))
+    total = replace(endpoint, name=ENDPOINT_TOTAL, code=_ENDPOINTS)
+    return (
+        endpoint,
+        total,
+        *build_needs(instance, region, builds=builds, machine=machine, build_type=build_type),
+    )
 
 
 def build_needs(
@@ -103,13 +117,15 @@ def build_needs(
         what = f"{what} on CodeBuild's {' or '.join(BUILD_MACHINES)}"
         return _codebuild("Linux GPU Small", _GPU_SMALL, builds, what), *([steps] if builds > 1 else [])
     name = build_type or processing_type(instance) or instance.name
+    jobs = Need(
+        service="sagemaker",
+        name=processing_quota(name),
+        least=builds,
+        what=f"{what} in {'a job' if builds == 1 else 'jobs'} on {name}",
+    )
     return (
-        Need(
-            service="sagemaker",
-            name=processing_quota(name),
-            least=builds,
-            what=f"{what} in {'a job' if builds == 1 else 'jobs'} on {name}",
-        ),
+        jobs,
+        replace(jobs, name=PROCESSING_TOTAL, code=_PROCESSING, what=f"{jobs.what}; other jobs count as well"),
         _codebuild("Linux/Small", _SMALL, builds, f"{what}: a small build starts each job, and waits"),
     )
 
@@ -125,6 +141,11 @@ def quota_codes(*, gpu: bool, on_demand: bool, small: bool) -> list[str]:
     """
     codes = [_SMALL] if small else []
     return [*codes, _GPU_SMALL if gpu else _LARGE] if on_demand else codes
+
+
+def endpoint_quota(instance_type: str) -> str:
+    """Return the name of SageMaker's quota for endpoints on an instance type."""
+    return f"{instance_type} for endpoint usage"
 
 
 def processing_quota(instance_type: str) -> str:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.facts.instances import instance_type as find_instance_type
-from triton_models.facts.quota_needs import Need, needs
+from triton_models.facts.quota_needs import ENDPOINT_TOTAL, Need, endpoint_quota, needs
 
 _RULE = "service-quotas"
 
@@ -32,17 +33,24 @@ class Quota:
         code: The quota's code in Service Quotas.
         value: The account's value in the region.
         adjustable: True if AWS raises the quota on request.
+        in_use: The instances of other endpoints that the quota counts, by endpoint.
     """
 
     need: Need
     code: str
     value: float
     adjustable: bool
+    in_use: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def least(self) -> float:
+        """The lowest sufficient value, with what is in use."""
+        return self.need.least + sum(self.in_use.values())
 
     @property
     def enough(self) -> bool:
         """True if the quota suffices."""
-        return self.value >= self.need.least
+        return self.value >= self.least
 
     def as_dict(self) -> dict[str, Any]:
         """Return the quota as JSON-ready data."""
@@ -52,6 +60,7 @@ class Quota:
             "code": self.code,
             "value": self.value,
             "needed": self.need.least,
+            "in_use": dict(self.in_use),
             "enough": self.enough,
             "for": self.need.what,
         }
@@ -64,10 +73,12 @@ class Quotas:
     Attributes:
         region: The region of the quotas.
         quotas: The quotas that were read.
+        unread: The reason why the instances of other endpoints are unknown; empty if they were read.
     """
 
     region: str
     quotas: tuple[Quota, ...]
+    unread: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -78,6 +89,7 @@ class Quotas:
         """Return the outcome as JSON-ready data, with the command for each quota that is too low."""
         return {
             "region": self.region,
+            "unread": self.unread,
             "quotas": [
                 quota.as_dict() | ({} if quota.enough else {"request": self.request(quota)})
                 for quota in self.quotas
@@ -90,10 +102,15 @@ class Quotas:
             verdict = "ok " if quota.enough else "low"
             need = quota.need
             has = f"{quota.value:g} of {need.least:g} needed"
+            if quota.in_use:
+                listed = ", ".join(f"{count} by {name}" for name, count in quota.in_use.items())
+                has += f", and {sum(quota.in_use.values())} in use ({listed})"
             yield f"{verdict}  {has}  {need.name} ({need.service} {quota.code})"
             if not quota.enough:
                 yield f"     for {need.what}"
                 yield f"     {self.request(quota)}"
+        if self.unread:
+            yield f"Other endpoints count as well, and could not be read: {self.unread}"
 
     def request(self, quota: Quota) -> str:
         """Return the command that requests a higher value."""
@@ -102,7 +119,7 @@ class Quotas:
         return (
             f"aws service-quotas request-service-quota-increase --region {self.region} "
             f"--service-code {quota.need.service} --quota-code {quota.code} "
-            f"--desired-value {quota.need.least:g}"
+            f"--desired-value {quota.least:g}"
         )
 
 
@@ -130,6 +147,7 @@ def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
 def run(arguments: argparse.Namespace) -> Quotas:
     """Run `fleet check-quotas --instance-type TYPE [--max-capacity N] [--parallel-builds N]`."""
     import boto3.session
+    from botocore.exceptions import ClientError
 
     instance = find_instance_type(arguments.instance_type)
     build_type = arguments.build_instance_type
@@ -147,7 +165,45 @@ def run(arguments: argparse.Namespace) -> Quotas:
             build_type=build_type,
         )
         progress(f"reading {len(wanted)} quotas in {region}")
-        return Quotas(region=region, quotas=read(wanted, session.client("service-quotas")))
+        found = read(wanted, session.client("service-quotas"))
+        try:
+            used = in_use(session.client("sagemaker"), fleet=arguments.fleet)
+        except ClientError as error:
+            return Quotas(region=region, quotas=found, unread=error.response["Error"]["Code"])
+        counted = (replace(each, in_use=used.get(each.need.name, {})) for each in found)
+        return Quotas(region=region, quotas=tuple(counted))
+
+
+def in_use(sagemaker: Any, *, fleet: str | None) -> Mapping[str, Mapping[str, int]]:
+    """Return the instances of the account's endpoints, by quota and endpoint.
+
+    Args:
+        sagemaker: A client of SageMaker, in the region.
+        fleet: The fleet whose own endpoints do not count, because the need includes them.
+
+    Raises:
+        botocore.exceptions.ClientError: The caller lacks permission to describe endpoints.
+    """
+    used: dict[str, dict[str, int]] = {}
+    pages = sagemaker.get_paginator("list_endpoints").paginate()
+    for name in [each["EndpointName"] for page in pages for each in page["Endpoints"]]:
+        if fleet is not None and (name == fleet or name.startswith(f"{fleet}-")):
+            continue
+        try:
+            shown = sagemaker.describe_endpoint(EndpointName=name)
+            config = sagemaker.describe_endpoint_config(EndpointConfigName=shown["EndpointConfigName"])
+        except sagemaker.exceptions.ClientError as error:
+            if error.response["Error"]["Code"] == "ValidationException":
+                continue  # it was deleted after it was listed
+            raise
+        types = {each["VariantName"]: each.get("InstanceType") for each in config["ProductionVariants"]}
+        for variant in shown.get("ProductionVariants", ()):
+            count = max(variant.get("CurrentInstanceCount", 0), variant.get("DesiredInstanceCount", 0))
+            for quota in (endpoint_quota(types.get(variant["VariantName"]) or ""), ENDPOINT_TOTAL):
+                if count:
+                    counts = used.setdefault(quota, {})
+                    counts[name] = counts.get(name, 0) + count
+    return used
 
 
 def _by_name(service: str, names: set[str], client: Any) -> dict[str, Mapping[str, Any]]:

@@ -105,11 +105,11 @@ ROWS = (
     ),
     Belief(
         id="quota-names",
-        belief="SageMaker's quotas have the names that AWS documents, and CodeBuild's have the codes that "
-        "others have listed; SageMaker's codes are looked up by name",
+        belief="SageMaker's quotas have the names that AWS documents; CodeBuild's, and SageMaker's for all "
+        "endpoints and all Processing jobs, have the codes that others have listed",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/general/latest/gr/sagemaker.html has names without codes; "
-        "CodeBuild's codes are in public listings of list-service-quotas; both read on 2026-11-22",
+        "CodeBuild's codes and those of SageMaker's totals are in public listings of list-service-quotas",
         depends=(
             "triton_models.facts.quota_needs",
             "triton_models.facts.quotas",

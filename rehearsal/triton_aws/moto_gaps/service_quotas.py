@@ -2,7 +2,7 @@
 
 moto's gaps: it only has the quotas of VPC, all on one page, and lacks GetAWSDefaultServiceQuota and
 ListServiceQuotas. The names are those in AWS's documentation. It does not show the codes of SageMaker's
-quotas: here they are derived from the names. The values are ours.
+quotas: here they are derived from the names, except for the totals. The values are ours.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ _BUILDS = {
     "L-9D07B6EF": "Concurrently running builds for Linux/Small environment",
     "L-4DDC4A99": "Concurrently running builds for Linux/Large environment",
 }
+# Of the account, whatever the instance type: from public lists of quotas, read 2026-11-25.
+_TOTALS = {
+    "L-7A3DF611": "Number of instances across active endpoints",
+    "L-F311B08F": "Number of instances across all processing jobs",
+}
 _SERVICES = {"codebuild": "AWS CodeBuild", "sagemaker": "Amazon SageMaker"}
 _VALUE = 8.0
 _PAGE = 100
@@ -48,7 +53,9 @@ def _quotas(backend: ServiceQuotasBackend, service: str) -> list[dict[str, Any]]
     else:
         usages = ("endpoint usage", "processing job usage")
         listed = (f"{name} for {usage}" for name in sorted(instance_types()) for usage in usages)
-        names = {f"L-{hashlib.sha256(name.encode()).hexdigest()[:8].upper()}": name for name in listed}
+        names = _TOTALS | {
+            f"L-{hashlib.sha256(name.encode()).hexdigest()[:8].upper()}": name for name in listed
+        }
     suffix = "" if holds("quota_names") else " (renamed)"
     arn = f"arn:aws:servicequotas:{backend.region_name}:{backend.account_id}:{service}"
     return [
