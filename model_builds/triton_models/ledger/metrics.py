@@ -167,21 +167,21 @@ ROWS = (
     Belief(
         id="capacity-change-time",
         belief="New instances of a change serve and count one by one: with GPU images of 2022, the first "
-        "after 4 to 5 minutes and the second after about 9, with small images within a minute of each "
+        "after about 5 minutes and the second about 5 later, with small images within a minute of each "
         "other; the endpoint is Updating until the last one",
         grade=Grade.PUBLIC_RECORD,
         records=(
             Record(
                 repository="kshitizgupta21/triton-mme-gtc23",
                 at="bf2aef49b7 mme.ipynb [62]",
-                seen="release 22.12 on ml.g5.xlarge, from 2 instances to 4, polled every 60 s: 2, 2, 2, 3, "
-                "3, 3, 3, 3, then InService with 4",
+                seen="release 22.12 on ml.g5.xlarge, from 2 instances to 4, polled every 60 s from some "
+                "moment of the change on: 2, 2, 2, 3, 3, 3, 3, 3, then InService with 4",
             ),
             Record(
                 repository="RamVegiraju/SageMaker-Deployment",
                 at="b5cd1f0458 XGBoost-Abalone.ipynb [29]",
-                seen="XGBoost on ml.c5d.18xlarge, from 1 instance to 4, polled every second: 2 at the 13th "
-                "poll, 3 at the 17th, 4 at the 61st, InService at the 70th",
+                seen="XGBoost on ml.c5d.18xlarge, from 1 instance to 4, polled every second from some "
+                "moment on: 2 at the 13th poll, 3 at the 17th, 4 at the 61st, InService at the 70th",
             ),
         ),
         depends=("triton_aws.moto_gaps.capacity",),

@@ -52,7 +52,7 @@ class Arrivals:
 # decides: it has to be pulled. The first row that fits counts.
 ARRIVALS = (
     Arrivals(image=r"-cpu\b", first_s=210.0, last_s=270.0),
-    Arrivals(image=r"tritonserver:(2[0-3]|24\.0)", first_s=270.0, last_s=540.0),
+    Arrivals(image=r"tritonserver:(2[0-3]|24\.0)", first_s=300.0, last_s=600.0),
     Arrivals(image="", first_s=720.0, last_s=900.0),
 )
 
