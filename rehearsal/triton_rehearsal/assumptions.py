@@ -1,4 +1,4 @@
-"""The rehearsal's assumptions about AWS that no record settles, in addition to the embedded AWS's.
+"""The rehearsal's assumptions about AWS that no transcript settles, in addition to the embedded AWS's.
 
 Their names are the ids of beliefs in the ledger, with underscores. `fleet probe account` settles them in an
 account, but for the two that need several instances or end one.
