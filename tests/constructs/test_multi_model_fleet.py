@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
 
@@ -70,6 +71,15 @@ def test_a_library_of_another_stack_decides_hardware_and_release(source: Path) -
     Template.from_stack(inference).has_resource_properties(
         "AWS::SageMaker::Endpoint", {"EndpointName": f"search-g5-xlarge-{library.release.replace('.', '-')}"}
     )
+
+
+def test_warnings_of_the_budget_go_where_the_alarms_go(stack: Stack) -> None:
+    topic = sns.Topic(stack, "Topic")
+    MultiModelFleet(stack, "Fleet", alarm_topic=topic, alarm_email="ml@example.com", monthly_budget_usd=500)
+    (budget,) = Template.from_stack(stack).find_resources("AWS::Budgets::Budget").values()
+    warnings = budget["Properties"]["NotificationsWithSubscribers"]
+
+    assert {each["SubscriptionType"] for one in warnings for each in one["Subscribers"]} == {"SNS"}
 
 
 def test_without_a_source_nothing_is_built(stack: Stack) -> None:

@@ -318,24 +318,32 @@ class _SageMaker:
 
 
 class _Logs:
-    """CloudWatch's answers: each look finds every line so far."""
+    """CloudWatch's answers: each look finds every line so far. A line is a day after the one before."""
 
     class exceptions:  # noqa: N801
         class ResourceNotFoundException(Exception):  # noqa: N818
             pass
 
     def __init__(self, *looks: list[str]) -> None:
-        self.looks = list(looks)
+        self.looks, self.begun = list(looks), list[int]()
 
     def get_paginator(self, _: str) -> _Logs:
         return self
 
-    def paginate(self, **_: Any) -> Iterator[dict[str, Any]]:
+    def paginate(self, *, startTime: int, **_: Any) -> Iterator[dict[str, Any]]:  # noqa: N803
+        self.begun.append(startTime)
         if not self.looks:
             raise self.exceptions.ResourceNotFoundException
-        yield {"events": [{"eventId": line, "message": line} for line in self.looks.pop(0)]}
+        lines = enumerate(self.looks.pop(0), start=1)
+        begin = self.begun[0]
+        yield {
+            "events": [
+                {"eventId": line, "message": line, "timestamp": begin + days * DAY_MS} for days, line in lines
+            ]
+        }
 
 
+DAY_MS = 86_400_000
 WORKING = {"ProcessingJobStatus": "InProgress"}
 
 
@@ -347,10 +355,12 @@ def test_a_build_shows_its_jobs_log_once_and_ends_as_the_job_ends(
     environment: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     sagemaker = _SageMaker(WORKING, WORKING, {"ProcessingJobStatus": "Completed"})
+    logs = _Logs([], ["one"], ["one", "two"])
 
-    assert _run(environment, sagemaker, _Logs([], ["one"], ["one", "two"])) == 0
+    assert _run(environment, sagemaker, logs) == 0
     assert capsys.readouterr().out.splitlines()[1:3] == ["one", "two"]
     assert sagemaker.stopped == []
+    assert logs.begun[2] - logs.begun[0] == DAY_MS - 60_000  # what was shown long ago is not read again
 
 
 def test_a_job_that_fails_fails_the_build_with_its_reason(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import botocore.session
 import pytest
 
@@ -35,6 +37,11 @@ def test_every_gpu_instance_type_of_sagemaker_is_known_but_the_ones_left_out() -
         "ml.p2.16xlarge",
         "ml.p6e-gb200.36xlarge",
     }
+
+
+def test_no_instance_type_has_a_processor_that_cannot_run_the_image() -> None:
+    # EC2 marks Graviton with a g behind the generation: c7g, m6gd, g5g. Triton's image is for x86-64.
+    assert [name for name in INSTANCE_TYPES if re.match(r"ml\.[a-z]+\d+[a-z]*g", name)] == []
 
 
 def test_what_is_documented_for_multi_model_has_at_most_one_gpu() -> None:

@@ -181,7 +181,12 @@ class MultiModelFleet(Construct):
             None
             if monthly_budget_usd is None
             else MonthlyBudget(
-                self, "Budget", fleet=name, limit_usd=monthly_budget_usd, topic=alarm_topic, email=alarm_email
+                self,
+                "Budget",
+                fleet=name,
+                limit_usd=monthly_budget_usd,
+                topic=alarm_topic,
+                email=None if alarm_topic else alarm_email,
             )
         )
         accept(in_endpoint(self.endpoint, self.library.repository))

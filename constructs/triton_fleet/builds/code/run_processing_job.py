@@ -20,6 +20,8 @@ from typing import Any
 
 LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
 POLL_S = 15.0
+# How late a line may show up after later ones, in milliseconds.
+LATEST_MS = 60_000
 _OWN = ("FLEET_JOB", "FLEET_JOB_PREFIX", "FLEET_MODELS")
 _LONGEST = 256  # characters of one argument, and of one variable
 _MOST_ARGUMENTS = 100
@@ -64,7 +66,7 @@ def run(request: dict[str, Any], sagemaker: Any, logs: Any, *, poll_s: float = P
         sys.exit(f"error: {error}\nask for more: fleet check-quotas --instance-type {instance}")
     print(f"started the Processing job {name}; its log is {LOG_GROUP}, {name}/", flush=True)  # noqa: T201
     status, since = "InProgress", int(time.time() * 1000)
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     try:
         while True:
             job = sagemaker.describe_processing_job(ProcessingJobName=name)
@@ -84,15 +86,19 @@ def run(request: dict[str, Any], sagemaker: Any, logs: Any, *, poll_s: float = P
     return 0 if status == "Completed" else 1
 
 
-def _new_events(logs: Any, name: str, since: int, seen: set[str]) -> Iterator[str]:
-    """The lines of the job's log that were not shown yet; none before the job has written one."""
+def _new_events(logs: Any, name: str, since: int, seen: dict[str, int]) -> Iterator[str]:
+    """The lines of the job's log that were not shown yet; none before the job has written one.
+
+    Each page is paid for, so a long log is not read from its beginning every time.
+    """
+    begin = max(since, max(seen.values(), default=0) - LATEST_MS)
     pages = logs.get_paginator("filter_log_events").paginate(
-        logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/", startTime=since
+        logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/", startTime=begin
     )
     try:
         for event in (event for page in pages for event in page["events"]):
             if event["eventId"] not in seen:
-                seen.add(event["eventId"])
+                seen[event["eventId"]] = event["timestamp"]
                 yield event["message"]
     except logs.exceptions.ResourceNotFoundException:
         return
