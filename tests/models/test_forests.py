@@ -20,6 +20,7 @@ from sklearn import ensemble
 from triton_models.artifact.forest_head import ForestHead, gpu_refuses, read_checkpoint
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
+from triton_models.builds.export import forests
 from triton_models.builds.export.forests import forest_reference, write_forest
 from triton_models.config.pbtxt import read_config
 from triton_models.facts.releases import RELEASES
@@ -286,6 +287,24 @@ def test_a_file_of_an_unknown_version_is_refused_with_the_models_name(
     file.write_bytes(content)
     problem = refused(tmp_path, "net", file)
     assert (problem.rule, said in problem.what) == ("forest-file", True), problem.what
+
+
+@pytest.mark.parametrize(("at", "said"), [(32, "is damaged"), (14, "takes more than 3 seconds")])
+def test_a_checkpoint_that_treelite_crashes_or_hangs_at_is_refused(
+    at: int, said: str, trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forests, "_READ_S", 3.0 if "more" in said else 60.0)
+    treelite.frontend.from_lightgbm(trained["lightgbm-binary"][0]).serialize(tmp_path / "given.tl")
+    content = bytearray((tmp_path / "given.tl").read_bytes())
+    content[at : at + 8] = (2**63 - 1).to_bytes(8, "little")
+    (tmp_path / "given.tl").write_bytes(content)
+    problem = refused(tmp_path, "net", tmp_path / "given.tl")
+    assert (problem.rule, said in problem.what) == ("forest-file", True), problem.what
+
+
+def test_a_file_that_treelite_cannot_quote_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "forest.json").write_bytes(b'{"learner": {"version": "\xff\xfe')
+    assert refused(tmp_path, "net", tmp_path / "forest.json").rule == "forest-file"
 
 
 def test_a_release_that_cannot_read_checkpoints_is_refused(trained: Any, tmp_path: Path) -> None:

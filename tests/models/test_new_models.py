@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 import tempfile
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +26,7 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
 from triton_models.spec import load_build
+from triton_models.starter import from_file
 from triton_models.starter.from_file import literal
 from triton_models.starter.from_file import write_onnx as begin_onnx
 from triton_models.starter.new import begin
@@ -224,6 +230,57 @@ def test_a_side_file_that_is_a_link_out_of_its_folder_is_refused(
     side.rename(tmp_path / "elsewhere")
     side.symlink_to(tmp_path / "elsewhere")
     assert "[side-file-link]" in refusal(tmp_path, capsys, "--onnx", str(tmp_path / "in" / "fraud.onnx"))
+
+
+def write_endless_loop(path: Path) -> Path:
+    """Write a network that adds to its input 2**62 times."""
+    tensor, value = onnx.helper.make_tensor, onnx.helper.make_tensor_value_info
+    body = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("Identity", ["go"], ["on"]),
+            onnx.helper.make_node("Add", ["sum", "sum"], ["more"]),
+        ],
+        "body",
+        [value("turn", 7, []), value("go", 9, []), value("sum", 1, ["rows", 3])],
+        [value("on", 9, []), value("more", 1, ["rows", 3])],
+    )
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Loop", ["turns", "begin", "X"], ["Y"], body=body)],
+        "g",
+        [value("X", 1, ["rows", 3])],
+        [value("Y", 1, ["rows", 3])],
+        [tensor("turns", 7, [], [2**62]), tensor("begin", 9, [], [True])],
+    )
+    onnx.save(
+        onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)]), path
+    )
+    return path
+
+
+def test_a_network_that_never_answers_is_declared_without_a_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(from_file, "_EVALUATE_S", 5.0)
+    assert new(tmp_path, "net", "--onnx", str(write_endless_loop(tmp_path / "net.onnx"))) == 0
+    assert load_build("net", tmp_path).reference is None
+
+
+def test_a_new_model_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    file, models = write_endless_loop(tmp_path / "net.onnx"), tmp_path / "models"
+    models.mkdir()
+    fleet = [sys.executable, "-m", "triton_models", "new", "net", "--onnx", file, "--models", models]
+    with subprocess.Popen(fleet, stderr=subprocess.PIPE) as process:
+        until(lambda: list(models.glob("*/net/net.onnx")))
+        process.terminate()
+        process.wait(timeout=30)
+    assert (process.returncode != 0, list(models.iterdir())) == (True, [])
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline, moment = time.monotonic() + 60, threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline
+        moment.wait(0.05)
 
 
 def test_a_forest_of_xgboost_becomes_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -193,7 +193,24 @@ def test_a_deleted_file_is_not_brought_back(repository: Path) -> None:
     assert not (repository / "Makefile").exists()
 
 
-@pytest.mark.parametrize("record", [None, "", "[]", "{}", '{"version": "1"}'])
+RECORDED = {"version": "1", "name": "Search", "models": ["minilm"], "files": {"Makefile": "0"}}
+DAMAGED = [
+    {"models": []},
+    {"models": [3]},
+    {"models": {"minilm": 1}},
+    {"files": []},
+    {"files": {"Makefile": None}},
+    {"name": 3},
+    {"name": 'Search"\nimport os'},
+    {"version": None},
+]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [None, "", "[]", "{}", "[" * 100_000, *(json.dumps({**RECORDED, **damage}) for damage in DAMAGED)],
+    ids=lambda record: str(record)[:60],
+)
 def test_a_folder_that_init_did_not_write_is_refused(record: str | None, tmp_path: Path) -> None:
     if record is not None:
         (tmp_path / RECORD).write_text(record)

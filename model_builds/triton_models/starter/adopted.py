@@ -11,6 +11,7 @@ from pathlib import Path
 
 from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.processes import stopped_by_sigterm
 from triton_models.builds.adopted import adopted, models_in, recorded_examples
 from triton_models.builds.export.weights import fetch
 from triton_models.builds.job import BuildJob
@@ -31,7 +32,8 @@ _DECLARATION = """\
 
 from __future__ import annotations
 
-{path}from triton_models.builds.adopted import adopted, {functions}
+{path}from triton_models.base.processes import stopped_by_sigterm
+from triton_models.builds.adopted import adopted, {functions}
 from triton_models.spec import {weights}, ModelDefinition
 
 DIRECTORY = {directory}
@@ -91,7 +93,8 @@ def run(arguments: argparse.Namespace) -> Begun:
         )
         (made / "build.py").write_text(text, encoding="utf-8")
 
-    begun = begin(name, write, models=arguments.models)
+    with stopped_by_sigterm():
+        begun = begin(name, write, models=arguments.models)
     return replace(
         begun,
         next=REPLACE_EXAMPLES if arguments.requests is None else "set the tolerance",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from triton_models.artifact.onnx_head import read_onnx_file, side_files
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.processes import tie_to_parent
 from triton_models.builds.derived import served_tensors
 from triton_models.builds.export.weights import fetch
 from triton_models.declare.tensors import NUMPY_TYPES, Tensor
@@ -22,6 +25,22 @@ if TYPE_CHECKING:
 
 _BATCH = 8
 _FOREST_BATCH = 4096
+# Limits of evaluating a network once, which takes milliseconds for most.
+_EVALUATE_S = 60.0
+_MOST_BYTES = 8 << 30
+_EVALUATE = """
+import sys
+
+file, most, *sys.path = sys.argv[1:]
+
+import json
+import resource
+import numpy as np
+from onnx.reference import ReferenceEvaluator
+
+resource.setrlimit(resource.RLIMIT_AS, (int(most), int(most)))
+ReferenceEvaluator(file).run(None, {name: eval(value, {"np": np}) for name, value in json.load(sys.stdin)})
+"""
 _QUOTES = frozenset("\"'`\\")
 _OPEN_SIZE = 4  # of an open dimension of the example
 
@@ -300,15 +319,21 @@ def _example(tensor: Tensor, *, batched: bool) -> tuple[str, str]:
 
 
 def _evaluates(file: Path, examples: list[tuple[str, str]]) -> bool:
-    """Return whether ONNX's evaluator can answer the example."""
-    import numpy as np
-    from onnx.reference import ReferenceEvaluator
+    """Return whether ONNX's evaluator can answer the example in time.
 
+    It fails for operators of other domains and for shapes that do not fit, and a network may loop forever.
+    """
     if sum(each.stat().st_size for each in file.parent.iterdir()) > _LARGEST_REFERENCE_BYTES:
         return False
-    inputs: dict[str, Any] = {name: eval(value, {"np": np}) for name, value in examples}  # noqa: S307  our own
     try:
-        ReferenceEvaluator(str(file)).run(None, inputs)
-    except Exception:  # noqa: BLE001  operators of other domains, or shapes that do not fit
+        run = subprocess.run(
+            [sys.executable, "-c", _EVALUATE, str(file), str(_MOST_BYTES), *sys.path],
+            input=json.dumps(examples).encode(),
+            capture_output=True,
+            timeout=_EVALUATE_S,
+            check=False,
+            preexec_fn=tie_to_parent,
+        )
+    except subprocess.TimeoutExpired:
         return False
-    return True
+    return run.returncode == 0

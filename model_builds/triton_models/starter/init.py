@@ -19,6 +19,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.source_files import LEFTOVERS, source_files
 from triton_models.base.suggest import did_you_mean
 from triton_models.base.whole_files import write_whole
+from triton_models.declare.declaration import is_name
 
 RECORD = ".fleet-init.json"
 """The file in a repository that says what `fleet init` wrote, and from which version."""
@@ -208,9 +209,9 @@ def _read_record(folder: Path) -> dict[str, Any]:
     path = folder / RECORD
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        if {"version", "name", "models", "files"} <= record.keys():
+        if _is_record(record):
             return dict(record)
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, RecursionError):
         pass
     raise FleetError.of(
         what=f"{folder} is not a repository that `fleet init` wrote",
@@ -219,6 +220,19 @@ def _read_record(folder: Path) -> dict[str, Any]:
         why="it says which files were edited since",
         fix="name the repository's folder, or restore the file from git",
         rule="init-record",
+    )
+
+
+def _is_record(record: Any) -> bool:
+    """Return True if a record has the names, the models and the digests that `fleet init` writes."""
+    shape = {"version": str, "name": str, "models": list, "files": dict}
+    return (
+        isinstance(record, dict)
+        and all(isinstance(record.get(key), kind) for key, kind in shape.items())
+        and _NAME.fullmatch(record["name"]) is not None
+        and bool(record["models"])
+        and all(isinstance(each, str) and is_name(each) for each in record["models"])
+        and all(isinstance(each, str) for each in record["files"].values())
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.base.errors import Problem, raise_if_any
+from triton_models.base.processes import stopped_by_sigterm
 from triton_models.declare.declaration import NAME_RULE, is_name
 from triton_models.declare.reading import load_build, model_names, models_folder
 from triton_models.starter.copied import copy_of
@@ -69,6 +70,11 @@ def run(arguments: argparse.Namespace) -> Begun:
     Raises:
         FleetError: The name is invalid or taken, the model to copy does not exist, or the file is invalid.
     """
+    with stopped_by_sigterm():
+        return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> Begun:
     models = arguments.models
     if arguments.like:
         return begin_like(arguments.name, like=arguments.like, models=models)
