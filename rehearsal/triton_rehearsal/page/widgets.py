@@ -78,7 +78,7 @@ def _content(cloudwatch: Any, kind: str, properties: Mapping[str, Any], shown: R
     if kind == "text":
         return {"html": html_of(properties["markdown"])}
     if kind == "alarm":
-        return {"alarms": list(properties["alarms"])}
+        return {"alarms": [str(each) for each in properties["alarms"]]}
     if kind == "log":
         return {"query": properties["query"], "error": _NO_QUERIES}
     if kind == "metric":
