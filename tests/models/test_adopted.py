@@ -111,6 +111,27 @@ def test_a_model_directory_is_served_as_it_is(tmp_path: Path, fleet: Cli) -> Non
     assert (served / "config.pbtxt").read_bytes() == (source / "config.pbtxt").read_bytes()
 
 
+BANNERS = {"24.05": "[TensorRT v100001] [b6]", "25.09": "[TensorRT v101303] [b9]"}
+EXACT = """optimization { execution_accelerators { gpu_execution_accelerator [
+  { name: "cuda" parameters { key: "use_tf32" value: "0" } } ] } }"""
+
+
+@pytest.mark.parametrize(
+    ("more", "release", "precisions"), [("", "25.09", ["tf32"]), (EXACT, "25.09", None), ("", "24.05", None)]
+)
+def test_an_onnx_directory_may_use_tf32_on_a_gpu_unless_it_says_otherwise(  # noqa: PLR0917  fixtures
+    tmp_path: Path, fleet: Cli, machine: Any, more: str, release: str, precisions: list[str] | None
+) -> None:
+    machine(gpus=("NVIDIA A10G",), banner=BANNERS[release])
+    source = directory(tmp_path / "source", more=more)
+    requests = recorded(tmp_path / "requests.jsonl", -1.0)
+    options = ("--name", "net", "--models", tmp_path, "--requests", requests)
+    assert fleet("adopt", source, *options)[0] == 0
+    root = build("net", models=tmp_path, output=tmp_path / "out", gpu="A10G", release=release)
+    assert json.loads((root / "build.json").read_text()).get("precisions") == precisions
+    assert load_build("net", tmp_path).allowed("tf32") > load_build("net", tmp_path).allowed("fp32")
+
+
 def test_an_ensemble_is_adopted_with_its_steps_under_another_name(tmp_path: Path, fleet: Cli) -> None:
     source = two_steps(tmp_path / "repository")
     assert fleet("adopt", source, "--name", "twice", "--models", tmp_path)[0] == 0

@@ -106,7 +106,7 @@ def test_weights_that_are_not_there_are_reported_before_anything_is_exported(dec
 def test_a_cpu_build_takes_onnx_runtimes_place_without_tensorrts_parameters(declared, relu):
     options = (
         "profile={'x': ShapeRange(min=(1, 1), opt=(2, 4), max=(8, 9))}, "
-        "backend=TensorRt(context_memory='on_profile_change', cuda_graphs=True), warm_up=WarmUp()"
+        "backend=TensorRt(context_memory='on_profile_change', cuda_graphs=True), warm_up=WarmUp(count=3)"
     )
     root = declared(relu.replace("OPTIONS", options), cpu=True)
     config = read_config(root / "m" / "config.pbtxt")
@@ -116,6 +116,7 @@ def test_a_cpu_build_takes_onnx_runtimes_place_without_tensorrts_parameters(decl
         False,
     )
     assert list(config.model_warmup[0].inputs["x"].dims) == [4]
+    assert config.model_warmup[0].count == 3
     assert check_path(root) == []
 
 

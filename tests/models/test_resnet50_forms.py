@@ -78,6 +78,7 @@ def test_the_torchscript_form_has_the_names_and_the_platform_of_the_post(roots):
     assert (config.backend, config.platform) == ("pytorch", "pytorch_libtorch")
     assert [(each.name, list(each.dims)) for each in config.input] == [("INPUT__0", [3, 224, 224])]
     assert [(each.name, list(each.dims)) for each in config.output] == [("OUTPUT__0", [1000])]
+    assert [sample.count for sample in config.model_warmup] == [3]  # it optimizes in the second and third run
 
 
 def test_the_plan_takes_1_to_128_images_in_fp16_as_in_the_post(machine, tmp_path):

@@ -9,6 +9,8 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.tensorrt.compiler import plan_version
 from triton_models.builds.tensorrt.machine import find_compiler
+from triton_models.check.check import check_path
+from triton_models.check.target import target
 from triton_models.config.pbtxt import read_config
 from triton_models.facts.instances import gpu
 from triton_models.facts.releases import release
@@ -179,6 +181,19 @@ def test_a_trtexec_of_another_tensorrt_is_refused(banner, what, machine, tmp_pat
     with pytest.raises(FleetError) as caught:
         find_compiler(release=release("25.09"), gpu=gpu("A10G"), logs=tmp_path)
     assert [problem.what for problem in caught.value.problems] == [what]
+
+
+def test_the_trtexec_in_the_releases_image_is_right_if_the_table_is_not(machine, tiny, monkeypatch, capsys):
+    machine(banner="[TensorRT v101304] [b2]", version=(10, 13, 4, 2))
+    monkeypatch.setenv("NVIDIA_TRITON_SERVER_VERSION", "25.09")
+    root = tiny(encoder(), gpu="A10G")
+    assert "has TensorRT 10.13.4.2, not 10.13.3.9" in capsys.readouterr().err
+    assert json.loads((root / "build.json").read_text())["tensorrt"] == "10.13.4.2"
+    config = root / "tiny" / "config.pbtxt"
+    config.write_text(config.read_text().replace('"python"', '"tensorrt"'))
+    for name, expected in (("25.09", []), ("25.12", ["plan-version"])):
+        found = [each.rule for each in check_path(root, target=target(release=name))]
+        assert [rule for rule in found if rule == "plan-version"] == expected
 
 
 def test_a_plan_of_another_tensorrt_than_its_compiler_claims_is_refused(machine, tiny, tmp_path):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _OPEN_SIZE = 4
 _JSON = "application/json"
+_USE_TF32 = ("onnxruntime", "onnxruntime_onnx", "pytorch", "pytorch_libtorch")
 
 
 def adopted(directory: Weights, *, name: str) -> Callable[[BuildJob], None]:
@@ -121,6 +122,8 @@ def _write(directory: Weights, name: str, job: BuildJob) -> None:
     folder = fetch(directory)
     top, found = models_in(folder, address_of(directory))
     read_layout(folder)  # refuses links that lead out or never end
+    if job.compiler and not job.rehearsed and any(_uses_tf32(each, job) for each in found):
+        job.precisions.append("tf32")
     for each in found:
         target = job.root / (name if each == top else each.name)
         shutil.copytree(each, target)
@@ -133,6 +136,17 @@ def _write(directory: Weights, name: str, job: BuildJob) -> None:
             # Its version folder is empty, and neither git nor an archive need keep an empty folder.
             (target / "1").mkdir(exist_ok=True)
             (target / "1" / ".keep").touch()
+
+
+def _uses_tf32(model: Path, job: BuildJob) -> bool:
+    """Return True if a model may compute FP32 in TF32 on a GPU, as ONNX Runtime and PyTorch do by default."""
+    if not job.release.switches_tf32:
+        return False  # the server has it off
+    config = read_config(model / CONFIG_FILE)
+    accelerators = config.optimization.execution_accelerators.gpu_execution_accelerator
+    if any(each.name == "cuda" and each.parameters.get("use_tf32") == "0" for each in accelerators):
+        return False
+    return config.backend in _USE_TF32 or config.platform in _USE_TF32
 
 
 def _drawn(directory: Weights) -> list[Example]:

@@ -41,6 +41,8 @@ def add_warm_up(
     sizes = _usual_sizes(model)
     for batch in model.warm_up.batch_sizes:
         sample = config.model_warmup.add(name=f"batch of {batch}", batch_size=batch)
+        if model.warm_up.count > 1:  # Triton's default is one
+            sample.count = model.warm_up.count
         for tensor in config.input:
             entry = sample.inputs[tensor.name]
             entry.data_type = tensor.data_type

@@ -48,12 +48,15 @@ class CheckTarget:
         An unknown release or GPU in the record is ignored, because records of newer tools must not prevent
         other checks. The check "build-record" reports it, unless another one was given.
 
-        For an artifact for several GPUs, the GPU remains unknown unless it was given.
+        For an artifact for several GPUs, the GPU remains unknown unless it was given. An artifact that was
+        built in the image of the release knows its TensorRT better than the table of releases.
         """
-        release = RELEASES.get(str(record.get("release")))
+        release = self.release or RELEASES.get(str(record.get("release")))
+        if release is not None and record.get("tensorrt") and record.get("release") == release.name:
+            release = replace(release, tensorrt=str(record["tensorrt"]))
         gpus = built_gpus(record)
         gpu = GPUS.get(gpus[0]) if len(gpus) == 1 else None
-        return replace(self, release=self.release or release, gpu=self.gpu or gpu)
+        return replace(self, release=release, gpu=self.gpu or gpu)
 
 
 PLAIN = CheckTarget()

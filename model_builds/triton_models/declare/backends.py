@@ -128,6 +128,9 @@ class OnnxRuntime:
 class TensorRt:
     """TensorRT: the network is compiled into a plan by a GPU build, and stays ONNX in a portable one.
 
+    While a plan loads, the server holds it twice in host memory, and many models may load at the same time:
+    plans of more than a gigabyte need an instance type with more memory than the 16 GiB of an xlarge.
+
     ```python
     TensorRt(precision="fp16", opt_batch=8)
     ```
@@ -137,7 +140,8 @@ class TensorRt:
             and "bf16" (Ampere and newer) let it choose kernels of that type; since TensorRT 11 the network
             is first converted. "int8" and "fp8" (Ada, Hopper and newer) are for quantized networks, with
             QuantizeLinear and DequantizeLinear in the ONNX file, as NVIDIA's Model Optimizer writes them.
-            These, and "bf16", since TensorRT 10.
+            Operators that are not quantized run in the file's type, so quantize an FP16 file: FP32 next to
+            INT8 may be slower than "fp16". These, and "bf16", since TensorRT 10.
         hardware: The GPUs that the plan runs on. "this-gpu" is the model that compiled it, and gives the
             fastest plan. "same-compute-capability" adds other models with its compute capability, such as
             L40S for L4, since TensorRT 10.9. "ampere+" is every GPU of compute capability 8.0 or newer.
@@ -146,9 +150,12 @@ class TensorRt:
             A lower limit excludes fast kernels, but leaves memory to other models.
         optimization_level: From 0, fastest to compile, to 5, fastest to run; trtexec's default is 3. One more
             level may double the build time.
-        context_memory: "on_profile_change" allocates an execution context's memory when it is used, not when
-            the model loads. Since release 25.05.
-        cuda_graphs: True records a CUDA graph for each shape and replays it: fewer launches, more memory.
+        context_memory: "on_profile_change" gives an execution context the memory that its profile needs, and
+            not that of the largest profile. A plan that is compiled here has one, so it makes no difference.
+            Since release 25.05.
+        cuda_graphs: True records CUDA graphs when the model loads and replays them: fewer launches, more
+            memory. With dynamic batching these are for batches of 1, of the preferred sizes and of the
+            largest size, with the usual sizes of open dimensions. Other shapes run as without graphs.
         busy_wait_events: True waits for the GPU without releasing the CPU core: lower latency, one busy core.
         plugins: The libraries of the network's own operators, such as "/opt/plugins/libscale.so". They are in
             the image of the builds and of the endpoint, whose server opens them:

@@ -267,8 +267,9 @@ class DaliPipeline:
         max_batch_size: The largest batch, 1 or more: DALI always works on batches.
         backend: Options of the backend.
         instances: Copies that run at the same time. NVIDIA recommends one, because each uses separate memory.
-        batching: None sends every request by itself. Only requests with equal shapes are joined, so files
-            of different lengths never are.
+        batching: None sends every request by itself. Requests with files of different lengths are joined
+            only if the input allows ragged batches, which is not declared here. A file that cannot be decoded
+            fails all requests of its batch.
         warm_up: Requests that run while it loads. They need an example, because zeros are not a valid image.
     """
 

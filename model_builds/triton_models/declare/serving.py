@@ -222,17 +222,26 @@ class WarmUp:
     ```
 
     Attributes:
-        batch_sizes: The batch sizes, with one request for each. GPU libraries choose their kernels per size.
+        batch_sizes: The batch sizes. GPU libraries choose their kernels per size.
+        count: The number of requests of each size. LibTorch optimizes a network in the second and third run.
         example: The name of one of the declaration's examples, whose first row is sent. By default all values
             are 0, and dynamic dimensions have their usual size. The example's tensors must be inputs of this
             model.
     """
 
     batch_sizes: Sequence[int] = (1,)
+    count: int = 1
     example: str | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
-        """Check that there is at least one valid batch size."""
+        """Check that there is at least one valid batch size and one request."""
+        if self.count < 1:
+            yield Mistake(
+                field="count",
+                what=f"a warm-up with {self.count} requests",
+                expected="1 or more",
+                fix="remove it for one request",
+            )
         if not self.batch_sizes or min(self.batch_sizes) < 1:
             yield Mistake(
                 field="batch_sizes",

@@ -39,6 +39,9 @@ RELEASE_NOT_IN_REGION = Check(id="release-not-in-region", source="the table of t
 DEFAULT_RELEASE = "25.09"
 IMAGE_REPOSITORY = "sagemaker-tritonserver"
 
+RELEASE_VARIABLE = "NVIDIA_TRITON_SERVER_VERSION"
+"""The variable with the release in NVIDIA's images: build.py of server, read 2026-11-22."""
+
 REMOVED_BACKENDS: Mapping[str, str] = MappingProxyType({"tensorflow": "25.03"})
 """Backend -> the first release without it. Read 2026-11-21 in NVIDIA's release notes of 25.03."""
 

@@ -443,4 +443,17 @@ ROWS = (
         if_false="Set hw_decoder_load=0",
         no_probe="`fleet probe gpu --only decoding` shows it, but only on such a GPU",
     ),
+    Belief(
+        id="dali-fails-by-batch",
+        belief="A file that DALI cannot decode fails alone as long as its model does not join requests, and "
+        "fails its whole batch otherwise",
+        grade=Grade.SOURCE_READ,
+        source="ExecuteBatched in dali_model_instance.cc of dali_backend copies an error to every response; "
+        "its issue 287 reports otherwise",
+        depends=("triton_models.declare.models.DaliPipeline",),
+        decided_by=DecidedBy.BY_HAND,
+        command="in the image: serve dali_inception with DynamicBatching(max_delay_us=100_000), and send a "
+        "text file together with images of one length",
+        if_false="Say at DaliPipeline.batching which requests fail",
+    ),
 )

@@ -141,7 +141,9 @@ def _misfits(record: ArtifactRecord, serving: Serving, *, where: str) -> Iterato
         if gpus and has not in gpus and not _loads_on(record, instance.gpu):
             plan = f"a plan for {gpus[0]}" if len(gpus) == 1 else f"plans for {', '.join(gpus)}"
             yield _misfit(plan, f"{instance.name} has {has or 'no GPU'}", where=where)
-    for tensorrt in _tensorrt(record):
+    # What was built in the release's image fits, also if the table of releases is wrong.
+    elsewhere = serving.release is None or record.build.get("release") != serving.release.name
+    for tensorrt in _tensorrt(record) if elsewhere else ():
         if serving.release and not PlanHeader(tensorrt=tensorrt).loads_in(serving.release.tensorrt):
             yield _misfit(
                 f"a plan of TensorRT {tensorrt}",

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
+from triton_models.artifact.plan_header import PlanHeader
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler, version_problems
 from triton_models.builds.tensorrt.options import WAYS
 from triton_models.builds.tensorrt.timing_cache import TimingCache
 from triton_models.facts.instances import Gpu
-from triton_models.facts.releases import Release
+from triton_models.facts.releases import RELEASE_VARIABLE, Release
 from triton_models.facts.tensorrt import major
 
 Version: TypeAlias = tuple[int, ...]
@@ -45,6 +49,9 @@ def find_compiler(
         timing_cache: The cache of measured times.
         timeout_s: The time limit for compiling a plan, in seconds.
 
+    In the release's image, its trtexec is right, and the table of releases may be wrong: a difference is a
+    warning. Elsewhere it is an error.
+
     Raises:
         FleetError: The machine lacks that GPU, or trtexec is missing or belongs to another TensorRT; all
             problems are reported together.
@@ -52,6 +59,13 @@ def find_compiler(
     trtexec = find_trtexec()
     devices = [each[0] for each in query_gpus("name")]
     version = trtexec_version(trtexec) if trtexec else "unknown"
+    in_image = os.environ.get(RELEASE_VARIABLE) == release.name and version != "unknown"
+    if in_image and not PlanHeader(tensorrt=version).loads_in(release.tensorrt):
+        sys.stderr.write(
+            f"warning: the image of release {release.name} has TensorRT {version}, not {release.tensorrt}: "
+            "plans are built with it\n"
+        )
+        release = replace(release, tensorrt=version)
     raise_if_any([*gpu_problems(gpu, release, devices), *_trtexec_problems(trtexec, version, release)])
     return Compiler(
         trtexec=trtexec or IMAGE_TRTEXEC,
