@@ -79,7 +79,8 @@ def test_the_instances_of_a_scale_out_come_one_by_one_at_the_times_on_record(pac
         DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 4}],
     )
 
-    started, minutes = clock.current().time(), {}
+    started = clock.current().time()
+    minutes: dict[int, float] = {}
     while 4 not in minutes:
         minutes.setdefault(instances(paced), (clock.current().time() - started) / 60)
 
