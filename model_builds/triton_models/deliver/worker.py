@@ -166,7 +166,8 @@ class Worker:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 preexec_fn=tie_to_parent,  # noqa: PLW1509  a lone prctl call
-                env={**os.environ, "TMPDIR": str(self._temporary)},
+                # Asking PyTorch for a GPU must not open it: a copy of the process could not use it then.
+                env={**os.environ, "TMPDIR": str(self._temporary), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"},
             )
         self._connection = ours
         return ours

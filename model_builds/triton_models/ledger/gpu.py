@@ -21,6 +21,19 @@ ROWS = (
         if_false="Set LD_PRELOAD to the library in the image",
     ),
     Belief(
+        id="gpu-in-a-forked-build",
+        belief="A fork of a process that has imported PyTorch, and neither computed nor asked for a GPU, can "
+        "use the GPU",
+        grade=Grade.DOCUMENTATION,
+        source="docs.pytorch.org/docs/stable/notes/multiprocessing.html, read 2026-11-25; on a CPU, none of "
+        "the imported modules asks for CUDA, and no thread outlives the fork (PyTorch 2.13)",
+        depends=("triton_models.deliver.inside.apart", "AotInductor"),
+        decided_by=DecidedBy.BY_HAND,
+        command="on a GPU: deliver two AotInductor models with `fleet deliver`; the second is forked from a "
+        "process with the frameworks",
+        if_false="Import nothing in triton_models.deliver.steps on builds for a GPU",
+    ),
+    Belief(
         id="tensorrt-per-release",
         belief="The image of a release has exactly the TensorRT version in the release table",
         grade=Grade.DOCUMENTATION,
