@@ -125,3 +125,17 @@ def test_a_deployment_makes_what_the_makefile_has(place: Path) -> None:
 
     assert wanted
     assert [each for each in wanted if f"\n{each}:" not in makefile] == []
+
+
+def test_production_promotes_the_file_of_the_test_on_staging() -> None:
+    jobs = yaml.safe_load(DEPLOY.read_text())["jobs"]
+    (sent,) = (step["with"] for step in steps(jobs["staging"], "actions/upload-artifact"))
+    (got,) = (step["with"] for step in steps(jobs["production"], "actions/download-artifact"))
+    smoke, promote = (
+        [step["run"] for step in jobs[job]["steps"] if f"fleet {verb}" in step.get("run", "")]
+        for job, verb in (("staging", "smoke"), ("production", "promote"))
+    )
+
+    assert (sent["name"], sent["overwrite"]) == (got["name"], True)
+    assert [f"--tested {sent['path']}" in script for script in smoke] == [True]
+    assert [f"promote --only {sent['path']} " in script for script in promote] == [True]

@@ -59,6 +59,7 @@ class GitHub:
         environment: The environment of every step.
         variables: The variables of each environment on GitHub.
         ran: The names of the steps that ran, or the first words of their scripts.
+        files: The files that jobs have passed to others, by name.
     """
 
     aws: EmbeddedAws
@@ -66,6 +67,7 @@ class GitHub:
     environment: Mapping[str, str]
     variables: Mapping[str, dict[str, str]]
     ran: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
 
     def run(self, job: str) -> subprocess.CompletedProcess[str] | None:
         """Run the steps of a job. Returns the first that fails, or None."""
@@ -74,6 +76,7 @@ class GitHub:
         for step in described["steps"]:
             if step.get("uses", "").startswith("aws-actions/configure-aws-credentials@"):
                 environment |= self._credentials(described["environment"], step["with"])
+            self._pass_file(step)
             if "run" not in step or step["run"].startswith("make "):  # installed already
                 continue
             self.ran.append(step.get("name", step["run"]))
@@ -89,6 +92,15 @@ class GitHub:
             if done.returncode:
                 return done
         return None
+
+    def _pass_file(self, step: Mapping[str, Any]) -> None:
+        """Upload or download a file, as the actions do; another job has no other file of this one."""
+        action, given = step.get("uses", "").partition("@")[0], step.get("with", {})
+        if action == "actions/upload-artifact":
+            self.files[given["name"]] = (self.project / given["path"]).read_bytes()
+            (self.project / given["path"]).unlink()
+        elif action == "actions/download-artifact":
+            (self.project / f"{given['name']}.json").write_bytes(self.files[given["name"]])
 
     def _value(self, text: str, job: Mapping[str, Any]) -> str:
         """Evaluate an expression in a step of a job."""

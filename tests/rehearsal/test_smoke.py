@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from tests.triton_models.publishing_aws import EARLIER, file_name, record_of
 from triton_models.base.errors import Problem
+from triton_models.repository.manifest import Manifest, Publication
 from triton_rehearsal.rehearse.predictions import Prediction
-from triton_rehearsal.rehearse.smoke import SmokeResult
+from triton_rehearsal.rehearse.smoke import SmokeResult, artifacts_of
 
 PROBLEM = Problem(what="no answer", where="the endpoint", expected="one", fix="wait")
 
 
-def _answer(difference: float) -> Prediction:
+FIRST, SECOND = file_name("double", "1"), file_name("double", "2")
+
+
+def _answer(difference: float, artifact: str = FIRST) -> Prediction:
     return Prediction(
         model="double",
-        artifact="double-0123456789abcdef.tar.gz",
+        artifact=artifact,
         example="one row",
         cold_ms=1.0,
         warm_ms=1.0,
@@ -39,3 +44,30 @@ def test_it_passes_if_every_answer_is_right(predictions: tuple[Prediction, ...],
     assert result.exit_code == exit_code
     assert result.as_dict()["passed"] == (exit_code == 0)
     assert ("no answer" in "\n".join(result.lines())) == (UNANSWERED in predictions)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "passed"),
+    [
+        ((_answer(0.1), _answer(0.0)), True),
+        ((_answer(0.2),), False),
+        ((_answer(0.0), UNANSWERED), False),
+        ((_answer(0.0), _answer(0.0, SECOND)), False),
+        ((_answer(0.0, file_name("double", "3")),), False),
+    ],
+    ids=["right", "wrong", "missing", "moved meanwhile", "not in the manifest"],
+)
+def test_the_artifacts_that_answered_are_known_by_their_digests(
+    predictions: tuple[Prediction, ...], passed: bool
+) -> None:
+    manifest = Manifest()
+    for each in (FIRST, SECOND):
+        wanted = [Publication(model="double", artifact=each, record=record_of(each))]
+        manifest = manifest.with_published(wanted, at=EARLIER, by="ann")
+    result = SmokeResult(endpoint="any", predictions=predictions)
+
+    found = artifacts_of(result, manifest, repository="s3://b/", target=None)
+
+    assert found.passed is passed
+    if passed:
+        assert found.artifacts == {"double": record_of(FIRST).sha256}

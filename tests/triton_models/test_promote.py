@@ -40,8 +40,10 @@ from triton_models.repository.publish import publish
 from triton_models.repository.rollback import rollback
 from triton_models.repository.s3 import aws_errors
 from triton_models.repository.sbom import sbom_name
+from triton_models.repository.tested import ArtifactsTested
 
 A10G = ArtifactTarget.parse("sm86-trt10.13.3")
+T4 = ArtifactTarget.parse("sm75-trt10.13.3")
 
 
 @dataclass(frozen=True)
@@ -299,6 +301,81 @@ def test_another_content_under_the_tested_name_is_refused(stages: Stages) -> Non
     )
 
     assert rules(stages, "large") == ["manifest-record"]
+
+
+def _tested(stages: Stages, *artifacts: Artifact, **more: Any) -> ArtifactsTested:
+    """What `fleet smoke` found right on staging."""
+    digests = {each.model: each.sha256 for each in artifacts}
+    said = {"repository": stages.staging, "target": A10G, "artifacts": digests, "passed": True}
+    return ArtifactsTested(**{**said, **more})
+
+
+def test_only_the_tested_artifacts_are_promoted(stages: Stages) -> None:
+    publish([stages.small[0]], repository=stages.staging, s3=stages.s3, target=T4)
+
+    done = stages.promote(only=_tested(stages, stages.small[1]))
+
+    assert [(each.target, each.artifact) for each in done.promotions] == [(ANY, stages.small[1].name)]
+    assert stages.current() == {"small": stages.small[1].name}
+
+
+@pytest.mark.parametrize("change", ["published", "for this target", "swapped", "unpublished", "elsewhere"])
+def test_what_has_changed_since_the_test_is_not_promoted(stages: Stages, change: str) -> None:
+    only = _tested(stages, stages.small[1], stages.large)
+    expected = "tested-changed"
+    if change in ("published", "for this target"):
+        target = A10G if change == "for this target" else None
+        publish([stages.small[0]], repository=stages.staging, s3=stages.s3, target=target)
+    elif change == "swapped":  # under a name with the first digits of its digest
+        other = stages.large.digest.ljust(64, "0")
+        rewrite(stages, lambda models: models["large"]["artifacts"][stages.large.name].update(sha256=other))
+    elif change == "unpublished":
+        rewrite(stages, lambda models: models.pop("large"))
+        expected = "unknown-model"
+    else:
+        only = _tested(stages, stages.large, repository="s3://elsewhere/")
+    before = objects(stages.production, stages.s3)
+
+    assert rules(stages, only=only) == [expected]
+    assert objects(stages.production, stages.s3) == before
+
+
+def test_a_test_survives_writing_and_reading(stages: Stages, tmp_path: Path) -> None:
+    only = _tested(stages, stages.small[1], stages.large)
+    only.write(tmp_path / "tested.json")
+
+    assert ArtifactsTested.read(tmp_path / "tested.json") == only
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"passed": False},
+        {"passed": "yes"},
+        {"artifacts": {}},
+        {"artifacts": []},
+        {"artifacts": {"../m": "0" * 64}},
+        {"artifacts": {"m": "0" * 16}},
+        {"artifacts": {"m": None}},
+        {"target": "moon"},
+        {"repository": "here"},
+        {"repository": None},
+        {"version": 2},
+        None,
+    ],
+    ids=str,
+)
+def test_a_file_that_is_not_of_a_test_that_passed_promotes_nothing(
+    change: dict[str, Any] | None, stages: Stages, tmp_path: Path
+) -> None:
+    path = tmp_path / "tested.json"
+    if change is not None:
+        _tested(stages, stages.large).write(path)
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+
+    with pytest.raises(FleetError) as caught:
+        ArtifactsTested.read(path)
+    assert [problem.rule for problem in caught.value.problems] == ["tested-file"]
 
 
 @pytest.mark.parametrize(

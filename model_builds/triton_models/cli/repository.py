@@ -47,6 +47,12 @@ def promote(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("names", nargs="*", default=[], metavar="NAME", help="the models")
     chosen.add_argument("--all", action="store_true", help="promote every model")
+    chosen.add_argument(
+        "--only",
+        type=Path,
+        metavar="FILE",
+        help="promote exactly the artifacts that were tested: FILE is of `fleet smoke --tested FILE`",
+    )
     parser.add_argument(
         "--from",
         dest="source",

@@ -56,6 +56,12 @@ def smoke(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the fleet's alias, such as /triton-fleet/TritonFleet/endpoint: the output EndpointAlias",
     )
+    parser.add_argument(
+        "--tested",
+        type=Path,
+        metavar="FILE",
+        help="write the names and digests of the artifacts that answered, for `fleet promote --only FILE`",
+    )
     add_models(parser)
     add_repository(parser)
 

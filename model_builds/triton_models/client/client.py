@@ -137,6 +137,15 @@ class Client:
         """
         return self._serving(self._deadline()).endpoint
 
+    @property
+    def target(self) -> ArtifactTarget | None:
+        """The target of the current endpoint; None if its alias does not name one.
+
+        Raises:
+            FleetError: As `endpoint_name`.
+        """
+        return self._serving(self._deadline()).target
+
     def target_model(self, model: str) -> str:
         """Return the artifact that a model's name refers to on the current endpoint.
 

@@ -27,7 +27,9 @@ MOST_LEVELS = 40
 ARTIFACT_NAME = re.compile(r"(?P<model>[A-Za-z0-9][A-Za-z0-9._-]*)-(?P<digest>[0-9a-f]{16})\.tar\.gz")
 """The name of an artifact, whose digits are the first of its SHA-256."""
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+"""A SHA-256, in hexadecimal."""
+
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _TENSORRT = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,3}")
 _MOST_BYTES = 1 << 50  # more than S3 stores in an object
@@ -221,10 +223,10 @@ def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
         msg = f"{shown(name)} is not the name of an artifact of {model}"
         raise ValueError(msg)
     sha256, sbom = _get(document, "sha256", str), _get(document, "sbom", str, default="")
-    if not _SHA256.fullmatch(sha256) or not sha256.startswith(match["digest"]):
+    if not SHA256.fullmatch(sha256) or not sha256.startswith(match["digest"]):
         msg = f"the sha256 of {name} is {shown(sha256)}"
         raise ValueError(msg)
-    if sbom and not _SHA256.fullmatch(sbom):
+    if sbom and not SHA256.fullmatch(sbom):
         msg = f"the sbom of {name} is {shown(sbom)}"
         raise ValueError(msg)
     size = _get(document, "size", int)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from triton_models.repository.publish import make_current
 from triton_models.repository.s3 import aws_errors, publisher, repository_client, workers
 from triton_models.repository.sbom import sbom_name, store
 from triton_models.repository.stored_manifest import StoredManifest, read
+from triton_models.repository.tested import ArtifactsTested
 from triton_models.repository.upload import PART_BYTES, upload
 
 if TYPE_CHECKING:
@@ -103,10 +104,10 @@ class Promoted:
 
 
 def run(arguments: argparse.Namespace) -> Promoted:
-    """Run `fleet promote NAME... --from URL --to URL`.
+    """Run `fleet promote (NAME... | --all | --only FILE) --from URL --to URL`.
 
     Raises:
-        FleetError: As `promote`.
+        FleetError: As `promote`, or the file for --only is not of a test that passed.
     """
     source = Repository.parse(arguments.source)
     with aws_errors(source.url):
@@ -114,13 +115,14 @@ def run(arguments: argparse.Namespace) -> Promoted:
     with aws_errors(Repository.parse(arguments.to).url):
         s3 = repository_client()
     return promote(
-        None if arguments.all else arguments.names,
+        None if arguments.all or arguments.only else arguments.names,
         source=arguments.source,
         repository=arguments.to,
         source_s3=source_s3,
         s3=s3,
         portable=arguments.portable or is_rehearsal(),
         target=ArtifactTarget.parse(arguments.target) if arguments.target else None,
+        only=ArtifactsTested.read(arguments.only) if arguments.only else None,
         dry_run=arguments.dry_run,
     )
 
@@ -134,6 +136,7 @@ def promote(
     s3: S3Client,
     portable: bool = False,
     target: ArtifactTarget | None = None,
+    only: ArtifactsTested | None = None,
     by: str | None = None,
     part_bytes: int = PART_BYTES,
     dry_run: bool = False,
@@ -148,6 +151,7 @@ def promote(
         s3: The client for the destination, safe for threads.
         portable: True if artifacts may be portable, because no endpoint on AWS serves this repository.
         target: Only the artifacts that are current for this target; None for every target.
+        only: The artifacts that were tested: these and no others are promoted.
         by: The author for the manifest; None for the build or the user of this process. The source's URL
             is added.
         part_bytes: The size from which an artifact is uploaded in parts.
@@ -155,12 +159,18 @@ def promote(
 
     Raises:
         FleetError: The two repositories are one, a model is unknown in the source or has no artifact for the
-            target, an artifact is portable, missing or not the one that was published, or S3 refuses.
+            target, an artifact is portable, missing or not the one that was published or tested, or S3
+            refuses.
     """
     from_, to = Repository.parse(source), Repository.parse(repository)
     raise_if_any(_same(from_, to))
     with aws_errors(from_.url):
-        publications = _publications(read(from_, source_s3).manifest, models, target)
+        published = read(from_, source_s3).manifest
+    if only is None:
+        publications = _publications(published, published.names if models is None else models, target)
+    else:
+        raise_if_any(only.problems(published, from_))
+        publications = _publications(published, list(only.artifacts), target, tested=set(only.names))
     if not portable:
         stand_ins = (each.artifact for each in publications if each.record.portable)
         raise_if_any(refused(stand_ins, repository=to.url))
@@ -187,28 +197,34 @@ def promote(
 
 
 def _publications(
-    tested: Manifest, models: Sequence[str] | None, target: ArtifactTarget | None
+    published: Manifest,
+    models: Iterable[str],
+    target: ArtifactTarget | None,
+    *,
+    tested: Collection[str] | None = None,
 ) -> list[Publication]:
     """Return the current artifacts of models, the wider targets first: a later publication overrides them."""
     found: list[Publication] = []
     problems: list[Problem] = []
-    for name in tested.names if models is None else dict.fromkeys(models):
+    for name in dict.fromkeys(models):
         try:
-            record = tested.model(name)
+            record = published.model(name)
             current = dict(record.current)
             if target is not None:
-                current = {target: tested.target_model(name, target)}
+                current = {target: published.target_model(name, target)}
         except FleetError as error:
             problems.extend(error.problems)
             continue
         for each, artifact in sorted(current.items(), key=lambda item: (-item[0].width, str(item[0]))):
+            if tested is not None and artifact not in tested:
+                continue
             kept = record.artifacts[artifact]
             found.append(Publication(model=name, artifact=artifact, record=kept, target=each))
     raise_if_any(problems)
     if not found:
         raise FleetError.of(
             what="there is no model to promote",
-            where=tested.where,
+            where=published.where,
             expected="a repository with published models",
             fix="publish and test them there first",
             rule="nothing-to-promote",

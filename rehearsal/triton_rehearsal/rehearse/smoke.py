@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.base.tables import output_width
@@ -15,6 +16,7 @@ from triton_models.client import Client
 from triton_models.repository.manifest import Manifest, Repository
 from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
 from triton_models.repository.stored_manifest import read
+from triton_models.repository.tested import ArtifactsTested
 from triton_models.spec import ModelDefinition, forms_of, load_builds, model_names
 from triton_rehearsal.rehearse.predictions import Prediction, predict
 from triton_rehearsal.rehearse.result import prediction_reasons, prediction_table
@@ -55,7 +57,7 @@ class SmokeResult:
 
 
 def run(arguments: argparse.Namespace) -> SmokeResult:
-    """Run `fleet smoke [NAME...]`. A model that fails does not stop the others.
+    """Run `fleet smoke [NAME...] [--tested FILE]`. A model that fails does not stop the others.
 
     Raises:
         FleetError: A declaration is unknown or invalid, nothing is published, or the alias or the manifest
@@ -64,22 +66,49 @@ def run(arguments: argparse.Namespace) -> SmokeResult:
     place = Repository.parse(wanted_repository(arguments.repository))
     client = Client(alias=arguments.alias, repository=place.url)
     with aws_errors(place.url):
-        manifest = read(place, repository_client()).manifest
+        s3 = repository_client()
+        manifest = read(place, s3).manifest
     builds = load_builds(arguments.names, arguments.models) or _published(manifest, arguments.models)
     if not builds:
         raise _nothing(place)
-    endpoint = client.endpoint_name
+    endpoint, target = client.endpoint_name, client.target
     predictions: list[Prediction] = []
     for build in builds:
         progress(f"asking {build.name}")
         predictions += predict(build, client, on_gpu=True)
-    return SmokeResult(endpoint=endpoint, predictions=tuple(predictions))
+    result = SmokeResult(endpoint=endpoint, predictions=tuple(predictions))
+    if arguments.tested is not None:
+        with aws_errors(place.url):
+            manifest = read(place, s3).manifest
+        artifacts_of(result, manifest, repository=place.url, target=target).write(arguments.tested)
+    return result
+
+
+def artifacts_of(
+    result: SmokeResult, manifest: Manifest, *, repository: str, target: ArtifactTarget | None
+) -> ArtifactsTested:
+    """Return the artifacts that answered. A name that moved meanwhile fails the test.
+
+    Args:
+        result: The answers.
+        manifest: The repository's manifest after the last answer.
+        repository: The repository's URL.
+        target: The target of the endpoint.
+    """
+    artifacts: dict[str, str] = {}
+    passed = result.exit_code == 0
+    for each in result.predictions:
+        record = manifest.record(model=each.model, artifact=each.artifact)
+        if record is None or artifacts.setdefault(each.model, record.sha256) != record.sha256:
+            passed = False
+    return ArtifactsTested(repository=repository, target=target, artifacts=artifacts, passed=passed)
 
 
 def _published(manifest: Manifest, models: Path | None) -> Sequence[ModelDefinition]:
     """Return every declaration, and form of one, that is published."""
+    published = frozenset(manifest.names)
     names = [each for folder in model_names(models) for each in forms_of(folder, models)]
-    return [each for each in load_builds(names, models) if each.name in manifest.models]
+    return [each for each in load_builds(names, models) if each.name in published]
 
 
 def _nothing(place: Repository) -> FleetError:
