@@ -1,7 +1,11 @@
 import hashlib
 import io
+import itertools
 import tarfile
+import tempfile
 import zipfile
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import boto3
@@ -10,9 +14,14 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from tests.triton_models.hostile_archives import HOSTILE
+from triton_models.artifact.archive import WEIGHTS_LIMITS, ZIPPED_WEIGHTS, unpack
 from triton_models.base.errors import FleetError
+from triton_models.builds.export import weights
 from triton_models.builds.export.weights import described, fetch, load_weights
 from triton_models.spec import (
     HubWeights,
@@ -257,7 +266,7 @@ def test_a_key_that_leads_out_of_the_folder_is_refused(key, bucket):
 def packed(files: dict[str, str], end: str) -> bytes:
     content = io.BytesIO()
     if end == ".zip":
-        with zipfile.ZipFile(content, "w") as opened:
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as opened:
             for name, text in files.items():
                 opened.writestr(name, text)
         return content.getvalue()
@@ -266,6 +275,18 @@ def packed(files: dict[str, str], end: str) -> bytes:
             member = tarfile.TarInfo(name)
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
+    return content.getvalue()
+
+
+def zipped(*entries) -> bytes:
+    """A zip archive of names, texts and fields of their headers."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as opened:
+        for name, text, fields in entries:
+            info = zipfile.ZipInfo(name)
+            for field, value in fields.items():
+                setattr(info, field, value)
+            opened.writestr(info, text)
     return content.getvalue()
 
 
@@ -286,15 +307,102 @@ def test_an_archive_in_s3_is_unpacked(bucket):
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"<html>404</html>", b"", packed({"../escape": "x"}, ".tar.gz"), packed({"a": "x"}, ".tar.gz")[:-20]],
-    ids=["something else", "empty", "a way out", "cut short"],
+    ("end", "content", "rule"),
+    [
+        (".tar.gz", b"<html>404</html>", "archive-damaged"),
+        (".tar.gz", b"", "archive-damaged"),
+        (".tar.gz", packed({"../escape": "x"}, ".tar.gz"), "archive-name"),
+        (".tar.gz", packed({"a": "x"}, ".tar.gz")[:-20], "archive-damaged"),
+        (".zip", b"<html>404</html>", "archive-damaged"),
+        (".zip", b"", "archive-damaged"),
+        (".zip", packed({"../escape": "x"}, ".zip"), "archive-name"),
+        (".zip", packed({"/etc/escape": "x"}, ".zip"), "archive-name"),
+        (".zip", packed({"a": "x"}, ".zip")[:-20], "archive-damaged"),
+        (".zip", packed({"a": "x", "a/b": "y"}, ".zip"), "archive-clash"),
+        (".zip", zipped(("a", "x" * 99, {})).replace(b"x" * 99, b"y" * 99), "archive-damaged"),
+        (".zip", zipped(("a", "x", {}), ("./a", "y", {})), "archive-clash"),
+        (".zip", zipped(("a", "/etc/passwd", {"external_attr": 0o120777 << 16})), "archive-link"),
+        (".zip", zipped(("a", "", {"external_attr": 0o010644 << 16})), "archive-kind"),
+        (".zip", zipped(("a", "x", {"compress_type": zipfile.ZIP_LZMA})), "archive-kind"),
+        (".zip", zipped(("a/", "x", {})), "archive-ambiguous"),
+        (".zip", packed({"a_b": "x"}, ".zip").replace(b"a_b", b"a\0b"), "archive-name"),
+    ],
+    ids=itertools.count(),
 )
-def test_an_archive_that_cannot_be_unpacked_is_refused(content, tmp_path):
-    (tmp_path / "model.tar.gz").write_bytes(content)
-    problem = problem_of(at(tmp_path / "model.tar.gz"))
-    assert (problem.rule, "the archive cannot be unpacked" in problem.what) == ("weights", True)
-    assert not (tmp_path.parent / "escape").exists()
+def test_an_archive_that_cannot_be_unpacked_is_refused(end, content, rule, tmp_path):
+    assert refused_archive(content, end, tmp_path) == [rule]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        each
+        for each in HOSTILE
+        if each.rule != "archive-limit" and each.name != "a tar that is not compressed"
+    ],
+    ids=str,
+)
+def test_weights_are_unpacked_as_strictly_as_artifacts(hostile, tmp_path):
+    assert refused_archive(hostile.make(), ".tar.gz", tmp_path) == [hostile.rule]
+
+
+def test_links_whose_path_is_too_long_to_be_resolved_lead_nowhere(tmp_path):
+    """CVE-2025-4517, which tarfile's filter for data let through."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        path = ""
+        for step in "abcdefghijklmnop":
+            path = f"{path}{'d' * 247}/"
+            folder = tarfile.TarInfo(path)
+            folder.type = tarfile.DIRTYPE
+            archive.addfile(folder)
+            link = tarfile.TarInfo(f"{path.removesuffix('d' * 247 + '/')}{step}")
+            link.type, link.linkname = tarfile.SYMTYPE, "d" * 247
+            archive.addfile(link)
+        out = tarfile.TarInfo(f"{'/'.join('abcdefghijklmnop')}/l")
+        out.type, out.linkname = tarfile.SYMTYPE, "../" * 16
+        archive.addfile(out)
+    assert set(refused_archive(content.getvalue(), ".tar", tmp_path)) <= {"archive-link", "archive-limit"}
+
+
+@pytest.mark.parametrize("end", [".tar.gz", ".tar", ".zip"])
+@pytest.mark.parametrize(
+    "limit", [{"unpacked_bytes": 99_999}, {"ratio": 20, "ratio_from_bytes": 0}, {"members": 2}]
+)
+def test_the_limit_that_an_archive_exceeds_is_named_with_what_to_do(end, limit, tmp_path, monkeypatch):
+    monkeypatch.setattr(weights, "WEIGHTS_LIMITS", replace(weights.WEIGHTS_LIMITS, **limit))
+    content = packed(dict.fromkeys("abc", "x" * 50000), end)
+    if end == ".tar" and "ratio" in limit:
+        return  # it is not compressed
+    (tmp_path / f"model{end}").write_bytes(content)
+    problem = problem_of(at(tmp_path / f"model{end}"))
+    assert problem.rule == "archive-limit"
+    assert str(next(iter(limit.values()))) in problem.what
+    assert "declare the unpacked folder" in problem.fix
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=8))
+def test_a_damaged_zip_is_read_or_refused_and_writes_nothing_outside(tmp_path, changes):
+    content = bytearray(packed({"model/net.pt": "x" * 40, "b": "y"}, ".zip"))
+    for at_byte, value in changes:
+        content[at_byte % len(content)] = value
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    with suppress(FleetError):
+        unpack(io.BytesIO(content), folder / "to", where="here", form=ZIPPED_WEIGHTS, limits=WEIGHTS_LIMITS)
+    assert {each.name for each in folder.iterdir()} <= {"to"}
+
+
+def refused_archive(content, end, tmp_path):
+    """Return the rules by which an archive of weights is refused, and check that it has written nothing."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / f"model{end}").write_bytes(content)
+    with pytest.raises(FleetError) as caught:
+        fetch(at(inside / f"model{end}"))
+    assert [each.name for each in tmp_path.iterdir()] == ["inside"]
+    assert [each.name for each in inside.iterdir()] == [f"model{end}"]
+    return list(dict.fromkeys(problem.rule for problem in caught.value.problems))
 
 
 def test_weights_of_a_registry_are_fetched_once_and_named_by_their_id(saved):

@@ -1,4 +1,4 @@
-"""A strict reader of archives for `check`, `publish`, `merge`, packed environments and rehearsed endpoints.
+"""A strict reader of archives: artifacts, packed environments and weights.
 
 It reads to the end, verifies every checksum, and streams contents, so memory grows only with the number of
 names. It refuses everything that GNU tar and Python's tarfile read differently. tarfile itself silently takes
@@ -24,6 +24,7 @@ from triton_models.artifact.unpacking.limits import LIMITS, Limits
 from triton_models.artifact.unpacking.refusals import CHECKS, RefusedError, problem, shown
 from triton_models.artifact.unpacking.tape import Content, Tape
 from triton_models.artifact.unpacking.tree import Tree, path_limit, path_problem
+from triton_models.artifact.unpacking.zipped import zip_entries
 from triton_models.base.errors import FleetError, Problem
 
 __all__ = [
@@ -31,6 +32,9 @@ __all__ = [
     "CHECKS",
     "ENVIRONMENT",
     "LIMITS",
+    "WEIGHTS",
+    "WEIGHTS_LIMITS",
+    "ZIPPED_WEIGHTS",
     "Form",
     "Limits",
     "Member",
@@ -52,17 +56,28 @@ class Form:
         plain: True to accept an uncompressed tar archive.
         links: True to accept links. They are not followed, and their targets are not checked.
         repeats: True to accept repeated files, of which every reader uses the last one.
+        zipped: True for a zip archive instead of a tar archive.
     """
 
     plain: bool = False
     links: bool = False
     repeats: bool = False
+    zipped: bool = False
 
 
 ARTIFACT = Form()
 
 ENVIRONMENT = Form(plain=True, links=True, repeats=True)
 """The form of conda-pack and venv-pack: with links to an interpreter, and pyvenv.cfg twice."""
+
+WEIGHTS = Form(plain=True)
+"""The form of weights: files and folders, as `tar` and training jobs pack them."""
+
+ZIPPED_WEIGHTS = Form(zipped=True)
+"""The same in a zip archive."""
+
+WEIGHTS_LIMITS = Limits(members=100_000, unpacked_bytes=256 << 30, ratio=100)
+"""The limits of weights: 70 billion parameters take 140 GB in FP16, and deflate saves little of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +120,24 @@ def members(
     return _Reading(where, form, limits).members(source)
 
 
-def unpack(source: IO[bytes], folder: Path, *, where: str, executables: bool = True) -> None:
-    """Unpack an artifact into a folder, atomically.
+def unpack(
+    source: IO[bytes],
+    folder: Path,
+    *,
+    where: str,
+    executables: bool = True,
+    form: Form = ARTIFACT,
+    limits: Limits = LIMITS,
+) -> None:
+    """Unpack an archive into a folder, atomically.
 
     Args:
         source: The archive, read once from start to end.
         folder: The folder to create. Its parent exists.
         where: The archive's name in errors.
         executables: True to keep files executable.
+        form: The permitted form, without links and repeated files.
+        limits: The limits of its size.
 
     Raises:
         FleetError: The archive breaks rules. No files are left.
@@ -121,7 +146,7 @@ def unpack(source: IO[bytes], folder: Path, *, where: str, executables: bool = T
     staging = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     staging.mkdir()
     try:
-        for member in members(source, where=where):
+        for member in members(source, where=where, form=form, limits=limits):
             _write(member, staging / member.path, executable=executables and member.executable)
         staging.rename(folder)
     finally:
@@ -174,8 +199,7 @@ class _Reading:
 
     def members(self, source: IO[bytes]) -> Iterator[Member]:
         try:
-            tape = Tape(self._unpacked(source), self._failure)
-            for count, entry in enumerate(entries(tape, self._limits), start=1):
+            for count, entry in enumerate(self._entries(source), start=1):
                 self._refuse_many(count)
                 member = self._member(entry)
                 if member is not None:
@@ -184,6 +208,11 @@ class _Reading:
             raise self._failure(error) from None
         if self._problems:
             raise FleetError(self._problems)
+
+    def _entries(self, source: IO[bytes]) -> Iterator[Entry]:
+        if self._form.zipped:
+            return zip_entries(source, self._limits, self._failure)
+        return entries(Tape(self._unpacked(source), self._failure), self._limits)
 
     def _failure(self, error: RefusedError) -> FleetError:
         return FleetError([*self._problems, problem(error.check, error.what, where=self._where)])

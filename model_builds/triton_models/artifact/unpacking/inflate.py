@@ -36,7 +36,7 @@ def inflated(packed: Iterator[bytes], limits: Limits) -> Iterator[bytes]:
         packed_bytes += len(part)
         for piece in _inflated_part(stream, part):
             unpacked_bytes += len(piece)
-            _refuse_bomb(packed_bytes, unpacked_bytes, limits)
+            refuse_bomb(packed_bytes, unpacked_bytes, limits)
             yield piece
         if stream.eof:
             _refuse_trailing(stream.unused_data, packed)
@@ -50,8 +50,21 @@ def limited(parts: Iterator[bytes], limits: Limits) -> Iterator[bytes]:
     size = 0
     for part in parts:
         size += len(part)
-        _refuse_bomb(size, size, limits)
+        refuse_bomb(size, size, limits)
         yield part
+
+
+def refuse_bomb(packed: int, unpacked: int, limits: Limits) -> None:
+    """Refuse too many unpacked bytes.
+
+    Raises:
+        RefusedError: They exceed a limit.
+    """
+    if unpacked > limits.unpacked_bytes:
+        raise RefusedError("archive-limit", f"more than {limits.unpacked_bytes} bytes when unpacked")
+    if unpacked > limits.ratio_from_bytes and unpacked > packed * limits.ratio:
+        what = f"{unpacked} bytes unpacked from {packed}, more than {limits.ratio} times as many"
+        raise RefusedError("archive-limit", what)
 
 
 def _inflated_part(stream: zlib._Decompress, part: bytes) -> Iterator[bytes]:
@@ -65,14 +78,6 @@ def _inflated_part(stream: zlib._Decompress, part: bytes) -> Iterator[bytes]:
         part = stream.unconsumed_tail
         if stream.eof or (not part and len(piece) < _UNPACKED_BYTES):
             return
-
-
-def _refuse_bomb(packed: int, unpacked: int, limits: Limits) -> None:
-    if unpacked > limits.unpacked_bytes:
-        raise RefusedError("archive-limit", f"more than {limits.unpacked_bytes} bytes when unpacked")
-    if unpacked > limits.ratio_from_bytes and unpacked > packed * limits.ratio:
-        what = f"{unpacked} bytes unpacked from {packed}, more than {limits.ratio} times as many"
-        raise RefusedError("archive-limit", what)
 
 
 def _refuse_trailing(rest: bytes, packed: Iterator[bytes]) -> None:

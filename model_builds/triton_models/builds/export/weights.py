@@ -8,14 +8,13 @@ import importlib.metadata
 import importlib.util
 import pickle
 import shutil
-import tarfile
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triton_models.artifact.archive import WEIGHTS, WEIGHTS_LIMITS, ZIPPED_WEIGHTS, unpack
 from triton_models.artifact.onnx_head import side_files
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean, some_of
@@ -38,6 +37,11 @@ FETCHED: dict[str, Path] = {}
 """The weights that this process, or a copy of it, has fetched and unpacked, by their description."""
 
 _SHOWN = 3  # names in an error; the wrong network has hundreds
+
+_UNPACKED = (
+    "declare the unpacked folder, or the prefix in S3, instead of the archive; or pack plain files again, "
+    "such as with `tar --dereference -czf`"
+)
 
 # Copies of the weights for other frameworks, which many hub repositories include: gigabytes.
 _FOR_OTHERS = ["*.h5", "*.msgpack", "*.ot", "*.tflite", "coreml/*", "onnx/*", "openvino/*"]
@@ -187,16 +191,16 @@ def _from_registry(weights: RegistryWeights) -> Path:
 
 def _unpacked(archive: Path, source: str) -> Path:
     """Unpack an archive into a new folder, and return its only folder or the folder itself."""
-    folder = _temporary()
+    folder = _temporary() / "weights"
+    form = ZIPPED_WEIGHTS if archive.name.endswith(".zip") else WEIGHTS
     try:
-        if archive.name.endswith(".zip"):
-            with zipfile.ZipFile(archive) as opened:
-                opened.extractall(folder)  # noqa: S202  it leaves out what leads out of the folder
-        else:
-            with tarfile.open(archive) as packed:
-                packed.extractall(folder, filter="data")
-    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
+        with archive.open("rb") as content:
+            where = f"the weights {source!r}"
+            unpack(content, folder, where=where, executables=False, form=form, limits=WEIGHTS_LIMITS)
+    except OSError as error:
         raise _unusable(source, f"the archive cannot be unpacked: {error}") from error
+    except FleetError as error:
+        raise FleetError(replace(each, fix=_UNPACKED) for each in error.problems) from None
     inside = list(folder.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
 
