@@ -244,6 +244,24 @@ def test_an_answer_that_cannot_be_sent_is_reported(worker, tmp_path):
     assert "cannot pickle" in (tmp_path / "log").read_text()
 
 
+class Leaving:
+    def flush(self) -> None:
+        raise SystemExit
+
+
+def answer_and_leave(_: str, report: Report) -> object:
+    def leave() -> str:
+        sys.stdout = sys.stderr = Leaving()
+        return "left"
+
+    return apart(leave, name="net"), answer_pid("", report)
+
+
+def test_a_function_that_replaces_the_streams_ends_apart(worker):
+    pid = done(worker, answer_pid).answer
+    assert done(worker, answer_and_leave).answer == ("left", pid)
+
+
 def test_a_function_that_hangs_apart_is_killed_with_what_it_started(worker, tmp_path):
     assert done(worker, answer_pid).answer
     (problem,) = done(worker, do_apart, f"hang {tmp_path / 'pid'}", seconds=4.0).problems

@@ -102,10 +102,11 @@ def apart(function: Callable[[], Answer], *, name: str) -> Answer:
         except BaseException:  # noqa: BLE001  an answer that cannot be pickled
             traceback.print_exc()
         finally:
-            with contextlib.suppress(Exception):  # a model's code may have replaced them
+            try:
                 sys.stdout.flush()
                 sys.stderr.flush()
-            os._exit(status)
+            finally:  # whatever a model's code has put in their place
+                os._exit(status)
     sending.close()
     with receiving:
         reply = _reply_of(child, receiving)
