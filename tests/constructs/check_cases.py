@@ -1452,6 +1452,12 @@ WARNINGS = (
         ),
     ),
     Case(
+        images.release_unlisted,
+        "triton-fleet:release-unlisted",
+        good=(given(release=release("25.09")),),
+        bad=(given(release=release("26.10")),),
+    ),
+    Case(
         multi_model_checks.unload_stall,
         "triton-fleet:unload-stall",
         good=(given(release=release("25.09")),),

@@ -18,6 +18,7 @@ from tests.triton_models.declared_models import declare
 from triton_fleet import (
     AllAtOnce,
     Canary,
+    CustomImage,
     FleetError,
     ModelBuildProject,
     ModelRepository,
@@ -63,6 +64,23 @@ def test_an_older_release_gets_its_older_host(
     MultiModelEndpoint(stack, "Endpoint", repository=repository, release="24.09")
 
     assert the_variant(resources)["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"
+
+
+def test_a_release_that_the_table_lacks_is_served_from_an_own_image_with_a_warning(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    image = CustomImage.from_uri(stack, "Image", "123456789012.dkr.ecr.us-east-1.amazonaws.com/triton:v1")
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, release="26.10", image=image)
+
+    assert the_variant(resources)["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
+    Annotations.from_stack(stack).has_warning("*", Match.string_like_regexp("26.10 is not in the table"))
+
+
+def test_a_release_that_the_table_lacks_has_no_image_of_aws(
+    stack: Stack, repository: ModelRepository
+) -> None:
+    with reported("release-not-on-sagemaker"):
+        MultiModelEndpoint(stack, "Endpoint", repository=repository, release="26.10")
 
 
 def test_a_gpu_that_is_newer_than_every_ami_is_left_to_sagemakers_own_host(

@@ -36,6 +36,7 @@ from triton_fleet.hosting.compliance import acknowledge_local_storage
 from triton_fleet.hosting.deployment import WITHOUT_ROLLBACK, Deployment, deployment_advice
 from triton_fleet.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
 from triton_fleet.hosting.variants import DeployedVariant, Hosting
+from triton_fleet.images.checks import release_unlisted
 from triton_fleet.images.image import TritonImage
 from triton_fleet.metrics.published import VariantMetrics
 from triton_fleet.repository.model_repository import ModelRepository
@@ -411,6 +412,7 @@ class Endpoint(Resource, VariantMetrics):
             instance = find_instance_type(each.instance_type)
             ami = known(each.inference_ami)
             warn(self, host_ami_reported(ami, instance, self.release, where=self.node.path))
+        warn(self, release_unlisted(self.release, where=self.node.path))
         alarms = shared.rollback_alarms
         endpoint = sagemaker.CfnEndpoint(
             self,

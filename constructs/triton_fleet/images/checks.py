@@ -9,7 +9,7 @@ from dataclasses import replace
 from triton_models.base.checks import Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, Gpu, InstanceType
-from triton_models.facts.releases import RELEASES, Release, image_account
+from triton_models.facts.releases import RELEASE_UNLISTED, RELEASES, Release, image_account
 
 # The registry pulled from was read in API_ContainerDefinition.html of the same reference.
 OWN_IMAGE_VERSION = Check(
@@ -136,6 +136,19 @@ def image_published(release: Release, *, where: str) -> Iterator[Problem]:
     """The problem with serving a release of which SageMaker has no image at all."""
     if not release.on_sagemaker:
         yield from _refusal(release, region="", where=where)
+
+
+def release_unlisted(release: Release, *, where: str) -> Iterator[Problem]:
+    """Yield the warning about a release that the table lacks, for an image of your own."""
+    if release.is_listed:
+        return
+    yield RELEASE_UNLISTED.problem(
+        what=f"release {release.name} is not in the table of releases",
+        where=where,
+        expected=f"one of {', '.join(RELEASES)}",
+        why=f"checks assume its CUDA to be {release.cuda}, and builds take TensorRT's version from the image",
+        fix="compare CUDA_VERSION in the image, or use a release of the table",
+    )
 
 
 def image_region(release: Release, region: str | None, *, where: str) -> Iterator[Problem]:

@@ -17,7 +17,7 @@ from triton_models.artifact.built_for import built_gpus
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.instances import gpu as find_gpu
-from triton_models.facts.releases import RELEASES, Release
+from triton_models.facts.releases import Release, known_release
 from triton_models.facts.releases import release as find_release
 from triton_models.facts.tensorrt import AMPERE, AMPERE_PLUS
 
@@ -35,7 +35,8 @@ class ArtifactTarget:
 
     Attributes:
         hardware: "sm86" for compute capability 8.6, "cpu" for none, "ampere+" for 8.0 and newer, or "any".
-        tensorrt: The first three numbers of the TensorRT version; "" for any.
+        tensorrt: The first three numbers of the release's TensorRT version; "" for any. For a release that is
+            not in the table of releases, whose TensorRT is unknown, the release.
     """
 
     hardware: str = ANY_HARDWARE
@@ -59,7 +60,7 @@ class ArtifactTarget:
             gpu: The GPU of its instances; None without a GPU.
         """
         hardware = CPU if gpu is None else _hardware(gpu)
-        return cls(hardware=hardware, tensorrt=_short(release.tensorrt))
+        return cls(hardware=hardware, tensorrt=_version(release))
 
     def __str__(self) -> str:
         """Return the string for `parse`."""
@@ -119,13 +120,15 @@ def content_targets(build: Mapping[str, Any], plans: Sequence[str]) -> tuple[Art
     said = build.get("tensorrt")
     version = next(iter(plans), None) or (str(said) if said else "")
     known = [GPUS[name] for name in built_gpus(build) if name in GPUS]
+    release = known_release(str(build.get("release")))
     if version and known:
         hardware = dict.fromkeys(_compatible(build) or _hardware(gpu) for gpu in known)
-        return tuple(ArtifactTarget(hardware=each, tensorrt=_short(version)) for each in hardware)
-    release = RELEASES.get(str(build.get("release")))
+        # The image's own TensorRT counts as that of the table, by which endpoints are compared.
+        tensorrt = _version(release) if release and version == said else _short(version)
+        return tuple(ArtifactTarget(hardware=each, tensorrt=tensorrt) for each in hardware)
     sources = build.get("sources")
     if release is not None and isinstance(sources, Mapping) and any(map(_is_environment, sources)):
-        return (ArtifactTarget(tensorrt=_short(release.tensorrt)),)
+        return (ArtifactTarget(tensorrt=_version(release)),)
     return (ANY,)
 
 
@@ -142,6 +145,10 @@ def _is_environment(source: object) -> bool:
 
 def _hardware(gpu: Gpu) -> str:
     return f"sm{gpu.compute_capability.replace('.', '')}"
+
+
+def _version(release: Release) -> str:
+    return _short(release.tensorrt) if release.is_listed else release.name
 
 
 def _short(version: str) -> str:

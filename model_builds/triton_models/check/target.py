@@ -12,7 +12,7 @@ from triton_models.base.suggest import did_you_mean
 from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.instances import instance_type as instance_type_named
-from triton_models.facts.releases import RELEASES, Release
+from triton_models.facts.releases import Release, known_release
 from triton_models.facts.releases import release as release_named
 
 UNKNOWN_ENDPOINT = Check(id="unknown-endpoint", source=FROM_ARGUMENTS)
@@ -51,7 +51,7 @@ class CheckTarget:
         For an artifact for several GPUs, the GPU remains unknown unless it was given. An artifact that was
         built in the image of the release knows its TensorRT better than the table of releases.
         """
-        release = self.release or RELEASES.get(str(record.get("release")))
+        release = self.release or known_release(str(record.get("release")))
         if release is not None and record.get("tensorrt") and record.get("release") == release.name:
             release = replace(release, tensorrt=str(record["tensorrt"]))
         gpus = built_gpus(record)

@@ -21,8 +21,9 @@ Sources, as read on 2026-11-21:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from triton_models.base.checks import Check
@@ -36,11 +37,17 @@ RELEASE_NOT_ON_SAGEMAKER = Check(
 )
 RELEASE_NOT_IN_REGION = Check(id="release-not-in-region", source="the table of triton_models.facts.releases")
 
+RELEASE_UNLISTED = Check(
+    id="triton-fleet:release-unlisted", source="the table of triton_models.facts.releases"
+)
+
 DEFAULT_RELEASE = "25.09"
 IMAGE_REPOSITORY = "sagemaker-tritonserver"
 
 RELEASE_VARIABLE = "NVIDIA_TRITON_SERVER_VERSION"
 """The variable with the release in NVIDIA's images: build.py of server, read 2026-11-22."""
+
+_NAME = re.compile(r"[0-9]{2}\.(?:0[1-9]|1[0-2])")
 
 REMOVED_BACKENDS: Mapping[str, str] = MappingProxyType({"tensorflow": "25.03"})
 """Backend -> the first release without it. Read 2026-11-21 in NVIDIA's release notes of 25.03."""
@@ -63,31 +70,34 @@ _TREELITES: Mapping[str, tuple[int, int]] = MappingProxyType(
     }
 )
 
-# The ONNX Runtime of each release: docs/introduction/compatibility.md of triton-inference-server/server (main
-# of 2026-08-19), and before 24.04 TRITON_VERSION_MAP in build.py of its branches. Read 2026-11-22.
+# ONNX Runtime by the first release that has it: docs/introduction/compatibility.md of
+# triton-inference-server/server (main of 2026-08-19), and before 24.04 TRITON_VERSION_MAP in build.py of its
+# branches. Read 2026-11-22 and 2026-11-25.
 _ONNX_RUNTIMES: Mapping[str, str] = MappingProxyType(
     {
         "23.12": "1.16.3",
-        "24.01": "1.16.3",
         "24.03": "1.17.2",
+        "24.04": "1.17.3",
         "24.05": "1.18.0",
+        "24.07": "1.18.1",
         "24.09": "1.19.2",
-        "24.10": "1.19.2",
         "24.12": "1.20.1",
-        "25.04": "1.21.0",
-        "25.06": "1.22.0",
-        "25.09": "1.23.0",
-        "25.12": "1.23.2",
+        "25.03": "1.21.0",
+        "25.05": "1.22.0",
+        "25.08": "1.23.0",
+        "25.10": "1.23.1",
+        "25.11": "1.23.2",
+        "26.02": "1.24.1",
         "26.03": "1.24.2",
         "26.04": "1.24.4",
-        "26.05": "1.24.4",
-        "26.06": "1.24.4",
+        "26.07": "1.27.0",
+        "26.08": "1.28.0",
     }
 )
 
 # The highest IR version and opset that each ONNX Runtime accepts. Found on 2026-11-22 by loading networks of
 # every version with PyPI's wheels 1.16.3, 1.17.1, 1.17.3, 1.18.0, 1.19.2, 1.20.1, 1.21.0, 1.22.0, 1.23.0,
-# 1.23.2, 1.24.2 and 1.24.4.
+# 1.23.2, 1.24.2 and 1.24.4, and on 2026-11-25 with 1.27.0 and 1.28.0.
 _ONNX_LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "1.16": (9, 19),
@@ -99,6 +109,8 @@ _ONNX_LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
         "1.22": (10, 22),
         "1.23": (11, 23),
         "1.24": (13, 25),
+        "1.27": (13, 26),
+        "1.28": (13, 26),
     }
 )
 
@@ -168,6 +180,11 @@ class Release:
         return bool(self.regions)
 
     @property
+    def is_listed(self) -> bool:
+        """True if the table has it; otherwise what the release before it has is assumed."""
+        return self.name in RELEASES
+
+    @property
     def numpy_below(self) -> int | None:
         """The first major version of NumPy that its Python models cannot use; None if they can use any."""
         return 2 if self.name < _NUMPY_2_SINCE else None
@@ -175,7 +192,7 @@ class Release:
     @property
     def onnxruntime(self) -> str:
         """The ONNX Runtime version, such as "1.23.0"."""
-        return _ONNX_RUNTIMES[self.name]
+        return _ONNX_RUNTIMES[max(first for first in _ONNX_RUNTIMES if first <= self.name)]
 
     @property
     def treelite(self) -> tuple[int, int]:
@@ -362,7 +379,17 @@ RELEASES: Mapping[str, Release] = _releases(
         "the newest in China; built for driver 575",
     ),
     ("25.06", "10.11.0.33", "12.9.1", "3.12", "7.5", _NOWHERE, "tensorrtllm_backend pull request 821"),
+    (
+        "25.08",
+        "10.13.2",
+        "13.0.0",
+        "3.12",
+        "7.5",
+        _NOWHERE,
+        "TensorRT unsure: 10.13.2 is the first for CUDA 13, and of the same month",
+    ),
     ("25.09", "10.13.3.9", "13.0.1", "3.12", "7.5", _REGIONS_SINCE_25_09, "built for driver 580.82"),
+    ("25.10", "10.13.3.9", "13.0.2", "3.12", "7.5", _NOWHERE, "TensorRT of nvcr.io/nvidia/pytorch:25.10-py3"),
     (
         "25.12",
         "10.14.1.48",
@@ -395,15 +422,28 @@ RELEASES: Mapping[str, Release] = _releases(
 )
 
 
+def known_release(name: str) -> Release | None:
+    """Return a release; None if NVIDIA cannot have one of that name.
+
+    For a release that the table lacks, of which AWS has no image, the release before it stands in: its
+    backends and drivers change rarely, and a build takes TensorRT's version from the image.
+    """
+    if name in RELEASES or not _NAME.fullmatch(name):
+        return RELEASES.get(name)
+    before = max((known for known in RELEASES if known < name), default=None)
+    if before is None or int(name[:2]) > int(max(RELEASES)[:2]) + 1:
+        return None
+    return replace(RELEASES[before], name=name, regions=(), notes=f"not in the table: as {before}")
+
+
 def release(name: str) -> Release:
-    """Return the release with that name.
+    """Return the release with that name, as `known_release`.
 
     Raises:
         FleetError: The release is unknown; the message lists those on SageMaker.
     """
-    try:
-        return RELEASES[name]
-    except KeyError:
+    found = known_release(name)
+    if found is None:
         offered = [known.name for known in RELEASES.values() if known.on_sagemaker]
         raise UNKNOWN_RELEASE.error(
             what=f"unknown Triton release {name!r}",
@@ -413,7 +453,8 @@ def release(name: str) -> Release:
             fix=did_you_mean(
                 name.removesuffix("-py3"), offered, otherwise=f"use {DEFAULT_RELEASE}", cutoff=CLOSER
             ),
-        ) from None
+        )
+    return found
 
 
 def image_account(*, region: str, release: str | Release) -> str:

@@ -11,7 +11,7 @@ from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
-from triton_models.facts.releases import RELEASES, Release
+from triton_models.facts.releases import Release, known_release
 from triton_models.facts.releases import release as find_release
 from triton_models.repository.manifest import Repository
 from triton_models.repository.s3 import error_code, field
@@ -109,7 +109,7 @@ def _serving(
     types = dict.fromkeys(name for variant in variants for name in _instance_types(variant))
     images = dict.fromkeys(each["Image"] for each in _containers(models) if each.get("Image"))
     releases = {match["release"] for image in images if (match := _TAG.search(image))}
-    known = RELEASES.get(releases.pop()) if len(releases) == 1 else None
+    known = known_release(releases.pop()) if len(releases) == 1 else None
     return Serving(
         instance_types=tuple(find_instance_type(name) for name in types),
         release=known,

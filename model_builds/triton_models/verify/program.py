@@ -11,7 +11,7 @@ from pathlib import Path
 
 from triton_models.base.errors import FleetError
 from triton_models.facts.image_contents import IMAGE_SERVER
-from triton_models.facts.releases import RELEASE_VARIABLE, RELEASES
+from triton_models.facts.releases import RELEASE_VARIABLE, known_release
 
 _NAME = "tritonserver"
 INSTALLED = Path(sys.prefix).parent / ".venv-triton" / "bin" / _NAME
@@ -57,7 +57,7 @@ def server_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("PYTHON") or name == "PYTHONPATH"
     }
-    release = RELEASES.get(kept.get(RELEASE_VARIABLE, ""))
+    release = known_release(kept.get(RELEASE_VARIABLE, ""))
     ours = release.server_variables if release else {}
     # Hide the packages that the build installed for its user, if the image's backend respects this.
     return {**ours, **kept, "PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from triton_models.facts.image_contents import backends
 from triton_models.facts.instances import INSTANCE_TYPES, Gpu
-from triton_models.facts.releases import RELEASES, Release
+from triton_models.facts.releases import Release, known_release
 from triton_rehearsal.assumptions import holds
 
 DRIVER = "580.159.03"
@@ -68,7 +68,7 @@ class Machine:
     def of(cls, *, image: str, instance_type: str | None = None, gpu: Gpu | None = None) -> Machine:
         """Return the machine with an image, and with an instance type's GPUs or a given GPU."""
         found = _IMAGE.search(image)
-        release = RELEASES.get(found["release"]) if found else None
+        release = known_release(found["release"]) if found else None
         instance = INSTANCE_TYPES.get(instance_type) if instance_type else None
         return cls(
             gpu=instance.gpu if instance else gpu,
