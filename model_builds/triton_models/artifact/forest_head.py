@@ -177,6 +177,8 @@ def read_checkpoint(file: IO[bytes]) -> ForestHead | None:
         (targets,) = _numbers(file, "i", 1)
         classes, shape, _, class_ids = (_array(file, "i") for _ in range(4))
         last = bytes(_array(file, "B")).decode("ascii")
+        if classes[0] < 1:
+            return None
         alpha, _ = _numbers(file, "f", 2)
         return ForestHead(
             version=(major, minor),
@@ -205,9 +207,9 @@ def read_xgboost(file: IO[bytes]) -> ForestHead | None:
     objective = _value(text, rb"name", rb"[a-z]+:[a-z_]+")
     if not objective:
         return None
-    classes = int(_value(text, rb"num_class", rb"[0-9]{1,9}") or 1) or 1
-    each = int(_value(text, rb"num_parallel_tree", rb"[0-9]{1,9}") or 1) or 1
-    of_trees = chain.from_iterable([number] * min(each, 2) for number in range(min(classes, _MOST_TREES)))
+    classes = max(1, int(_value(text, rb"num_class", rb"[0-9]{1,5}") or 1))
+    each = int(_value(text, rb"num_parallel_tree", rb"[0-9]{1,9}") or 1)
+    of_trees = chain.from_iterable([number] * min(each, 2) for number in range(classes))
     return ForestHead(
         classes=classes,
         class_ids=list(of_trees) if classes > 1 else [0],
@@ -225,12 +227,12 @@ def read_lightgbm(file: IO[bytes]) -> ForestHead | None:
     found = re.search(rb"^objective=([a-z_0-9]+)([^\n]*)", file.read(_BEGINNING), re.MULTILINE)
     if found is None:
         return None
-    options = dict(re.findall(r"(\w+):([0-9.]+)", found[2].decode("ascii", "replace")))
+    options = dict(re.findall(r" (\w+):(\d{1,5}(?:\.\d{1,9})?)(?= |$)", found[2].decode("ascii", "replace")))
     last = _OF_OBJECTIVES.get(found[1].decode(), "identity")
     if last == "identity" and b" sqrt" in found[2]:
         last = "signed_square"
     return ForestHead(
-        classes=int(options.get("num_class", "1")),
+        classes=max(1, int(float(options.get("num_class", "1")))),
         task=MULTI_CLASS if "num_class" in options else 0,
         last=last,
         sigmoid_alpha=float(options.get("sigmoid", "1")) if last in {"sigmoid", "multiclass_ova"} else 1.0,
