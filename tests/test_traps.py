@@ -16,6 +16,7 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Annotations, Match
 
+from tests.triton_models.correct_artifacts import CHECKPOINT_FILE, checkpoint_file, write_checkpoint
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble
 from tests.triton_models.test_check_target import plan
 from tests.triton_models.test_servable import build, network, python, rules
@@ -37,6 +38,9 @@ from triton_models.spec import Ensemble, Wheels
 
 ROOT = Path(__file__).parents[1]
 TENSORRT = "10.13.3.9"
+FOREST = (
+    "A forest that a release cannot load on a GPU: base scores that differ, num_parallel_tree, other scores"
+)
 
 ROWS = re.findall(r"^\| (.+?) \| .+ \| (.+) \|$", (ROOT / "docs" / "traps.md").read_text(), re.MULTILINE)
 TRAPS = {name: stops for name, stops in ROWS if name != "trap"}
@@ -150,6 +154,12 @@ def too_large(tmp_path: Path) -> Caught:
     return set()
 
 
+def forest_of_unequal_scores(tmp_path: Path) -> Caught:
+    write_checkpoint(tmp_path)
+    write(tmp_path / CHECKPOINT_FILE, checkpoint_file(base_scores=(1.0, 0.5, 0.5)))
+    return {problem.rule for problem in check_path(tmp_path, target=target(release="25.09", gpu="A10G"))}
+
+
 def two_of_one_name(tmp_path: Path) -> Caught:
     reader = python("reader")
     ensembles = [build(name, reader, Ensemble(name=name, steps=["reader"])) for name in ("first", "second")]
@@ -216,6 +226,7 @@ TRAPS_SET: dict[str, Callable[[Path], Caught]] = {
     "A limit of GPU memory for loading": lambda tmp: fleet(
         tmp, server=TritonServer(extra_arguments=("--model-load-gpu-limit=0:0.8",))
     ),
+    FOREST: forest_of_unequal_scores,
     "Requests above SageMaker's 6 MB": too_large,
     "An object that is overwritten under its name": overwritten,
     "An archive that is damaged, or that tar programs read differently": joined,

@@ -190,8 +190,8 @@ def fil_pool(subject: Subject) -> Iterator[Problem]:
             where=subject.layout.where,
             expected=f"at most {default_pool_mib(gpu)} MiB, the pool that an endpoint reserves on {gpu.name}",
             why="forests share this pool, which cannot grow: the model would not load",
-            fix="add instance_group [ { kind: KIND_CPU } ]; or declare Instances(gpu_memory_mb=...) as "
-            "`fleet verify` measures it, with TritonServer(cuda_memory_pool=...) above it",
+            fix="add instance_group [ { kind: KIND_CPU } ]; or declare Instances(gpu_memory_mb=...), with "
+            "TritonServer(cuda_memory_pool=...) above it",
         )
 
 

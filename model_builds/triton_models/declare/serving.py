@@ -27,10 +27,10 @@ class Instances:
         count: The number of instances, on each GPU or on the CPU.
         kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose: the GPU if there is one, so
             that the same artifact also runs on a host without a GPU.
-        gpu_memory_mb: The memory of one instance on its GPU in MiB, which `fleet verify` measures on a GPU. A
-            rehearsal takes as much from its modelled GPU. None stands for the model's files and what models
-            of its backend take besides, of which a network may take several times as much. It takes nothing
-            for Python models and DALI pipelines.
+        gpu_memory_mb: The memory of one instance on its GPU in MiB. `fleet verify` measures it on a GPU, with
+            the libraries that the first model of a backend brings, and without a forest's pool. A rehearsal
+            takes as much from its modelled GPU. None stands for its weights and a figure of its backend; a
+            network may take several times as much. It takes nothing for Python models and DALI pipelines.
     """
 
     count: int = 1
