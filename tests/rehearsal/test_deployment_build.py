@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from tests.triton_aws.deployed_functions import begin, destroy, ended, logged, o
 from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps import service_quotas
 from triton_fleet import DeploymentBuild, ModelBuildProject, ModelRepository, SingleModelEndpoint, Variant
+from triton_models.repository.manifest import MANIFEST_NAME, ArtifactRecord, Manifest, Publication, Repository
+from triton_models.repository.stored_manifest import read_manifest
 
 pytestmark = pytest.mark.story
 
@@ -103,6 +106,44 @@ def test_what_a_destroyed_stack_has_left_is_served_again_without_building_it_aga
     assert outputs(aws)["Url"] == f"s3://{bucket}/models/"
     assert len(aws.client("s3").list_buckets()["Buckets"]) == 1
     assert len(aws.client("kms").list_keys()["Keys"]) == 1
+
+
+def built(aws: EmbeddedAws, artifact: str, *, builds: int) -> None:
+    """End the newest build as if it had published an artifact, and moved the model's name to it."""
+    until(lambda: len(aws.client("codebuild").list_builds()["ids"]) == builds)
+    s3 = aws.client("s3")
+    [bucket] = (each["Name"] for each in s3.list_buckets()["Buckets"])
+    record = ArtifactRecord(size=1, sha256=artifact.split("-")[1][:16] * 4, build={})
+    wanted = Publication(model="resnet50", artifact=artifact, record=record)
+    manifest = Manifest().with_published([wanted], at=datetime.now(timezone.utc), by="builder")
+    s3.put_object(Bucket=bucket, Key=f"models/{MANIFEST_NAME}", Body=manifest.to_json().encode())
+    write_result(aws, status="published", step="publish", artifact=artifact)
+    aws.finish_build(build_of(aws)["id"], status="SUCCEEDED")
+
+
+def test_a_deployment_that_fails_after_its_build_leaves_the_names_that_have_moved(aws: EmbeddedAws) -> None:
+    stack = deploy(aws)
+    built(aws, ARTIFACT, builds=1)
+    assert ended(aws, stack) == "CREATE_COMPLETE"
+    found: dict[str, Any] = json.loads(synthesised())
+    resources = found["Resources"]
+    [build] = [each for each in resources.values() if each["Type"] == "Custom::TritonBuild"]
+    build["Properties"]["Inputs"] = "others"
+    [config] = [each for each in resources.values() if each["Type"] == "AWS::SageMaker::EndpointConfig"]
+    config["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g99.xlarge"
+
+    begun = begin(aws, found.pop("Resources"), verb="update", **found)
+    newer = "resnet50-fedcba9876543210.tar.gz"
+    built(aws, newer, builds=2)
+
+    assert ended(aws, begun, verb="update").startswith("UPDATE_ROLLBACK_COMPLETE")
+    url = Repository.parse(outputs(aws)["Url"])
+    model = read_manifest(url, s3=aws.client("s3")).models["resnet50"]
+    assert set(model.current.values()) == {newer}
+    assert len(aws.client("codebuild").list_builds()["ids"]) == 2
+    [deployed] = aws.client("sagemaker").list_models()["Models"]
+    container = aws.client("sagemaker").describe_model(ModelName=deployed["ModelName"])["PrimaryContainer"]
+    assert container["ModelDataUrl"].endswith(f"/models/{ARTIFACT}")
 
 
 def test_a_model_that_fails_fails_the_deployment_and_the_build_does_not_go_on(aws: EmbeddedAws) -> None:
