@@ -116,6 +116,17 @@ def test_an_updated_endpoint_keeps_its_live_count_but_not_what_is_excluded(sagem
     assert live["DesiredWeight"] == 0.5
 
 
+def test_an_asynchronous_endpoint_stays_one(sagemaker: Any) -> None:
+    queue = {"OutputConfig": {"S3OutputPath": "s3://b/answers/"}}
+    sagemaker.create_endpoint_config(
+        EndpointConfigName="queued", ProductionVariants=[variant()], AsyncInferenceConfig=queue
+    )
+    sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="queued")
+
+    with pytest.raises(ClientError, match="AsyncInferenceConfig parameter cannot be removed"):
+        sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="c1")
+
+
 def test_an_endpoint_keeps_its_deployment_settings_when_told_to(sagemaker: Any) -> None:
     rolling = {"MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}, "WaitIntervalInSeconds": 60}
     sagemaker.update_endpoint(

@@ -46,6 +46,9 @@ class AsyncInference:
     SageMaker publishes no Invocations of such an endpoint. `EndpointAlarms` and `EndpointDashboard` look at
     the queue instead; `RollbackAlarms`, which count requests, never go off.
 
+    SageMaker refuses to remove it from an endpoint. To go back to real-time inference, give the endpoint
+    another name.
+
     Attributes:
         requests: The folder for requests, which the role may read.
         output: The folder for answers.

@@ -198,6 +198,7 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
         )
         raise ValidationError(msg)
     _refuse_change_of_scaled(backend, endpoint, config)
+    _refuse_end_of_queue(backend, endpoint, config)
     variants = with_images(backend, config, endpoint._process_production_variants(_weighted(config)))
     if request.get("RetainAllVariantProperties") and holds("retained_instance_count"):
         excluded = {
@@ -240,6 +241,18 @@ def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
             f"[{', '.join(refused)}] would change, or they would be removed, while they are registered as "
             "scalable targets with Application Auto Scaling. Deregister them first."
         )
+        raise ValidationError(msg)
+
+
+def _refuse_end_of_queue(backend: Any, endpoint: Any, config: Any) -> None:
+    """Refuse to make an asynchronous endpoint a real-time one. Source: sagemaker-python-sdk issue 3124."""
+    before = backend.endpoint_configs.get(endpoint.endpoint_config_name)
+    if (
+        before
+        and before.request.get("AsyncInferenceConfig")
+        and not config.request.get("AsyncInferenceConfig")
+    ):
+        msg = "The AsyncInferenceConfig parameter cannot be removed from this endpoint."
         raise ValidationError(msg)
 
 
