@@ -25,7 +25,15 @@ with imports_of("triton_fleet"):
     from triton_fleet.hosting.capacity_reservation import CapacityReservation
     from triton_fleet.hosting.capture import DataCapture
     from triton_fleet.hosting.core_dumps import CoreDumps
-    from triton_fleet.hosting.deployment import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
+    from triton_fleet.hosting.deployment import (
+        AllAtOnce,
+        Canary,
+        CapacitySize,
+        Deployment,
+        Linear,
+        Replace,
+        Rolling,
+    )
     from triton_fleet.hosting.s3_folder import S3Folder
     from triton_fleet.hosting.server import InferenceType, PingMode, TritonMetrics, TritonServer
     from triton_fleet.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
@@ -111,6 +119,7 @@ __all__ = [
     "OnDemandMachine",
     "PingMode",
     "ProcessingJob",
+    "Replace",
     "ReservedMachines",
     "RollbackAlarms",
     "Rolling",

@@ -726,7 +726,10 @@ NAMES_AND_NUMBERS = (
     Case(
         scaling.alias_endpoint_name,
         "alias-endpoint-name",
-        good=(given(name="search-g5-2xlarge", expected="search-g5-2xlarge"),),
+        good=(
+            given(name="search-g5-2xlarge", expected="search-g5-2xlarge"),
+            given(name="search-g5-2xlarge-0f1e2d", expected="search-g5-2xlarge"),
+        ),
         bad=(given(name="search", expected="search-g5-2xlarge"),),
     ),
     Case(

@@ -36,11 +36,11 @@ def statements(stack: Stack, role: str = "EndpointRole") -> list[dict[str, Any]]
 
 
 def only(template: Mapping[str, Any], kind: str) -> tuple[str, dict[str, Any]]:
-    """The id and the resource of a type, apart from what starts an endpoint."""
+    """The id and the resource of a type, apart from what surrounds an endpoint."""
     ((name, resource),) = (
         (name, each)
         for name, each in template.items()
-        if each["Type"] == kind and not name.startswith("EndpointStart")
+        if each["Type"] == kind and not name.startswith(("EndpointStart", "EndpointChange"))
     )
     return name, resource
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,14 @@ from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
 
 from tests.reported import reported
-from triton_fleet import GpuUtilization, ModelLibrary, ModelRepository, MultiModelEndpoint, MultiModelFleet
+from triton_fleet import (
+    GpuUtilization,
+    ModelLibrary,
+    ModelRepository,
+    MultiModelEndpoint,
+    MultiModelFleet,
+    Replace,
+)
 
 
 @pytest.fixture
@@ -55,6 +63,25 @@ def test_the_endpoint_is_named_after_hardware_and_release(stack: Stack, source: 
     Template.from_stack(stack).has_resource_properties(
         "AWS::SageMaker::Endpoint", {"EndpointName": "search-g4dn-xlarge-25-04"}
     )
+
+
+def test_a_fleet_that_is_replaced_has_another_endpoint_for_other_settings_and_no_rollback_alarms(
+    source: Path,
+) -> None:
+    def endpoint(*, role: str = "", **given: object) -> str:
+        stack = Stack(App(), "Fleet")
+        mine = iam.Role.from_role_arn(stack, "Role", role) if role else None
+        made = fleet(stack, source, fleet_name="search", deployment=Replace(), role=mine, **given)
+        assert made.rollback == ()
+        [found] = Template.from_stack(stack).find_resources("AWS::SageMaker::Endpoint").values()
+        return str(found["Properties"]["EndpointName"])
+
+    before = endpoint()
+    others = [endpoint(min_capacity=2), endpoint(role="arn:aws:iam::123456789012:role/mine")]
+
+    assert re.fullmatch(r"search-g5-2xlarge-25-09-[0-9a-f]{6}", before)
+    assert len({before, *others}) == 3
+    assert endpoint(max_capacity=9, hourly_price_usd=1.0) == before
 
 
 def test_a_library_of_another_stack_decides_hardware_and_release(source: Path) -> None:

@@ -93,3 +93,15 @@ def test_a_bad_update_of_the_default_fleet_is_undone_by_its_alarm_and_a_good_one
         assert after["EndpointConfigName"] == before["EndpointConfigName"]
         assert updated.startswith("UPDATE_COMPLETE")
         assert endpoint(aws)["EndpointConfigName"] != before["EndpointConfigName"]
+
+
+def test_where_the_fleet_is_replaced_a_setting_makes_another_endpoint() -> None:
+    with EmbeddedAws() as aws:
+        deploy(aws, "create", deployment="replace")
+        before = endpoint(aws)
+        updated = deploy(aws, "update", deployment="replace", min_capacity=2)
+        after = endpoint(aws)
+
+        assert updated.startswith("UPDATE_COMPLETE")
+        assert after["EndpointName"] != before["EndpointName"]
+        assert after["ProductionVariants"][0]["CurrentInstanceCount"] == 2

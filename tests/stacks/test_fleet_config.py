@@ -189,6 +189,7 @@ def test_every_mistake_is_reported_at_once() -> None:
         ({"instance_type": "ml.g6.2xlarge"}, ["multi-model-type"]),
         ({"deployment": "cannary"}, ["unknown-deployment"]),
         ({"deployment_size": "50%"}, ["deployment-size"]),
+        ({"deployment": "replace", "deployment_size": "50%"}, ["deployment-size"]),
         ({"deployment": "canary", "deployment_size": "60%"}, ["deployment-portion"]),
         ({"deployment": "rolling", "deployment_size": 1}, ["deployment-portion"]),
         ({"deployment_wait_minutes": 61}, ["number-range"]),

@@ -9,7 +9,15 @@ from typing import Literal, TypeAlias
 
 from aws_cdk import Duration, Stack
 
-from triton_fleet.hosting.deployment import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
+from triton_fleet.hosting.deployment import (
+    AllAtOnce,
+    Canary,
+    CapacitySize,
+    Deployment,
+    Linear,
+    Replace,
+    Rolling,
+)
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.operations.warm_up import WarmUpRequest
@@ -43,7 +51,8 @@ BY_PART: Mapping[str, Callable[[Duration, CapacitySize], Deployment]] = MappingP
 
 _PARTS = MappingProxyType({"canary": Canary().size, "linear": Linear().step, "rolling": Rolling().batch})
 ALL_AT_ONCE = "all_at_once"
-STRATEGIES = (ALL_AT_ONCE, *BY_PART)
+REPLACE = "replace"
+STRATEGIES = (ALL_AT_ONCE, *BY_PART, REPLACE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +139,8 @@ class FleetConfig:
         cpu_utilization_percent: On instance types without a GPU, the utilization of each vCPU, which auto
             scaling keeps.
         latency_p99_ms: The latency of the slowest hundredth above which to page, in milliseconds.
-        deployment: The way to a new configuration: all_at_once, canary, linear or rolling. See "Updates".
+        deployment: The way to a new configuration: all_at_once, canary, linear, rolling or replace. See
+            "Updates".
         deployment_size: The size of a canary, a linear step or a rolling batch: percent of the fleet ("25%")
             or a number of instances. By default 10 % for a canary and 25 % for the others.
         deployment_wait_minutes: The wait after each step, during which alarms are watched, 0 to 60.
@@ -247,8 +257,10 @@ class FleetConfig:
         )
 
     @property
-    def update_strategy(self) -> Deployment:
+    def update_strategy(self) -> Deployment | Replace:
         """The strategy for moving the endpoint to a new configuration."""
+        if self.deployment == REPLACE:
+            return Replace()
         wait = Duration.minutes(self.deployment_wait_minutes)
         if self.deployment == ALL_AT_ONCE:
             return AllAtOnce(wait=wait)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from triton_fleet.app.config import ALL_AT_ONCE, BY_PART, STRATEGIES, FleetConfig
+from triton_fleet.app.config import ALL_AT_ONCE, BY_PART, REPLACE, STRATEGIES, FleetConfig
 from triton_fleet.arguments.checks import number_range
+from triton_fleet.hosting.deployment import Deployment
 from triton_fleet.hosting.deployment_checks import DEPLOYMENT_PORTION
 from triton_fleet.operations.checks import alarm_threshold, warm_up_request
 from triton_models.base.checks import FROM_ARGUMENTS, Check
@@ -40,10 +41,10 @@ def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iter
     yield from wrong_wait
     if config.deployment not in STRATEGIES:
         yield from _unknown(config.deployment, where=where("deployment"))
-    elif config.deployment == ALL_AT_ONCE and config.deployment_size is not None:
-        yield from _size_of_all(where=where("deployment_size"))
-    elif not wrong_wait:
-        for problem in config.update_strategy._problems(where="", capacity=config.min_capacity):
+    elif config.deployment not in BY_PART and config.deployment_size is not None:
+        yield from _size_of_all(config.deployment, where=where("deployment_size"))
+    elif not wrong_wait and isinstance(strategy := config.update_strategy, Deployment):
+        for problem in strategy._problems(where="", capacity=config.min_capacity):
             key = "deployment_size" if problem.rule == DEPLOYMENT_PORTION.id else "deployment_wait_minutes"
             yield replace(problem, where=where(key))
     for key in ("server_error_percent", "model_error_percent"):
@@ -63,7 +64,7 @@ def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iter
         yield from warm_up_request(
             model=model, body=body, content_type="application/json", where=where(f"{model!r} in warm_up")
         )
-    if given and not config.deployment_wait_minutes:
+    if given and not config.deployment_wait_minutes and config.deployment != REPLACE:
         yield from _never_warm(where=where("warm_up"))
 
 
@@ -77,9 +78,9 @@ def _unknown(given: str, *, where: str) -> Iterator[Problem]:
     )
 
 
-def _size_of_all(*, where: str) -> Iterator[Problem]:
+def _size_of_all(given: str, *, where: str) -> Iterator[Problem]:
     yield DEPLOYMENT_SIZE.problem(
-        what=f"deployment_size with the deployment {ALL_AT_ONCE}",
+        what=f"deployment_size with the deployment {given}",
         where=where,
         expected=f"no size, or one of {', '.join(BY_PART)}",
         why="the size would be ignored: all instances change at once",

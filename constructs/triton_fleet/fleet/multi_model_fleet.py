@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from aws_cdk import Annotations, Names
+from aws_cdk import Annotations, Names, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
@@ -18,7 +22,7 @@ from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_alias, in
 from triton_fleet.fleet.checks import one_library
 from triton_fleet.fleet.declared_requests import declared_requests
 from triton_fleet.fleet.model_library import ModelLibrary
-from triton_fleet.hosting.deployment import AllAtOnce, Deployment
+from triton_fleet.hosting.deployment import AllAtOnce, Deployment, Replace
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.operations.alarms import EndpointAlarms
 from triton_fleet.operations.budget import MonthlyBudget
@@ -27,10 +31,12 @@ from triton_fleet.operations.notifications import AlarmTopic
 from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
+from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.scaling.target import ScalingTarget
 from triton_fleet.scaling.tracking import CpuUtilization, GpuUtilization, InvocationsPerGpu
+from triton_models.base.errors import FleetError
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.instances import instance_type as instance_type_named
 from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
@@ -43,6 +49,7 @@ WARM_UP_LEFT_OUT = "triton-fleet:warm-up-left-out"
 """The id of the warning of models that no request warms up."""
 
 _NAME_CHARACTERS = 24
+_DIGITS = 6
 _USUAL_ON_CPUS: tuple[ScalingTarget, ...] = (CpuUtilization(percent=60),)
 _USUAL_ON_GPUS: tuple[ScalingTarget, ...] = (InvocationsPerGpu(per_minute=600), GpuUtilization(percent=60))
 
@@ -90,7 +97,7 @@ class MultiModelFleet(Construct):
         min_capacity: int = 1,
         max_capacity: int = DEFAULT_MAX_CAPACITY,
         targets: Sequence[ScalingTarget] | None = None,
-        deployment: Deployment | None = None,
+        deployment: Deployment | Replace | None = None,
         rollback_alarms: bool = True,
         thresholds: Thresholds | None = None,
         warm_up: Sequence[WarmUpRequest] | None = None,
@@ -121,7 +128,8 @@ class MultiModelFleet(Construct):
             targets: Values that auto scaling keeps. By default 600 requests per GPU per minute and a GPU
                 utilization of 60 %; without a GPU a CPU utilization of 60 %.
             deployment: The way to a new configuration. By default all at once.
-            rollback_alarms: Undo an update while errors or latency are above `thresholds`.
+            rollback_alarms: Undo an update while errors or latency are above `thresholds`. Without effect if
+                the endpoint is replaced.
             thresholds: The limits of normal operation.
             warm_up: Requests that load models on a new fleet. By default the smallest request of each model
                 that is built.
@@ -158,7 +166,7 @@ class MultiModelFleet(Construct):
             inference_ami=inference_ami,
             initial_instance_count=min_capacity,
             deployment=deployment or AllAtOnce(),
-            rollback_limits=limits if rollback_alarms else None,
+            rollback_limits=limits if rollback_alarms and not isinstance(deployment, Replace) else None,
             role=role,
             network=network,
         )
@@ -219,13 +227,25 @@ class MultiModelFleet(Construct):
         allow_unlisted_instance_type: bool,
         inference_ami: str | None,
         initial_instance_count: int,
-        deployment: Deployment,
+        deployment: Deployment | Replace,
         rollback_limits: Thresholds | None,
         role: iam.IRole | None,
         network: EndpointNetwork | None,
     ) -> tuple[MultiModelEndpoint, tuple[RollbackAlarms | GreenFleetAlarms, ...]]:
         """The endpoint, and the alarms above whose limits it is rolled back."""
-        full_name, limits = endpoint_name_for(name, instance_type, release=release), rollback_limits
+        replaces, limits = isinstance(deployment, Replace), rollback_limits
+        arguments: dict[str, Any] = {
+            "instance_type": instance_type,
+            "allow_unlisted_instance_type": allow_unlisted_instance_type,
+            "release": release,
+            "inference_ami": inference_ami,
+            "cpu_image": self.library.cpu_image,
+            "image": self.library.image,
+            "initial_instance_count": initial_instance_count,
+        }
+        key = self._volume_key(instance_type)
+        settings = self._settings(arguments, key=key, role=role, network=network) if replaces else ""
+        full_name = endpoint_name_for(name, instance_type, release=release, settings=settings)
         watched = (
             None
             if limits is None
@@ -236,23 +256,58 @@ class MultiModelFleet(Construct):
             "Endpoint",
             repository=self.library.repository,
             endpoint_name=full_name,
-            instance_type=instance_type,
-            allow_unlisted_instance_type=allow_unlisted_instance_type,
-            release=release,
-            inference_ami=inference_ami,
-            cpu_image=self.library.cpu_image,
-            image=self.library.image,
-            initial_instance_count=initial_instance_count,
-            encryption_key=self._volume_key(instance_type),
-            deployment=deployment,
+            encryption_key=key,
+            # What a digest does not cover, such as tags, is updated.
+            deployment=AllAtOnce() if isinstance(deployment, Replace) else deployment,
             rollback_alarms=watched.names if watched else (),
             role=role,
             network=network,
+            **arguments,
         )
         if watched is None:
             return endpoint, ()
         new_fleet = GreenFleetAlarms(self, "NewFleet", endpoint=endpoint, thresholds=limits)
         return endpoint, (watched, new_fleet)
+
+    def _settings(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        key: kms.IKey | None,
+        role: iam.IRole | None,
+        network: EndpointNetwork | None,
+    ) -> str:
+        """A digest of an endpoint's model and configuration, without the endpoint's name.
+
+        They are rendered in a stack of their own. What would change there is compared by itself: the
+        repository, the key, the role and the network.
+        """
+        scratch, stack = Stack(), Stack.of(self)
+        try:
+            endpoint = MultiModelEndpoint(
+                scratch,
+                "Endpoint",
+                repository=ModelRepository(scratch, "Repository"),
+                endpoint_name="settings",
+                **arguments,
+            )
+        except FleetError:
+            return ""  # the endpoint itself raises it, and says where
+        model, config = endpoint.node.find_child("Model"), endpoint.node.find_child("Config")
+        assert isinstance(model, sagemaker.CfnModel)  # noqa: S101 -- an endpoint consists of both
+        assert isinstance(config, sagemaker.CfnEndpointConfig)  # noqa: S101
+        rendered = [
+            scratch.resolve(each)
+            for each in (model.primary_container, config.production_variants, config.metrics_config)
+        ]
+        theirs = [
+            self.library.repository.url,
+            key.key_arn if key else None,
+            role.role_arn if role else None,
+            network._vpc_config() if network else None,
+        ]
+        rendered += [stack.resolve(each) for each in theirs]
+        return hashlib.sha256(json.dumps(rendered, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
     def _scaling(self, least: int, most: int, targets: Sequence[ScalingTarget] | None) -> EndpointScaling:
         usual = _USUAL_ON_GPUS if self.endpoint.instance.gpu else _USUAL_ON_CPUS

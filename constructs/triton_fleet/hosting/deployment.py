@@ -378,6 +378,19 @@ class Rolling(Deployment):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replace:
+    """Another endpoint for each change of settings, instead of an update; for `MultiModelFleet`.
+
+    The new endpoint loads its models, and gets the instances that the fleet has, before the alias moves to
+    it. So no request waits for a load, which an update cannot promise: with `AllAtOnce` the traffic moves
+    first. Both endpoints are billed until the alias has moved, and the quota must hold both.
+
+    No part of the traffic tries it first, and no rollback alarm watches it. A model that does not load keeps
+    the alias where it is.
+    """
+
+
 def deployment_problems(
     deployment: Deployment | None,
     *,

@@ -1,4 +1,4 @@
-"""Loads models on a new fleet of an endpoint before the traffic comes."""
+"""Loads models on a new endpoint before its traffic comes, and on a new fleet while an update is watched."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ class WarmUpRequest:
 class EndpointWarmUp(Construct):
     """Warm-up of a new fleet: invokes chosen models while SageMaker watches it.
 
-    A new fleet starts with no model loaded: without a warm-up, its first requests wait for their models.
+    A new fleet starts with no model loaded: without a warm-up, its first requests wait for their models. With
+    `AllAtOnce` it is watched once all traffic has moved, so some requests wait nevertheless; with `Canary`
+    these are the canary's share. On a new endpoint of an `EndpointAlias`, none wait.
+
     SageMaker announces a fleet that it begins to watch (status Baking) to EventBridge. A rule then starts a
     function that sends every request to the endpoint, and again every few seconds: of a canary, only a share
     of the requests reaches the new fleet. It ends when the endpoint is no longer watched, and after fifteen
@@ -225,7 +228,7 @@ class EndpointWarmUp(Construct):
             service_timeout=Duration.minutes(20),
             properties={"Alias": alias.parameter_name, "Requests": self._input()},
         )
-        loads.node.add_dependency(endpoint._change.settled)
+        loads.node.add_dependency(endpoint.node.find_child("Resource"), endpoint._change.settled)
         alias._moves_once_warm(loads)
         return loads
 

@@ -38,19 +38,22 @@ FLEET_TAG = "triton-fleet:fleet"
 
 
 @typed
-def endpoint_name_for(fleet: str, *instance_types: str, release: str = DEFAULT_RELEASE) -> str:
+def endpoint_name_for(
+    fleet: str, *instance_types: str, release: str = DEFAULT_RELEASE, settings: str = ""
+) -> str:
     """The name of a fleet's endpoint of these instance types and release: TritonFleet-g5-2xlarge-25-09.
 
     Args:
         fleet: The fleet's name, letters, digits and hyphens.
         *instance_types: The type of each variant; the same type counts once.
         release: The Triton release.
+        settings: More that makes another endpoint, such as a digest of its settings.
 
     Raises:
         FleetError: The name is longer than an endpoint's name may be.
     """
     types = dict.fromkeys(name.removeprefix("ml.").replace(".", "-") for name in instance_types)
-    name = "-".join((fleet, *types, release.replace(".", "-")))
+    name = "-".join((fleet, *types, release.replace(".", "-"), *([settings] if settings else ())))
     if not Token.is_unresolved(name):
         raise_if_any(alias_name_length(name, fleet=fleet, where=f"the name of the fleet {fleet!r}"))
     return name

@@ -338,10 +338,10 @@ def alias_endpoint_name(name: str, *, expected: str, where: str) -> Iterator[Pro
 
     Args:
         name: The endpoint's name.
-        expected: The name that follows from its fleet, instance types and release.
+        expected: The name that follows from its fleet, instance types and release. More may follow.
         where: The place that the problem names.
     """
-    if name == expected:
+    if name == expected or name.startswith(f"{expected}-"):
         return
     yield ALIAS_ENDPOINT_NAME.problem(
         what=f"the endpoint is named {name!r}",

@@ -1,4 +1,4 @@
-"""Invokes models while a new fleet of an endpoint is watched, so that it has them loaded when traffic comes.
+"""Invokes models while a new fleet of an endpoint is watched, so that it has them loaded soon.
 
 Runs in AWS Lambda, which gets this file alone: it imports nothing but Python, boto3, `answer` and `names`. An
 EventBridge rule invokes it with the requests to send. Then it logs what goes wrong and never fails.
