@@ -95,7 +95,6 @@ def test_nothing_is_waited_for_if_nothing_is_asked_for(stack: Stack, resources: 
 
     assert endpoint.artifact_ready is None
     assert resources("Custom::TritonArtifact") == []
-    assert len(resources("AWS::Lambda::Function")) == len(resources("Custom::TritonEndpointStart"))
 
 
 def test_the_function_may_look_and_nothing_else(template: dict[str, Any]) -> None:
