@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -21,14 +22,14 @@ pytestmark = pytest.mark.story
 
 # A user's app. The user edits the context between deployments.
 APP = """
-from aws_cdk import App, BootstraplessSynthesizer, CfnOutput, Duration, Stack
+from aws_cdk import App, CfnOutput, Duration, Stack
 from triton_fleet import (
     Canary, EndpointAlarms, EndpointScaling, GpuUtilization, ModelRepository, MultiModelEndpoint,
     GreenFleetAlarms, CapacitySize, RollbackAlarms, Thresholds, TritonServer,
 )
 
 app = App()
-stack = Stack(app, "Fleet", synthesizer=BootstraplessSynthesizer())
+stack = Stack(app, "Fleet")
 value = app.node.get_context
 repository = ModelRepository(stack, "Repository")
 rollback = RollbackAlarms(stack, "Rollback", endpoint_name="search")
@@ -143,8 +144,10 @@ def look(aws: EmbeddedAws, answered_by: set[float]) -> Seen:
     )
 
 
-def remains(aws: EmbeddedAws) -> dict[str, list[str]]:
-    """Return the remains of a destroyed stack, by kind."""
+def remains(
+    aws: EmbeddedAws, besides: Mapping[str, list[str]] = MappingProxyType({})
+) -> dict[str, list[str]]:
+    """Return what there is by kind, besides what there was before."""
     sagemaker, cloudwatch = aws.client("sagemaker"), aws.client("cloudwatch")
     scaling = aws.client("application-autoscaling")
     found = {
@@ -161,7 +164,10 @@ def remains(aws: EmbeddedAws) -> dict[str, list[str]]:
         "bucket": [each["Name"] for each in aws.client("s3").list_buckets()["Buckets"]],
         "key": [each["KeyId"] for each in aws.client("kms").list_keys()["Keys"]],
     }
-    return {kind: names for kind, names in found.items() if names}
+    new = {
+        kind: [each for each in names if each not in besides.get(kind, [])] for kind, names in found.items()
+    }
+    return {kind: names for kind, names in new.items() if names}
 
 
 def context(values: dict[str, str]) -> list[str]:
@@ -181,7 +187,7 @@ def scale_out(aws: EmbeddedAws) -> None:
         EndpointName="search", DesiredWeightsAndCapacities=[wanted]
     )
     in_service = aws.client("sagemaker").get_waiter("endpoint_in_service")
-    in_service.wait(EndpointName="search", WaiterConfig={"Delay": 0.05})
+    in_service.wait(EndpointName="search", WaiterConfig={"Delay": 0.05, "MaxAttempts": 2400})
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +195,8 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     folder = tmp_path_factory.mktemp("life")
     with EmbeddedAws(speed=SPEED) as aws, Hosting(aws) as hosting:
         cdk = cdk_of(aws, write_app(folder / "app", APP))
+        cdk.bootstrap()
+        bootstrapped = remains(aws)
         bucket = cdk.deploy(*context(FIRST))["Fleet"]["Bucket"]
         uncreated = aws.missing_resources("Fleet")
         body = tarball(python_model(FLEET))
@@ -209,7 +217,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
             undone=undone,
             reason=str(refused.value),
             failures=traffic.failures,
-            left=remains(aws),
+            left=remains(aws, besides=bootstrapped),
             uncreated=uncreated,
         )
 
