@@ -80,6 +80,23 @@ def test_a_release_that_only_nvidia_publishes_has_no_account() -> None:
         image_account(region="us-east-1", release="24.10")
 
 
+@pytest.mark.parametrize(
+    ("name", "tensorrt", "cuda", "onnxruntime"),
+    [
+        ("25.07", "10.11.0.33", "12.9.1", "1.22.0"),
+        ("25.11", "10.13.3.9", "13.0.2", "1.23.2"),
+        ("26.10", "11.1.0.106", "13.3", "1.28.0"),
+    ],
+)
+def test_a_release_that_the_table_lacks_is_assumed_to_be_like_the_one_before(
+    name: str, tensorrt: str, cuda: str, onnxruntime: str
+) -> None:
+    found = release(name)
+
+    assert (found.name, found.is_listed, found.on_sagemaker) == (name, False, False)
+    assert (found.tensorrt, found.cuda, found.onnxruntime) == (tensorrt, cuda, onnxruntime)
+
+
 @pytest.mark.parametrize("given", ["25.9", "25.09-py3", "25.90", "99.01"])
 def test_an_unknown_release_is_answered_with_a_close_one_or_the_default(given: str) -> None:
     with pytest.raises(FleetError) as caught:

@@ -102,7 +102,9 @@ def plan_type(subject: Subject) -> Iterator[Problem]:
 def bf16_tensor(subject: Subject) -> Iterator[Problem]:
     """Check that the release's backend has the type of BF16 tensors."""
     release = subject.target.release
-    for model, config in subject.served() if release is not None else ():
+    if release is None:
+        return
+    for model, config in subject.served():
         since = release.bf16_since(model.backend.name)
         for tensor in (*config.input, *config.output) if since else ():
             if type_name(tensor.data_type) == "TYPE_BF16":

@@ -11,6 +11,7 @@ Sources, as read on 2026-11-21:
   `dpkg -l | grep tensorrt` inside the image is authoritative, and the build job records it.
 * TensorRT of 26.05 and 26.06 is uncertain: build.py of r26.05 starts from NVIDIA's image of 26.04, and that
   of r26.06 from 26.05 (`upstream_container_version`, read 2026-11-22), an image earlier than their names say.
+* A release is left out if its TensorRT has no source: see `known_release`.
 * NumPy: server issues 8019, 8373 and 8404, and commit 09c3537 of python_backend (2024-11-01), which makes the
   stub of release 24.12 accept both major versions.
 * Drivers: the CUDA toolkit release notes, table "CUDA Toolkit and Minimum Required Driver Version for CUDA
@@ -419,6 +420,7 @@ RELEASES: Mapping[str, Release] = _releases(
         _NOWHERE,
         "TensorRT unsure; TensorRT 11 has no --fp16, networks are strongly typed",
     ),
+    ("26.07", "11.1.0.106", "13.3", "3.12", "7.5", _NOWHERE, "server issue 8969"),
 )
 
 
