@@ -85,6 +85,25 @@ def test_an_onnx_file_is_served_with_its_own_tensors(declared, relu):
     assert json.loads((root / "build.json").read_text())["sources"]["weights"].startswith("sha256:")
 
 
+def test_classes_have_the_names_of_the_labels_file(declared, models, relu, tmp_path):
+    (models / "m").mkdir()
+    (models / "m" / "classes.txt").write_text("cat\ndog\n")
+    root = declared(relu.replace("OPTIONS", "labels={'y': 'classes.txt'}"))
+    assert check_path(root) == []
+    wanted = [{"name": "y", "parameters": {"classification": 1}}]
+    rows = [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 5]}]
+    with serving(root, folder=tmp_path) as contract:
+        body = json.dumps({"inputs": rows, "outputs": wanted}).encode()
+        answer = contract.invoke(model_id="m", target_model="m", body=body)
+    assert json.loads(answer.body)["outputs"][0]["data"] == ["5.000000:1:dog"]
+
+
+def test_labels_are_for_an_output(declared, relu):
+    with pytest.raises(FleetError) as caught:
+        declared(relu.replace("OPTIONS", "labels={'z': 'classes.txt'}"))
+    assert [(each.rule, each.expected) for each in caught.value.problems] == [("model-labels", "one of y")]
+
+
 def test_a_profile_that_does_not_fit_the_file_is_refused_without_a_gpu(declared, relu):
     profile = "profile={'x': ShapeRange(min=(1,), opt=(1,), max=(8,))}, backend=TensorRt()"
     with pytest.raises(FleetError) as caught:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.signature import Signature, onnx_signature
 from triton_models.base.errors import FleetError
+from triton_models.base.suggest import did_you_mean
 from triton_models.builds.derived import derived_ensemble, served_tensors
 from triton_models.builds.environments import add_environments, check_environments
 from triton_models.builds.inferred import with_inputs_of_examples
@@ -345,9 +346,29 @@ def _configure(
     if isinstance(backend, OpenVino):
         job.precisions.append(backend.precision)
     directory = job.root / model.name
+    if isinstance(model, PyTorchNetwork | OnnxFile | TensorFlowGraph):
+        _add_labels(model, config, job)
     add_warm_up(model, config, directory, examples=build.examples)
     write_config(config, directory / CONFIG_FILE)
     return config
+
+
+def _add_labels(
+    model: PyTorchNetwork | OnnxFile | TensorFlowGraph, config: ModelConfig, job: BuildJob
+) -> None:
+    outputs = {each.name: each for each in config.output}
+    for name, file in model.labels.items():
+        if name not in outputs:
+            raise FleetError.of(
+                what=f"labels for {name!r}, which is not an output of {model.name!r}",
+                where="labels of its declaration",
+                expected=f"one of {', '.join(outputs)}",
+                fix=did_you_mean(name, tuple(outputs), otherwise="remove it"),
+                rule="model-labels",
+            )
+        target = job.root / model.name / Path(file).name
+        _copy(job.source / file, target, model)
+        outputs[name].label_filename = target.name
 
 
 def _open_axes(tensor: Tensor, *, batches: bool) -> dict[int, str]:

@@ -68,6 +68,9 @@ class PyTorchNetwork:
         instances: Copies that run at the same time.
         batching: None sends every request by itself. The controls of sequences are inputs of the network too.
         warm_up: Requests that run while it loads.
+        labels: For outputs of scores, the file with the names of the classes, one per line, next to the
+            declaration: `{"SCORES": "classes.txt"}`. A request then may ask for the best classes by name,
+            with Triton's parameter `classification`.
     """
 
     name: str
@@ -79,6 +82,7 @@ class PyTorchNetwork:
     instances: Instances = field(default_factory=Instances)
     batching: Batching | None = None
     warm_up: WarmUp | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[Mistake]:
         """Yield the mistakes in fields that are wrong only together."""
@@ -146,6 +150,9 @@ class OnnxFile:
         instances: Copies that run at the same time.
         batching: None sends every request by itself.
         warm_up: Requests that run while it loads.
+        labels: For outputs of scores, the file with the names of the classes, one per line, next to the
+            declaration: `{"SCORES": "classes.txt"}`. A request then may ask for the best classes by name,
+            with Triton's parameter `classification`.
     """
 
     name: str
@@ -157,6 +164,7 @@ class OnnxFile:
     instances: Instances = field(default_factory=Instances)
     batching: Batching | None = None
     warm_up: WarmUp | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[Mistake]:
         """Yield the mistakes in fields that are wrong only together."""
@@ -385,6 +393,9 @@ class TensorFlowGraph:
         instances: Copies that run at the same time.
         batching: None sends every request by itself.
         warm_up: Requests that run while it loads.
+        labels: For outputs of scores, the file with the names of the classes, one per line, next to the
+            declaration: `{"SCORES": "classes.txt"}`. A request then may ask for the best classes by name,
+            with Triton's parameter `classification`.
     """
 
     name: str
@@ -396,6 +407,7 @@ class TensorFlowGraph:
     instances: Instances = field(default_factory=Instances)
     batching: DynamicBatching | None = None
     warm_up: WarmUp | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[Mistake]:
         """Yield the mistakes in fields that are wrong only together."""

@@ -42,8 +42,8 @@ ROWS = (
         depends=("triton_models.facts.releases.RELEASES", "tensorrt-version", "plan-version"),
         decided_by=DecidedBy.GPU,
         command="`dpkg -l | grep -i libnvinfer` in the image",
-        if_false="Correct the row in triton_models/facts/releases.py. Builds in the image take the version from "
-        "its trtexec, and warn",
+        if_false="Correct the row in triton_models/facts/releases.py. Builds in the image do without: they "
+        "take the version from its trtexec, and warn",
     ),
     Belief(
         id="cuda-per-release",
