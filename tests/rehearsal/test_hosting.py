@@ -17,9 +17,11 @@ from tests.rehearsal.served_models import ensemble, onnx_model, python_model, ta
 from tests.rehearsal.traces import traces
 from tests.triton_aws.deployed_functions import until
 from tests.triton_models.hostile_archives import HOSTILE
+from tests.triton_models.publishing_aws import EARLIER, file_name, record_of
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_models.client.encoding import BINARY_TYPE
+from triton_models.repository.manifest import Manifest, Publication
 from triton_rehearsal.hosting.gateway import PAYLOAD_LIMIT
 from triton_rehearsal.hosting.service import Hosting
 
@@ -156,9 +158,11 @@ def test_triton_reads_a_binary_content_type_in_its_own_spelling_alone(kind, shar
 
 
 def test_our_client_asks_a_model_by_its_name(shared, monkeypatch):
-    artifact = shared.upload("greeting-1.tar.gz", ensemble(10.0))
-    record = {"current": artifact, "history": [], "artifacts": {}}
-    shared.upload("manifest.json", json.dumps({"version": 1, "models": {"greeting": record}}).encode())
+    name = file_name("greeting", "1")
+    wanted = [Publication(model="greeting", artifact=name, record=record_of(name))]
+    manifest = Manifest().with_published(wanted, at=EARLIER, by="ann")
+    shared.upload(name, ensemble(10.0))
+    shared.upload("manifest.json", manifest.to_json().encode())
     for name, value in shared.aws.exports(runtime=shared.hosting.url).items():
         monkeypatch.setenv(name, value)
     client = Client(endpoint_name=shared.name, repository=f"s3://{shared.bucket}/models/")

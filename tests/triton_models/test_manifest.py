@@ -3,7 +3,6 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reported import reported
+from tests.triton_models.hostile_manifests import HOSTILE_VALUES, KEY, changed, places
 from tests.triton_models.publishing_aws import file_name, record_of
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError
@@ -301,25 +301,6 @@ def test_what_is_no_manifest_is_a_users_mistake(text) -> None:
 
 GOOD, BAD = file_name("good", "1"), file_name("bad", "2")
 OLDER = file_name("bad", "1")
-OUTSIDE = [
-    "/etc/passwd",
-    "../../x",
-    "..",
-    "a/b",
-    "a\0b",
-    "\x1b]0;owned\x07",
-    "\ud800",
-    "",
-    "x" * 5000,
-    None,
-    True,
-    -1,
-    10**400,
-    1.5,
-    [],
-    {},
-    [[[]]],
-]
 
 
 def _document() -> dict[str, Any]:
@@ -336,41 +317,17 @@ def _document() -> dict[str, Any]:
     return document
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every value and every key in a document."""
-    if path:
-        yield path
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-        if isinstance(value, dict):
-            yield (*path, key, "the key itself")
-        if isinstance(inner, dict | list):
-            yield from _places(inner, (*path, key))
-        else:
-            yield (*path, key)
-
-
-def _changed(path: tuple[Any, ...], value: Any) -> tuple[str, dict[str, Any]]:
-    """The name of the model, and a manifest with another value in its record at a path."""
-    document = _document()
-    inner = document["models"]
-    for key in path[: -2 if path[-1] == "the key itself" else -1]:
-        inner = inner[key]
-    if path[-1] == "the key itself":
-        inner[str(value)] = inner.pop(path[-2])
-    else:
-        inner[path[-1]] = value
-    return str(value) if path[1:] == ("the key itself",) else "bad", document
-
-
 @settings(max_examples=1000 if os.environ.get("FLEET_FUZZ") == "1" else 150)
 @given(
-    st.sampled_from([each for each in _places(_document()["models"]) if each[0] == "bad"]),
-    st.sampled_from(OUTSIDE) | st.text(),
+    st.sampled_from([each for each in places(_document()["models"]) if each[0] == "bad"]),
+    st.sampled_from(HOSTILE_VALUES) | st.text(),
 )
 def test_a_record_with_any_other_value_is_read_as_it_was_meant_or_refused_alone(
     path: tuple[Any, ...], value: Any
 ) -> None:
-    name, document = _changed(path, value)
+    document = _document()
+    document["models"] = changed(document["models"], path, value)
+    name = str(value) if path[1:] == (KEY,) else "bad"
     manifest = Manifest.from_json(json.dumps(document))
 
     by_line = Manifest.by_line(manifest.to_json().encode())

@@ -8,15 +8,22 @@ import itertools
 import json
 import os
 import random
+import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.triton_models.faulty_s3 import FAULTS, Fault, FaultyS3
+from tests.triton_models.hostile_manifests import HOSTILE_VALUES, changed, places
 from tests.triton_models.publisher_nursery import PART_BYTES
 from tests.triton_models.publishing_aws import (
     ENVIRONMENT,
@@ -35,7 +42,9 @@ from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.cli.main import main
 from triton_models.pack.pack import Artifact
+from triton_models.repository import history
 from triton_models.repository.promote import Promoted, promote
+from triton_models.repository.prune import prune
 from triton_models.repository.publish import publish
 from triton_models.repository.rollback import rollback
 from triton_models.repository.s3 import aws_errors
@@ -93,6 +102,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Artifact], Arti
 
 @pytest.fixture
 def stages(url: str, made: tuple[list[Artifact], Artifact]) -> Stages:
+    """Two new stages."""
+    return new_stages(url, made)
+
+
+def new_stages(url: str, made: tuple[list[Artifact], Artifact]) -> Stages:
     """Staging with the newer artifacts, and production with the older one of the small model."""
     s3, (small, large) = client(url), made
     stages = Stages(
@@ -102,6 +116,12 @@ def stages(url: str, made: tuple[list[Artifact], Artifact]) -> Stages:
     for each in ([small[0]], [small[1], large]):
         publish(each, repository=stages.staging, s3=s3, sbom=b'{"bom": 1}')
     return stages
+
+
+@pytest.fixture(scope="module")
+def sagemaker(url: str) -> Any:
+    """A client without endpoints and models."""
+    return client(url, "sagemaker")
 
 
 def rules(stages: Stages, *models: str, **more: Any) -> list[str]:
@@ -290,6 +310,40 @@ def test_a_manifest_writes_no_file_outside_and_promotes_nothing(
     assert [each.name for each in tmp_path.iterdir()] == ["victim"]
     assert victim.read_text() == "as it was"
     assert "small" in [each.model for each in stages.promote("small").promotions]
+
+
+@settings(max_examples=300 if os.environ.get("FLEET_FUZZ") == "1" else 10, deadline=None)
+@given(st.data())
+def test_whatever_a_manifest_says_each_verb_ends_with_a_result_or_an_error_and_touches_nothing_else(
+    url: str, made: tuple[list[Artifact], Artifact], sagemaker: Any, data: st.DataObject
+) -> None:
+    stages = new_stages(url, made)
+    staging: dict[str, Any] = {"repository": stages.staging, "s3": stages.s3}
+    document = json.loads(stored("manifest.json", stages.staging, stages.s3))
+    path = data.draw(st.sampled_from([each for each in places(document) if each[0] != "version"]))
+    shown = Namespace(names=[], repository=stages.staging, verify=True)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        outside = Path(folder, "outside")
+        temporary = Path(folder, "temporary")
+        temporary.mkdir()
+        patch.setattr("tempfile.tempdir", str(temporary))
+        value = data.draw(st.sampled_from([*HOSTILE_VALUES, "outside", "../../outside"]))
+        value = str(outside) if value == "outside" else value
+        write_manifest(stages.staging, changed(document, path, value), stages.s3)
+        for use in (
+            stages.promote,
+            partial(stages.promote, "small"),
+            partial(rollback, "small", **staging),
+            partial(publish, [stages.small[0]], **staging),
+            partial(prune, keep=1, older_than=timedelta(0), resume=True, sagemaker=sagemaker, **staging),
+            lambda: [*history.run(shown, s3=stages.s3).lines()],
+        ):
+            with contextlib.suppress(FleetError):
+                use()
+        assert [each.name for each in Path(folder).rglob("*")] == ["temporary"]
+    assert "manifest.json" in objects(stages.staging, stages.s3)
+    promoted = {each for each in objects(stages.production, stages.s3) if "/" not in each}
+    assert promoted <= {each.name for each in (*stages.small, stages.large)} | {"manifest.json"}
 
 
 def test_another_content_under_the_tested_name_is_refused(stages: Stages) -> None:
