@@ -40,7 +40,7 @@ _SHOWN = 3  # names in an error; the wrong network has hundreds
 
 _UNPACKED = (
     "declare the unpacked folder, or the prefix in S3, instead of the archive; or pack plain files again, "
-    "such as with `tar --dereference -czf`"
+    "such as with `tar --dereference --hard-dereference -czf`"
 )
 
 # Copies of the weights for other frameworks, which many hub repositories include: gigabytes.
