@@ -127,8 +127,15 @@ def test_the_role_of_production_may_do_what_the_promotion_from_staging_does(
     account: Account, calls: list[Access]
 ) -> None:
     s3, outputs = account.aws.client("s3"), account.outputs
-    places = {"source": outputs["Staging"], "repository": outputs["Production"]}
-    promoted = promote(None, **places, source_s3=s3, s3=s3, by="ann", part_bytes=PART_BYTES)
+    promoted = promote(
+        None,
+        source=outputs["Staging"],
+        repository=outputs["Production"],
+        source_s3=s3,
+        s3=s3,
+        by="ann",
+        part_bytes=PART_BYTES,
+    )
 
     assert len(promoted.copied) == 2
     assert {"s3:GetObject", "s3:PutObject", "kms:Decrypt"} <= {each.action for each in calls}

@@ -1,4 +1,4 @@
-"""Tokens such as GitHub gives to a job. Nobody has signed them."""
+"""Tokens such as GitHub gives to a job, without a valid signature."""
 
 from __future__ import annotations
 
