@@ -1,12 +1,12 @@
 """Waits until artifacts are in a model repository, then answers CloudFormation.
 
-Runs in AWS Lambda, which gets this file alone: it imports nothing but Python, boto3 and `answer`.
-CloudFormation invokes it for a resource Custom::TritonArtifact, and goes on when it has the answer.
+Runs in AWS Lambda, which gets this file alone: it imports nothing but Python, boto3, `answer` and
+`successor`. CloudFormation invokes it for a resource Custom::TritonArtifact, and goes on when it has the
+answer.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -16,10 +16,9 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from triton_fleet.functions.code.answer import put_answer
+from triton_fleet.functions.code.successor import OutOfTimeError, check_time, invoke_again
 
 POLL_S = 10
-# What is left of an invocation when it starts the next one.
-SPARE_S = 45
 # How long S3 may refuse to answer: a new permission takes effect within seconds, a missing one never does.
 REFUSED_S = 120
 
@@ -40,17 +39,13 @@ def handler(
         return
     try:
         failure = _wait(event, context, clock=clock, sleep=sleep)
-    except _OutOfTimeError:
-        _invoke_again(event, context)
+    except OutOfTimeError:
+        invoke_again(event, context)
         return
     except Exception as error:  # without an answer, CloudFormation waits until the time-out
         logger.exception("Waiting failed")
         failure = f"Waiting for artifacts failed with {type(error).__name__}: {error}"
     put_answer(event, failure=failure)
-
-
-class _OutOfTimeError(Exception):
-    """An invocation has to end before its request can be answered."""
 
 
 def _wait(
@@ -73,8 +68,7 @@ def _wait(
             return ""
         if clock() >= deadline:
             return _reason(wanted, missing)
-        if context.get_remaining_time_in_millis() < SPARE_S * 1000:
-            raise _OutOfTimeError
+        check_time(context)
         logger.info("Waiting for %s", ", ".join(missing))
         sleep(min(POLL_S, deadline - clock()))
 
@@ -96,10 +90,4 @@ def _reason(wanted: dict[str, Any], missing: list[str]) -> str:
         f"{len(missing)} of {len(wanted['Artifacts'])} artifacts were not in {repository} within "
         f"{minutes:.0f} min. Start the build that makes them or run `fleet publish`, then deploy again. "
         f"Missing: {', '.join(missing)}"
-    )
-
-
-def _invoke_again(event: dict[str, Any], context: Any) -> None:
-    boto3.client("lambda").invoke(
-        FunctionName=context.invoked_function_arn, InvocationType="Event", Payload=json.dumps(event).encode()
     )
