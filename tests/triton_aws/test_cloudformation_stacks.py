@@ -98,6 +98,20 @@ def test_a_failed_creation_is_rolled_back_with_the_services_own_reason(aws: Embe
     assert aws.client("sagemaker").list_models()["Models"] == []
 
 
+def test_a_rollback_updates_back_in_the_order_of_dependencies_and_then_deletes(aws: EmbeddedAws) -> None:
+    def parameter(value: str, **more: Any) -> dict[str, Any]:
+        properties = {"Type": "String", "Value": value}
+        return {"Type": "AWS::SSM::Parameter", "Properties": properties, **more}
+
+    begin(aws, {"A": parameter("1"), "B": parameter("1", DependsOn="A")})
+    seen = len(events(aws))
+    new = {"A": parameter("2"), "B": parameter("2", DependsOn="A"), "C": parameter("2", DependsOn="B")}
+    begin(aws, {**new, "D": parameter("", DependsOn="C")}, verb="update")
+
+    complete = [each for each in events(aws)[seen:] if each[1].endswith("_COMPLETE")]
+    assert complete[3:] == [("A", "UPDATE_COMPLETE"), ("B", "UPDATE_COMPLETE"), ("C", "DELETE_COMPLETE")]
+
+
 def test_a_failed_update_puts_everything_back(aws: EmbeddedAws) -> None:
     sagemaker = aws.client("sagemaker")
     good = {"Topic": {**TOPIC, "Properties": {"DisplayName": "good"}}, **serving(image="one")}
@@ -261,6 +275,11 @@ def test_an_export_that_is_imported_protects_its_stack(aws: EmbeddedAws, cloudfo
         cloudformation.delete_stack(StackName="s")
     deploy_by_change_set(cloudformation, "s", {"Resources": {"Topic": TOPIC}}, "UPDATE")
     assert "Cannot delete export s:Arn as it is in use by t" in status(aws)
+    deploy_by_change_set(cloudformation, "s", {"Resources": {"Other": TOPIC}}, "UPDATE")
+    assert "Cannot delete export s:Arn as it is in use by t" in status(aws)
+    assert [name for name, status in events(aws) if status == "DELETE_COMPLETE"] == ["Other"]
+    [kept] = cloudformation.list_stack_resources(StackName="s")["StackResourceSummaries"]
+    assert kept["LogicalResourceId"] == "Topic"
 
     cloudformation.delete_stack(StackName="t")
     cloudformation.delete_stack(StackName="s")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from moto.cloudformation import parsing
@@ -192,6 +193,7 @@ class Deployment:
         leaving = [found for name, found in self._resources.deployed.items() if name not in declared]
         self._obsolete += [found for found in leaving if not found.retain]
         for found in leaving:
+            self._revertible(found, partial(self._resources.put, found))
             self._resources.drop(found.logical_resource_id)
 
     def revert(self, *, skip: Collection[str] = ()) -> str:
@@ -299,13 +301,12 @@ class Deployment:
             identity = self._attempt("CREATE", wanted, lambda: kind.create(call, wanted.properties))
         except DeploymentError as error:
             if isinstance(error.__cause__, PartiallyCreatedError):
-                partial = self._partial = replace(wanted, identity=error.__cause__.identity)
-                self._removals.append(lambda: self._discard(partial))
+                self._partial = replace(wanted, identity=error.__cause__.identity)
+                self._removals.append(partial(self._discard, self._partial))
             raise
         created = replace(wanted, identity=identity)
         self._resources.put(created)
-
-        self._removals.append(lambda: self._uncreate(created))
+        self._removals.append(partial(self._uncreate, created))
         return created
 
     def _uncreate(self, created: Deployed) -> None:
