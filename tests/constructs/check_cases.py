@@ -80,6 +80,10 @@ def _completing(release: str, gpu: str) -> PlanTarget:
     return replace(_target(release, gpu), completes=True)
 
 
+def _forests(release: str, gpu: str | None) -> PlanTarget:
+    return replace(_target(release, gpu), plans=(), forests=True)
+
+
 def _with_pool(mib: float | None) -> PlanTarget:
     return replace(_planless("25.09", "A10G"), pool=mib)
 
@@ -1140,6 +1144,17 @@ REPOSITORY_AND_BUILDS = (
             given(build=_target("25.09", "A10G"), endpoint=_with_plugins("/a.so")),
         ),
         bad=(given(build=_with_plugins("/a.so", "/b.so"), endpoint=_with_plugins("/a.so")),),
+    ),
+    Case(
+        portability_checks.plan_portability,
+        "forests-fit-release",
+        good=(
+            given(build=_forests("25.09", "A10G"), endpoint=_forests("26.06", "A10G")),
+            given(build=_forests("25.04", "A10G"), endpoint=_forests("25.09", "A10G")),
+            given(build=_forests("25.09", "A10G"), endpoint=_forests("25.04", None)),
+            given(build=_planless("25.09", "A10G"), endpoint=_target("25.04", "A10G")),
+        ),
+        bad=(given(build=_forests("25.09", None), endpoint=_target("25.04", "A10G")),),
     ),
     Case(
         portability_checks.plan_portability,

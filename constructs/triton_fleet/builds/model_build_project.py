@@ -263,6 +263,7 @@ class ModelBuildProject(Construct):
                     pipelines=checked.pipelines,
                     any_gpu=checked.any_gpu,
                     plugins=checked.plugins,
+                    forests=checked.forests,
                     pool=checked.forests_mib,
                 )
                 yield BuiltModel(asked=asked, name=checked.artifact, target=target)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from triton_models.artifact.built_for import runs_on
+from triton_models.artifact.forest_head import FIRST_WITH_ALL_FUNCTIONS
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import some_of
@@ -37,6 +38,10 @@ PLAN_FITS_ENDPOINT = Check(
 PLUGINS_OPENED = Check(
     id="tensorrt-plugins",
     source="2026-11-24: https://github.com/triton-inference-server/tensorrt_backend/blob/main/src/tensorrt.cc",
+)
+FORESTS_FIT_RELEASE = Check(
+    id="forests-fit-release",
+    source="2026-11-24: https://github.com/rapidsai/cuml/blob/branch-25.04/cpp/src/fil/treelite_import.cu",
 )
 FORESTS_FIT_POOL = Check(
     id="forests-fit-pool",
@@ -67,6 +72,7 @@ class PlanTarget:
         any_gpu: The model needs a GPU of any kind; for a build job only.
         plugins: The libraries that plans need; of an endpoint, those that its server opens.
         completes: The server completes configurations and serves many models; of an endpoint alone.
+        forests: The model has forests that may run on a GPU; for a build job only.
         pool: The MiB that its forests declare to take on a GPU; of an endpoint, its server's pool, or None if
             that is unknown.
     """
@@ -80,6 +86,7 @@ class PlanTarget:
     any_gpu: bool = False
     plugins: tuple[str, ...] = ()
     completes: bool = False
+    forests: bool = False
     pool: float | None = None
 
 
@@ -222,7 +229,17 @@ def _dali(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Pr
 
 
 def _forests(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
-    """Yield a problem if the forests of a model do not fit into the server's pool."""
+    """Yield a problem if the server cannot load the forests of a model on a GPU, or its pool is too small."""
+    newest, since = build.release.name, FIRST_WITH_ALL_FUNCTIONS
+    if build.forests and endpoint.gpu is not None and newest >= since > endpoint.release.name:
+        yield FORESTS_FIT_RELEASE.problem(
+            what=f"{build.path} builds forests for release {newest}, {endpoint.path} serves with release "
+            f"{endpoint.release.name}",
+            where=where,
+            expected=f"builds for a release before {since} too, or endpoints from {since} on",
+            why="a forest that the older release cannot load on a GPU ends its server",
+            fix='use the same release for both, or Instances(kind="KIND_CPU") on the forests',
+        )
     if build.pool and endpoint.pool is not None and build.pool > endpoint.pool:
         yield FORESTS_FIT_POOL.problem(
             what=f"forests of {build.path} declare {build.pool:g} MiB, and {endpoint.path} has a pool of "

@@ -27,7 +27,8 @@ from itertools import chain
 from types import MappingProxyType
 from typing import IO, Any
 
-_FIRST_WITH_ALL_FUNCTIONS = "25.09"
+FIRST_WITH_ALL_FUNCTIONS = "25.09"
+"""The first release whose GPU importer knows all functions that make scores of sums."""
 _FIRST_WITH_BASE_SCORES = "26.01"
 
 # TaskType and TypeInfo of Treelite 4 (include/treelite/enum).
@@ -130,7 +131,7 @@ def gpu_refuses(head: ForestHead, release: str | None, *, probabilities: bool, c
     refused = _shape_refused(head)
     if release is not None and release < _FIRST_WITH_BASE_SCORES and head.unequal_base_scores:
         refused = refused or "base scores that differ between the classes"
-    if release is not None and release < _FIRST_WITH_ALL_FUNCTIONS:
+    if release is not None and release < FIRST_WITH_ALL_FUNCTIONS:
         refused = refused or _function_refused(head, probabilities=probabilities)
         if head.classes > 1 and not classifier:
             refused = refused or "classes without output_class"

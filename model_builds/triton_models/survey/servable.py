@@ -52,6 +52,7 @@ class CheckedDeclaration:
         precisions: The precisions of its declared plans.
         plugins: The libraries that its plans need in the image of the endpoint.
         platforms: The platforms of its models in the PyTorch backend: "pytorch_libtorch", "torch_aoti".
+        forests: True if it has forests that may run on a GPU.
         forests_mib: The memory on a GPU that its forests declare, in MiB.
     """
 
@@ -67,6 +68,7 @@ class CheckedDeclaration:
     precisions: tuple[Precision, ...] = ()
     plugins: tuple[str, ...] = ()
     platforms: tuple[str, ...] = ()
+    forests: bool = False
     forests_mib: int = 0
 
     @classmethod
@@ -133,6 +135,9 @@ def check_declaration(
         precisions=tuple(sorted(build.precisions)) if gpu else (),
         plugins=tuple(sorted(_plugins(build))) if gpu else (),
         platforms=tuple(sorted(_platforms(build))),
+        forests=any(
+            isinstance(model, Forest) and model.instances.kind != "KIND_CPU" for model in build.models
+        ),
         forests_mib=sum(
             model.instances.count * (model.instances.gpu_memory_mb or 0)
             for model in build.models
