@@ -175,6 +175,9 @@ TRAPS_SET: dict[str, Callable[[Path], Caught]] = {
     "INT64 inputs of an ONNX file, which TensorRT 8 turned into INT32 and TensorRT 10 keeps": lambda tmp: set(
         rules(build("encoder", network("INT64")), release="24.01")
     ),
+    "BF16 inputs or outputs, which ONNX Runtime's backend has from 26.03 on and TensorRT's from 24.09 on": (
+        lambda tmp: set(rules(build("encoder", network("BF16")), release="24.05"))
+    ),
     "NumPy 2 in an environment for a release before 24.12": lambda tmp: reader_with(
         ["numpy==2.2.0"], release="24.09"
     ),
