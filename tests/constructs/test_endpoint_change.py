@@ -275,3 +275,15 @@ def test_the_removal_of_what_was_before_waits_for_nothing(world: World) -> None:
     world.put("new", status="Updating")
     assert world.ask("TritonEndpointIdle", request="Delete")["Status"] == "SUCCESS"
     assert world.clock.now == 0
+
+
+def test_what_waits_for_the_removal_of_an_endpoint_may_look_at_it_until_then(
+    template: dict[str, Any],
+) -> None:
+    settled = template[one(template, "Custom::TritonEndpointSettled")]
+    policies = [each for each in settled["DependsOn"] if template[each]["Type"] == "AWS::IAM::Policy"]
+    (look,) = (each for each in policies if NAME.replace("-", "") in each)
+
+    statement = template[look]["Properties"]["PolicyDocument"]["Statement"][0]
+    assert statement["Action"] == "sagemaker:DescribeEndpoint"
+    assert json.dumps(statement["Resource"]).count(f"endpoint/{NAME}") == 1

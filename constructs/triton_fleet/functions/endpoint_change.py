@@ -11,7 +11,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from triton_fleet.arguments.typed import typed
-from triton_fleet.functions.inline_function import InlineFunction, allow_successor
+from triton_fleet.functions.inline_function import InlineFunction, acknowledge_own_policy, allow_successor
 
 
 class EndpointChange(Construct):
@@ -59,8 +59,7 @@ class EndpointChange(Construct):
         )
         # SageMaker writes a name in an ARN in lower case, and IAM compares as it is written.
         self._arns = [self._arn(name) for name in dict.fromkeys((endpoint_name, endpoint_name.lower()))]
-        self._allow("Endpoint", ["sagemaker:DescribeEndpoint"], self._arns)
-        self._successor = allow_successor(self, self.function)
+        self._needed = (self._may_look(endpoint_name), allow_successor(self, self.function))
         properties = {"Endpoint": endpoint_name, "Config": endpoint.endpoint_config_name}
         idle = self._resource("Idle", "Custom::TritonEndpointIdle", properties)
         endpoint.node.add_dependency(idle)
@@ -86,6 +85,13 @@ class EndpointChange(Construct):
         self._allow("Fleet", ["sagemaker:DescribeEndpoint"], endpoints)
         self._allow("Capacity", ["sagemaker:UpdateEndpointWeightsAndCapacities"], self._arns)
 
+    def _may_look(self, endpoint_name: str) -> iam.Policy:
+        """A policy that goes with the endpoint: the role's own would name the next endpoint alone by then."""
+        look = iam.PolicyStatement(actions=["sagemaker:DescribeEndpoint"], resources=self._arns)
+        policy = iam.Policy(self, f"Look-{endpoint_name}", roles=[self.function.role], statements=[look])
+        acknowledge_own_policy(policy)
+        return policy
+
     def _allow(self, sid: str, actions: Sequence[str], resources: Sequence[str]) -> None:
         statement = iam.PolicyStatement(sid=sid, actions=list(actions), resources=list(resources))
         self.function.role.add_to_policy(statement)
@@ -107,5 +113,5 @@ class EndpointChange(Construct):
             service_timeout=Duration.hours(1),
             properties=properties,
         )
-        resource.node.add_dependency(self._successor)
+        resource.node.add_dependency(*self._needed)
         return resource
