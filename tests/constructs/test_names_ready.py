@@ -146,6 +146,29 @@ def test_a_name_that_would_be_lost_fails_the_deployment(world: World, alias: str
     assert answer["Reason"].endswith("Missing: lost")
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        {},
+        None,
+        [],
+        {"current": 3},
+        {"current": {OLD: 3}},
+        {"current": {OLD: "a"}, "history": [{"artifact": "a"}]},
+        {"current": {OLD: "a"}, "history": 3},
+        {"current": {}, "artifacts": {"a": None}},
+        {"current": {}, "artifacts": {"a": {"targets": [7]}}},
+    ],
+)
+def test_an_invalid_record_keeps_no_other_model_from_its_name(world: World, record: Any) -> None:
+    document = json.loads(published(*BOTH).to_json())
+    document["models"]["a"] = record
+    world.manifest = json.dumps(document)
+
+    assert world.check()["Status"] == "SUCCESS"
+    assert list(warm_up.target_models(world.manifest, NEW)) == ["m"]
+
+
 def test_a_name_that_nobody_needs_may_be_lost(world: World) -> None:
     world.manifest = published(*BOTH, ("lost", "plan", OLD, PLAN))
     assert world.check(not_needed=("lost",))["Status"] == "SUCCESS"

@@ -506,12 +506,12 @@ def test_a_server_that_does_not_start_marks_no_model_and_shows_its_log(declarati
 
 
 def test_a_server_opens_the_plugins_of_the_plans_that_it_verifies(declarations, twice, tmp_path):
-    telling = tmp_path / "tritonserver"
-    telling.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
-    telling.chmod(0o755)
+    echoing = tmp_path / "tritonserver"
+    echoing.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
+    echoing.chmod(0o755)
     plans = {"a": {"plugins": "/opt/b.so;/opt/a.so"}, "b": {"plugins": "/opt/a.so"}, "c": {}}
     record = json.loads((twice / "build.json").read_text())
-    with serving(telling) as server:
+    with serving(echoing) as server:
         for found, plugins in ((plans, " --backend-config=tensorrt,plugins=/opt/a.so;/opt/b.so"), ({}, "")):
             (twice / "build.json").write_text(json.dumps({**record, "plans": found}))
             with pytest.raises(FleetError) as error:

@@ -1,4 +1,4 @@
-"""What others' endpoints did, as figures with sources: the embedded AWS must do the same, within bounds."""
+"""Figures of others' endpoints, with sources: the embedded AWS must agree within bounds."""
 
 from __future__ import annotations
 

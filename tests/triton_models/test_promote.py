@@ -358,7 +358,7 @@ def test_another_content_under_the_tested_name_is_refused(stages: Stages) -> Non
 
 
 def _tested(stages: Stages, *artifacts: Artifact, **more: Any) -> ArtifactsTested:
-    """What `fleet smoke` found right on staging."""
+    """The file of `fleet smoke --tested` on staging."""
     digests = {each.model: each.sha256 for each in artifacts}
     said = {"repository": stages.staging, "target": A10G, "artifacts": digests, "passed": True}
     return ArtifactsTested(**{**said, **more})

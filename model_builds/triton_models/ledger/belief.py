@@ -29,7 +29,7 @@ class DecidedBy(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What others saw on real hosts, endpoints or servers, and published.
+    """An observation of a real host, endpoint or server that somebody published.
 
     Attributes:
         repository: The repository on GitHub, as owner/name.

@@ -14,7 +14,7 @@ MANIFEST_VERSIONS = (1, 2)
 
 
 def models_of(manifest: str | bytes) -> dict[str, Any]:
-    """The models of a manifest.
+    """The models of a manifest. An invalid record is left out: clients refuse its name, and no other.
 
     Raises:
         ValueError: It is not a manifest, or one of another version.
@@ -23,14 +23,29 @@ def models_of(manifest: str | bytes) -> dict[str, Any]:
         document = json.loads(manifest)
         version, models = document["version"], document["models"]
         if version in MANIFEST_VERSIONS:
-            for model in models.values():
-                model["current"]
-            return dict(models)
+            return {name: model for name, model in models.items() if _is_record(model)}
     except (KeyError, TypeError, AttributeError) as error:
         msg = f"it is not a manifest: {type(error).__name__} {error}"
         raise ValueError(msg) from error
     msg = f"it has version {version!r} instead of {' or '.join(map(str, MANIFEST_VERSIONS))}"
     raise ValueError(msg)
+
+
+def _is_record(model: Any) -> bool:
+    """Return whether a record has the types of those that `fleet publish` writes."""
+    try:
+        current = model["current"]
+        if isinstance(current, str):
+            return True
+        history, artifacts = model.get("history", []), model.get("artifacts", {}).values()
+        targets = [*current, *(change["target"] for change in history)]
+        targets += [target for each in artifacts for target in each.get("targets", ())]
+        names = [*current.values(), *(change["artifact"] for change in history)]
+        return all(isinstance(covers(target, "any"), bool) for target in targets) and all(
+            isinstance(name, str) for name in names
+        )
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return False
 
 
 def moved_for(model: dict[str, Any], target: str) -> str | None:
