@@ -528,11 +528,10 @@ ROWS = (
         source="No record. Terraform's provider took it for a success (issues 39099 and 48997 of "
         "terraform-provider-aws)",
         depends=("EndpointChange", "triton_aws.cloudformation.sagemaker"),
-        decided_by=DecidedBy.ACCOUNT,
+        decided_by=DecidedBy.BY_HAND,
         command="`aws cloudwatch set-alarm-state` on a rollback alarm, then `npx cdk deploy --all -c "
         "min_capacity=2`: the events of the stack",
         if_false="Nothing: EndpointChange compares the configuration, and fails the deployment itself",
-        no_probe="a stack with an endpoint must be deployed",
     ),
     Belief(
         id="rollback-of-undone-update",
@@ -542,11 +541,10 @@ ROWS = (
         source="UpdateEndpoint refuses that configuration (`configuration-in-use-refused`), but no source "
         "reports a rollback that failed for it",
         depends=("EndpointChange", "triton_aws.cloudformation.sagemaker"),
-        decided_by=DecidedBy.ACCOUNT,
+        decided_by=DecidedBy.BY_HAND,
         command="`aws cloudwatch set-alarm-state` on a rollback alarm, then `npx cdk deploy --all -c "
         "min_capacity=2`: the stack ends in UPDATE_ROLLBACK_COMPLETE",
         if_false="The stack ends in UPDATE_ROLLBACK_FAILED: skip the endpoint, as docs/day_two.md says",
-        no_probe="a stack with an endpoint must be deployed",
     ),
     Belief(
         id="rollback-order",
