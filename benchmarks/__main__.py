@@ -22,6 +22,7 @@ def main() -> None:
         *publishing.ratios(),
         *serving.ratios(),
         *synthesis.ratios(),
+        hosting.cold_start(),
     ):
         table.add_row(
             ratio.subject,

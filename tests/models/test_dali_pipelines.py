@@ -10,11 +10,11 @@ import pytest
 
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.builds.export.dali import VERSIONS
+from triton_models.builds.export.dali import dali_version
 from triton_models.check.check import check_path
 from triton_models.config.pbtxt import read_config
 from triton_models.declare.requires import IMAGE_MODULES, check_requires, missing
-from triton_models.facts.releases import RELEASES
+from triton_models.facts.releases import release
 from triton_models.spec import load_build
 
 DECLARATION = """
@@ -142,8 +142,11 @@ def test_an_input_that_the_pipeline_does_not_take_is_named(images, models, tmp_p
     assert "has no input 'INPUT'" in problem.what
 
 
-def test_every_release_has_its_dali():
-    assert VERSIONS.keys() == RELEASES.keys()
+@pytest.mark.parametrize(
+    ("name", "version"), [("23.12", "1.31"), ("24.03", "1.31"), ("25.11", "1.51.2"), ("26.07", "2.1.1")]
+)
+def test_a_release_has_the_dali_of_its_branch_or_of_the_release_before(name, version):
+    assert dali_version(release(name)) == version
 
 
 def test_a_build_without_dali_says_what_to_install(images, models, tmp_path, no_dali):

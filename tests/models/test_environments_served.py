@@ -87,12 +87,12 @@ def test_the_folder_beside_the_ensemble_does_not_disturb_a_single_model_endpoint
 ) -> None:
     """With the flags that the start script makes of SAGEMAKER_TRITON_DEFAULT_MODEL_NAME=sums."""
     assert check_path(artifact, target=SINGLE_MODEL) == []
-    flags = f"--model-repository={artifact} --load-model=sums --allow-http=true --http-port=8000"
+    flags = f"--model-repository={artifact} --load-model=sums --allow-http=true --http-port=23002"
     environment = {**ENDPOINT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": flags}
     body = {"inputs": [{"name": "x", "shape": [1], "datatype": "INT32", "data": [5]}]}
 
     with TritonServer(environment, tmp_path / "server") as server:
-        pool = UnixSocketPool(server.sockets / "8000")
+        pool = UnixSocketPool(server.sockets / "23002")
         answer = pool.urlopen("POST", "/v2/models/sums/infer", body=json.dumps(body).encode())
 
     assert answer.json()["outputs"][0]["data"] == [512]

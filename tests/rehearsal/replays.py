@@ -21,7 +21,7 @@ from unittest import mock
 
 from tests.models.trtexec_options import options_of
 from triton_models.artifact.plan_header import PlanHeader
-from triton_models.builds.export.dali import VERSIONS
+from triton_models.builds.export.dali import dali_version
 from triton_models.builds.tensorrt.complaints import unknown_operators
 from triton_models.builds.tensorrt.machine import is_model
 from triton_models.facts.instances import GPUS
@@ -123,12 +123,14 @@ def _backend(name: str) -> Any:
     fake.TritonModelException = type("TritonModelException", (Exception,), {})  # type: ignore[attr-defined]
     onnx_model = types.ModuleType("onnx_model")
     onnx_model.OnnxModel = object  # type: ignore[attr-defined]
+    gpu = types.ModuleType("gpu")
+    gpu.gpu_of = None  # type: ignore[attr-defined]
     path = STAND_INS / name / "model.py"
     spec = importlib.util.spec_from_file_location(f"stand_in_{name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with mock.patch.dict(sys.modules, {fake.__name__: fake, onnx_model.__name__: onnx_model}):
+    with mock.patch.dict(sys.modules, {each.__name__: each for each in (fake, onnx_model, gpu)}):
         spec.loader.exec_module(module)
     return module
 
@@ -141,7 +143,9 @@ REPLAYS: Mapping[str, Replay] = {
         answer=lambda asked: {"tensorrt": release(asked["release"]).tensorrt}, agrees=_versions
     ),
     "onnxruntime-of-image": Replay(answer=lambda asked: {"version": release(asked["release"]).onnxruntime}),
-    "dali-of-image": Replay(answer=lambda asked: {"version": VERSIONS[asked["release"]]}, agrees=_versions),
+    "dali-of-image": Replay(
+        answer=lambda asked: {"version": dali_version(release(asked["release"]))}, agrees=_versions
+    ),
     "backends-of-image": Replay(
         answer=lambda asked: {
             "backends": sorted(path.name for path in STAND_INS.iterdir() if (path / "model.py").is_file())

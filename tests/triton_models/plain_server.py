@@ -23,7 +23,7 @@ SOURCE = Path(__file__).with_name("null_backend.c")
 COMPILER = shutil.which("cc")
 BACKENDS = ("null", "onnxruntime", "openvino", "pytorch", "tensorflow", "tensorrt")
 
-_PORT = 8000
+_PORT = 23002
 _LOAD_LIMIT_S = 60.0
 
 

@@ -52,7 +52,14 @@ ONLY_LOADING = {
 }
 
 # What the real backends refuse. The library that stands in for them here opens nothing and takes every batch.
-BACKENDS_OWN = {"accelerator", "model-file-missing", "onnxruntime-parameter", "plan-type", "pytorch-output"}
+BACKENDS_OWN = {
+    "accelerator",
+    "bf16-tensor",
+    "model-file-missing",
+    "onnxruntime-parameter",
+    "plan-type",
+    "pytorch-output",
+}
 FILES = {
     "model.onnx": "onnxruntime",
     "model.plan": "tensorrt",

@@ -29,7 +29,7 @@ class DecidedBy(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """An observation of a real host, endpoint or server that somebody published.
+    """An observation of a real host, endpoint or server that someone published.
 
     Attributes:
         repository: The repository on GitHub, as owner/name.

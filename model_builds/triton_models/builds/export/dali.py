@@ -25,32 +25,33 @@ if TYPE_CHECKING:
 _MODULE = "nvidia.dali"
 _GPU = 0  # Triton overrides the device, the batch size and the threads when it serves
 
-# The DALI of each Triton release: the file DALI_VERSION of triton-inference-server/dali_backend on the
-# release's branch, read 2026-11-22. NVIDIA's release notes omit it; inside an image, its own DALI is used.
+# DALI by the first Triton release that has it: DALI_VERSION on the branches of dali_backend, read 2026-11-25.
+# NVIDIA omits it in its release notes. Inside an image, the DALI of the image is used.
 VERSIONS: Mapping[str, str] = MappingProxyType(
     {
         "23.12": "1.31",
-        "24.01": "1.31",
-        "24.03": "1.31",
         "24.05": "1.36",
         "24.09": "1.39.0",
         "24.10": "1.42.0",
         "24.12": "1.44.0",
         "25.04": "1.47.0",
         "25.06": "1.49.0",
-        "25.09": "1.51.2",
-        "25.12": "1.51.2",
+        "25.08": "1.51.2",
         "26.03": "2.0.0",
-        "26.04": "2.0.0",
         "26.05": "2.1.0",
         "26.06": "2.1.1",
     }
 )
 
 
+def dali_version(release: Release) -> str:
+    """Return the version of DALI in a release."""
+    return VERSIONS[max(since for since in VERSIONS if since <= release.name)]
+
+
 def loads_pipelines_of(built: Release, *, served: Release) -> bool:
     """Return whether the DALI of the serving release is at least as new as that of the build's release."""
-    return _numbers(VERSIONS[built.name]) <= _numbers(VERSIONS[served.name])
+    return _numbers(dali_version(built)) <= _numbers(dali_version(served))
 
 
 def make_pipeline(model: DaliPipeline, path: Path, job: BuildJob) -> None:
@@ -69,7 +70,7 @@ def make_pipeline(model: DaliPipeline, path: Path, job: BuildJob) -> None:
         if not job.portable:
             raise _too_new(dali, model, job.release)
         job.left_out.append(
-            f"a pipeline of {model.name} by DALI {VERSIONS[job.release.name]} (it is by {dali.__version__})"
+            f"a pipeline of {model.name} by DALI {dali_version(job.release)} (it is by {dali.__version__})"
         )
     content = without_origin(_defined(model, on_gpu=job.gpu is not None and not job.rehearsed).serialize())
     for tensor in model.inputs:
@@ -126,7 +127,7 @@ def _imported() -> Any:
 def _is_newer(dali: Any, release: Release) -> bool:
     if Path(dali.__file__).is_relative_to(IMAGE_MODULES[_MODULE]):
         return False
-    return _numbers(dali.__version__) > _numbers(VERSIONS[release.name])
+    return _numbers(dali.__version__) > _numbers(dali_version(release))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -134,7 +135,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _too_new(dali: Any, model: DaliPipeline, release: Release) -> FleetError:
-    has = VERSIONS[release.name]
+    has = dali_version(release)
     image = (
         f"build in the Triton image of {release.name}, which contains DALI"
         if brings(release, _MODULE)

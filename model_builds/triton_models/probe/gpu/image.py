@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from triton_models.builds.export.dali import VERSIONS
+from triton_models.builds.export.dali import dali_version
 from triton_models.builds.tensorrt.driver import IMAGE_COMPAT
 from triton_models.declare.requires import IMAGE_MODULES
 from triton_models.facts.image_contents import IMAGE_SERVER, REPOSITORY_AGENTS, backends
@@ -112,10 +112,8 @@ def python_model(situation: Situation) -> Iterator[Verdict]:
 def dali(situation: Situation) -> Iterator[Verdict]:
     """Compare the image's DALI with the table."""
     answer = python_says(_DALI)
-    expected = VERSIONS.get(situation.release.name)
-    if expected is None:
-        yield undecided("dali-in-image", f"the table has no DALI of {situation.release.name}")
-    elif answer.status:
+    expected = dali_version(situation.release)
+    if answer.status:
         yield _not_imported(answer)
     else:
         version, _, where = answer.last.partition(" ")
