@@ -16,7 +16,7 @@ pytestmark = pytest.mark.story
 
 SCALE = 40
 # Less than the models need together, and more than the largest of them.
-GPU_MEMORY = "300KiB"
+GPU_MEMORY = "40KiB"
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _NO_LIMITS = Budget()
+# Seconds in which a server that closed its connections has ended and cleared up, on a busy machine as well.
+_END_LIMIT_S = 5.0
 
 
 class EndingError(Exception):
@@ -179,6 +181,10 @@ class Instance(ABC):
     def responds(self) -> bool:
         """Ask the container as the platform does every few seconds; return True if it answers the ping."""
         return self._contract.ping()
+
+    def _notice_end(self) -> None:
+        """Wait, after a lost answer, until a server that ends has ended: no other request goes to it."""
+        self.server.wait_for_end(_END_LIMIT_S)
 
     def usage(self) -> Usage:
         """Return the instance's current usage."""

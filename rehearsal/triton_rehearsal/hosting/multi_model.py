@@ -253,6 +253,7 @@ class MultiModelInstance(Instance):
                     model_id=model.id, target_model=model.target, body=body, headers=headers
                 )
             except NoAnswerError as error:
+                self._notice_end()
                 answer = Answer(status=0, body=str(error).encode())
             seconds = time.monotonic() - started
             if answer.status != OUT_OF_MEMORY:
@@ -317,6 +318,7 @@ class MultiModelInstance(Instance):
         try:
             answer = self._contract.load(model_id=model.id, target_model=model.target, folder=str(folder))
         except NoAnswerError as error:
+            self._notice_end()
             raise ContainerError(Answer(status=0, body=str(error).encode())) from error
         if answer.ok or answer.status == ALREADY_LOADED:
             self._report(Load(target=model.target, seconds=time.monotonic() - started))
@@ -399,6 +401,7 @@ class MultiModelInstance(Instance):
             self._contract.unload(model_id=victim.id, target_model=victim.target)
             self._report(Unload(target=victim.target, seconds=time.monotonic() - started))
         except NoAnswerError:
+            self._notice_end()
             return False
         finally:
             if forget:
