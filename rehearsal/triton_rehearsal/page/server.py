@@ -58,7 +58,7 @@ class PageServer:
         self._thread.start()
 
     def answer(self, show: Callable[[str], str]) -> tuple[int, str]:
-        """Return the status and text of an answer made of the document."""
+        """Return the status and the text of an answer from the document."""
         try:
             return 200, show(self.document())
         except Exception as error:  # noqa: BLE001 (an answer says more than none)
