@@ -63,6 +63,7 @@ class Endpoint:
             Period=60,
             Statistic="Average",
             Threshold=0.1,
+            TreatMissingData="ignore",  # without data, it stays as a test sets it
         )
 
     def config(self, fleet: float, **environment: str) -> str:
