@@ -37,6 +37,26 @@ def sagemaker(aws: EmbeddedAws) -> Any:
     return client
 
 
+def test_the_arn_that_describe_endpoint_gives_finds_an_endpoints_tags(sagemaker: Any) -> None:
+    sagemaker.create_endpoint(
+        EndpointName="Fleet-Endpoint", EndpointConfigName="c1", Tags=[{"Key": "team", "Value": "a"}]
+    )
+    arn = sagemaker.describe_endpoint(EndpointName="Fleet-Endpoint")["EndpointArn"]
+
+    sagemaker.add_tags(
+        ResourceArn=arn, Tags=[{"Key": "team", "Value": "b"}, {"Key": "stage", "Value": "live"}]
+    )
+    sagemaker.delete_tags(ResourceArn=arn, TagKeys=["stage"])
+
+    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "team", "Value": "b"}]
+
+
+@pytest.mark.parametrize("owner", ["endpoint/nobody", "inference-component/nobody", "nobody"])
+def test_tags_of_a_resource_that_does_not_exist_are_refused(sagemaker: Any, owner: str) -> None:
+    with pytest.raises(ClientError, match=r"ValidationException.*Could not find"):
+        sagemaker.list_tags(ResourceArn=f"arn:aws:sagemaker:us-east-1:123456789012:{owner}")
+
+
 @pytest.mark.parametrize("instance_type", ["ml.g5.2xlarge", "ml.g6e.12xlarge", "ml.p5.48xlarge"])
 def test_an_endpoint_takes_todays_instance_types(sagemaker: Any, instance_type: str) -> None:
     sagemaker.create_endpoint_config(

@@ -85,6 +85,8 @@ REPLACED: Members = MappingProxyType(
         "moto.sagemaker.models.FakeEndpointConfig": ("response_object", "validate_instance_type"),
         "moto.sagemaker.models.Model": ("response_object",),
         "moto.sagemaker.models.SageMakerModelBackend": (
+            "_get_resource_from_arn",
+            "add_tags",
             "delete_endpoint",
             "update_endpoint_weights_and_capacities",
         ),

@@ -14,6 +14,8 @@ moto's gaps:
 - A change of counts loses the weights, and the other way round, and needs no time. See `capacity`.
 - DescribeEndpoint does not show the images of the variants. See `deployed_images`.
 - It lacks all refusals, certain or assumed, of multi-model Models and their variants: see `multi_model`.
+- It finds the owner of tags only if the ARN has the name's capitals, and keeps both values of a key that is
+  set again. AWS's ARNs of endpoints are in lower case.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ _RETAINABLE = {
 _LOG_GROUPS = "/aws/sagemaker/Endpoints/"
 
 _moto_delete_endpoint = SageMakerModelBackend.delete_endpoint
+_moto_tagged = SageMakerModelBackend._get_resource_from_arn
 
 
 @cache
@@ -229,6 +232,33 @@ def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:
     _moto_delete_endpoint(self, endpoint_name)
 
 
+def _tagged(self: SageMakerModelBackend, arn: str) -> Any:
+    """Return the resource that an ARN names.
+
+    Raises:
+        ValidationError: It does not exist.
+    """
+    kind, _, name = arn.rpartition(":")[2].partition("/")
+    if kind == "endpoint":
+        named = {known.lower(): known for known in self.endpoints}
+        arn = f"{arn.removesuffix(name)}{named.get(name.lower(), name)}"
+    try:
+        found = _moto_tagged(self, arn)
+    except (AttributeError, LookupError, ValueError):
+        found = None
+    if found is None:
+        msg = f"Could not find {kind} {arn}"
+        raise ValidationError(msg)
+    return found
+
+
+def _add_tags(self: SageMakerModelBackend, arn: str, tags: list[dict[str, str]]) -> list[dict[str, str]]:
+    owner = _tagged(self, arn)
+    kept = {tag["Key"]: tag for tag in (*(owner.tags or ()), *tags)}
+    owner.tags = list(kept.values())
+    return owner.tags  # type: ignore[no-any-return]
+
+
 def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
     """Refuse forbidden changes of a scaled variant. AWS documents the refusal, but not its wording."""
     before = {variant["VariantName"]: _type(variant) for variant in _running(backend, endpoint)}
@@ -320,6 +350,8 @@ def install() -> None:
         SageMakerModelBackend,
         update_endpoint_weights_and_capacities=change_capacity,
         delete_endpoint=_delete_endpoint,
+        _get_resource_from_arn=_tagged,
+        add_tags=_add_tags,
     )
     patch.replace(
         FakeEndpointConfig,
