@@ -37,6 +37,9 @@ class Host(Protocol):
     def refresh(self, endpoint: str) -> None:
         """Note that the instances of an endpoint, or their shares of the traffic, have changed."""
 
+    def end(self, endpoint: str) -> None:
+        """End the instances of a deleted endpoint, each after its current requests."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:

@@ -156,6 +156,19 @@ def endpoint(aws: EmbeddedAws, hosting: Hosting) -> Iterator[Endpoint]:
     made.sagemaker.delete_endpoint(EndpointName=made.name)
 
 
+def test_deleting_an_endpoint_ends_its_instances_without_another_request(
+    aws: EmbeddedAws, hosting: Hosting
+) -> None:
+    made = Endpoint(aws, hosting)
+    made.ask()
+    servers = [instance.server for instance in hosting.instances(made.name)]
+
+    made.sagemaker.delete_endpoint(EndpointName=made.name)
+
+    assert all(server.wait_for_end(20.0) for server in servers)
+    assert made.name not in {source.endpoint for source, _ in hosting.running()}
+
+
 def test_a_canary_gets_its_share_of_the_traffic_until_an_alarm_takes_it_back(endpoint: Endpoint) -> None:
     green = endpoint.config(GREEN)
     endpoint.update(green, blue_green("CANARY", wait=LONG, CanarySize=size(25)))

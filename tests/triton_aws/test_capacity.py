@@ -113,6 +113,9 @@ class FullHost:
     def refresh(self, endpoint: str) -> None:
         """Nothing to note."""
 
+    def end(self, endpoint: str) -> None:
+        """Nothing to end."""
+
     def scale(self, endpoint: str, counts: Mapping[str, int]) -> None:
         if counts["AllTraffic"] > self._room:
             msg = f"no room for {counts['AllTraffic']} instances of {endpoint}"

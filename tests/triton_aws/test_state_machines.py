@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.triton_aws.embedded import embedded_aws
-from tests.triton_aws.executions import distributed, run
+from tests.triton_aws.executions import begin, distributed, end, run
 from triton_aws import EmbeddedAws
 
 aws = embedded_aws(scope="module", bucket="items")
@@ -36,6 +36,19 @@ def test_a_map_gives_each_child_its_item_in_the_maps_own_words(aws: EmbeddedAws)
     output = json.loads(run(aws, {"All": state}, {"given": "g"})["output"])
 
     assert output == [{"item": 1, "run": "one", "given": "g"}, {"item": 2, "run": "one", "given": "g"}]
+
+
+def test_executions_without_a_name_each_run_under_their_own(aws: EmbeddedAws) -> None:
+    first = begin(aws, {"Pass": {"Type": "Pass", "End": True}}, {})
+    client = aws.client("stepfunctions")
+    machine = client.describe_execution(executionArn=first)["stateMachineArn"]
+
+    started = [client.start_execution(stateMachineArn=machine)["executionArn"] for _ in range(2)]
+
+    assert {first, *started} == {
+        each["executionArn"] for each in client.list_executions(stateMachineArn=machine)["executions"]
+    }
+    assert [end(aws, each)["status"] for each in started] == ["SUCCEEDED"] * 2
 
 
 def test_a_map_tolerates_no_failure_unless_it_says_so(aws: EmbeddedAws) -> None:

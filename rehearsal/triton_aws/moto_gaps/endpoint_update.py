@@ -52,6 +52,12 @@ def detach(host: Host) -> None:
         _hosts.remove(host)
 
 
+def end_instances(endpoint_name: str) -> None:
+    """End a deleted endpoint's instances on every host."""
+    for host in hosts():
+        host.end(endpoint_name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """The target state of an endpoint.
@@ -133,6 +139,7 @@ class EndpointUpdate:
                 self._check_time(waited)
                 self._bake(row)
                 if self._gone:
+                    end_instances(self._endpoint.endpoint_name)
                     return
         except _UndoneError as undone:
             self._roll_back(str(undone))

@@ -117,7 +117,10 @@ REPLACED: Members = MappingProxyType(
         f"{_EXEC}.state_task.state_task_factory": ("state_task_service_for",),
         "moto.stepfunctions.parser.asl.parse.asl_parser.AmazonStateLanguageParser": ("parse",),
         "moto.stepfunctions.parser.asl.utils.boto_client": ("boto3",),
-        "moto.stepfunctions.parser.models.StepFunctionsParserBackend": ("create_state_machine",),
+        "moto.stepfunctions.parser.models.StepFunctionsParserBackend": (
+            "create_state_machine",
+            "start_execution",
+        ),
         "moto.sts.responses.TokenResponse": ("assume_role_with_web_identity",),
     }
 )

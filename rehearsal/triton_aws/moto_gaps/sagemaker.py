@@ -38,7 +38,7 @@ from triton_aws.moto_gaps import multi_model, patch
 from triton_aws.moto_gaps.capacity import change_capacity, refuse_in_progress
 from triton_aws.moto_gaps.deployed_images import with_images
 from triton_aws.moto_gaps.endpoint_events import endpoint_changed
-from triton_aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted
+from triton_aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted, end_instances
 
 # The parts of a variant that an update can retain, by their type in the API, with the fields of a described
 # variant.
@@ -230,6 +230,7 @@ def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:
             logs: Any = logs_backends[self.account_id][self.region_name]
             logs.groups.pop(f"{_LOG_GROUPS}{endpoint_name}", None)
     _moto_delete_endpoint(self, endpoint_name)
+    end_instances(endpoint_name)
 
 
 def _tagged(self: SageMakerModelBackend, arn: str) -> Any:

@@ -5,6 +5,7 @@ moto's gaps:
 - It lacks tasks of CodeBuild; `states_codebuild` adds them. `states_map` patches the Distributed Map.
 - It neither writes a JSON object as the body of an S3 object nor reads one, and its name for an error of S3
   differs from AWS's.
+- Every execution that is started without a name gets the name None, and only the first one runs.
 - It only accepts a ToleratedFailurePercentage with a fraction.
 - Executions that run when its server is closed never end.
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +49,7 @@ _ERROR_NAMES = {"s3": "S3"}
 
 _WAITS_FOR_BUILDS = "codebuild:startBuild.sync"
 _moto_create = StepFunctionsParserBackend.create_state_machine
+_moto_start = StepFunctionsParserBackend.start_execution
 _moto_parse = AmazonStateLanguageParser.parse
 _moto_service: Any = vars(state_task_factory)["state_task_service_for"]
 _moto_error_name = StateTaskServiceAwsSdk._normalise_service_error_name
@@ -155,9 +158,25 @@ def _create_state_machine(self: StepFunctionsParserBackend, **request: Any) -> A
     return _moto_create(self, **request)
 
 
+def _start_execution(
+    self: StepFunctionsParserBackend,
+    state_machine_arn: str,
+    name: str | None = None,
+    *others: Any,
+    **more: Any,
+) -> Any:
+    if name:
+        self._validate_name(name)
+    return _moto_start(self, state_machine_arn, name or str(uuid.uuid4()), *others, **more)
+
+
 def install() -> None:
     """Close the gaps."""
-    patch.replace(StepFunctionsParserBackend, create_state_machine=_create_state_machine)
+    patch.replace(
+        StepFunctionsParserBackend,
+        create_state_machine=_create_state_machine,
+        start_execution=_start_execution,
+    )
     patch.replace(boto_client, boto3=_Boto3)
     patch.replace(AmazonStateLanguageParser, parse=staticmethod(_parse))
     patch.replace(state_task_factory, state_task_service_for=_service)

@@ -146,6 +146,11 @@ class EndpointSlot:
         """Read the endpoint's deployment again before the next request."""
         self._looked_up = _NEVER
 
+    def end(self) -> None:
+        """End the instances after their current requests. A new endpoint of the same name gets its own."""
+        with self._lock:
+            self._forget()
+
     def running(self) -> Iterator[tuple[Source, Instance]]:
         """Yield the running instances, with the fleets they belong to."""
         for fleet, group in tuple(self._groups.items()):
@@ -179,8 +184,7 @@ class EndpointSlot:
         try:
             found = self._look_up(known)
         except ApiError:
-            self._fleets = None
-            self._keep(())
+            self._forget()
             raise
         if found.green is None:
             self._owed = 0.0
@@ -192,6 +196,10 @@ class EndpointSlot:
         self._keep(wanted)
         self._fleets = found
         return found
+
+    def _forget(self) -> None:
+        self._fleets, self._scaling = None, 0
+        self._keep(())
 
     def _keep(self, wanted: Sequence[tuple[Variant, int]]) -> None:
         """Set the number of instances of fleets, and retire all others.

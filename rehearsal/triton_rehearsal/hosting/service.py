@@ -227,6 +227,15 @@ class Hosting:
         if queue is not None:
             queue.wake()
 
+    def end(self, endpoint: str) -> None:
+        """End the instances of a deleted endpoint, each after its current requests."""
+        with self._lock:
+            slot, queue = self._slots.get(endpoint), self._queues.get(endpoint)
+        if slot is not None:
+            slot.end()
+        if queue is not None:
+            queue.wake()  # drops its requests
+
     def instances(self, endpoint: str) -> Sequence[Instance]:
         """Return the instances that take an endpoint's requests; start them if necessary.
 
