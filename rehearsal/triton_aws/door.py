@@ -23,6 +23,8 @@ _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 _HERE = re.compile(r"(127\.0\.0\.1|([A-Za-z0-9.-]+\.)?localhost)(:\d+)?")
 _SIGNED = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/,\s]+)/|AWS ([^:\s]+):")
 _SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/([^/]+)/")
+# The services with REST and XML. All others with REST have JSON.
+_REST_XML = ("cloudfront", "route53", "s3")
 # Only browsers send these: https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/
 _OF_BROWSERS = ("origin", "sec-fetch-site")
 
@@ -124,19 +126,31 @@ def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
 
 def refuse(environ: Mapping[str, Any], start_response: Callable[..., Any], reason: str) -> list[bytes]:
     """Answer 403 in the protocol of the requested service, so that an SDK shows the reason."""
-    kind, service = environ.get("CONTENT_TYPE", ""), _SERVICE.search(environ.get("HTTP_AUTHORIZATION", ""))
-    if "json" in kind or (service and service[1] != "s3" and "urlencoded" not in kind):
-        body, sent = json.dumps({"__type": _CODE, "message": reason}), "application/json"
-    else:
-        error = f"<Error><Code>{_CODE}</Code><Message>{escape(reason)}</Message></Error>"
-        body, sent = f"<ErrorResponse>{error}</ErrorResponse>" if "urlencoded" in kind else error, "text/xml"
-    headers = [
-        ("Content-Type", sent),
-        ("Content-Length", str(len(body.encode()))),
-        ("x-amzn-errortype", _CODE),
-    ]
-    start_response("403 Forbidden", headers)
-    return [body.encode()]
+    headers, body = error_answer(environ, _CODE, reason)
+    start_response("403 Forbidden", list(headers.items()))
+    return [body]
+
+
+def error_answer(environ: Mapping[str, Any], code: str, message: str) -> tuple[dict[str, str], bytes]:
+    """Return the headers and body of an error in the protocol of the requested service."""
+    kind, service = environ.get("CONTENT_TYPE", ""), service_of(environ)
+    query = "urlencoded" in kind and service not in _REST_XML
+    error = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
+    if query and service == "ec2":
+        error = f"<Response><Errors>{error}</Errors></Response>"
+    elif query or (service in _REST_XML and service != "s3"):
+        error = f"<ErrorResponse>{error}</ErrorResponse>"
+    elif service not in {"", "s3"} or "json" in kind:
+        error = json.dumps({"__type": code, "message": message})
+    body = error.encode()
+    sent = "text/xml" if error.startswith("<") else "application/json"
+    return {"Content-Type": sent, "Content-Length": str(len(body)), "x-amzn-errortype": code}, body
+
+
+def service_of(environ: Mapping[str, Any]) -> str:
+    """Return the name with which the requested service signs; "" if the request does not have it."""
+    named = _SERVICE.search(environ.get("HTTP_AUTHORIZATION", ""))
+    return named[1] if named else ""
 
 
 def _key(authorization: str, query: str) -> str:

@@ -8,9 +8,10 @@ import logging
 import socket
 import threading
 from contextlib import ExitStack
+from http import HTTPStatus
 from typing import Any
 
-from triton_aws.door import IDLE_LIMIT_S, BoundedThreads, Door, behind
+from triton_aws.door import IDLE_LIMIT_S, BoundedThreads, Door, behind, error_answer, service_of
 from triton_aws.errors import PortError
 from triton_aws.price_list import Prices
 
@@ -19,6 +20,11 @@ _log = logging.getLogger(__name__)
 # The interval, in seconds, at which the server checks if it must stop: the longest time that closing takes.
 _POLL_SECONDS = 0.05
 _PIECE = 1 << 20
+
+# moto's words for an operation that it lacks.
+_NO_ACTION = "action has not been implemented"
+# The services that sign with another name than IAM's.
+_SIGNED_AS = {"monitoring": "cloudwatch"}
 
 
 def listen(port: int) -> socket.socket:
@@ -64,11 +70,7 @@ def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStac
     close_gaps()
     from moto.core.config import default_user_config
     from moto.moto_api._internal.models import moto_api_backend
-    from moto.moto_server.werkzeug_app import (
-        DomainDispatcherApplication,
-        MotoRequestHandler,
-        create_backend_app,
-    )
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler
     from werkzeug.serving import ThreadedWSGIServer
 
     from triton_aws import price_list
@@ -98,7 +100,7 @@ def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStac
     default_user_config["stepfunctions"] = {"execute_state_machine": True}
     moto_api_backend.reset()
     closing.callback(moto_api_backend.reset)
-    inside = behind(door, price_list.before(DomainDispatcherApplication(create_backend_app), prices))
+    inside = behind(door, price_list.before(DomainDispatcherApplication(_Errors().application), prices))
     application = ANSWERS.before(inside)
     server = Server(
         "127.0.0.1", listener.getsockname()[1], application, QuietRequestHandler, fd=listener.fileno()
@@ -116,8 +118,75 @@ def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStac
     closing.callback(stop)
 
 
+class _Errors:
+    """Turns what moto does not support, and its crashes, into errors of the requested service.
+
+    moto answers them with 500, which SDKs retry, and a page in HTML, in which they find no reason.
+    """
+
+    def __init__(self) -> None:
+        self._logged: set[str] = set()
+
+    def application(self, service: Any) -> Any:
+        """Return moto's application for one of its services; one that refuses everything for None."""
+        from flask import Flask
+        from moto.moto_server.werkzeug_app import create_backend_app
+
+        application = create_backend_app(service) if service else Flask("unsupported")
+        application.register_error_handler(Exception, self._answer)
+        application.after_request(self._complete)
+        return application
+
+    def _complete(self, response: Any) -> Any:
+        """Replace moto's empty answer for a path that no operation of the service has."""
+        from flask import request
+
+        if response.status_code == HTTPStatus.NOT_FOUND and not response.content_length:
+            return response if request.method == "HEAD" else self._answer(NotImplementedError())
+        return response
+
+    def _answer(self, error: Exception) -> Any:
+        from flask import Response, request
+        from werkzeug.exceptions import HTTPException
+
+        if isinstance(error, HTTPException) and request.url_rule is not None:
+            return error  # an error of the service, in moto's form
+        wanted = _operation(request)
+        if isinstance(error, NotImplementedError | HTTPException):
+            code, message = "UnsupportedOperation", f"The embedded AWS does not support {wanted}."
+            detail = "" if _NO_ACTION in str(error) or isinstance(error, HTTPException) else str(error)
+        else:
+            code, message = "InternalFailure", f"The embedded AWS failed in {wanted}."
+            detail = f"{type(error).__name__}: {error}"
+        message = f"{message} {detail}".strip()
+        if message not in self._logged:
+            self._logged.add(message)
+            _log.error("%s", message)
+        _log.debug("%s", message, exc_info=error)
+        headers, body = error_answer(request.environ, code, message)
+        # Not 500 or 501: SDKs would try again.
+        return Response(body, status=HTTPStatus.BAD_REQUEST, headers=headers)
+
+
+def _operation(request: Any) -> str:
+    """Return the service and operation of a request, in the words of IAM where they are known."""
+    from botocore.exceptions import UnknownServiceError
+    from moto.core.routing import get_service_router
+    from werkzeug.exceptions import NotFound
+
+    signed = service_of(request.environ)
+    service = _SIGNED_AS.get(signed, signed)
+    name = request.values.get("Action") or request.headers.get("x-amz-target", "").rpartition(".")[2]
+    if not name:
+        try:
+            name = get_service_router(signed).match(request)[0].name
+        except (NotFound, NotImplementedError, UnknownServiceError):
+            return f"{request.method} {request.path} of {service or 'a request without a service'}"
+    return f"{service}:{name}"
+
+
 def _log_crash(type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG001 (werkzeug's name)
-    """Log the crash of a service; the traceback goes to the debug level."""
+    """Log what could not be answered; the traceback goes to the debug level."""
     logged = (message % args if args else message).strip()
     _log.error("the embedded AWS failed: %s", logged.splitlines()[-1])
     _log.debug("%s", logged)

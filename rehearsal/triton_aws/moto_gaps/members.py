@@ -81,7 +81,14 @@ REPLACED: Members = MappingProxyType(
         "moto.logs.models.LogsBackend": ("delete_log_group",),
         "moto.logs.responses.LogsResponse": ("filter_log_events",),
         "moto.s3.models.FakeBucket": ("_log_permissions_enabled_policy", "get_permission"),
-        "moto.s3.responses.S3Response": ("_key_response_post", "head_bucket", "put_object", "upload_part"),
+        "moto.s3.responses.S3Response": (
+            "_bucket_response",
+            "_key_response",
+            "_key_response_post",
+            "head_bucket",
+            "put_object",
+            "upload_part",
+        ),
         "moto.sagemaker.models.FakeEndpointConfig": ("response_object", "validate_instance_type"),
         "moto.sagemaker.models.Model": ("response_object",),
         "moto.sagemaker.models.SageMakerModelBackend": (

@@ -8,6 +8,8 @@ moto's gaps:
 - It checks a condition such as If-None-Match and then writes: another writer may come in between. In AWS
   exactly one of several conditional writers wins.
 - It stores the SHA-256 of a request without comparing it to the content.
+- It takes an operation on a subresource that it lacks, such as a bucket's analytics, for the operation on
+  the bucket or object. Here that operation is refused.
 - HeadBucket answers every caller. Here a role that may not list the bucket gets 403, with the region in a
   header. Other permissions are not enforced.
 """
@@ -40,7 +42,16 @@ _moto_upload_part = S3Response.upload_part
 _moto_post = S3Response._key_response_post
 _moto_head_bucket = S3Response.head_bucket
 
+_moto_bucket = S3Response._bucket_response
+_moto_key = S3Response._key_response
+
 _SHA256 = "x-amz-checksum-sha256"
+# The names in the query of a URL, from the API model.
+_UNSUPPORTED = {
+    *("abac", "analytics", "annotation", "intelligent-tiering", "metadataAnnotationTable"),
+    *("metadataConfiguration", "metadataInventoryTable", "metadataJournalTable", "metadataTable"),
+    *("metrics", "renameObject", "requestPayment", "select-type", "session", "torrent"),
+}
 _LISTS = {"s3:ListBucket", "s3:List*", "s3:*", "*"}
 
 
@@ -82,6 +93,21 @@ def _let_taken_key_pass(response: S3Response) -> None:
         headers = dict(response.headers)
         headers.pop("If-None-Match", None)
         response.headers = headers
+
+
+def _bucket(self: S3Response, request: Any, full_url: str) -> Any:
+    _refuse_unsupported(request)
+    return _moto_bucket(self, request, full_url)
+
+
+def _key(self: S3Response, request: Any, full_url: str) -> Any:
+    _refuse_unsupported(request)
+    return _moto_key(self, request, full_url)
+
+
+def _refuse_unsupported(request: Any) -> None:
+    if not _UNSUPPORTED.isdisjoint(request.args) or ("retention" in request.args and request.method == "GET"):
+        raise NotImplementedError
 
 
 def _head_bucket(self: S3Response) -> Any:
@@ -142,6 +168,8 @@ def install() -> None:
         S3Response,
         put_object=_put_object,
         upload_part=_upload_part,
+        _bucket_response=_bucket,
+        _key_response=_key,
         _key_response_post=_key_response_post,
         head_bucket=_head_bucket,
     )
