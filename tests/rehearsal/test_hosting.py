@@ -122,6 +122,13 @@ def test_a_model_is_fetched_loaded_and_asked(shared):
     assert answer["InvokedProductionVariant"] == "AllTraffic"
 
 
+def test_a_slash_before_a_target_model_is_the_one_behind_the_prefix(shared):
+    # As AWS's example sm-mme_with_torchserve asks, and as MultiDataModel.list_models names models.
+    target = shared.upload("slashed-1.tar.gz", onnx_model(2.0))
+    answer = shared.invoke(f"/{target}", ContentType="application/json")
+    assert json.loads(answer["Body"].read())["outputs"][0]["data"] == [2, 4, 6]
+
+
 def test_a_model_of_several_steps_is_served_from_one_artifact(shared):
     target = shared.upload("ensemble-1.tar.gz", ensemble(10.0, backend="tensorrt"))
     text = {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["abc"]}]}

@@ -289,7 +289,7 @@ class MultiModelInstance(Instance):
         place = self._disk / model_id(target)
         if not place.exists():
             started = time.monotonic()
-            download = _open(self._s3, self._bucket, self._prefix + target)
+            download = _open(self._s3, self._bucket, self._prefix + target.removeprefix("/"))
             place.mkdir()
             try:
                 unpack(download, place / "model")

@@ -544,7 +544,11 @@ def _extract_failed(repository: Repository | None, target: str, error: BadArtifa
 
 
 def _place(repository: Repository | None, target: str) -> str:
-    return f"bucket: {repository.bucket}, key: {repository.prefix}{target}" if repository else target
+    return (
+        f"bucket: {repository.bucket}, key: {repository.prefix}{target.removeprefix('/')}"
+        if repository
+        else target
+    )
 
 
 def _model_error(variant: Variant, answer: Answer) -> ApiError:
