@@ -1,7 +1,8 @@
 """The control plane's clock: the time of metrics, alarms, deployments, cooldowns and schedules.
 
-It runs `speed` times as fast as the wall clock. Requests are never compressed. Records such as CreationTime
-stay in the wall clock's time.
+It runs `speed` times as fast as the wall clock. Requests are not compressed. Each counts as `speed` requests,
+so that a minute here has the requests of a minute. Records such as CreationTime stay in the wall clock's
+time.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Clock:
 
     def time(self) -> float:
         """Return the time in seconds since 1970."""
-        return self.began + (time.monotonic() - self._mark) * self._pace
+        return self.began + (time.monotonic() - self._mark) * self.pace
 
     def now(self) -> datetime:
         """Return the time, with its zone, UTC."""
@@ -48,14 +49,20 @@ class Clock:
 
     def every(self, seconds: float) -> float:
         """Return the seconds of the wall clock between events that repeat; never 0."""
-        return seconds / self._pace
+        return seconds / self.pace
 
     def wait(self, seconds: float) -> None:
         """Wait for seconds of the control plane."""
         time.sleep(self.here(seconds))
 
     @property
-    def _pace(self) -> float:
+    def requests(self) -> int:
+        """The number of requests as which each counts, so that a rate stays the same."""
+        return max(1, round(self.pace))
+
+    @property
+    def pace(self) -> float:
+        """The speed; 1 if waits are over at once."""
         return 1.0 if math.isinf(self.speed) else self.speed
 
     def at_speed(self, speed: float) -> Clock:

@@ -40,6 +40,9 @@ class Host(Protocol):
     def end(self, endpoint: str) -> None:
         """End the instances of a deleted endpoint, each after its current requests."""
 
+    def flush_metrics(self) -> None:
+        """Wait until what has happened so far is in CloudWatch, before alarms look at it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:

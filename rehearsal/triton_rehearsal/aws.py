@@ -14,7 +14,7 @@ from triton_rehearsal.assumptions import holds
 REGION = "us-east-1"
 """The region of a rehearsal of a project that fixes none."""
 
-SPEED = 60.0
+SPEED = 60
 """The speed of a rehearsal's clock: a minute of alarms, scaling and deployments passes in a second."""
 
 _GPU_IMAGE = re.compile(r"-py3$")

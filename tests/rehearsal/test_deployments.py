@@ -297,7 +297,7 @@ def invocations(aws: EmbeddedAws, **dimensions: str) -> float:
         Period=7200,
         Statistics=["Sum"],
     )["Datapoints"]
-    return sum(point["Sum"] for point in points)
+    return sum(point["Sum"] for point in points) / aws.clock.requests
 
 
 class Events:

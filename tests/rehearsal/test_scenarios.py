@@ -1,10 +1,15 @@
 """Scenarios: their files, their requests, and the shipped ones played against real servers."""
 
 import json
+import math
 import os
 import re
+import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timezone
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -14,13 +19,16 @@ from hypothesis import strategies as st
 from stayed import run_fleet
 
 from tests.rehearsal.aws_for_hosting import moto_aws
+from tests.triton_aws.scaled_variant import scaled, track
+from triton_aws import EmbeddedAws, clock
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
+from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source, Unload
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.scenario.faults import Faults
-from triton_rehearsal.scenario.play import Stage, play
+from triton_rehearsal.scenario.play import Stage, ask_again, play
 from triton_rehearsal.scenario.reading import parse, read, shipped
-from triton_rehearsal.scenario.result import conditions
+from triton_rehearsal.scenario.result import ScenarioResult
 from triton_rehearsal.scenario.scenario import Kind, Range, Scenario, Stream
 from triton_rehearsal.scenario.traffic import requests
 
@@ -188,6 +196,89 @@ def test_requests_have_the_rate_the_popularity_and_the_times_of_their_stream():
     assert requests(scenario) == found
 
 
+class Hands:
+    """A clock that a test moves."""
+
+    speed, pace, requests = math.inf, 60, 60
+
+    def __init__(self):
+        self.seconds = math.ceil(time.time() / 3600) * 3600.0 + 20.0
+
+    def time(self):
+        return self.seconds
+
+    def now(self):
+        return datetime.fromtimestamp(self.seconds, tz=timezone.utc)
+
+    def here(self, _seconds):
+        return 0.0
+
+    def wait(self, _seconds):
+        """Pass no time."""
+
+    def every(self, seconds):
+        return seconds
+
+
+@pytest.fixture
+def hands(monkeypatch):
+    hands = Hands()
+    monkeypatch.setattr(clock, "current", lambda: hands)
+    return hands
+
+
+SOURCE = Source(endpoint="e", variant="AllTraffic", config="c")
+ARITHMETIC = [
+    tuple(map(int, row))
+    for row in re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", PAGE, flags=re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(("rate", "target", "most", "instances"), ARITHMETIC)
+def test_instances_come_for_the_rate_of_requests_whatever_the_speed(hands, rate, target, most, instances):
+    assert instances == min(most, math.ceil(rate * 60 / target))
+    stream = Stream(rate=rate, seconds=12, last=1)
+    arriving = requests(Scenario(name="x", about="x", models=1, streams=(stream,), speed=hands.requests))
+    counts, began = [1], hands.seconds
+    with EmbeddedAws() as embedded:
+        track(scaled(embedded, most=most), target=target)
+        publisher = MetricsPublisher(embedded.client("cloudwatch"), usage=list)
+        for minute, requests_of_minute in groupby(arriving, key=lambda request: int(request.at)):
+            for request in requests_of_minute:
+                hands.seconds = began + 60 * request.at
+                event = Invocation(status=200, instances=counts[-1], model_s=0, overhead_s=0, cache_hit=True)
+                publisher.add(SOURCE, event)
+            hands.seconds = began + 60 * (minute + 1)
+            publisher.flush()
+            embedded.evaluate()
+            [variant] = embedded.client("sagemaker").describe_endpoint(EndpointName="e")["ProductionVariants"]
+            counts.append(variant["CurrentInstanceCount"])
+        publisher.close()
+    assert counts[:3] == [1, 1, 1]
+    assert counts[5:] == [instances] * (len(counts) - 5)
+
+
+def test_rare_events_leave_no_minute_of_a_fast_clock_without_its_share(hands):
+    sent = Counter()
+
+    class Recording:
+        """A CloudWatch that counts evictions by minute."""
+
+        def put_metric_data(self, MetricData, **_):  # noqa: N803
+            for datum in MetricData:
+                if datum["MetricName"] == "ModelUnloadingTime":
+                    sent[datum["Timestamp"].timestamp() // 60] += sum(datum["Counts"])
+
+    publisher = MetricsPublisher(Recording(), usage=list)
+    for _ in range(10):  # an eviction in 2.4 seconds
+        publisher.add(SOURCE, Unload(target="m", seconds=1.0))
+        hands.seconds += 60 * 2.4
+    publisher.close()
+    assert sent.total() == 600 * 2  # with two sets of dimensions
+    per_minute = [count for _, count in sorted(sent.items())]
+    assert all(20 * 2 <= count <= 30 * 2 for count in per_minute[1:-1])
+
+
 def test_a_range_has_words():
     assert [str(Range(least=1, most=1)), str(Range(most=3)), str(Range(least=1, most=3))] == [
         *("1", "at most 3", "1 to 3")
@@ -253,12 +344,13 @@ def played(aws, monkeypatch, name):
             cloudwatch=aws.client("cloudwatch"),
             faults=faults,
         )
-        return conditions(scenario, play(scenario, stage))
+        observed = replace(play(scenario, stage), last=ask_again(scenario, stage))
+        return ScenarioResult.of(scenario, observed)
 
 
 @pytest.mark.parametrize("name", SHORT)
 def test_a_short_scenario_holds(aws, monkeypatch, name):
-    assert [each for each in played(aws, monkeypatch, name) if not each.holds] == []
+    assert [each for each in played(aws, monkeypatch, name).conditions if not each.holds] == []
 
 
 def on_the_whole_fleet(name):
@@ -282,4 +374,4 @@ def test_a_shipped_scenario_holds_with_the_alarms_and_the_scaling_of_the_fleet(t
     "name", [name for name in shipped() if name not in SHORT and not on_the_whole_fleet(name)]
 )
 def test_a_shipped_scenario_holds(aws, monkeypatch, name):
-    assert [each for each in played(aws, monkeypatch, name) if not each.holds] == []
+    assert [each for each in played(aws, monkeypatch, name).conditions if not each.holds] == []

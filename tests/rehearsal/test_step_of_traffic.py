@@ -17,9 +17,9 @@ from triton_rehearsal.hosting.service import Hosting
 
 pytestmark = pytest.mark.story
 
-# A minute of the control plane takes a quarter of a second, in which the step sends about 17 requests.
+# A minute of the control plane takes a quarter of a second. The step sends 600 requests per minute and more.
 SPEED = 240.0
-QUIET_S = 0.25  # one request per minute
+QUIET_S = 0.5  # 120 requests per minute
 APP = """
 from aws_cdk import App, BootstraplessSynthesizer, CfnOutput, Stack
 from triton_fleet import EndpointScaling, InvocationsPerInstance, ModelRepository, MultiModelEndpoint
@@ -29,7 +29,7 @@ stack = Stack(app, "Fleet", synthesizer=BootstraplessSynthesizer())
 repository = ModelRepository(stack, "Repository")
 endpoint = MultiModelEndpoint(stack, "Endpoint", repository=repository, endpoint_name="search")
 EndpointScaling(
-    stack, "Scaling", endpoint=endpoint, max_capacity=3, targets=[InvocationsPerInstance(per_minute=5)]
+    stack, "Scaling", endpoint=endpoint, max_capacity=3, targets=[InvocationsPerInstance(per_minute=300)]
 )
 CfnOutput(stack, "Bucket", value=repository.bucket.bucket_name)
 app.synth()

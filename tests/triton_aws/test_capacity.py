@@ -116,6 +116,9 @@ class FullHost:
     def end(self, endpoint: str) -> None:
         """Nothing to end."""
 
+    def flush_metrics(self) -> None:
+        """Nothing to write."""
+
     def scale(self, endpoint: str, counts: Mapping[str, int]) -> None:
         if counts["AllTraffic"] > self._room:
             msg = f"no room for {counts['AllTraffic']} instances of {endpoint}"

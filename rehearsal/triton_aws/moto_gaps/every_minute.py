@@ -10,6 +10,7 @@ from moto.applicationautoscaling.models import applicationautoscaling_backends
 
 from triton_aws import clock
 from triton_aws.moto_gaps.cloudwatch import evaluate_alarms
+from triton_aws.moto_gaps.endpoint_update import hosts
 from triton_aws.moto_gaps.scaling import follow_schedules
 
 _MINUTE_S = 60.0
@@ -62,6 +63,9 @@ class EveryMinute:
                 return
             if not woken:
                 try:
-                    evaluate(self._account, at=clock.current().time())
+                    at = clock.current().time()
+                    for host in hosts():  # or the newest minute would lack its last requests
+                        host.flush_metrics()
+                    evaluate(self._account, at=at)
                 except Exception:  # noqa: BLE001  the next minute may go well
                     _log.exception("the evaluation of alarms failed")

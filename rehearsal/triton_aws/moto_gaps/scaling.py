@@ -7,7 +7,7 @@ removed if every tracking policy that may remove some wants it. Nothing happens 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -194,9 +194,12 @@ class VariantScaling:
         if wanted > capacity:
             cooling = self._now < self._state.out_until
             self._state.counted = self._state.counted if cooling else capacity
-            self._state.out_until = self._now + wish.cooldown
             self._state.in_until = -math.inf
-            self._set(wanted, wish.cause)
+
+            def cool(since: float) -> None:
+                self._state.out_until = since + wish.cooldown
+
+            self._set(wanted, wish.cause, cool)
         elif wish.capacity > capacity:
             self._not_scaled(wish, Code="AlreadyAtMaxCapacity", MaxCapacity=self._target.max_capacity)
 
@@ -205,8 +208,11 @@ class VariantScaling:
         if self._suspended.get("DynamicScalingInSuspended") or self._now < self._state.in_until:
             return
         if wanted < capacity:
-            self._state.in_until = self._now + wish.cooldown
-            self._set(wanted, wish.cause)
+
+            def cool(since: float) -> None:
+                self._state.in_until = since + wish.cooldown
+
+            self._set(wanted, wish.cause, cool)
         elif wish.capacity < capacity:
             self._not_scaled(wish, Code="AlreadyAtMinCapacity", MinCapacity=self._target.min_capacity)
         else:
@@ -219,8 +225,12 @@ class VariantScaling:
         activities = activities_of(self._backend)
         activities.not_scaled(self._target, cause=wish.cause, reason=reason, now=self._now)
 
-    def _set(self, count: int, cause: str) -> None:
-        """Change the number of instances, with an activity that ends when they have come or gone."""
+    def _set(self, count: int, cause: str, cool: Callable[[float], object] = float) -> None:
+        """Change the number of instances, with an activity that ends when they have come or gone.
+
+        A cooldown counts from the activity's end: ScaleOutCooldown in the API reference.
+        """
+        cool(self._now)
         self._state.changed = self._now
         activities = activities_of(self._backend)
         activity = activities.begin(self._target, count=count, cause=cause, now=self._now)
@@ -230,6 +240,7 @@ class VariantScaling:
             now = max(self._now, clock.current().time())
             if failure is None:
                 activities.succeed(activity, count=count, now=now)
+                cool(now)
             else:
                 activities.fail(activity, count=count, reason=failure, now=now)
 

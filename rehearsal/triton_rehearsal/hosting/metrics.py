@@ -24,6 +24,9 @@ PERIOD_S = 60.0
 # The time, in seconds, for which events are collected into one call.
 _GATHER_S = 1.0
 
+# The longest time of the wall clock, in seconds, between two events of one kind that are taken for a rate.
+_LONGEST_GAP_S = 10.0
+
 # The maximum number of metric data per call (API reference of PutMetricData).
 _CALL_LIMIT = 1000
 
@@ -296,8 +299,8 @@ class Source(NamedTuple):
         return (*self.dimensions(), ("EndpointConfigName", self.config))
 
 
-_Events = dict[tuple[Source, int], list[Event]]
-"""The events of each source and second of the epoch."""
+_Events = dict[tuple[Source, int], Counter[Event]]
+"""The events of each source and second of the epoch, with the numbers of their likes for which they count."""
 
 
 class MetricsPublisher:
@@ -316,17 +319,28 @@ class MetricsPublisher:
         self._usage = usage
         self._change = threading.Condition()
         self._events: _Events = {}
+        self._last: dict[tuple[Source, type[Event]], float] = {}
         self._flushes: list[threading.Event] = []
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._thread.start()
 
     def add(self, source: Source, event: Event) -> None:
-        """Report an event that happened now."""
+        """Report an event that happened now.
+
+        On a fast clock it counts for several. They belong to the time since the last event of the kind, or
+        the minutes between two rare ones would have none, and the next one too many.
+        """
         with self._change:
             if not self._events:
                 self._change.notify()
-            self._events.setdefault((source, int(clock.current().time())), []).append(event)
+            now = clock.current()
+            at = now.time()
+            last = self._last.get((source, type(event)), at)
+            self._last[source, type(event)] = at
+            since = last if at - last <= now.pace * _LONGEST_GAP_S else at
+            for second, number in _spread(now.requests, since, at):
+                self._events.setdefault((source, second), Counter())[event] += number
 
     def flush(self) -> None:
         """Wait until all added events are in CloudWatch."""
@@ -352,7 +366,7 @@ class MetricsPublisher:
                 isinstance(event, Load | Unload) for some in events.values() for event in some
             ):
                 for source, usage in self._usages():
-                    events.setdefault((source, int(clock.current().time())), []).append(usage)
+                    events.setdefault((source, int(clock.current().time())), Counter())[usage] += 1
                 report_at = _next_report()
             self._send(events)
             for done in flushed:
@@ -391,6 +405,23 @@ class MetricsPublisher:
                     _log.warning("metrics were lost", exc_info=True)
 
 
+def _spread(number: int, since: float, at: float) -> Iterator[tuple[int, int]]:
+    """Yield the seconds to which an event counts, and how often.
+
+    One that counts for several has its share in each minute of a time span, at the minute's first second: a
+    fast clock has too many seconds to report each.
+    """
+    if number == 1:
+        yield int(at), 1
+        return
+    counted, last = 0, int(at // PERIOD_S)
+    for minute in range(int(since // PERIOD_S), last + 1):
+        share = 1.0 if minute == last else ((minute + 1) * PERIOD_S - since) / (at - since)
+        if (until := round(number * share)) > counted:
+            yield minute * int(PERIOD_S), until - counted
+            counted = until
+
+
 def _next_report() -> float:
     """Return the time of the next report, on the monotonic clock.
 
@@ -411,21 +442,19 @@ def _by_namespace(events: _Events) -> dict[str, list[dict[str, Any]]]:
     return data
 
 
-def _counted(events: Iterable[Event]) -> dict[str, Counter[float]]:
+def _counted(events: Counter[Event]) -> dict[str, Counter[float]]:
     """Return the values of each metric, with their numbers."""
     counted: dict[str, Counter[float]] = defaultdict(Counter)
     outcomes: Counter[Event] = Counter()
-    alike: dict[tuple[int, int, bool | None], list[Invocation]] = {}
-    for event in events:
+    alike: dict[tuple[int, int, bool | None], Event] = {}  # one of many, because creating each takes time
+    for event, number in events.items():
         if isinstance(event, Invocation):
-            alike.setdefault((event.status, event.instances, event.cache_hit), []).append(event)
-        else:
-            outcomes[event] += 1
-    for invocations in alike.values():
-        outcomes[invocations[0].without_times()] = len(invocations)
-        for event in invocations:
+            kind = (event.status, event.instances, event.cache_hit)
+            outcomes[alike.get(kind) or alike.setdefault(kind, event.without_times())] += number
             for name, value in event.times().items():
-                counted[name][value] += 1
+                counted[name][value] += number
+        else:
+            outcomes[event] += number
     for event, number in outcomes.items():
         for name, value in event.samples().items():
             counted[name][value] += number

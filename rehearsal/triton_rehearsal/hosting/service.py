@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -127,6 +127,7 @@ class Hosting:
 
     Attributes:
         timeline: The newest loads, unloads and downloads, and the starts and ends of instances.
+        asked: Number of requests by endpoint, target model, and True if the model was loaded.
         url: The address for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME.
 
     Raises:
@@ -157,6 +158,7 @@ class Hosting:
         self._gpu_memory, self._disk, self._watch = gpu_memory, disk, watch
         self._on_s3_client, self._before_start = on_s3_client, before_start
         self.timeline: deque[Moment] = deque(maxlen=_MOMENTS)
+        self.asked: Counter[tuple[str, str, bool]] = Counter()
         self._own_directory = Path(tempfile.mkdtemp(prefix="fleet-hosting-")) if directory is None else None
         self._directory = directory or self._own_directory or Path()
         self._lock = threading.Lock()
@@ -278,7 +280,7 @@ class Hosting:
             if invoked.answer.status == OUT_OF_MEMORY and variant.repository is not None:
                 done(partial(self._invoke, request, started, taken))
                 return
-            self._count(variant, len(instances), started, invoked)
+            self._count(variant, target, len(instances), started, invoked)
             try:
                 done(_reply(variant, request, invoked.answer))
             except ApiError as error:
@@ -316,9 +318,10 @@ class Hosting:
         except BadArtifactError as error:
             raise validation_error(_extract_failed(variant.repository, target, error)) from error
         except ContainerError as error:
-            self._count(variant, len(instances), started, Invoked(answer=error.answer, cache_hit=False))
+            failed = Invoked(answer=error.answer, cache_hit=False)
+            self._count(variant, target, len(instances), started, failed)
             raise _model_error(variant, error.answer) from error
-        self._count(variant, len(instances), started, invoked)
+        self._count(variant, target, len(instances), started, invoked)
         return _reply(variant, request, invoked.answer)
 
     def _accept(self, request: Request) -> Reply:
@@ -392,7 +395,7 @@ class Hosting:
         backlogs = [found for queue in queues if (found := queue.backlog()) is not None]
         return [*((fleet, instance.usage()) for fleet, instance in self.running()), *backlogs]
 
-    def _count(self, variant: Variant, instances: int, started: float, invoked: Invoked) -> None:
+    def _count(self, variant: Variant, target: str, instances: int, started: float, invoked: Invoked) -> None:
         overhead = time.monotonic() - started - (invoked.model_s or 0.0)
         event = Invocation(
             status=invoked.answer.status,
@@ -403,6 +406,8 @@ class Hosting:
             loading_wait_s=invoked.loading_wait_s,
         )
         self._metrics.add(variant.source, event)
+        with self._lock:
+            self.asked[variant.endpoint, target, invoked.cache_hit is not False] += 1
 
     def _new_group(self, variant: Variant) -> InstanceGroup:
         return InstanceGroup(start=partial(self._new_instance, variant), watch=self._watch)

@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import get_args
+from typing import Any, get_args
 
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import Outcome
@@ -33,7 +33,12 @@ from triton_rehearsal.scenario.result import ScenarioResult
 from triton_rehearsal.scenario.scenario import Scenario
 from triton_rehearsal.scenario.traffic import requests
 
-_ANNOUNCEMENT = "Two small models take one to two minutes. The first rehearsal also downloads their weights."
+_ANNOUNCEMENT = (
+    "The deployment takes half a minute, and a small model a few seconds. The first rehearsal also downloads "
+    "weights."
+)
+# The time of an eviction and a load of a scenario's models on a usual machine, in seconds.
+_RELOAD_S = 2
 # Lines of `fleet build` that a user should not miss.
 _NOTES = ("note: ", "warning: ")
 # Steps of a model that take little time.
@@ -53,7 +58,6 @@ def run(arguments: argparse.Namespace) -> Outcome:
     if arguments.report:
         report.check_target(arguments.report)
     scenario = None if arguments.scenario is None else read(arguments.scenario)
-    reporter.say(_ANNOUNCEMENT if scenario is None else _scenario_announcement(scenario))
     _end_like_an_interrupt()
     start = time.perf_counter()
     models = model_names() if arguments.all else arguments.names
@@ -66,11 +70,13 @@ def run(arguments: argparse.Namespace) -> Outcome:
         scenario=scenario,
     ) as rehearsal:
         rehearsed: RehearsalResult | ScenarioResult
+        reporter.say(_ANNOUNCEMENT if scenario is None else scenario_announcement(scenario))
         if scenario is not None:
             rehearsed = _play(rehearsal, reporter, scenario, arguments)
         else:
             rehearsed = _rehearse(rehearsal, reporter, start)
-            _write_report(rehearsal, reporter, arguments.report)
+            if arguments.report:
+                _write_report(rehearsal.document(), reporter, arguments.report)
             if arguments.stay:
                 with PageServer(rehearsal.document) as page:
                     _show(rehearsed, rehearsal, page.url, as_json=arguments.json)
@@ -80,15 +86,22 @@ def run(arguments: argparse.Namespace) -> Outcome:
     return rehearsed
 
 
-def _write_report(rehearsal: Rehearsal, reporter: Reporter, file: Path | None) -> None:
-    if file:
-        report.write(rehearsal.document(), file)
-        reporter.say(f"Report: {file}")
+def _write_report(document: Mapping[str, Any], reporter: Reporter, file: Path) -> None:
+    report.write(document, file)
+    reporter.say(f"Report: {file}")
 
 
-def _scenario_announcement(scenario: Scenario) -> str:
+def scenario_announcement(scenario: Scenario) -> str:
+    """Return how long a scenario takes."""
     seconds = max(request.at for request in requests(scenario))
-    return f"Requests arrive for {seconds:.0f} s. The deployment takes half a minute."
+    said = f"The deployment takes half a minute. Requests arrive for {seconds:.0f} s."
+    if scenario.expected.recovers:
+        count = scenario.models - len(scenario.expected.failing)
+        said += (
+            f" Then {count} models are asked once more: up to about {count * _RELOAD_S} s if each has to be "
+            "loaded. `recovers: false` leaves this out."
+        )
+    return said
 
 
 def _deploy(rehearsal: Rehearsal, reporter: Reporter) -> Deployed:
@@ -146,16 +159,24 @@ def _play(
         if page is not None:
             reporter.say(f"Dashboard, instances, alarms and timeline: {page.url}")
         with reporter.step(f"Play the scenario {scenario.name}") as step:
-            result = rehearsal.play(scenario)
+            documents: list[dict[str, Any]] = []
+            result = rehearsal.play(
+                scenario,
+                step.say,
+                after_traffic=lambda: documents.append(rehearsal.document() if arguments.report else {}),
+            )
             failed = sum(not each.holds for each in result.conditions)
             step.end(
                 f"{failed} of {len(result.conditions)} conditions failed" if failed else "",
                 failed=bool(failed),
             )
-        _write_report(rehearsal, reporter, arguments.report)
+        if arguments.report:
+            document = {**documents[0], "scenario": result.as_dict()}
+            _write_report(document, reporter, arguments.report)
         reporter.say("")
         if page is not None:
-            readable = [*result.lines(), "", "The rehearsal keeps running. Ctrl-C ends it."]
+            clock = _clock(rehearsal)
+            readable = [*result.lines(), "", clock, "The rehearsal keeps running. Ctrl-C ends it."]
             _print([json.dumps(result.as_dict(), indent=2)] if arguments.json else readable)
             _wait_for_interrupt()
     return result
@@ -178,10 +199,13 @@ def _show(rehearsed: RehearsalResult, rehearsal: Rehearsal, page: str, *, as_jso
         rehearsal.models, rehearsed.predictions, endpoint=rehearsed.deployed.endpoint, folder=rehearsal.folder
     )
     if as_json:
-        document = {**rehearsed.as_dict(), "exports": dict(exports), "calls": dict(calls), "page": page}
+        clock = {"speed": rehearsal.aws.clock.speed, "now": rehearsal.aws.clock.now().isoformat()}
+        running = {"exports": dict(exports), "calls": dict(calls), "page": page, "clock": clock}
+        document = {**rehearsed.as_dict(), **running}
         lines = [json.dumps(document, indent=2)]
     else:
-        lines = [*rehearsed.lines(), "", *_running(rehearsed.deployed, page, exports, calls)]
+        said = _running(rehearsed.deployed, page, exports, calls)
+        lines = [*rehearsed.lines(), "", *said, "", _clock(rehearsal), "Ctrl-C ends it."]
     _print(lines)
 
 
@@ -203,7 +227,16 @@ def _running(
     yield f"Model repository: {deployed.repository}"
     for program, text in calls.items():
         yield from ("", f"With {program}:", "", *text.splitlines())
-    yield from ("", "Ctrl-C ends it.")
+
+
+def _clock(rehearsal: Rehearsal) -> str:
+    """Return the speed and the time of the embedded AWS."""
+    clock = rehearsal.aws.clock
+    return (
+        f"The embedded AWS runs {clock.requests} times as fast as your clock: an hour takes "
+        f"{3600 / clock.requests:.3g} s, and each request counts as {clock.requests}. Its time was "
+        f"{clock.now():%Y-%m-%dT%H:%M:%SZ} just now, and the page shows it. Ask for metrics by that time."
+    )
 
 
 def _wait_for_interrupt() -> None:

@@ -7,7 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,8 +27,8 @@ from triton_rehearsal.rehearse.inventory import read as read_inventory
 from triton_rehearsal.rehearse.predictions import Prediction, predict
 from triton_rehearsal.rehearse.stage import read_stage
 from triton_rehearsal.scenario.faults import Faults
-from triton_rehearsal.scenario.play import Stage, play
-from triton_rehearsal.scenario.result import ScenarioResult, conditions
+from triton_rehearsal.scenario.play import Stage, ask_again, play
+from triton_rehearsal.scenario.result import ScenarioResult
 from triton_rehearsal.scenario.scenario import Scenario
 from triton_rehearsal.triton.runtime import find_runtime
 
@@ -136,6 +136,7 @@ class Rehearsal:
             raise
         self._deployed: Deployed | None = None
         self._hosting: Hosting | None = None
+        self._played: ScenarioResult | None = None
 
     def deploy(self, report: Report) -> Deployed:
         """Bootstrap and deploy every stack with the CDK command line, and check that every resource exists.
@@ -276,8 +277,15 @@ class Rehearsal:
         serving = {"AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self._hosting.url} if self._hosting else {}
         return {**self.aws.exports(), **serving}
 
-    def play(self, scenario: Scenario) -> ScenarioResult:
+    def play(
+        self, scenario: Scenario, report: Report, *, after_traffic: Callable[[], None]
+    ) -> ScenarioResult:
         """Play a scenario on the served endpoint.
+
+        Args:
+            scenario: The scenario.
+            report: Called with the progress.
+            after_traffic: Called before every model is asked once more, which changes all metrics.
 
         Raises:
             FleetError: The instances do not start.
@@ -295,8 +303,12 @@ class Rehearsal:
             prefix=prefix,
             cloudwatch=self.aws.client("cloudwatch"),
             faults=self._faults,
+            say=report,
         )
-        return ScenarioResult(scenario=scenario, conditions=conditions(scenario, play(scenario, stage)))
+        observed = play(scenario, stage)
+        after_traffic()
+        self._played = ScenarioResult.of(scenario, replace(observed, last=ask_again(scenario, stage)))
+        return self._played
 
     def _set_instances(self, count: int) -> None:
         sagemaker, name = self.aws.client("sagemaker"), self.deployed.endpoint
@@ -338,7 +350,12 @@ class Rehearsal:
         """Return what the page about this rehearsal shows. Writes all pending metrics first."""
         if self._hosting:
             self._hosting.flush_metrics()
-        return read_document(self.aws, self._hosting)
+        document = read_document(self.aws, self._hosting)
+        if self._scenario is not None:
+            played = self._played.as_dict() if self._played else {"passed": None}
+            name, about = self._scenario.name, self._scenario.about
+            document["scenario"] = {"scenario": name, "about": about, **played}
+        return document
 
     @property
     def folder(self) -> Path:

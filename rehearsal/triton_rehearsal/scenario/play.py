@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +19,8 @@ import numpy as np
 from triton_aws import clock
 from triton_models.client import Client
 from triton_models.client.call import InvocationError
-from triton_rehearsal.hosting.metrics import Ended, Event, Load, Started, Unload
-from triton_rehearsal.hosting.service import Hosting
+from triton_rehearsal.hosting.metrics import Ended, Load, Started, Unload
+from triton_rehearsal.hosting.service import Hosting, Moment
 from triton_rehearsal.scenario.faults import Faults
 from triton_rehearsal.scenario.scenario import Fault, Kind, Request, Scenario
 from triton_rehearsal.scenario.small_models import INPUT, OUTPUT, artifact, target_of
@@ -54,22 +54,31 @@ class Observed:
     Attributes:
         answers: The outcomes of the requests.
         last: The outcomes of one more request per model at the end.
-        loads: Number of loads.
-        unloads: Number of unloads.
+        loads: Number of loads by target model.
+        unloads: Number of unloads by target model.
+        warm: Number of invocations of loaded models, repeated ones included, by target model.
+        cold: Number of the other invocations.
         replaced: Number of instances that were replaced.
-        most_instances: The largest number of instances at one time.
-        instances: Number of instances after the last request.
+        instances: Number of instances at the start and after each change, with the seconds since the start.
+        instances_at_end: Number of instances after the last request, without those that only end their work.
         alarms: The alarms of the endpoint, without its name, and how often each fired.
     """
 
     answers: Sequence[Answer]
-    last: Sequence[Answer]
-    loads: int
-    unloads: int
+    loads: Counter[str]
+    unloads: Counter[str]
+    warm: Counter[str]
+    cold: Counter[str]
     replaced: int
-    most_instances: int
-    instances: int
+    instances: Sequence[tuple[float, int]]
+    instances_at_end: int
     alarms: Mapping[str, int]
+    last: Sequence[Answer] = ()
+
+    @property
+    def most_instances(self) -> int:
+        """The largest number of instances at one time."""
+        return max(count for _, count in self.instances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +94,7 @@ class Stage:
         prefix: Its prefix, with a slash at the end unless it is empty.
         cloudwatch: A CloudWatch client.
         faults: The faults around the instances.
+        say: Called with the progress.
     """
 
     hosting: Hosting
@@ -95,50 +105,74 @@ class Stage:
     prefix: str
     cloudwatch: Any
     faults: Faults
+    say: Callable[[str], object] = str
 
 
 def play(scenario: Scenario, stage: Stage) -> Observed:
-    """Upload the models, send the requests and inject the faults; return what happened.
+    """Upload the models, send the requests and inject the faults; return what happened until the last answer.
 
     Raises:
         FleetError: The endpoint does not start.
     """
     stage.hosting.start(stage.endpoint)
     instances = stage.hosting.instances(stage.endpoint)
-    began = clock.current().time()
     backend = "onnxruntime" if instances[0].server.gpu is None else "tensorrt"
     for number in range(1, scenario.models + 1):
+        stage.say(f"uploading model {number} of {scenario.models}")
         _upload(stage, number, artifact(number, size=scenario.model_bytes, backend=backend))
     started = [instance.id for instance in instances]
     answers: list[Answer] = []
+    arriving = requests(scenario)
 
     def ask(request: Request) -> None:
         answers.append(_ask(stage.client, request))
+        stage.say(f"answered {len(answers)} of {len(arriving)} requests")
 
+    began = clock.current().time()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         planned: list[tuple[float, Callable[[], Any]]] = [
             *((fault.at, partial(_inject, fault, stage, started)) for fault in scenario.faults),
-            *((each.at, partial(pool.submit, ask, each)) for each in requests(scenario)),
+            *((each.at, partial(pool.submit, ask, each)) for each in arriving),
         ]
         _run_at_their_times(sorted(planned, key=lambda each: each[0]))
-    instances = stage.hosting.instances(stage.endpoint)
-    working = [number for number in range(1, scenario.models + 1) if number not in scenario.expected.failing]
-    wanted = working if scenario.expected.recovers else []
-    events = [moment.event for moment in tuple(stage.hosting.timeline)]
+    serving = stage.hosting.instances(stage.endpoint)
+    moments, asked = tuple(stage.hosting.timeline), dict(stage.hosting.asked).items()
     return Observed(
         answers=answers,
-        last=[_ask(stage.client, Request(at=0, model=number)) for number in wanted],
-        loads=sum(isinstance(event, Load) for event in events),
-        unloads=sum(isinstance(event, Unload) for event in events),
-        replaced=sum(isinstance(event, Ended) and event.reason != "" for event in events),
-        most_instances=max(itertools.accumulate(map(_change, events))),
-        instances=len(instances),
+        loads=Counter(each.event.target for each in moments if isinstance(each.event, Load)),
+        unloads=Counter(each.event.target for each in moments if isinstance(each.event, Unload)),
+        warm=Counter({target: count for (_, target, loaded), count in asked if loaded}),
+        cold=Counter({target: count for (_, target, loaded), count in asked if not loaded}),
+        replaced=sum(isinstance(each.event, Ended) and each.event.reason != "" for each in moments),
+        instances=list(_instances(moments, began=began)),
+        instances_at_end=len(serving),
         alarms=_fired(stage, since=began) if scenario.expected.alarms or scenario.expected.no_alarms else {},
     )
 
 
-def _change(event: Event) -> int:
-    return isinstance(event, Started) - isinstance(event, Ended)
+def ask_again(scenario: Scenario, stage: Stage) -> Sequence[Answer]:
+    """Ask every model once more that must answer at the end, one after the other."""
+    working = [number for number in range(1, scenario.models + 1) if number not in scenario.expected.failing]
+    answers: list[Answer] = []
+    for count, number in enumerate(working if scenario.expected.recovers else (), start=1):
+        stage.say(f"answering {count} of {len(working)} models once more")
+        answers.append(_ask(stage.client, Request(at=0, model=number)))
+    return answers
+
+
+def _instances(moments: Sequence[Moment], *, began: float) -> Iterator[tuple[float, int]]:
+    """Yield the number of instances at the start, and at each change."""
+    changes = [
+        (max(0.0, moment.at - began) / clock.current().pace, 1 if isinstance(moment.event, Started) else -1)
+        for moment in moments
+        if isinstance(moment.event, Started | Ended)
+    ]
+    count = sum(change for at, change in changes if not at)
+    yield 0.0, count
+    for at, change in changes:
+        if at:
+            count += change
+            yield round(at, 1), count
 
 
 def _fired(stage: Stage, *, since: float) -> Mapping[str, int]:

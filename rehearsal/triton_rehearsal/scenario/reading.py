@@ -121,7 +121,7 @@ def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
         model_bytes=_size(fields, "model_size", most=_MOST_MODEL_BYTES) or 0,
         gpu_memory=_size(fields, "gpu_memory"),
         disk=_size(fields, "disk"),
-        speed=fields.number("speed", SPEED, least=1, most=600),
+        speed=fields.count("speed", SPEED, most=600),
         fleet=_settings(fields),
         seed=fields.count("seed", 1, least=0, most=_MOST_SEED),
         streams=tuple(

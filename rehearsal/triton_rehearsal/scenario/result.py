@@ -10,14 +10,18 @@ from typing import Any
 
 from triton_models.base.suggest import did_you_mean
 from triton_models.base.tables import Column, output_width, table
-from triton_rehearsal.scenario.play import Observed
+from triton_rehearsal.scenario.play import Answer, Observed
 from triton_rehearsal.scenario.scenario import Range, Scenario
+from triton_rehearsal.scenario.small_models import target_of
 
 ASSUMED = (
     *("eviction-order", "disk-eviction", "routing-to-loaded", "hung-instance-replaced"),
     *("gpu-memory-of-models", "not-ready-answer"),
 )
 """The ids of the beliefs of the ledger on which the behavior of rehearsed instances rests."""
+
+_ALL = "all"
+_MOST_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +42,62 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The figures of a model, or of all models.
+
+    Attributes:
+        model: The model's target; "all" for all.
+        requests: Number of requests.
+        answered: Number of those that were answered.
+        p50_s: The longest time of half of the answered requests, with retries, in seconds; None without any.
+        p99_s: The longest time of 99 % of them.
+        cold_percent: The share of invocations, repeated ones included, that found their model not loaded.
+        loads: Number of loads.
+        evictions: Number of unloads.
+    """
+
+    model: str
+    requests: int
+    answered: int
+    p50_s: float | None
+    p99_s: float | None
+    cold_percent: float
+    loads: int
+    evictions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioResult:
     """The result of `fleet rehearse --scenario`.
 
     Attributes:
         scenario: The scenario.
         conditions: Its conditions.
+        figures: The figures of all models.
+        models: The figures of each.
+        instances: Number of instances at the start and after each change, with the seconds since the start.
     """
 
     scenario: Scenario
     conditions: Sequence[Condition]
+    figures: Figures
+    models: Sequence[Figures]
+    instances: Sequence[tuple[float, int]]
+
+    @classmethod
+    def of(cls, scenario: Scenario, observed: Observed) -> ScenarioResult:
+        """Return the result of what happened."""
+        names = [target_of(number) for number in range(1, scenario.models + 1)]
+        answers: dict[str, list[Answer]] = {name: [] for name in names}
+        for answer in observed.answers:
+            answers[target_of(answer.request.model)].append(answer)
+        return cls(
+            scenario=scenario,
+            conditions=list(_conditions(scenario, observed)),
+            figures=_figures(_ALL, observed.answers, observed, names),
+            models=[_figures(name, answers[name], observed, [name]) for name in names],
+            instances=observed.instances,
+        )
 
     @property
     def exit_code(self) -> int:
@@ -58,14 +108,25 @@ class ScenarioResult:
         """Return the result as JSON-ready data."""
         return {
             "scenario": self.scenario.name,
+            "about": self.scenario.about,
             "passed": self.exit_code == 0,
+            "speed": self.scenario.speed,
             "conditions": [asdict(each) for each in self.conditions],
+            "figures": asdict(self.figures),
+            "models": [asdict(each) for each in self.models],
+            "instances": [
+                {"minutes": _minutes(seconds, self.scenario.speed), "seconds": seconds, "count": count}
+                for seconds, count in self.instances
+            ],
+            "pace": pace(self.scenario),
             "assumptions": list(ASSUMED),
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield the result as a table, and the beliefs on which it rests."""
-        yield f"{self.scenario.name}: {self.scenario.about}"
+        """Yield the verdict, the story, the conditions, the figures, and the beliefs on which they rest."""
+        failed = sum(not each.holds for each in self.conditions)
+        verdict = f"FAILED: {failed} of {len(self.conditions)} conditions" if failed else "passed"
+        yield f"{self.scenario.name} {verdict}. {self.scenario.about}"
         rows = self.conditions
         columns = [
             Column(title="condition", cells=[each.name for each in rows]),
@@ -74,12 +135,68 @@ class ScenarioResult:
             Column(title="result", cells=["holds" if each.holds else "FAILED" for each in rows]),
         ]
         yield from (f"  {line}" for line in table(columns, width=output_width() - 2))
+        slowest = sorted(self.models, key=lambda each: -(each.p99_s or 0.0))[:_MOST_ROWS]
+        of_models = self.models if len(self.models) <= _MOST_ROWS else slowest
+        yield from ("", *(f"  {line}" for line in _table([self.figures, *of_models])))
+        if of_models is slowest:
+            yield f"  The {_MOST_ROWS} slowest of {len(self.models)} models; --json has all."
+        yield ""
+        yield f"Instances: {_over_time(self.instances, self.scenario.speed)}."
+        yield pace(self.scenario)
         yield f"On AWS it also depends on what docs/ledger.md believes: {', '.join(ASSUMED)}."
 
 
-def conditions(scenario: Scenario, observed: Observed) -> Sequence[Condition]:
-    """Return every condition of a scenario, with what happened."""
-    return list(_conditions(scenario, observed))
+def pace(scenario: Scenario) -> str:
+    """Return at which speed a scenario runs, and what does not run as fast."""
+    if scenario.speed == 1:
+        return "Speed: 1. Alarms and scaling ran at AWS's pace."
+    speed = scenario.speed
+    return (
+        f"Speed: {speed}. A minute of alarms and scaling took {60 / speed:.3g} s, and each request counted "
+        f"as {speed}. Loads took this machine's time: a second is {speed} seconds of the alarms."
+    )
+
+
+def _figures(model: str, answers: Sequence[Answer], observed: Observed, targets: Sequence[str]) -> Figures:
+    seconds = [each.seconds for each in answers if not each.failure]
+    cold = sum(observed.cold[target] for target in targets)
+    invoked = cold + sum(observed.warm[target] for target in targets)
+    return Figures(
+        model=model,
+        requests=len(answers),
+        answered=len(seconds),
+        p50_s=round(_percentile(seconds, 50), 3) if seconds else None,
+        p99_s=round(_percentile(seconds, 99), 3) if seconds else None,
+        cold_percent=round(100 * cold / invoked, 1) if invoked else 0.0,
+        loads=sum(observed.loads[target] for target in targets),
+        evictions=sum(observed.unloads[target] for target in targets),
+    )
+
+
+def _table(rows: Sequence[Figures]) -> Iterator[str]:
+    shown: Mapping[str, Sequence[str]] = {
+        "requests": [str(each.requests) for each in rows],
+        "answered": [str(each.answered) for each in rows],
+        "p50 s": ["-" if each.p50_s is None else f"{each.p50_s:.2f}" for each in rows],
+        "p99 s": ["-" if each.p99_s is None else f"{each.p99_s:.2f}" for each in rows],
+        "cold": [f"{each.cold_percent:g} %" for each in rows],
+        "loads": [str(each.loads) for each in rows],
+        "evictions": [str(each.evictions) for each in rows],
+    }
+    models = Column(title="model", cells=[each.model.removesuffix(".tar.gz") for each in rows])
+    numbers = [Column(title=title, cells=cells, right=True) for title, cells in shown.items()]
+    yield from table([models, *numbers], width=output_width() - 2)
+
+
+def _over_time(instances: Sequence[tuple[float, int]], speed: int) -> str:
+    first, *later = instances
+    changes = (f"{count} after {_minutes(seconds, speed):g} minutes" for seconds, count in later)
+    return ", ".join([str(first[1]), *changes])
+
+
+def _minutes(seconds: float, speed: int) -> float:
+    """Return the minutes of alarms and scaling in seconds of the wall clock."""
+    return round(seconds * speed / 60, 1)
 
 
 def _conditions(scenario: Scenario, observed: Observed) -> Iterator[Condition]:
@@ -103,11 +220,11 @@ def _conditions(scenario: Scenario, observed: Observed) -> Iterator[Condition]:
             name="p99", expected=f"{expected.p99} s", seen=f"{slowest:.2f} s", holds=slowest in expected.p99
         )
     for name, accepted, seen in (
-        ("loads", expected.loads, observed.loads),
-        ("unloads", expected.unloads, observed.unloads),
+        ("loads", expected.loads, observed.loads.total()),
+        ("unloads", expected.unloads, observed.unloads.total()),
         ("replaced instances", expected.replaced, observed.replaced),
         ("most instances", expected.most_instances, observed.most_instances),
-        ("instances at the end", expected.instances_at_end, observed.instances),
+        ("instances at the end", expected.instances_at_end, observed.instances_at_end),
     ):
         if accepted is not None:
             yield _number(name, accepted, seen)

@@ -133,7 +133,8 @@ class Scenario:
         instances: Number of instances.
         gpu_memory: The memory for models of each GPU, in bytes; None for that of the instance type.
         disk: The disk for copies of models of each instance, in bytes; None for that of the instance type.
-        speed: Seconds of the control plane per second of the wall clock. Requests are never compressed.
+        speed: Seconds of alarms, scaling and deployments per second of the wall clock, and the number of
+            requests as which each counts.
         fleet: Settings of the fleet, in addition to those of cdk.json.
         seed: The seed of all chances.
         streams: Its traffic.
@@ -149,7 +150,7 @@ class Scenario:
     instances: int = 1
     gpu_memory: int | None = None
     disk: int | None = None
-    speed: float = SPEED
+    speed: int = SPEED
     fleet: Mapping[str, str] = field(default_factory=dict)
     seed: int = 1
     streams: tuple[Stream, ...] = ()
