@@ -184,13 +184,12 @@ def test_what_sagemaker_refuses_is_refused(
         getattr(sagemaker, call)(**arguments)
 
 
-def register(aws: EmbeddedAws, endpoint: str) -> None:
+def register(aws: EmbeddedAws, endpoint: str, **given: Any) -> None:
     aws.client("application-autoscaling").register_scalable_target(
         ServiceNamespace="sagemaker",
         ScalableDimension="sagemaker:variant:DesiredInstanceCount",
         ResourceId=f"endpoint/{endpoint}/variant/AllTraffic",
-        MinCapacity=1,
-        MaxCapacity=4,
+        **(given or {"MinCapacity": 1, "MaxCapacity": 4}),
     )
 
 
@@ -209,6 +208,35 @@ def test_a_scalable_target_without_a_role_uses_the_service_linked_one(
     described = aws.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
     role = described["ScalableTargets"][0]["RoleARN"]
     assert role.endswith("/AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint")
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [{"MinCapacity": 9, "MaxCapacity": 4}, {"MinCapacity": -1, "MaxCapacity": 4}, {"MaxCapacity": 4}],
+)
+def test_a_new_scalable_target_has_a_minimum_that_its_maximum_allows(
+    aws: EmbeddedAws, sagemaker: Any, bounds: dict[str, int]
+) -> None:
+    scaling = aws.client("application-autoscaling")
+
+    with pytest.raises(ClientError) as caught:
+        register(aws, "e", **bounds)
+
+    assert caught.value.response["Error"]["Code"] == "ValidationException"
+    assert scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"] == []
+
+
+def test_a_scalable_target_always_shows_what_is_suspended(aws: EmbeddedAws, sagemaker: Any) -> None:
+    register(aws, "e")
+    register(aws, "e", SuspendedState={"ScheduledScalingSuspended": True})
+
+    scaling = aws.client("application-autoscaling")
+    [found] = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    assert found["SuspendedState"] == {
+        "DynamicScalingInSuspended": False,
+        "DynamicScalingOutSuspended": False,
+        "ScheduledScalingSuspended": True,
+    }
 
 
 def put_alarm(aws: EmbeddedAws, name: str) -> None:

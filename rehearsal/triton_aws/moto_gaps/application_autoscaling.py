@@ -8,11 +8,14 @@ moto's gaps:
 - A policy that is written again gets a new ARN. In AWS it keeps its ARN.
 - A target tracking policy of a variant has no alarms. AWS creates two, and deletes them with the policy.
 - A policy without a registered target is accepted.
+- It accepts a negative capacity, and a maximum below the minimum; a target shows no SuspendedState until one
+  is set.
 - New bounds do not change the capacity. See `scaling`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from moto.applicationautoscaling.exceptions import AWSValidationException
@@ -38,6 +41,10 @@ _SERVICE_ROLE = (
     "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 )
 
+_NOT_SUSPENDED = dict.fromkeys(
+    ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended"), False
+)
+
 _ID_LENGTH = len(str(mock_random.uuid4()))
 
 
@@ -57,12 +64,35 @@ def _register(
     if namespace == "sagemaker" and dimension == DIMENSION:
         _check_variant(self, r_id)
         options["role_arn"] = options.get("role_arn") or _SERVICE_ROLE.format(account=self.account_id)
+    former = self.targets.get(dimension, {}).get(r_id)
+    _check_bounds(former, options)
+    suspended = {
+        **_NOT_SUSPENDED,
+        **(former.suspended_state if former else {}),
+        **(options["suspended_state"] or {}),
+    }
+    options["suspended_state"] = suspended
     target: FakeScalableTarget = _moto_register(self, namespace, r_id, dimension, **options)
     if namespace == "sagemaker" and not holds("scaling_blocked_in_updates"):
         _scale_in_update(self, r_id, target.min_capacity or 0)
     if dimension == DIMENSION:
         VariantScaling(self, target, now=clock.current().time()).set_bounds()
     return target
+
+
+def _check_bounds(former: FakeScalableTarget | None, options: Mapping[str, Any]) -> None:
+    least, most = options["min_capacity"], options["max_capacity"]
+    if any(bound is not None and bound < 0 for bound in (least, most)):
+        msg = "Minimum and maximum capacity must be greater than or equal to 0"
+        raise AWSValidationException(msg)
+    least = former.min_capacity if former and least is None else least
+    most = former.max_capacity if former and most is None else most
+    if least is None or most is None:
+        msg = "MinCapacity and MaxCapacity must be specified to register a new scalable target"
+        raise AWSValidationException(msg)
+    if least > most:
+        msg = "Maximum capacity cannot be less than minimum capacity"
+        raise AWSValidationException(msg)
 
 
 def _scale_in_update(backend: ApplicationAutoscalingBackend, resource_id: str, least: int) -> None:
