@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from tests.stacks.fleet_app import fleet_app
 from triton_aws import EmbeddedAws
 from triton_rehearsal.page import document, report, server
 from triton_rehearsal.page.server import PageServer
+from triton_rehearsal.scenario.result import Condition, Figures, ScenarioResult
+from triton_rehearsal.scenario.scenario import Scenario
 
 CHROMIUM = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
 MINUTES = 10
@@ -178,6 +181,27 @@ def test_a_live_page_asks_for_newer_documents(tmp_path: Path, monkeypatch: pytes
 
     [minute] = re.findall(r"00:(\d\d):00 UTC", dom)
     assert int(minute) > 0
+    assert console == []
+
+
+def test_a_scenario_comes_first_with_its_story_and_verdict(read: dict[str, Any], tmp_path: Path) -> None:
+    figures = Figures(
+        model="all", requests=12, answered=9, p50_s=0.5, p99_s=7.84, cold_percent=25.0, loads=3, evictions=2
+    )
+    played = ScenarioResult(
+        scenario=Scenario(name="storm", about="It rains.", models=1),
+        conditions=[Condition(name="p99", expected="at most 5 s", seen="7.84 s", holds=False)],
+        figures=figures,
+        models=[replace(figures, model="model-1.tar.gz")],
+        instances=[(0.0, 1), (15.0, 2)],
+    )
+    report.write({**read, "scenario": played.as_dict()}, tmp_path / "report.html")
+    dom, console = Browser(tmp_path / "profile").show((tmp_path / "report.html").as_uri())
+
+    text = re.sub(r"<[^>]+>", " ", dom.partition("<h2>Instances</h2>")[0].partition("<body>")[2])
+    assert re.search(r"Scenario storm\s+FAILED\s+It rains\.", text)
+    assert "2 after 15 minutes" in text
+    assert text.split("evictions")[1].split()[:9] == ["all", "12", "9", "0.5", "7.84", "25", "%", "3", "2"]
     assert console == []
 
 

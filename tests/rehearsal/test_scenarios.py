@@ -25,11 +25,12 @@ from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source, Unload
 from triton_rehearsal.hosting.service import Hosting
+from triton_rehearsal.rehearse.command import scenario_announcement
 from triton_rehearsal.scenario.faults import Faults
-from triton_rehearsal.scenario.play import Stage, ask_again, play
+from triton_rehearsal.scenario.play import Answer, Observed, Stage, ask_again, play
 from triton_rehearsal.scenario.reading import parse, read, shipped
 from triton_rehearsal.scenario.result import ScenarioResult
-from triton_rehearsal.scenario.scenario import Kind, Range, Scenario, Stream
+from triton_rehearsal.scenario.scenario import Expected, Kind, Range, Request, Scenario, Stream
 from triton_rehearsal.scenario.traffic import requests
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "scenarios.md").read_text()
@@ -285,6 +286,62 @@ def test_a_range_has_words():
     ]
 
 
+def asked(model, seconds, **outcome):
+    return Answer(request=Request(at=0, model=model), seconds=seconds, **outcome)
+
+
+def observed(**changes):
+    """Return what happened to two models, of which the second one was never loaded."""
+    happened = Observed(
+        answers=[
+            *(asked(1, number / 100, right=True) for number in range(1, 101)),
+            asked(2, 9.0, failure="x"),
+        ],
+        loads=Counter({"model-1.tar.gz": 3}),
+        unloads=Counter({"model-1.tar.gz": 2}),
+        warm=Counter({"model-1.tar.gz": 75}),
+        cold=Counter({"model-1.tar.gz": 25}),
+        replaced=0,
+        instances=[(0.0, 1), (15.0, 2)],
+        instances_at_end=2,
+        alarms={},
+    )
+    return replace(happened, **changes)
+
+
+def test_a_result_has_the_figures_of_all_models_and_of_each_whatever_is_expected():
+    scenario = Scenario(name="x", about="x", models=2, expected=Expected(recovers=False), speed=60)
+    found = ScenarioResult.of(scenario, observed()).as_dict()
+    names = ("requests", "answered", "p50_s", "p99_s", "cold_percent", "loads", "evictions")
+    assert [found["figures"][name] for name in names] == [101, 100, 0.5, 0.99, 25.0, 3, 2]
+    assert [[each[name] for name in names] for each in found["models"]] == [
+        [100, 100, 0.5, 0.99, 25.0, 3, 2],
+        [1, 0, None, None, 0.0, 0, 0],
+    ]
+    assert [(each["minutes"], each["count"]) for each in found["instances"]] == [(0.0, 1), (15.0, 2)]
+    assert found["speed"] == 60
+
+
+def test_a_result_begins_with_its_verdict_and_story():
+    scenario = Scenario(name="x", about="One of two fails.", models=2, expected=Expected(recovers=False))
+    [first, *_] = ScenarioResult.of(scenario, observed()).lines()
+    assert first == "x FAILED: 1 of 2 conditions. One of two fails."
+
+
+def test_the_table_of_many_models_shows_the_slowest():
+    scenario = Scenario(name="x", about="x", models=300, expected=Expected(recovers=False))
+    lines = list(ScenarioResult.of(scenario, observed(answers=[asked(222, 3.0, right=True)])).lines())
+    assert len(lines) < 30
+    assert any("model-222" in line for line in lines)
+
+
+def test_the_time_of_asking_every_model_once_more_is_announced():
+    scenario = Scenario(name="x", about="x", models=300, streams=(Stream(rate=1, seconds=9, last=300),))
+    assert "300 models are asked once more: up to about 600 s" in scenario_announcement(scenario)
+    silent = replace(scenario, expected=Expected(recovers=False))
+    assert "once more" not in scenario_announcement(silent)
+
+
 def test_every_shipped_scenario_has_a_story_and_a_line_on_the_page():
     assert len(shipped()) >= 12
     assert all(read(name).about.endswith(".") for name in shipped())
@@ -308,11 +365,13 @@ def test_the_example_of_the_page_is_a_scenario():
     assert parse(example, name="new_tenant", where="new_tenant.yaml", folder=Path()).faults
 
 
-def test_a_mistyped_scenario_of_the_command_line_is_one_error_before_anything_starts(tmp_path):
-    process = run_fleet("--scenario", "trash", "--json", temporary=tmp_path)
-    output, _ = process.communicate()
+@pytest.mark.parametrize("given", [("--scenario", "trash"), ("nosuchmodel",), ("--stage", "none")])
+def test_a_mistyped_argument_is_one_error_without_an_estimate_of_the_time(tmp_path, given):
+    process = run_fleet(*given, "--json", temporary=tmp_path)
+    output, said = process.communicate()
     assert process.returncode == 1
-    assert [each["rule"] for each in json.loads(output)["error"]] == ["scenario"]
+    assert len(json.loads(output)["error"]) == 1
+    assert "seconds" not in said
 
 
 @pytest.fixture(scope="module")
@@ -344,8 +403,8 @@ def played(aws, monkeypatch, name):
             cloudwatch=aws.client("cloudwatch"),
             faults=faults,
         )
-        observed = replace(play(scenario, stage), last=ask_again(scenario, stage))
-        return ScenarioResult.of(scenario, observed)
+        happened = replace(play(scenario, stage), last=ask_again(scenario, stage))
+        return ScenarioResult.of(scenario, happened)
 
 
 @pytest.mark.parametrize("name", SHORT)

@@ -139,6 +139,24 @@ def test_the_call_that_it_prints_for_boto3_is_answered(small: Stayed) -> None:
     assert output["data"] == [2, 2, 2]
 
 
+def test_metrics_of_the_hour_before_the_time_that_it_prints_count_requests_at_its_speed(
+    small: Stayed,
+) -> None:
+    stated = small.document["clock"]
+    counted = small.ask(f"""
+import boto3, datetime, json
+end = datetime.datetime.fromisoformat({stated["now"]!r})
+answer = boto3.client("cloudwatch").get_metric_statistics(
+    Namespace="AWS/SageMaker", MetricName="Invocations", Statistics=["Sum"], Period=3600,
+    Dimensions=[{{"Name": "EndpointName", "Value": {small.document["deployed"]["endpoint"]!r}}},
+                {{"Name": "VariantName", "Value": "AllTraffic"}}],
+    StartTime=end - datetime.timedelta(hours=1), EndTime=end)
+print(sum(point["Sum"] for point in answer["Datapoints"]))
+""")
+    assert stated["speed"] == 60
+    assert counted >= 60
+
+
 def test_the_call_that_it_prints_for_the_command_line_has_the_options_of_the_service(small: Stayed) -> None:
     command = small.document["calls"]["the AWS command line"].replace("\\\n", "")
     verb, options, output = shlex.split(command)[1:3], shlex.split(command)[3:-1], shlex.split(command)[-1]

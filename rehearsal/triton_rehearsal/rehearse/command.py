@@ -33,10 +33,6 @@ from triton_rehearsal.scenario.result import ScenarioResult
 from triton_rehearsal.scenario.scenario import Scenario
 from triton_rehearsal.scenario.traffic import requests
 
-_ANNOUNCEMENT = (
-    "The deployment takes half a minute, and a small model a few seconds. The first rehearsal also downloads "
-    "weights."
-)
 # The time of an eviction and a load of a scenario's models on a usual machine, in seconds.
 _RELOAD_S = 2
 # Lines of `fleet build` that a user should not miss.
@@ -70,8 +66,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
         scenario=scenario,
     ) as rehearsal:
         rehearsed: RehearsalResult | ScenarioResult
-        reporter.say(_ANNOUNCEMENT if scenario is None else scenario_announcement(scenario))
         if scenario is not None:
+            reporter.say(scenario_announcement(scenario))
             rehearsed = _play(rehearsal, reporter, scenario, arguments)
         else:
             rehearsed = _rehearse(rehearsal, reporter, start)
@@ -115,6 +111,9 @@ def _deploy(rehearsal: Rehearsal, reporter: Reporter) -> Deployed:
 
 def _rehearse(rehearsal: Rehearsal, reporter: Reporter, start: float) -> RehearsalResult:
     deployed = _deploy(rehearsal, reporter)
+    if count := len(rehearsal.models):
+        models = "1 model" if count == 1 else f"{count} models"
+        reporter.say(f"{models} to build: seconds for a small one, more if it downloads weights first.")
     with reporter.step("Build, verify and publish the models") as step:
         results = rehearsal.build(partial(_follow, step))
         counts = ", ".join(f"{count} {result}" for result, count in results.counts().items() if count)
