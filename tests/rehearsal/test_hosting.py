@@ -129,6 +129,14 @@ def test_a_slash_before_a_target_model_is_the_one_behind_the_prefix(shared):
     assert json.loads(answer["Body"].read())["outputs"][0]["data"] == [2, 4, 6]
 
 
+@pytest.mark.parametrize(
+    "more", [{"InferenceComponentName": "c"}, {"TargetContainerHostname": "h"}], ids=["component", "hostname"]
+)
+def test_a_request_to_a_part_that_the_endpoint_lacks_is_a_validation_error(shared, more):
+    with pytest.raises(shared.runtime.exceptions.ValidationError, match="Remove the header"):
+        shared.invoke("any.tar.gz", **more)
+
+
 def test_a_model_of_several_steps_is_served_from_one_artifact(shared):
     target = shared.upload("ensemble-1.tar.gz", ensemble(10.0, backend="tensorrt"))
     text = {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["abc"]}]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -72,6 +73,47 @@ def test_an_instance_type_that_sagemaker_does_not_have_is_refused(sagemaker: Any
         sagemaker.create_endpoint_config(
             EndpointConfigName="never", ProductionVariants=[variant(InstanceType="ml.g99.xlarge")]
         )
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "at"),
+    [
+        ("create_endpoint", {"EndpointName": "bad_name", "EndpointConfigName": "c1"}, "endpointName"),
+        (
+            "create_endpoint_config",
+            {"EndpointConfigName": "c", "ProductionVariants": [variant(InferenceAmiVersion="zz")]},
+            "productionVariants.1.member.inferenceAmiVersion",
+        ),
+    ],
+)
+def test_a_value_that_the_model_of_the_api_excludes_is_refused(
+    sagemaker: Any, call: str, given: dict[str, Any], at: str
+) -> None:
+    with pytest.raises(ClientError, match=rf"1 validation error detected: Value '.*' at '{at}' failed"):
+        getattr(sagemaker, call)(**given)
+
+
+def test_a_variant_is_serverless_or_has_an_instance_type(sagemaker: Any) -> None:
+    serverless = variant(ServerlessConfig={"MemorySizeInMB": 2048, "MaxConcurrency": 1})
+    with pytest.raises(ClientError, match="ValidationException"):
+        sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[serverless])
+
+
+def test_models_are_listed_as_asked_and_page_by_page(sagemaker: Any) -> None:
+    for name in ("a-1", "a-2", "b-1"):
+        sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
+
+    first = sagemaker.list_models(NameContains="-", SortBy="Name", SortOrder="Ascending", MaxResults=2)
+    rest = sagemaker.list_models(
+        NameContains="-", SortBy="Name", SortOrder="Ascending", MaxResults=2, NextToken=first["NextToken"]
+    )
+    [made] = {each["CreationTime"] for each in rest["Models"]}
+
+    assert [[each["ModelName"] for each in page["Models"]] for page in (first, rest)] == [
+        ["a-1", "a-2"],
+        ["b-1"],
+    ]
+    assert sagemaker.list_models(CreationTimeAfter=made + timedelta(days=1))["Models"] == []
 
 
 def test_a_described_configuration_has_everything_that_it_was_created_with(sagemaker: Any) -> None:
@@ -337,6 +379,50 @@ def test_a_build_is_in_progress_until_someone_says_how_it_came_out(
 def test_a_build_that_nobody_started_cannot_be_finished(aws: EmbeddedAws) -> None:
     with pytest.raises(LookupError, match="no build builds:1"):
         aws.finish_build("builds:1", status="FAILED")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"name": "!p"}, {"serviceRole": "arn:aws:iam::000000000000:role/any"}, {"artifacts": {"type": "FOO"}}],
+)
+def test_a_project_that_codebuild_refuses_is_refused(codebuild: Any, given: dict[str, Any]) -> None:
+    [project] = codebuild.batch_get_projects(names=["builds"])["projects"]
+    valid = {key: project[key] for key in ("source", "artifacts", "environment", "serviceRole")}
+
+    with pytest.raises(codebuild.exceptions.InvalidInputException):
+        codebuild.create_project(**{"name": "another", **valid, **given})
+
+
+def test_an_id_that_no_build_can_have_is_invalid(codebuild: Any) -> None:
+    with pytest.raises(codebuild.exceptions.InvalidInputException):
+        codebuild.batch_get_builds(ids=["p"])
+    with pytest.raises(codebuild.exceptions.InvalidInputException):
+        codebuild.stop_build(id="p")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "query"),
+    [(-1, {"Expression": "1"}), (0, {"Expression": "1"}), (60, {})],
+    ids=["the end is first", "no time", "no metric"],
+)
+def test_metric_data_that_cannot_be_asked_for_is_a_validation_error(
+    aws: EmbeddedAws, seconds: int, query: dict[str, Any]
+) -> None:
+    start = datetime.now(timezone.utc)
+    with pytest.raises(ClientError) as caught:
+        aws.client("cloudwatch").get_metric_data(
+            MetricDataQueries=[{"Id": "q", **query}],
+            StartTime=start,
+            EndTime=start + timedelta(seconds=seconds),
+        )
+    assert caught.value.response["Error"]["Code"] == "ValidationError"
+
+
+def test_arns_of_another_partition_have_its_name() -> None:
+    with EmbeddedAws(region="cn-north-1") as aws:
+        put_alarm(aws, "a")
+        [alarm] = aws.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    assert alarm["AlarmArn"] == "arn:aws-cn:cloudwatch:cn-north-1:123456789012:alarm:a"
 
 
 def test_an_update_of_a_project_changes_what_it_names_and_keeps_the_rest(codebuild: Any) -> None:

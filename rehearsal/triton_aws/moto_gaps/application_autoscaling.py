@@ -28,6 +28,7 @@ from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.exceptions import JsonRESTError
 from moto.moto_api._internal import mock_random
 from moto.sagemaker.models import sagemaker_backends
+from moto.utilities.utils import get_partition
 
 from triton_aws import clock
 from triton_aws.assumptions import holds
@@ -37,7 +38,7 @@ from triton_aws.moto_gaps.own_clients import own_client
 from triton_aws.moto_gaps.scaling import DIMENSION, VariantScaling
 
 _SERVICE_ROLE = (
-    "arn:aws:iam::{account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
+    "arn:{partition}:iam::{account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
     "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 )
 
@@ -63,8 +64,10 @@ def _register(
 ) -> FakeScalableTarget:
     if namespace == "sagemaker" and dimension == DIMENSION:
         _check_variant(self, r_id)
-        options["role_arn"] = options.get("role_arn") or _SERVICE_ROLE.format(account=self.account_id)
-    former = self.targets.get(dimension, {}).get(r_id)
+        partition = get_partition(self.region_name)
+        service_role = _SERVICE_ROLE.format(partition=partition, account=self.account_id)
+        options["role_arn"] = options.get("role_arn") or service_role
+    former: Any = self.targets.get(dimension, {}).get(r_id)
     _check_bounds(former, options)
     suspended = {
         **_NOT_SUSPENDED,

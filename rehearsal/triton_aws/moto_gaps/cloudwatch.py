@@ -27,6 +27,7 @@ from moto.cloudwatch.exceptions import (
 from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult, EmptyResult
+from moto.utilities.utils import get_partition
 
 from triton_aws import clock
 from triton_aws.assumptions import holds
@@ -56,10 +57,11 @@ def alarms_of(backend: CloudWatchBackend) -> Alarms:
     found: Alarms | None = vars(backend).get("triton_aws_alarms")
     by_name: Any = backend.alarms
     if found is None:
+        region = backend.region_name
         found = Alarms(
-            prefix=f"arn:aws:cloudwatch:{backend.region_name}:{backend.account_id}:alarm:",
+            prefix=f"arn:{get_partition(region)}:cloudwatch:{region}:{backend.account_id}:alarm:",
             metrics=metrics_of(backend),
-            observer=Actions(backend.account_id, backend.region_name),
+            observer=Actions(backend.account_id, region),
             by_name=by_name,
         )
         vars(backend)["triton_aws_alarms"] = found

@@ -23,6 +23,7 @@ from moto.core.responses import ActionResult
 from moto.core.utils import unix_time
 
 from triton_aws.moto_gaps import patch
+from triton_aws.moto_gaps.constraints import violations
 
 # The defaults of a project. Source: CodeBuild API reference, CreateProject.
 _DEFAULTS: Mapping[str, Any] = {
@@ -42,8 +43,14 @@ def _request(response: CodeBuildResponse) -> dict[str, Any]:
 def _create_project(self: CodeBuildResponse) -> ActionResult:
     request, backend = _request(self), self.codebuild_backend
     name = request["name"]
+    for violated in violations("codebuild", "CreateProject", request):
+        msg = f"1 validation error detected: {violated}"
+        raise InvalidInputException(msg)
     _validate(request)
-    arn = f"arn:aws:codebuild:{self.region}:{self.current_account}:project/{name}"
+    if not request["serviceRole"].startswith(f"arn:{self.partition}:iam::{self.current_account}:role/"):
+        msg = "Invalid service role: Service role account ID does not match caller's account"
+        raise InvalidInputException(msg)
+    arn = f"arn:{self.partition}:codebuild:{self.region}:{self.current_account}:project/{name}"
     if name in backend.codebuild_projects:
         msg = f"Project already exists: {arn}"
         raise ResourceAlreadyExistsException(msg)

@@ -23,6 +23,7 @@ from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
 from moto.core.utils import unix_time
 from moto.moto_api._internal import mock_random
+from moto.utilities.utils import get_partition
 
 from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import patch
@@ -261,9 +262,8 @@ def _start_build(self: CodeBuildResponse) -> ActionResult:
         raise _NotAuthorizedError
     project = backend.codebuild_projects.get(name)
     if project is None:
-        msg = (
-            f"Project cannot be found: arn:aws:codebuild:{self.region}:{self.current_account}:project/{name}"
-        )
+        place = f"arn:{self.partition}:codebuild:{self.region}:{self.current_account}"
+        msg = f"Project cannot be found: {place}:project/{name}"
         raise ResourceNotFoundException(msg)
     with _lock:
         tokens: dict[str, dict[str, Any]] = backend.__dict__.setdefault("idempotency_tokens", {})
@@ -285,7 +285,7 @@ def _start_build(self: CodeBuildResponse) -> ActionResult:
 def _new_build(
     backend: CodeBuildBackend, name: str, project: Mapping[str, Any], request: Mapping[str, Any]
 ) -> dict[str, Any]:
-    build_id, now = f"{name}:{mock_random.uuid4()}", unix_time()
+    build_id, now, region = f"{name}:{mock_random.uuid4()}", unix_time(), backend.region_name
     build = {part: copy.deepcopy(project[part]) for part in _BUILD_PARTS if part in project}
     build |= {part: request[key] for key, part in _WHOLE_OVERRIDES.items() if key in request}
     for part, names in _OVERRIDES.items():
@@ -298,7 +298,7 @@ def _new_build(
     logs = request.get("logsConfigOverride", project.get("logsConfig", {}))
     return build | {
         "id": build_id,
-        "arn": f"arn:aws:codebuild:{backend.region_name}:{backend.account_id}:build/{build_id}",
+        "arn": f"arn:{get_partition(region)}:codebuild:{region}:{backend.account_id}:build/{build_id}",
         "buildNumber": len(backend.build_history[name]) + 1,
         "projectName": name,
         "initiator": _INITIATOR,
@@ -336,8 +336,15 @@ def _builds(backend: CodeBuildBackend, ids: Sequence[str]) -> list[dict[str, Any
     return [{**found, **by_arn}[wanted] for wanted in ids if wanted in found or wanted in by_arn]
 
 
+def _check_ids(ids: Iterable[str]) -> None:
+    if any(":" not in each for each in ids):
+        msg = "Invalid build ID provided"
+        raise InvalidInputException(msg)
+
+
 def _batch_get_builds(self: CodeBuildResponse) -> ActionResult:
     wanted = self._get_param("ids")
+    _check_ids(wanted)
     builds = [BuildRecord(build).shown() for build in _builds(self.codebuild_backend, wanted)]
     known = {name for build in builds for name in (build["id"], build["arn"])}
     return ActionResult({"builds": builds, "buildsNotFound": [name for name in wanted if name not in known]})
@@ -345,6 +352,7 @@ def _batch_get_builds(self: CodeBuildResponse) -> ActionResult:
 
 def _stop_build(self: CodeBuildResponse) -> ActionResult:
     build_id = self._get_param("id")
+    _check_ids([build_id])
     builds = _builds(self.codebuild_backend, [build_id])
     if not builds:
         msg = f"Build {build_id} does not exist"

@@ -34,7 +34,8 @@ def _create(self: CodeBuildResponse) -> ActionResult:
         msg = f"Fleet already exists: {request['name']}"
         raise ResourceAlreadyExistsException(msg)
     identifier, now = str(mock_random.uuid4()), unix_time()
-    arn = f"arn:aws:codebuild:{self.region}:{self.current_account}:fleet/{request['name']}:{identifier}"
+    place = f"arn:{self.partition}:codebuild:{self.region}:{self.current_account}"
+    arn = f"{place}:fleet/{request['name']}:{identifier}"
     _fleets(backend)[arn] = {
         "overflowBehavior": "QUEUE",
         **request,

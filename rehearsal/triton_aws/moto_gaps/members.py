@@ -103,6 +103,7 @@ REPLACED: Members = MappingProxyType(
             "create_model",
             "create_processing_job",
             "describe_processing_job",
+            "list_models",
             "stop_processing_job",
         ),
         "moto.servicequotas.models.ServiceQuotasBackend": (

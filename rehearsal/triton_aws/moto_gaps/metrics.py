@@ -111,10 +111,18 @@ def _moment(second: int) -> datetime:
 
 def _get_metric_data(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
-    start, end = _span(given)
-    request = Request(
-        metrics_of(self.cloudwatch_backend), given.get("MetricDataQueries", []), start=start, end=end
-    )
+    start, end = int(_seconds(given["StartTime"])), int(_seconds(given["EndTime"]))
+    if start >= end:
+        msg = "The parameter EndTime must be greater than StartTime."
+        if start == end:
+            msg = "The parameter StartTime must not equal parameter EndTime."
+        raise ValidationError(msg)
+    queries = given.get("MetricDataQueries", [])
+    for number, query in enumerate(queries, start=1):
+        if not {"MetricStat", "Expression"} & query.keys():
+            msg = f"The parameter MetricDataQueries.member.{number}.MetricStat is required.\n"
+            raise ValidationError(msg)
+    request = Request(metrics_of(self.cloudwatch_backend), queries, start=start, end=end)
     ascending = given.get("ScanBy") == "TimestampAscending"
     try:
         results = list(request.results())
@@ -163,7 +171,7 @@ def _point(second: int, samples: Samples, simple: list[str], extended: list[str]
 
 def _span(given: Mapping[str, Any]) -> tuple[float, float]:
     start, end = _seconds(given["StartTime"]), _seconds(given["EndTime"])
-    if start >= end:
+    if int(start) >= int(end):
         msg = "The parameter StartTime must be less than the parameter EndTime."
         raise InvalidParameterValue(msg)
     return start, end

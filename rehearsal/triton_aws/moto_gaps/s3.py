@@ -50,7 +50,7 @@ _SHA256 = "x-amz-checksum-sha256"
 _UNSUPPORTED = {
     *("abac", "analytics", "annotation", "intelligent-tiering", "metadataAnnotationTable"),
     *("metadataConfiguration", "metadataInventoryTable", "metadataJournalTable", "metadataTable"),
-    *("metrics", "renameObject", "requestPayment", "select-type", "session", "torrent"),
+    *("metrics", "renameObject", "requestPayment", "session", "torrent"),
 }
 _LISTS = {"s3:ListBucket", "s3:List*", "s3:*", "*"}
 

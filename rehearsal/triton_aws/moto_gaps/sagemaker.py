@@ -13,6 +13,7 @@ moto's gaps:
 - A variant without a weight has none; AWS's default is 1.
 - A change of counts loses the weights, and the other way round, and needs no time. See `capacity`.
 - DescribeEndpoint does not show the images of the variants. See `deployed_images`.
+- ListModels ignores its filters. Values that the model of the API excludes are accepted; see `constraints`.
 - It lacks all refusals, certain or assumed, of multi-model Models and their variants: see `multi_model`.
 - It finds the owner of tags only if the ARN has the name's capitals, and keeps both values of a key that is
   set again. AWS's ARNs of endpoints are in lower case.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import timezone
 from functools import cache
 from typing import Any
 
@@ -36,9 +38,11 @@ from moto.sagemaker.responses import SageMakerResponse
 from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import multi_model, patch
 from triton_aws.moto_gaps.capacity import change_capacity, refuse_in_progress
+from triton_aws.moto_gaps.constraints import violations
 from triton_aws.moto_gaps.deployed_images import with_images
 from triton_aws.moto_gaps.endpoint_events import endpoint_changed
 from triton_aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted, end_instances
+from triton_aws.moto_gaps.pages import BadTokenError, page
 
 # The parts of a variant that an update can retain, by their type in the API, with the fields of a described
 # variant.
@@ -60,19 +64,22 @@ def instance_types() -> frozenset[str]:
     return frozenset(shape.enum)
 
 
-def _validate_instance_type(self: FakeEndpointConfig, instance_type: str) -> None:  # noqa: ARG001
-    if instance_type not in instance_types():
-        listed = ", ".join(sorted(instance_types()))
-        msg = (
-            f"1 validation error detected: Value '{instance_type}' at "
-            "'productionVariants.1.member.instanceType' failed to satisfy constraint: "
-            f"Member must satisfy enum value set: [{listed}]"
-        )
-        raise ValidationError(msg)
+def _accept(self: FakeEndpointConfig, instance_type: str) -> None:
+    """Accept any instance type: `_request` has refused those that do not exist."""
 
 
 def _request(response: SageMakerResponse) -> dict[str, Any]:
+    """Return a request.
+
+    Raises:
+        ValidationError: It violates the model of the API.
+    """
     found: dict[str, Any] = json.loads(response.body)
+    violated = list(violations("sagemaker", response._get_action(), found))
+    if violated:
+        errors = "error" if len(violated) == 1 else "errors"
+        msg = f"{len(violated)} validation {errors} detected: {'; '.join(violated)}"
+        raise ValidationError(msg)
     return found
 
 
@@ -91,7 +98,7 @@ def _create_model(self: SageMakerResponse) -> ActionResult:
     request, backend = _request(self), _backend(self)
     name = request["ModelName"]
     known = backend._models
-    arn = f"arn:aws:sagemaker:{self.region}:{self.current_account}:model/{name}"
+    arn = f"arn:{self.partition}:sagemaker:{self.region}:{self.current_account}:model/{name}"
     _refuse_second("model", name, known, arn)
     multi_model.refuse_empty_prefix(request, backend)
     model = backend.create_model(
@@ -116,12 +123,44 @@ def _describe_model(self: Model) -> dict[str, Any]:
     }
 
 
+def _created(model: Model) -> float:
+    return model.creation_time.replace(tzinfo=timezone.utc).timestamp()
+
+
+def _list_models(self: SageMakerResponse) -> ActionResult:
+    """Return a page of the models that a request selects, by default the newest first."""
+    request = _request(self)
+    bounds = [request.get(f"CreationTime{side}") for side in ("After", "Before")]
+    after, before = (None if each is None else float(each) for each in bounds)
+    found = [
+        {"ModelName": model.model_name, "ModelArn": model.arn, "CreationTime": model.creation_time}
+        for model in _backend(self)._models.values()
+        if request.get("NameContains", "") in model.model_name
+        and (after is None or _created(model) > after)
+        and (before is None or _created(model) < before)
+    ]
+    by_name = request.get("SortBy") == "Name"
+    found.sort(key=lambda each: each["ModelName" if by_name else "CreationTime"])
+    if request.get("SortOrder") != "Ascending":
+        found.reverse()
+    try:
+        shown, following = page(found, token=request.get("NextToken"), size=request.get("MaxResults", 10))
+    except BadTokenError as error:
+        msg = "The token is not valid."
+        raise ValidationError(msg) from error
+    return ActionResult({"Models": list(shown)} | ({"NextToken": following} if following else {}))
+
+
 def _create_endpoint_config(self: SageMakerResponse) -> ActionResult:
     request, backend = _request(self), _backend(self)
     name = request["EndpointConfigName"]
     arn = FakeEndpointConfig.arn_formatter(name, self.current_account, self.region)
     _refuse_second("endpoint configuration", name, backend.endpoint_configs, arn)
     multi_model.refuse_configuration(request, backend)
+    for variant in request["ProductionVariants"]:
+        if "ServerlessConfig" in variant and "InstanceType" in variant:
+            msg = f"Variant {variant['VariantName']} has both an InstanceType and a ServerlessConfig."
+            raise ValidationError(msg)
     config = backend.create_endpoint_config(
         endpoint_config_name=name,
         production_variants=[_with_type(each) for each in request["ProductionVariants"]],
@@ -344,6 +383,7 @@ def install() -> None:
     patch.replace(
         SageMakerResponse,
         create_model=_create_model,
+        list_models=_list_models,
         create_endpoint_config=_create_endpoint_config,
         create_endpoint=_create_endpoint,
     )
@@ -356,7 +396,7 @@ def install() -> None:
     )
     patch.replace(
         FakeEndpointConfig,
-        validate_instance_type=_validate_instance_type,
+        validate_instance_type=_accept,
         response_object=property(_describe_endpoint_config),
     )
     patch.replace(Model, response_object=property(_describe_model))

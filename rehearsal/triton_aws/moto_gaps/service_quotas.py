@@ -15,6 +15,7 @@ from moto.core.exceptions import JsonRESTError
 from moto.servicequotas.exceptions import NoSuchResource
 from moto.servicequotas.models import ServiceQuotasBackend
 from moto.servicequotas.responses import ServiceQuotasResponse
+from moto.utilities.utils import get_partition
 
 from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import patch
@@ -57,7 +58,8 @@ def _quotas(backend: ServiceQuotasBackend, service: str) -> list[dict[str, Any]]
             f"L-{hashlib.sha256(name.encode()).hexdigest()[:8].upper()}": name for name in listed
         }
     suffix = "" if holds("quota_names") else " (renamed)"
-    arn = f"arn:aws:servicequotas:{backend.region_name}:{backend.account_id}:{service}"
+    region = backend.region_name
+    arn = f"arn:{get_partition(region)}:servicequotas:{region}:{backend.account_id}:{service}"
     return [
         {
             "ServiceCode": service,

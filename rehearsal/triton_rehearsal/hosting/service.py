@@ -68,6 +68,10 @@ _SHORTEST_POLL_S = 0.05
 # From the API model of sagemaker-runtime.
 _LONGEST_TARGET = 1024
 _TARGET_MODEL = TARGET_MODEL.lower()
+_NOT_SERVED = {
+    "x-amzn-sagemaker-inference-component": "inference components",
+    "x-amzn-sagemaker-target-container-hostname": "several containers",
+}
 _TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
 
 
@@ -479,6 +483,10 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
     if wanted != variant.name:
         message = f"Variant {wanted} not found for endpoint {variant.endpoint}."
         raise validation_error(message)
+    for header, name in _NOT_SERVED.items():
+        if header in headers:
+            message = f"Endpoint {variant.endpoint} does not have {name}. Remove the header {header}."
+            raise validation_error(message)
     target = headers.get(_TARGET_MODEL)
     if variant.asynchronous is not None:
         raise asynchronous(variant.endpoint)
