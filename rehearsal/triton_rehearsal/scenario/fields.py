@@ -55,23 +55,23 @@ class Fields:
         return max(least, 1.0)
 
     def count(self, name: str, default: int | None = None, *, least: int = 1, most: int) -> int:
-        """Return a whole number; see `number`."""
+        """Return an integer; see `number`."""
         value = self.number(name, default, least=least, most=most)
         if value != int(value):
-            self._wrong(name, value, "a whole number")
+            self._wrong(name, value, "an integer")
         return int(value)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a text; see `number`."""
+        """Return a string; see `number`."""
         value = self._take(name)
         if value is None and default is not None:
             return default
         if not isinstance(value, str) or not value.strip():
-            self._wrong(name, value, "a text")
+            self._wrong(name, value, "a string")
         return str(value).strip()
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return a truth value."""
+        """Return true or false."""
         value = self._take(name)
         if not isinstance(value, bool | None):
             self._wrong(name, value, "true or false")

@@ -88,7 +88,7 @@ def _text(path: Path, *, most: int) -> str:
 
 
 def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
-    """Return the scenario in a text.
+    """Return the scenario in YAML.
 
     Args:
         text: The YAML.
