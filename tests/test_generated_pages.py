@@ -8,7 +8,16 @@ from types import ModuleType
 
 import pytest
 
-from docs.generate import alarms, command_line, configuration, declarations, errors, probes, reference
+from docs.generate import (
+    alarms,
+    command_line,
+    configuration,
+    declarations,
+    embedded_aws,
+    errors,
+    probes,
+    reference,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -36,6 +45,18 @@ def test_every_reviewed_error_is_on_the_page_about_errors() -> None:
 
     assert len(seen) > 150
     assert seen - errors.ids() == set()
+
+
+def test_an_operation_of_the_embedded_aws_is_ours_or_motos_or_counted_as_refused() -> None:
+    rows = [
+        line.split(" | ") for line in embedded_aws.page().splitlines() if line.startswith("| sagemaker |")
+    ]
+    [[_, ours, moto, refused]] = rows
+
+    assert "UpdateEndpoint," in ours
+    assert "DescribeEndpoint," in moto
+    assert "CreateHub" not in ours + moto
+    assert int(refused.rstrip(" |")) > 100
 
 
 def test_an_error_has_a_text_or_a_source() -> None:

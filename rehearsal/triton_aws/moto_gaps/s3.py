@@ -47,7 +47,7 @@ _moto_key = S3Response._key_response
 
 _SHA256 = "x-amz-checksum-sha256"
 # The names in the query of a URL, from the API model.
-_UNSUPPORTED = {
+UNSUPPORTED = {
     *("abac", "analytics", "annotation", "intelligent-tiering", "metadataAnnotationTable"),
     *("metadataConfiguration", "metadataInventoryTable", "metadataJournalTable", "metadataTable"),
     *("metrics", "renameObject", "requestPayment", "session", "torrent"),
@@ -102,11 +102,13 @@ def _bucket(self: S3Response, request: Any, full_url: str) -> Any:
 
 def _key(self: S3Response, request: Any, full_url: str) -> Any:
     _refuse_unsupported(request)
+    if "encryption" in request.args or ("retention" in request.args and request.method == "GET"):
+        raise NotImplementedError
     return _moto_key(self, request, full_url)
 
 
 def _refuse_unsupported(request: Any) -> None:
-    if not _UNSUPPORTED.isdisjoint(request.args) or ("retention" in request.args and request.method == "GET"):
+    if not UNSUPPORTED.isdisjoint(request.args):
         raise NotImplementedError
 
 
