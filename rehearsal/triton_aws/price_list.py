@@ -12,7 +12,7 @@ from typing import Any
 Prices = Callable[[str, str], float | None]
 """Returns US dollars per hour of an instance type in a region, or None if it has no price there."""
 
-_TARGET = "AWSPriceListService."
+_TARGET = "AWSPriceListService.GetProducts"
 _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
@@ -20,7 +20,7 @@ def before(application: _Application, prices: Prices) -> _Application:
     """Wrap an application and answer requests to the price list here."""
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if not environ.get("HTTP_X_AMZ_TARGET", "").startswith(_TARGET):
+        if environ.get("HTTP_X_AMZ_TARGET") != _TARGET:
             return application(environ, start_response)
         request = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
         wanted = {each["Field"]: each["Value"] for each in request.get("Filters", ())}

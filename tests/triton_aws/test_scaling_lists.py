@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from botocore.exceptions import ClientError
 
@@ -96,6 +98,22 @@ def test_a_policy_needs_a_registered_target(aws: EmbeddedAws) -> None:
 
     with pytest.raises(ClientError, match=r"ObjectNotFoundException.*No scalable target registered"):
         track(aws.client("application-autoscaling"))
+
+
+@pytest.mark.parametrize("metric", [{}, {"PredefinedMetricSpecification": {"PredefinedMetricType": "Nope"}}])
+def test_a_policy_needs_a_metric_that_a_variant_has(aws: EmbeddedAws, metric: dict[str, Any]) -> None:
+    scaling = scaled(aws)
+
+    with pytest.raises(ClientError) as caught:
+        scaling.put_scaling_policy(
+            **TARGET,
+            PolicyName="p",
+            PolicyType="TargetTrackingScaling",
+            TargetTrackingScalingPolicyConfiguration={"TargetValue": 1.0, **metric},
+        )
+
+    assert caught.value.response["Error"]["Code"] == "ValidationException"
+    assert scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"] == []
 
 
 def test_policies_are_found_by_name_and_have_pages(aws: EmbeddedAws) -> None:

@@ -29,7 +29,7 @@ class _Predefined:
 
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-policy.html, read 2026-11-23.
-_PREDEFINED: Mapping[str, _Predefined] = MappingProxyType(
+PREDEFINED: Mapping[str, _Predefined] = MappingProxyType(
     {
         "SageMakerVariantInvocationsPerInstance": _Predefined(name="InvocationsPerInstance", statistic="Sum"),
         "SageMakerVariantConcurrentRequestsPerModelHighResolution": _Predefined(
@@ -40,6 +40,7 @@ _PREDEFINED: Mapping[str, _Predefined] = MappingProxyType(
         ),
     }
 )
+"""The metrics of variants, by the predefined type."""
 
 
 def tracking_alarms(
@@ -89,7 +90,7 @@ def _metric(configuration: Mapping[str, Any], resource_id: str) -> dict[str, Any
 
 
 def _predefined(given: Mapping[str, Any], resource_id: str) -> dict[str, Any]:
-    metric = _PREDEFINED[given["PredefinedMetricType"]]
+    metric = PREDEFINED[given["PredefinedMetricType"]]
     _, endpoint, _, variant = resource_id.split("/")
     return {
         "Namespace": "AWS/SageMaker",

@@ -32,7 +32,7 @@ from moto.utilities.utils import get_partition
 
 from triton_aws import clock
 from triton_aws.assumptions import holds
-from triton_aws.autoscaling.tracking_alarms import tracking_alarms
+from triton_aws.autoscaling.tracking_alarms import PREDEFINED, tracking_alarms
 from triton_aws.moto_gaps import patch
 from triton_aws.moto_gaps.own_clients import own_client
 from triton_aws.moto_gaps.scaling import DIMENSION, VariantScaling
@@ -138,6 +138,8 @@ def _put_policy(self: ApplicationAutoscalingBackend, **request: Any) -> FakeAppl
     former = self.policies.get(key)
     if request["service_namespace"] == "sagemaker":
         _check_target(self, request["resource_id"], request["scalable_dimension"])
+        if request["policy_type"] == "TargetTrackingScaling":
+            _check_metric(request["policy_body"])
     policy = _moto_put_policy(self, **request)
     if former is not None:
         policy.policy_arn, policy.creation_time = former.policy_arn, former.creation_time
@@ -154,6 +156,16 @@ def _check_target(backend: ApplicationAutoscalingBackend, resource_id: str, dime
             f"{resource_id}, scalable dimension: {dimension}"
         )
         raise _ObjectNotFoundError(msg)
+
+
+def _check_metric(configuration: Mapping[str, Any]) -> None:
+    predefined = configuration.get("PredefinedMetricSpecification")
+    if (predefined is None) == ("CustomizedMetricSpecification" not in configuration):
+        msg = "Specify either a PredefinedMetricSpecification or a CustomizedMetricSpecification"
+        raise AWSValidationException(msg)
+    if predefined is not None and (kind := predefined["PredefinedMetricType"]) not in PREDEFINED:
+        msg = f"The predefined metric type {kind} is not one of a SageMaker variant: {', '.join(PREDEFINED)}"
+        raise AWSValidationException(msg)
 
 
 def _put_alarms(backend: ApplicationAutoscalingBackend, policy: FakeApplicationAutoscalingPolicy) -> None:
