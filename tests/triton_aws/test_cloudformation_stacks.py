@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from botocore.exceptions import ClientError
 from tests.triton_aws.deployed_functions import begin, outputs, status
 from tests.triton_aws.serving_stack import serving
 from triton_aws import EmbeddedAws, StackNotFoundError
+from triton_aws.cloudformation.engine import Deployment
 from triton_aws.cloudformation.s3 import BucketPolicy
 
 TOPIC: dict[str, Any] = {"Type": "AWS::SNS::Topic"}
@@ -391,3 +393,59 @@ def test_an_attribute_that_a_type_does_not_have_fails_the_stack_and_names_it(aws
     begin(aws, {"Topic": TOPIC, "Other": other})
 
     assert "AWS::SNS::Topic Topic has no attribute Colour" in status(aws)
+
+
+def _display(name: Any, **more: Any) -> dict[str, Any]:
+    return {**TOPIC, "Properties": {"DisplayName": name}, **more}
+
+
+@pytest.mark.parametrize(
+    ("resources", "named"),
+    [
+        ({"A": _display({"Ref": "B"}), "B": {**TOPIC, "DependsOn": "A"}}, "[A, B]"),
+        ({"A": _display({"Fn::GetAtt": "A.TopicName"})}, "[A]"),
+    ],
+)
+def test_resources_that_refer_to_each_other_in_a_circle_are_refused(
+    aws: EmbeddedAws, cloudformation: Any, resources: dict[str, Any], named: str
+) -> None:
+    refused = pytest.raises(ClientError, match=re.escape(f"Circular dependency between resources: {named}"))
+
+    with refused:
+        begin(aws, resources)
+    with refused:
+        deploy_by_change_set(cloudformation, "s", {"Resources": resources})
+
+    assert cloudformation.describe_stacks()["Stacks"] == []
+
+
+def test_a_variable_of_a_substitution_may_have_the_name_of_its_resource(aws: EmbeddedAws) -> None:
+    begin(aws, {"A": _display({"Fn::Sub": ["${A}", {"A": "shown"}]})})
+
+    assert status(aws) == "CREATE_COMPLETE"
+
+
+@pytest.mark.parametrize(("verb", "ends"), [("create", "ROLLBACK_COMPLETE"), ("update", "UPDATE_ROLLBACK")])
+def test_an_error_outside_of_a_resource_rolls_the_stack_back(aws: EmbeddedAws, verb: str, ends: str) -> None:
+    if verb == "update":
+        begin(aws, {"Topic": TOPIC})
+
+    begin(aws, {"Other": TOPIC}, Outputs={"Last": {"Value": {"Fn::Select": [5, ["a"]]}}}, verb=verb)
+
+    assert status(aws).startswith(ends)
+    assert "index out of range" in status(aws)
+
+
+def test_an_error_outside_of_a_resource_fails_a_deletion(
+    aws: EmbeddedAws, cloudformation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        msg = "broken"
+        raise RuntimeError(msg)
+
+    begin(aws, {"Topic": TOPIC})
+    monkeypatch.setattr(Deployment, "delete_all", fail)
+
+    cloudformation.delete_stack(StackName="s")
+
+    assert status(aws) == "DELETE_FAILED broken"

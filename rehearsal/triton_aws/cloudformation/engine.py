@@ -290,7 +290,7 @@ class Deployment:
         try:
             resolved: Properties = self._resources.resolve(declared.get("Properties", {}))
         except Exception as error:
-            reason = _reason(error)
+            reason = reason_of(error)
             self._note(logical_id, type_name, "", "CREATE_FAILED", reason)
             raise DeploymentError(reason) from error
         return resolved
@@ -366,7 +366,7 @@ class Deployment:
         try:
             identity = action()
         except Exception as error:
-            reason = _reason(error)
+            reason = reason_of(error)
             self._note(logical_id, type_name, "", f"{verb}_FAILED", reason)
             msg = f"{type_name} {logical_id}: {reason}"
             raise DeploymentError(msg) from error
@@ -386,7 +386,7 @@ class Deployment:
         try:
             found.kind.delete(self._call(found.logical_resource_id), found.identity, found.properties)
         except Exception as error:  # noqa: BLE001 (the events show the reason; the others are still deleted)
-            reason = _reason(error)
+            reason = reason_of(error)
             self._note(*note, "DELETE_FAILED", reason)
             return f"{found.cf_resource_type} {found.logical_resource_id}: {reason}"
         self._note(*note, "DELETE_COMPLETE", None)
@@ -410,6 +410,7 @@ def _deployed_order(template: Template, deployed: Iterable[str]) -> list[str]:
     return in_order({name: declared.get(name, {}) for name in deployed}, deployed)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return an error as the reason of an event."""
     text = str(error) or getattr(error, "message", "") or getattr(error, "description", "")
     return text if text and not isinstance(error, KeyError) else f"{type(error).__name__}: {text}"

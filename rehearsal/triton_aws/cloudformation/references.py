@@ -18,7 +18,7 @@ def in_order(resources: Mapping[str, Mapping[str, Any]], wanted: Iterable[str]) 
     """
     chosen = list(wanted)
     known = set(chosen)
-    graph = {name: sorted(set(_dependencies(resources[name])) & known - {name}) for name in chosen}
+    graph = {name: sorted(set(_dependencies(resources[name])) & known) for name in chosen}
     return list(TopologicalSorter(graph).static_order())
 
 
@@ -53,4 +53,5 @@ def _dependencies(resource: Mapping[str, Any]) -> Iterator[str]:
     for attribute in values_of("Fn::GetAtt", properties):
         yield attribute.split(".")[0] if isinstance(attribute, str) else attribute[0]
     for text in values_of("Fn::Sub", properties):
-        yield from _SUBSTITUTION.findall(text if isinstance(text, str) else text[0])
+        template, local = (text, ()) if isinstance(text, str) else text
+        yield from (name for name in _SUBSTITUTION.findall(template) if name not in local)

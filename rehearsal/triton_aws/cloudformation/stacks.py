@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
+from graphlib import CycleError
 from typing import Any
 
 import moto.cloudformation.models
@@ -30,10 +31,10 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from triton_aws.assumptions import holds
 from triton_aws.cloudformation.catalogue import resource_type
-from triton_aws.cloudformation.engine import Deployed, Deployment, DeploymentError, StackResources
+from triton_aws.cloudformation.engine import Deployed, Deployment, DeploymentError, StackResources, reason_of
 from triton_aws.cloudformation.operations import Operations
-from triton_aws.cloudformation.references import values_of
-from triton_aws.cloudformation.resource import Call, CanceledError, Client
+from triton_aws.cloudformation.references import in_order, values_of
+from triton_aws.cloudformation.resource import Call, Client
 from triton_aws.moto_gaps import patch
 
 # Returns the client of a service in a region.
@@ -158,12 +159,12 @@ def _deploy(  # noqa: PLR0917 (an operation needs them all)
         _read(backend, stack, template, parameters)
         deployment.apply(former)
         _publish(backend, stack)
-    except (DeploymentError, ServiceException, CanceledError) as error:
+    except Exception as error:  # noqa: BLE001 (the stack shows the reason)
+        reason = reason_of(error)
         if keep and deployment.stay():
-            _record(stack, f"{verb}_FAILED", str(error))
+            _record(stack, f"{verb}_FAILED", reason)
             return
         made.canceled = False
-        reason = str(error) or error.__class__.__name__
         if verb == "UPDATE":
             made.rollback = partial(_roll_back_update, backend, stack, deployment, before, reason)
             made.rollback()
@@ -239,6 +240,31 @@ def _read(backend: CloudFormationBackend, stack: Stack, template: Any, parameter
     resources.read(stack.template_dict, parameters)
 
 
+def _check(backend: CloudFormationBackend, name: str, template: Any, parameters: Mapping[str, Any]) -> None:
+    """Refuse a template that can never be deployed, before its stack changes."""
+    resources = StackResources(
+        stack_id="",
+        stack_name=name,
+        parameters={},
+        tags={},
+        account_id=backend.account_id,
+        region_name=backend.region_name,
+        template={},
+        cross_stack_resources=backend.exports,
+    )
+    try:
+        resources.read(Stack.parse_template(template), parameters)
+    except ServiceException:
+        raise
+    except Exception as error:
+        raise ValidationError(message=f"Template format error: {reason_of(error)}") from error
+    try:
+        in_order(resources.declared, resources.declared)
+    except CycleError as error:
+        names = ", ".join(sorted(set(error.args[1])))
+        raise ValidationError(message=f"Circular dependency between resources: [{names}]") from error
+
+
 def _publish(backend: CloudFormationBackend, stack: Any) -> None:
     """Resolve the outputs and register the exports for other stacks."""
     outputs = _resolved_outputs(stack)
@@ -302,6 +328,7 @@ def _create_stack(
     if any(stack.name == name for stack in self.stacks.values()):
         msg = f"Stack {name} already exists"
         raise AlreadyExistsException(msg)
+    _check(self, name, template, parameters)
     stack_id = generate_stack_id(name, self.region_name, self.account_id)
     make: Any = Stack
     stack: Stack = make(
@@ -331,6 +358,7 @@ def _update_stack(  # noqa: PLR0917 (moto calls it so)
     resolved = self._resolve_update_parameters(instance=stack, incoming_params=parameters)
     if stack.has_template(template) and stack.has_parameters(resolved) and tags in (None, stack.tags):
         raise ValidationError(message="No updates are to be performed.")
+    _check(self, name, template, resolved)
     stack.role_arn = role_arn
     stack.tags = stack.tags if tags is None else tags
     _Server.operations.run(lambda answer: _deploy(self, stack, template, resolved, "UPDATE", answer))
@@ -353,7 +381,10 @@ def _delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
 def _delete(backend: CloudFormationBackend, stack: Stack, answer: Answer) -> None:
     """Delete a stack as far as possible."""
     _record(stack, "DELETE_IN_PROGRESS", "User Initiated")
-    failures = _deployment(stack, answer).delete_all(stack.template_dict)
+    try:
+        failures = _deployment(stack, answer).delete_all(stack.template_dict)
+    except Exception as error:  # noqa: BLE001 (the stack shows the reason)
+        failures = [reason_of(error)]
     if failures:
         _record(stack, "DELETE_FAILED", "; ".join(failures))
         return
@@ -389,6 +420,16 @@ def _find_change_set(backend: CloudFormationBackend, name: str, stack: str | Non
         if change_set.change_set_name == name and stack in (None, change_set.stack_name, change_set.stack_id):
             return change_set
     return None
+
+
+_moto_create_change_set = CloudFormationBackend.create_change_set
+
+
+def _create_change_set(
+    self: CloudFormationBackend, stack_name: str, *, template: str, parameters: dict[str, str], **options: Any
+) -> tuple[str, str]:
+    _check(self, stack_name, template, parameters)
+    return _moto_create_change_set(self, stack_name, template=template, parameters=parameters, **options)
 
 
 def _execute_change_set(
@@ -474,6 +515,7 @@ def install() -> None:
     patch.replace(Stack, outputs=property(_settled_outputs), stack_parameters=property(_given_parameters))
     patch.replace(
         CloudFormationBackend,
+        create_change_set=_create_change_set,
         create_stack=_create_stack,
         update_stack=_update_stack,
         delete_stack=_delete_stack,

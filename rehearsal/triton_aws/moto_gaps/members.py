@@ -33,6 +33,7 @@ REPLACED: Members = MappingProxyType(
         "moto.awslambda_simple.models.LambdaSimpleBackend": ("invoke",),
         "moto.cloudformation.models": ("ResourceMap",),
         "moto.cloudformation.models.CloudFormationBackend": (
+            "create_change_set",
             "create_stack",
             "delete_stack",
             "execute_change_set",
