@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tarfile
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -17,6 +16,7 @@ import torch
 from one_server import ask, serving, tensors_of
 from shared_builds import BuiltModel
 
+from tests.triton_models.model_folders import untar
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
 from triton_models.check.target import target
@@ -37,8 +37,7 @@ def make_copies(root: Path, *, count: int, folder: Path) -> list[Path]:
     copies = []
     for archive in sorted((folder / "dist").iterdir()):
         copies.append(folder / archive.name.rpartition("-")[0])
-        with tarfile.open(archive) as tar:
-            tar.extractall(copies[-1], filter="data")
+        untar(archive, copies[-1])
     return copies
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from one_server import ENDPOINT, ask
 
+from tests.triton_models.model_folders import untar
 from triton_fleet import TritonServer as Options
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
@@ -51,8 +52,7 @@ def version(cascade: Path, output: Path, *, seed: int = 2) -> Path:
     root = build(cascade.name, models=cascade.parent, output=output / f"built-{seed}")
     artifact = pack(root, output=output).path
     folder = output / artifact.name.removesuffix(".tar.gz")
-    with tarfile.open(artifact) as archive:
-        archive.extractall(folder, filter="data")
+    untar(artifact, folder)
     return folder
 
 

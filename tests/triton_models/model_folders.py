@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -119,3 +120,9 @@ def tar(root: Path, archive: Path, *, links: bool = False) -> Path:
         for path in sorted(root.rglob("*")):
             file.add(path, arcname=str(path.relative_to(root)), recursive=False)
     return archive
+
+
+def untar(archive: Path, folder: Path) -> None:
+    """Unpack with tar: Python 3.10.0 to 3.10.11 and 3.11.0 to 3.11.3 have no filters in tarfile."""
+    folder.mkdir(parents=True)
+    subprocess.run(["tar", "-xzf", archive, "-C", folder], check=True)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import triton_models.pack.pack as pack_module
 from tests.reported import reported
-from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
+from tests.triton_models.model_folders import tar, untar, write, write_ensemble, write_plain
 from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError
 from triton_models.check.check import check_path
@@ -96,8 +96,7 @@ def test_what_is_packed_unpacks_to_the_same_content(tmp_path: Path) -> None:
     (root / "minilm" / "1" / ".keep").unlink()
     artifact = pack(root, output=tmp_path / "out")
 
-    with tarfile.open(artifact.path) as archive:
-        archive.extractall(tmp_path / "there", filter="data")
+    untar(artifact.path, tmp_path / "there")
 
     def content(folder: Path) -> dict[str, bytes | None]:
         return {
