@@ -106,9 +106,15 @@ def test_a_network_takes_its_inputs_from_the_example(tmp_path: Path) -> None:
             '[Example(name=str(n), inputs={"FEATURES": np.ones((1, n), np.float32)}) for n in (4, 5)]',
             "inputs-unknown",
         ),
+        (
+            '[Example(name=str(t), inputs={"FEATURES": np.ones((1, 4), t)}) for t in (np.float32, np.int64)]',
+            "inputs-unknown",
+        ),
         ('[Example(name="text", inputs={"FEATURES": np.full((1, 4), b"x", object)})]', "bad-declaration"),
+        ('[Example(name="double", inputs={"FEATURES": np.ones((1, 4))})]', "network-declared"),
+        ('[Example(name="whole", inputs={"FEATURES": np.ones((1, 4), int)})]', "network-declared"),
     ],
-    ids=["none", "of two shapes", "of strings"],
+    ids=["none", "of two shapes", "of two types", "of strings", "of float64", "of int64"],
 )
 def test_examples_that_do_not_tell_the_inputs_are_refused(examples: str, rule: str, tmp_path: Path) -> None:
     new(tmp_path, "tiny", "--minimal")

@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.signature import Signature, onnx_signature
-from triton_models.base.errors import FleetError
+from triton_models.base.errors import FleetError, raise_if_any
 from triton_models.base.suggest import did_you_mean
 from triton_models.builds.derived import derived_ensemble, served_tensors
 from triton_models.builds.environments import add_environments, check_environments
-from triton_models.builds.inferred import with_inputs_of_examples
+from triton_models.builds.inferred import type_problems, with_inputs_of_examples
 from triton_models.builds.job import BuildJob
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.builds.warmup import add_warm_up
@@ -39,6 +39,8 @@ from triton_models.facts.tensorrt import QUANTIZED, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import torch
 
     from triton_models.config.pbtxt import ModelConfig
     from triton_models.facts.releases import Release
@@ -117,18 +119,31 @@ def _make_python(model: PythonModel, build: ModelDefinition, job: BuildJob) -> M
 
 
 def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: BuildJob) -> ModelConfig:
+    from triton_models.builds.export.onnx import example_tensors
+
+    complete = model if model.inputs else with_inputs_of_examples(model, build)
+    network = model.network()
+    try:
+        if isinstance(model.backend, LibTorch):
+            return _make_torchscript(network, complete, model.backend, build, job)
+        if isinstance(model.backend, AotInductor):
+            return _make_compiled(network, complete, model.backend, build, job)
+        return _make_exported(network, complete, build, job)
+    except Exception:
+        tensors = example_tensors(complete.inputs, batches=model.max_batch_size > 0)
+        raise_if_any(type_problems(network, tensors, name=model.name, from_examples=not model.inputs))
+        raise
+
+
+def _make_exported(
+    network: torch.nn.Module, model: PyTorchNetwork, build: ModelDefinition, job: BuildJob
+) -> ModelConfig:
     from triton_models.builds.export.onnx import OPSET, example_tensors, export_onnx
 
-    if not model.inputs:
-        model = with_inputs_of_examples(model, build)
-    if isinstance(model.backend, LibTorch):
-        return _make_torchscript(model, model.backend, build, job)
-    if isinstance(model.backend, AotInductor):
-        return _make_compiled(model, model.backend, build, job)
     path = job.folder(model.name) / "model.onnx"
     batches = model.max_batch_size > 0
     export_onnx(
-        model.network(),
+        network,
         path,
         inputs=example_tensors(model.inputs, batches=batches),
         outputs=model.outputs,
@@ -143,12 +158,12 @@ def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: BuildJob) 
 
 
 def _make_torchscript(
-    model: PyTorchNetwork, backend: LibTorch, build: ModelDefinition, job: BuildJob
+    network: torch.nn.Module, model: PyTorchNetwork, backend: LibTorch, build: ModelDefinition, job: BuildJob
 ) -> ModelConfig:
     from triton_models.builds.export.torchscript import export_torchscript
 
     signature = export_torchscript(
-        model.network(),
+        network,
         job.folder(model.name) / "model.pt",
         name=model.name,
         inputs=model.inputs,
@@ -163,13 +178,17 @@ def _make_torchscript(
 
 
 def _make_compiled(
-    model: PyTorchNetwork, backend: AotInductor, build: ModelDefinition, job: BuildJob
+    network: torch.nn.Module,
+    model: PyTorchNetwork,
+    backend: AotInductor,
+    build: ModelDefinition,
+    job: BuildJob,
 ) -> ModelConfig:
     from triton_models.builds.export.compiled import compile_network
 
     path = job.folder(model.name) / "model.pt2"
     signature = compile_network(
-        model.network(),
+        network,
         path,
         name=model.name,
         inputs=model.inputs,
