@@ -449,3 +449,23 @@ def test_an_error_outside_of_a_resource_fails_a_deletion(
     cloudformation.delete_stack(StackName="s")
 
     assert status(aws) == "DELETE_FAILED broken"
+
+
+def test_a_protected_stack_is_deleted_only_after_its_protection(
+    aws: EmbeddedAws, cloudformation: Any
+) -> None:
+    body = json.dumps({"Resources": {"Topic": TOPIC}})
+    cloudformation.create_stack(StackName="s", TemplateBody=body, EnableTerminationProtection=True)
+    [stack] = cloudformation.describe_stacks()["Stacks"]
+    assert stack["EnableTerminationProtection"]
+
+    with pytest.raises(
+        ClientError, match=r"Stack \[s\] cannot be deleted while TerminationProtection is enabled"
+    ):
+        cloudformation.delete_stack(StackName="s")
+    assert status(aws) == "CREATE_COMPLETE"
+    changed = cloudformation.update_termination_protection(StackName="s", EnableTerminationProtection=False)
+    assert changed["StackId"] == stack["StackId"]
+    cloudformation.delete_stack(StackName="s")
+
+    assert cloudformation.describe_stacks()["Stacks"] == []

@@ -7,7 +7,7 @@ moto's gaps:
 - A resource that fails answers HTTP 500. CloudFormation records an event with the reason and rolls back.
 - It deletes an export that another stack imports.
 - It lacks `Fn::GetStackOutput`, and a change set's DisableRollback: `cdk deploy --no-rollback`.
-- It lacks CancelUpdateStack and ContinueUpdateRollback.
+- It lacks CancelUpdateStack, ContinueUpdateRollback and UpdateTerminationProtection.
 - `UsePreviousValue` of a parameter that names a Systems Manager parameter passes on the looked-up value as if
   it were the name.
 """
@@ -230,6 +230,12 @@ def _continue_update_rollback(self: CloudFormationResponse) -> ActionResult:
     return EmptyResult()
 
 
+def _update_termination_protection(self: CloudFormationResponse) -> ActionResult:
+    stack: Any = self.cloudformation_backend.get_stack(self._get_param("StackName"))
+    stack.enable_termination_protection = self._get_bool_param("EnableTerminationProtection")
+    return ActionResult({"StackId": stack.stack_id})
+
+
 def _read(backend: CloudFormationBackend, stack: Stack, template: Any, parameters: Mapping[str, Any]) -> None:
     stack.template = template
     stack.template_dict = stack.parse_template(template) if template else {}
@@ -368,6 +374,9 @@ def _update_stack(  # noqa: PLR0917 (moto calls it so)
 def _delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
     found = [stack for stack in self.stacks.values() if name_or_stack_id in (stack.name, stack.stack_id)]
     for stack in found:
+        if stack.enable_termination_protection:
+            msg = f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
+            raise ValidationError(message=msg)
         for name in [
             name for name, export in self.exports.items() if export.exporting_stack_id == stack.stack_id
         ]:
@@ -531,4 +540,5 @@ def install() -> None:
         CloudFormationResponse,
         cancel_update_stack=_cancel_update_stack,
         continue_update_rollback=_continue_update_rollback,
+        update_termination_protection=_update_termination_protection,
     )

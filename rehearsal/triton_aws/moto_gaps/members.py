@@ -143,6 +143,7 @@ ADDED: Members = MappingProxyType(
         "moto.cloudformation.responses.CloudFormationResponse": (
             "cancel_update_stack",
             "continue_update_rollback",
+            "update_termination_protection",
         ),
         "moto.cloudtrail.responses.CloudTrailResponse": ("lookup_events",),
         "moto.cloudwatch.responses.CloudWatchResponse": ("describe_alarm_history", "put_composite_alarm"),
