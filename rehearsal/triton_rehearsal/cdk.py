@@ -15,6 +15,7 @@ from typing import Any
 
 from triton_aws import ACCOUNT
 from triton_models.base.errors import FleetError
+from triton_models.base.json_text import read_cdk_json
 from triton_models.base.processes import end_group, tie_to_parent
 
 _CLI = Path("node_modules", "aws-cdk", "bin", "cdk")
@@ -117,11 +118,8 @@ class Cdk:
         return list(_stacks(self._assembly))
 
     def _context(self) -> Mapping[str, Any]:
-        try:
-            settings = json.loads((self._directory / "cdk.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        context: Mapping[str, Any] = settings.get("context", {})
+        path = self._directory / "cdk.json"
+        context: Mapping[str, Any] = read_cdk_json(path)["context"] if path.exists() else {}
         return context
 
     def _run(self, verb: str, *arguments: str, directory: Path | None = None) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from triton_models.base.digests import digest_of
+from triton_models.base.json_text import read_cdk_json
 from triton_models.base.source_files import contents
 
 MODELS = Path("model_builds") / "models"
@@ -111,11 +112,8 @@ def _change(name: str, before: Declared, after: Declared) -> ModelChange | None:
 
 def _configured(checkout: Path) -> Iterator[Mapping[str, Any]]:
     """Yield each configuration of a fleet in cdk.json: an object with models, in itself or in its stages."""
-    try:
-        context = json.loads((checkout / "cdk.json").read_text()).get("context", {})
-    except (OSError, ValueError):
-        return
-    for value in context.values():
+    path = checkout / "cdk.json"
+    for value in read_cdk_json(path)["context"].values() if path.exists() else ():
         if isinstance(value, Mapping) and any(_built(value)):
             yield value
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triton_models.base.errors import FleetError
+from triton_models.base.json_text import read_cdk_json
 from triton_report.assembly import Assembly, read_assembly
 from triton_report.declared import REQUIREMENTS, Declared
 
@@ -113,16 +114,25 @@ def _environment(requirements: Path) -> Iterator[Path]:
 
 
 def _synthesised(folder: Path, *, name: str, python: Path = _HERE) -> Revision:
-    settings = json.loads((folder / "cdk.json").read_text())
+    settings = read_cdk_json(folder / "cdk.json")
+    command = settings.get("app")
+    if not isinstance(command, str):
+        raise FleetError.of(
+            what=f"{name} cannot be synthesised: cdk.json has no command as `app`",
+            where=str(folder / "cdk.json"),
+            expected='{"app": "python3 app.py", ...}',
+            fix="add the command that runs the app",
+            rule="cdk-json",
+        )
     with tempfile.TemporaryDirectory(prefix="fleet-report-") as output:
         run = subprocess.run(
-            ["sh", "-c", settings["app"]],  # as the CDK's command line runs it
+            ["sh", "-c", command],  # as the CDK's command line runs it
             cwd=folder,
             env={
                 **os.environ,
                 "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
                 "PYTHONPATH": os.pathsep.join(str(folder / root) for root in _SOURCE_ROOTS),
-                "CDK_CONTEXT_JSON": json.dumps(settings.get("context", {}) | {"stage": _EVERY_STAGE}),
+                "CDK_CONTEXT_JSON": json.dumps(settings["context"] | {"stage": _EVERY_STAGE}),
                 "CDK_OUTDIR": output,
             },
             capture_output=True,
@@ -132,7 +142,7 @@ def _synthesised(folder: Path, *, name: str, python: Path = _HERE) -> Revision:
         if run.returncode:
             raise FleetError.of(
                 what=f"{name} cannot be synthesised:\n{(run.stderr or run.stdout).strip()[-4000:]}",
-                where=f"`{settings['app']}`, as cdk.json says",
+                where=f"`{command}`, as cdk.json says",
                 expected="an app that synthesises",
                 fix="fix what it reports; for an older commit, install its requirements first",
                 rule="revision-synthesis",

@@ -187,9 +187,8 @@ def test_cdk_json_names_the_adopted_model_and_stays_as_it_is_otherwise(
         ('{"context": {"tritonFleet": {"models": ["net"]}}}', True),
         ('{"context": {"tritonFleet": {"stages": {"a": {"models": ["a"]}}}}}', False),
         ('{"context": {}}', False),
-        ("{", False),
     ],
-    ids=["every model", "named before", "only a stage", "no fleet", "no JSON"],
+    ids=["every model", "named before", "only a stage", "no fleet"],
 )
 def test_cdk_json_stays_if_it_has_the_model_or_no_list_of_models(
     text: str, named: bool, tmp_path: Path, fleet: Cli

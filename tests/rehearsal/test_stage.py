@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from triton_models.base.errors import FleetError
 from triton_rehearsal.rehearse.stage import Stage, read_stage
 
 HERE = ["-c", "account=123456789012"]
@@ -46,3 +47,29 @@ def test_an_unknown_stage_is_left_to_the_app(tmp_path: Path) -> None:
 def test_a_fleet_without_stages_is_deployed_as_it_is(tmp_path: Path, settings: Any) -> None:
     assert _stage(tmp_path, settings) == Stage()
     assert _stage(tmp_path, settings).context() == []
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b'{"context": {\n  "tritonFleet": {"models": ["risk"],}}}', ", line 2, column 3"),
+        (b"", ", line 1, column 1"),
+        (b'{"context": "\xff"}', ""),
+        (b"[" * 100_000, ""),
+        (b'{"context": ["tritonFleet"]}', ""),
+        (None, ""),
+    ],
+    ids=["a comma after the last entry", "empty", "not UTF-8", "nested too deep", "no context", "a folder"],
+)
+def test_a_cdk_json_that_the_cdk_cannot_read_is_refused_with_its_place(
+    content: bytes | None, place: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "cdk.json"
+    path.mkdir() if content is None else path.write_bytes(content)
+
+    with pytest.raises(FleetError) as raised:
+        read_stage(tmp_path)
+
+    (problem,) = raised.value.problems
+    assert problem.rule == "cdk-json"
+    assert problem.where.startswith(f"{path}{place}")

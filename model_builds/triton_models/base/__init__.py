@@ -3,7 +3,8 @@
 `errors` has `Problem` and `FleetError`, the form of every message to a user. `checks` adds the id and the
 source of the check that found a problem. `outcome` is the result of a command. `matching` compares values
 with annotated types, and `suggest` corrects mistyped names. `processes`, `unix_http`, `source_files` and
-`digests` wrap the standard library. `extras` names what to install for a missing package.
+`digests` wrap the standard library. `json_text` reads JSON of others, such as cdk.json. `extras` names
+what to install for a missing package.
 
 Imports: nothing of ours.
 """

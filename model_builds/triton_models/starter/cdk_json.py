@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from triton_models.base.json_text import read_cdk_json
 from triton_models.base.whole_files import write_whole
 
 _LISTS = re.compile(r'"models"\s*:\s*\[(?P<names>[^\]]*)\]')
@@ -60,18 +61,18 @@ class CdkJson:
 def cdk_json(models: Path) -> CdkJson | None:
     """Return the cdk.json of the repository that a folder of model builds belongs to; None without one.
 
-    A file that is no JSON, or has no settings of a fleet, is left to the synthesis to report.
+    One that has no settings of a fleet belongs to something else.
+
+    Raises:
+        FleetError: It is not what the CDK reads.
     """
     folder = models.resolve()
     for place in (folder.parent, folder.parent.parent):
         path = place / "cdk.json"
-        try:
-            text = path.read_text()
-            settings = json.loads(text)["context"]["tritonFleet"]
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-        if isinstance(settings, dict):
-            return CdkJson(path=path, text=text, settings=settings)
+        if path.is_file():
+            settings = read_cdk_json(path)["context"].get("tritonFleet")
+            if isinstance(settings, dict):
+                return CdkJson(path=path, text=path.read_text(encoding="utf-8-sig"), settings=settings)
     return None
 
 

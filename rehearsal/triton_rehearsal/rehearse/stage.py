@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from triton_aws import ACCOUNT
+from triton_models.base.json_text import read_cdk_json
 
 _NONE: Mapping[str, Any] = {}
 
@@ -40,13 +40,18 @@ def read_stage(project: Path, name: str | None = None) -> Stage:
         project: The repository's root, which contains cdk.json.
         name: The stage; None for the first one that is declared, if any. An unknown one is left to the app,
             which lists those that there are.
+
+    Raises:
+        FleetError: The file is not what the CDK reads.
     """
-    context = json.loads((project / "cdk.json").read_text(encoding="utf-8")).get("context", _NONE)
-    settings = _object(context.get("tritonFleet"))
+    settings = _object(read_cdk_json(project / "cdk.json")["context"].get("tritonFleet"))
     stages = _object(settings.get("stages"))
     name = name or next(iter(stages), None)
     values = {**settings, **_object(stages.get(name or ""))}
-    return Stage(name=name, region=values.get("region"), fixed=values.get("account") is not None)
+    region = values.get("region")  # one of another type is left to the app as well
+    return Stage(
+        name=name, region=region if isinstance(region, str) else None, fixed=values.get("account") is not None
+    )
 
 
 def _object(value: object) -> Mapping[str, Any]:

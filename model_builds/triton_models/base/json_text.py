@@ -1,0 +1,51 @@
+"""JSON that a person or another program wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from triton_models.base.errors import FleetError
+
+
+def parsed(text: str | bytes) -> Any:
+    """Return the value of a JSON document.
+
+    Raises:
+        ValueError: It is no JSON, or nested too deep for Python to read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        msg = "nested too deep"
+        raise ValueError(msg) from None
+
+
+def read_cdk_json(path: Path) -> dict[str, Any]:
+    """Return the content of a cdk.json, which has a context, empty if it is omitted.
+
+    Raises:
+        FleetError: The file cannot be read, or is not what the CDK reads.
+    """
+    where = str(path)
+    try:
+        document = parsed(path.read_text(encoding="utf-8-sig"))  # as the CDK, which skips the mark
+    except (OSError, ValueError) as error:
+        said = str(error)
+        if isinstance(error, json.JSONDecodeError):
+            said, where = error.msg, f"{path}, line {error.lineno}, column {error.colno}"
+        raise _invalid(f"cdk.json is not valid JSON: {said}", where) from None
+    if not isinstance(document, dict) or not isinstance(document.setdefault("context", {}), dict):
+        raise _invalid("cdk.json, or its context, is not an object", where)
+    return document
+
+
+def _invalid(what: str, where: str) -> FleetError:
+    return FleetError.of(
+        what=what,
+        where=where,
+        expected='a JSON object: {"app": "python3 app.py", "context": {...}}',
+        fix="correct it there; JSON has no comments, and no comma after the last entry",
+        rule="cdk-json",
+    )
