@@ -53,10 +53,11 @@ rehearse: setup ## Deploy, build, publish, serve and verify on this machine
 rehearse-all: setup $(STAMPS)/rehearsal-all ## The same with every model, the heavy ones too
 	fleet rehearse --all
 
-docs: setup ## Write the generated pages, and build the site of all pages in build/site
+docs: setup ## Write the generated pages, and build the site of all pages in build/site/html
 	python -m docs.generate
 	python -m docs.generate.site
-	zensical build --strict --clean
+	zensical build --strict --clean --config-file build/site/mkdocs.yml
+	@echo "The site is build/site/html/index.html. Its search needs a server: python3 -m http.server --directory build/site/html"
 
 bench: setup ## Measure, as ratios within one run
 	python -m benchmarks

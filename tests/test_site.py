@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from docs.generate.site import ROOT, place, stage
 
 pytest.importorskip("zensical", reason="the site needs requirements-docs.txt")
 
-CONFIGURATION = ROOT / "mkdocs.yml"
 LOADED = {"script": "src", "img": "src", "iframe": "src", "link": "href"}
 """What a browser loads with a page, and does not merely link to."""
 
@@ -42,7 +40,6 @@ class Page(HTMLParser):
 
 
 def build(folder: Path) -> subprocess.CompletedProcess[str]:
-    shutil.copy(CONFIGURATION, folder)
     return subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict"],
         cwd=folder,
@@ -57,10 +54,10 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site."""
     folder = tmp_path_factory.mktemp("site")
-    stage(folder / "build" / "pages")
+    stage(folder)
     built = build(folder)
     assert built.returncode == 0, built.stdout + built.stderr
-    return folder / "build" / "site"
+    return folder / "html"
 
 
 @pytest.fixture(scope="module")
@@ -96,31 +93,44 @@ def test_a_page_loads_nothing_from_another_host(pages: dict[Path, Page]) -> None
 
 @pytest.mark.story
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
-    stage(tmp_path / "build" / "pages")
-    (tmp_path / "build" / "pages" / "concepts.md").write_text("# Concepts\n\n[nowhere](clients.md#nowhere)\n")
+    stage(tmp_path)
+    (tmp_path / "pages" / "concepts.md").write_text("# Concepts\n\n[nowhere](clients.md#nowhere)\n")
 
     assert build(tmp_path).returncode != 0
 
 
-def test_every_page_is_in_the_navigation() -> None:
-    written = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
-    navigation = yaml.safe_load(CONFIGURATION.read_text())["nav"]
-    named = {
-        path
-        for section in navigation
-        for entries in section.values()
-        for entry in entries
-        for path in entry.values()
-    }
-
-    assert {str(place(path)) for path in written} - named == set()
+def listed(entry: object) -> Iterator[str]:
+    """The pages of an entry of the navigation."""
+    if isinstance(entry, str):
+        yield entry
+    else:
+        values = entry.values() if isinstance(entry, dict) else entry
+        yield from (page for each in values for page in listed(each))  # type: ignore[attr-defined]
 
 
-def test_links_to_code_lead_to_a_page_with_the_code(tmp_path: Path) -> None:
-    stage(tmp_path)
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("staged")
+    stage(folder)
+    return folder
 
-    alias = (tmp_path / "reference" / "EndpointAlias.md").read_text()
+
+def test_every_page_is_in_the_navigation(staged: Path) -> None:
+    written = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/reference").glob("*.md")]
+    navigation = yaml.safe_load((staged / "mkdocs.yml").read_text())["nav"]
+
+    assert {str(place(path)) for path in written} - set(listed(navigation)) == set()
+
+
+def test_a_union_type_in_a_table_has_no_backslash(staged: Path) -> None:
+    page = (staged / "pages" / "reference" / "MultiModelFleet.md").read_text()
+
+    assert "| `models` | `Sequence[str] | None` |" in page
+
+
+def test_links_to_code_lead_to_a_page_with_the_code(staged: Path) -> None:
+    alias = (staged / "pages" / "reference" / "EndpointAlias.md").read_text()
+    source = staged / "pages" / "source/constructs/triton_fleet/scaling/alias.py.md"
+
     assert "](../source/constructs/triton_fleet/scaling/alias.py.md)" in alias
-    assert (
-        "class EndpointAlias" in (tmp_path / "source/constructs/triton_fleet/scaling/alias.py.md").read_text()
-    )
+    assert "class EndpointAlias" in source.read_text()

@@ -56,8 +56,9 @@ of AWS. It is moto {MOTO} with its gaps closed where apps of this kind need it, 
 
 ## Operations
 
-*Ours* are added or changed where moto differs from AWS. *moto's* are as moto has them: their answers have
-AWS's form, and may be less exact. All others are refused, and so are services that moto lacks.
+*Ours* are added or changed where moto differs from AWS. *moto's* are those of
+[moto's list](https://docs.getmoto.org/en/latest/docs/services/index.html): their answers have AWS's form, and
+may be less exact. All others are refused, and so are services that moto lacks.
 """
 
 
@@ -67,11 +68,11 @@ def page() -> str:
 
 
 def _operations() -> Iterator[str]:
-    yield "| service | ours | moto's | refused |"
+    yield "| service | moto's | refused | ours |"
     yield "|---|---|---|---|"
     for service, module in _SERVICES.items():
         ours, moto, refused = _split(service, module)
-        yield f"| {service} | {', '.join(ours) or '-'} | {', '.join(moto) or '-'} | {len(refused)} |"
+        yield f"| {service} | {len(moto)} | {len(refused)} | {', '.join(ours)} |"
 
 
 def _split(service: str, module: str) -> tuple[list[str], list[str], list[str]]:

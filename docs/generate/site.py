@@ -1,7 +1,7 @@
-"""The sources of the site: every page of the repository, and the files that they link to, in one folder.
+"""The sources of the site: every page of the repository, the files that they link to, and mkdocs.yml.
 
 Links in the repository lead from docs/ to the code, and from the README to docs/. A site has one folder, so
-each link is written again, and a linked file that is no page becomes one.
+each link is written again, and a linked file that is no page becomes one. The navigation gets the constructs.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
-STAGED = ROOT / "build" / "pages"
+STAGED = ROOT / "build" / "site"
+CONFIGURATION = ROOT / "mkdocs.yml"
 STYLE = ROOT / "docs" / "site.css"
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+_CONSTRUCTS = "      - Constructs: reference/index.md\n"
+_ROOM = re.compile(r"^Source: .*/constructs/triton_fleet/(\w+)/", re.MULTILINE)
+_CODE = re.compile(r"`[^`\n]+`")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _COPIED = (".svg", ".png")
 _LANGUAGES = {".py": "python", ".json": "json", ".yml": "yaml", ".txt": "text"}
@@ -25,8 +28,9 @@ _UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 
 
 def stage(folder: Path = STAGED) -> None:
-    """Write the sources of the site."""
+    """Write the sources of the site into a folder: mkdocs.yml and pages/."""
     shutil.rmtree(folder, ignore_errors=True)
+    pages = folder / "pages"
     waiting = list(_pages())
     seen = set(waiting)
     while waiting:
@@ -34,8 +38,9 @@ def stage(folder: Path = STAGED) -> None:
         linked = [each for each in _links(path) if each not in seen]
         waiting += linked
         seen.update(linked)
-        _write(path, folder)
-    shutil.copy(STYLE, folder)
+        _write(path, pages)
+    shutil.copy(STYLE, pages)
+    (folder / "mkdocs.yml").write_text(_configuration(), encoding="utf-8")
 
 
 def place(path: Path) -> PurePosixPath:
@@ -50,6 +55,20 @@ def place(path: Path) -> PurePosixPath:
     if within.suffix == ".md":
         return PurePosixPath(within).with_name(within.name.replace("README", "index"))
     return PurePosixPath("source") / within.with_name(f"{within.name}.md")
+
+
+def _configuration() -> str:
+    """Return mkdocs.yml with the page of each construct in its navigation, by the folder of its source."""
+    rooms: dict[str, list[str]] = {}
+    for page in sorted((ROOT / "docs" / "reference").glob("*.md")):
+        if page.name == "README.md":
+            continue
+        found = _ROOM.search(page.read_text(encoding="utf-8"))
+        rooms.setdefault(found[1].capitalize() if found else "Errors", []).append(page.stem)
+    lines = ["      - Constructs:", "          - Overview: reference/index.md"]
+    for room, names in sorted(rooms.items()):
+        lines += [f"          - {room}:", *(f"              - {name}: reference/{name}.md" for name in names)]
+    return CONFIGURATION.read_text(encoding="utf-8").replace(_CONSTRUCTS, "\n".join(lines) + "\n")
 
 
 def _pages() -> Iterator[Path]:
@@ -93,9 +112,13 @@ def _rewritten(path: Path) -> str:
             return found[0]
         return f"{before}{os.path.relpath(place(_target(path, given)), here)}{after}"
 
+    def prose(text: str) -> str:
+        # On GitHub a vertical bar ends a cell even in code; on the site its backslash would show.
+        return _CODE.sub(lambda found: found[0].replace("\\|", "|"), _LINK.sub(link, text))
+
     parts = _FENCED.split(path.read_text(encoding="utf-8"))
-    return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
+    return "".join(part if part.startswith("```") else prose(part) for part in parts)
 
 
 if __name__ == "__main__":
-    stage(*map(Path, sys.argv[1:]))
+    stage()

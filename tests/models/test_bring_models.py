@@ -18,6 +18,7 @@ import moto
 import numpy as np
 import onnx
 import pytest
+import torch
 import transformers
 import xgboost
 from sklearn.ensemble import RandomForestRegressor
@@ -97,6 +98,11 @@ def test_a_recipe_is_built_and_verified(
     models = tmp_path / "models"
     (models / name).mkdir(parents=True)
     (models / name / "build.py").write_text(RECIPES[name])
+    if "LocalWeights" in RECIPES[name]:
+        torch.save(
+            torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).state_dict(),
+            models / name / "net.pt",
+        )
     root = build(name, models=models, output=tmp_path / "out")
     assert main(["verify", str(root), "--models", str(models)]) == 0
     precision = "bf16" if "OpenVino" in RECIPES[name] else "fp32"
@@ -104,7 +110,7 @@ def test_a_recipe_is_built_and_verified(
 
 
 def test_each_section_with_a_recipe_has_one() -> None:
-    assert list(RECIPES) == ["churn", "prices", "reviews", "limits", "fraud"]
+    assert list(RECIPES) == ["scores", "churn", "prices", "reviews", "limits", "fraud"]
 
 
 def test_the_configuration_on_the_page_is_one() -> None:

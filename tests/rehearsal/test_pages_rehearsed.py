@@ -21,7 +21,11 @@ pytestmark = pytest.mark.story
 
 CLIENTS = (ROOT / "docs" / "clients.md").read_text()
 DAY_TWO = (ROOT / "docs" / "day_two.md").read_text()
-PYTHON = re.findall(r"^## (.+?)\n(?:(?!^## ).)*?```python\n(.*?)```", CLIENTS, flags=re.DOTALL | re.MULTILINE)
+PYTHON = {
+    section.partition("\n")[0]: "".join(re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL))
+    for section in re.split(r"^## ", CLIENTS, flags=re.MULTILINE)
+    if "```python" in section
+}
 SHELL = {"clients": CLIENTS, "day two": DAY_TWO}
 
 
@@ -52,14 +56,14 @@ def test_there_is_an_example_for_each_client() -> None:
     assert len(PYTHON) == 4
 
 
-@pytest.mark.parametrize("code", [pytest.param(code, id=title) for title, code in PYTHON])
+@pytest.mark.parametrize("code", PYTHON.values(), ids=PYTHON)
 def test_a_client_in_python_is_answered(code: str, stayed: Stayed, tmp_path: Path) -> None:
     repository = stayed.document["deployed"]["repository"]
     code = code.replace("s3://bucket/models/", repository)
 
     answer = run([sys.executable, "-c", code], stayed, tmp_path)
 
-    assert re.findall(r"\d+", answer) == ["1", "384"]
+    assert re.findall(r"\d+", answer) == ["1", "384"] * code.count("print(")
 
 
 @pytest.mark.skipif(shutil.which("aws") is None, reason="the AWS command line is not installed")

@@ -144,7 +144,7 @@ class ModelBuildProject(Construct):
             scope: The parent construct.
             construct_id: The construct's id.
             repository: The repository that artifacts are published to.
-            source: The folder that holds requirements.txt, triton_models/ and models/. It is uploaded at
+            source: The folder that holds models/, such as `model_builds`. It is uploaded at
                 deployment, and a change to it is a new version of the project.
             models: Folders in models/ to build, or `folder:form`. By default every folder. For thousands of
                 models use BuildRuns: one build would take many hours.

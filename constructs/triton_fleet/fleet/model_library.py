@@ -78,7 +78,7 @@ class ModelLibrary(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            source: The folder with requirements.txt, triton_models/ and models/. None if artifacts are built
+            source: The folder that holds models/, such as `model_builds`. None if artifacts are built
                 elsewhere.
             models: The models to build: folders in models/, or `folder:form`. By default every folder.
             instance_type: The endpoint's instance type, as `ModelBuildProject.instance_type`.

@@ -115,7 +115,7 @@ class MultiModelFleet(Construct):
             scope: The parent construct.
             construct_id: The construct's id.
             library: The models, such as of a stack of their own. By default a new library of `models`.
-            source: The folder with requirements.txt, triton_models/ and models/, of a new library.
+            source: The folder that holds models/, such as `model_builds`, of a new library.
             models: The models that a new library builds. By default every folder in models/.
             instance_type: The endpoint's instance type. By default the library's, or ml.g5.2xlarge.
             release: The Triton release. By default the library's, or 25.09.
