@@ -91,6 +91,29 @@ def test_dependants_are_deleted_before_what_they_depend_on(aws: EmbeddedAws, clo
     assert deleted == ["Endpoint", "Config", "Model", "s"]
 
 
+def test_a_date_in_a_yaml_template_is_a_string(aws: EmbeddedAws, cloudformation: Any) -> None:
+    body = """
+    AWSTemplateFormatVersion: 2010-09-09
+    Conditions: {Never: !Not [!Condition Always], Always: !Equals [a, a]}
+    Resources:
+      Role:
+        Type: AWS::IAM::Role
+        Properties:
+          AssumeRolePolicyDocument: {Version: 2012-10-17, Statement: []}
+    Outputs:
+      Name: {Value: !Select [1, !Split [/, !GetAtt Role.Arn]]}
+      None: {Value: none, Condition: Never}
+    """
+
+    cloudformation.create_stack(StackName="s", TemplateBody=body)
+
+    [name] = outputs(aws).values()
+    assert (
+        aws.client("iam").get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]["Version"]
+        == "2012-10-17"
+    )
+
+
 def test_a_failed_creation_is_rolled_back_with_the_services_own_reason(aws: EmbeddedAws) -> None:
     begin(aws, serving(image="one", instance_type="ml.g99.xlarge"))
 

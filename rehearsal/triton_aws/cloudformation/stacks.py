@@ -6,6 +6,7 @@ moto's gaps:
 - It finds a change set by its name alone, and the CDK gives the change sets of all stacks the same name.
 - A resource that fails answers HTTP 500. CloudFormation records an event with the reason and rolls back.
 - It deletes an export that another stack imports.
+- It reads an unquoted date in YAML as a date, where CloudFormation takes a string.
 - It lacks `Fn::GetStackOutput`, and a change set's DisableRollback: `cdk deploy --no-rollback`.
 - It lacks CancelUpdateStack, ContinueUpdateRollback and UpdateTerminationProtection.
 - `UsePreviousValue` of a parameter that names a Systems Manager parameter passes on the looked-up value as if
@@ -35,6 +36,7 @@ from triton_aws.cloudformation.engine import Deployed, Deployment, DeploymentErr
 from triton_aws.cloudformation.operations import Operations
 from triton_aws.cloudformation.references import in_order, values_of
 from triton_aws.cloudformation.resource import Call, Client
+from triton_aws.cloudformation.template import read
 from triton_aws.moto_gaps import patch
 
 # Returns the client of a service in a region.
@@ -521,7 +523,12 @@ def install() -> None:
     """Let moto's CloudFormation API use the engine. Calling this again has no effect."""
     patch.replace(moto.cloudformation.models, ResourceMap=StackResources)
     patch.replace(moto.cloudformation.parsing, clean_json=_clean_json)
-    patch.replace(Stack, outputs=property(_settled_outputs), stack_parameters=property(_given_parameters))
+    patch.replace(
+        Stack,
+        outputs=property(_settled_outputs),
+        parse_template=staticmethod(read),
+        stack_parameters=property(_given_parameters),
+    )
     patch.replace(
         CloudFormationBackend,
         create_change_set=_create_change_set,

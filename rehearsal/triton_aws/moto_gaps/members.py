@@ -39,7 +39,7 @@ REPLACED: Members = MappingProxyType(
             "execute_change_set",
             "update_stack",
         ),
-        "moto.cloudformation.models.Stack": ("outputs", "stack_parameters"),
+        "moto.cloudformation.models.Stack": ("outputs", "parse_template", "stack_parameters"),
         "moto.cloudformation.parsing": ("clean_json",),
         "moto.cloudformation.responses.CloudFormationResponse": (
             "delete_change_set",
