@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -348,6 +349,7 @@ def test_what_an_endpoint_cannot_serve_is_refused_and_leaves_nothing(
         "not json",
         "{}",
         '{"inputs": [], "outputs": [{"name": "Y"}]}',
+        "[" * 100_000,
         '{"inputs": [{"name": "X", "datatype": "FP32", "shape": [3], "data": [1]}], "outputs": []}',
     ],
 )
@@ -363,6 +365,7 @@ def test_a_line_that_is_no_recorded_request_is_refused(line: str, tmp_path: Path
     ("options", "rule"),
     [
         (["--requests", "nothing"], "recorded-request"),
+        (["--requests", os.devnull], "recorded-request"),
         (["--name", "a/b"], "model-name"),
         (["--name", "taken"], "model-taken"),
     ],

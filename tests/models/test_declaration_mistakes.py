@@ -185,6 +185,16 @@ def test_wrong_weights_are_refused_by_their_form(read):
     assert read((address, 'S3Weights(url="https://bucket/weights.pt")'))[0].what.startswith("the S3 address")
 
 
+def test_a_bucket_of_one_letter_is_refused_with_the_rule_of_names(read):
+    address = SOUND[SOUND.index("HubWeights") : SOUND.index(",\n    models")]
+    assert "3 to 63" in read((address, 'S3Weights(url="s3://b/resnet.pt")'))[0].expected
+
+
+def test_an_import_of_a_file_that_is_not_there_is_answered_with_the_file(read):
+    (problem,) = read(("TOKENS =", "from .nets import mpl\nTOKENS ="))
+    assert "nets.py" in problem.fix
+
+
 def test_reading_a_wrong_declaration_imports_no_framework_either(read):
     before = set(sys.modules)
     read(("min=16", "min=200"))

@@ -24,6 +24,7 @@ from triton_models.pack.pack import pack
 from triton_models.spec import Example, ModelDefinition, load_build
 from triton_models.verify import process as process_module
 from triton_models.verify import program as program_module
+from triton_models.verify.comparing import difference
 from triton_models.verify.serving import Limits, Server, serving
 from triton_models.verify.verify import declaration_of, verify
 from triton_rehearsal.triton import command
@@ -280,6 +281,19 @@ def test_a_difference_names_the_place_both_values_the_tolerance_and_how_much_is_
     )
     assert "at most 1e-06, the declared tolerance in fp32" in second.expected
     assert "with a higher precision" in second.fix
+
+
+@pytest.mark.parametrize(
+    ("served", "expected"),
+    [
+        (np.float32(0.9999999), np.float64(0.9999999)),
+        (np.float32(16777216), np.float32(16777218)),
+        (np.int64(2**53), np.int64(2**53 + 1)),
+    ],
+)
+def test_values_that_differ_look_different(served, expected):
+    found = difference(np.array([served]), np.array([expected]), tolerance=0)
+    assert (found.outside, found.got != found.expected) == (1, True)
 
 
 def test_a_model_whose_file_was_spoilt_is_refused_with_the_example(declarations, twice, server):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError
+from triton_models.base.json_text import parsed
 from triton_models.base.suggest import some_of
 from triton_models.builds.export.weights import address_of, fetch
 from triton_models.builds.job import BuildJob
@@ -204,10 +205,19 @@ def _parsed(path: Path) -> Iterator[tuple[Tensors, Tensors]]:
             fix="check the path",
             rule="recorded-request",
         ) from error
+    if not any(line.strip() for line in lines):
+        raise FleetError.of(
+            what="there are no recorded requests",
+            where=str(path),
+            expected="a file of JSON lines",
+            why="the model would not be compared with anything",
+            fix="record at least one request and its answer, or draw examples",
+            rule="recorded-request",
+        )
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                record = json.loads(line)
+                record = parsed(line)
                 yield _tensors(record["inputs"]), _tensors(record["outputs"])
             except (ValueError, KeyError, TypeError, FleetError) as error:
                 said = error.problems[0].what if isinstance(error, FleetError) else f"{error}"

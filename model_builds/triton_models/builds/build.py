@@ -25,7 +25,7 @@ from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
 from triton_models.builds.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
 from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.reading import blame, folder_of, load_build, load_builds
+from triton_models.declare.reading import blame, fix_of, folder_of, load_build, load_builds
 from triton_models.declare.weights import RandomWeights
 from triton_models.facts.image_contents import CUSTOM_IMAGE_ADDS
 from triton_models.facts.instances import gpu as gpu_named
@@ -189,9 +189,7 @@ def _write(declaration: ModelDefinition, job: BuildJob) -> None:
             what=f"building {declaration.name!r} failed: {type(error).__name__}: {said}",
             where=blame(error, job.source),
             expected="write() to fill the model directories",
-            fix="install the build requirements: python -m triton_models.builds.locked build"
-            if isinstance(error, ModuleNotFoundError)
-            else "fix that line, then build again; this attempt left no files",
+            fix=fix_of(error, otherwise="fix that line, then build again; this attempt left no files"),
             rule="build-failed",
         ) from error
     if not any(job.root.glob("*/config.pbtxt")):

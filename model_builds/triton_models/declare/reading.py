@@ -28,6 +28,9 @@ from triton_models.declare.tensors import ShapeRange
 _PLACES = (Path("model_builds") / "models", Path("models"))
 """The folder of model builds, relative to the root of a repository or the source folder of a build."""
 
+_PACKAGE = "_model_build_"
+"""The beginning of the name of the package that a folder is while its build.py runs."""
+
 FORM_MARK = ":"
 """The separator between a folder's name and the name of one of its forms."""
 
@@ -195,6 +198,23 @@ def blame(error: BaseException, folder: Path) -> str:
     return str(folder)
 
 
+def fix_of(error: Exception, *, otherwise: str) -> str:
+    """Return the fix of an error that a declaration raised: for a missing module, the way to get it."""
+    if not isinstance(error, ModuleNotFoundError):
+        return otherwise
+    return _absent_file(error) or (
+        "install the build requirements: python -m triton_models.builds.locked build"
+    )
+
+
+def _absent_file(error: Exception) -> str:
+    """Return the fix of an import of a file that a model's folder does not have; empty for another error."""
+    package, _, module = (getattr(error, "name", None) or "").partition(".")
+    if not isinstance(error, ModuleNotFoundError) or not package.startswith(_PACKAGE):
+        return ""
+    return f"correct the import: the model's folder has no {module.replace('.', '/')}.py"
+
+
 def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
     """Read the declarations of a folder.
 
@@ -305,7 +325,7 @@ class _FreshLoader(SourceFileLoader):
 
 def _execute(path: Path) -> ModuleType:
     """Run a build.py in a separate package, so that `from .network import ...` finds the file."""
-    package = f"_model_build_{path.parent.name.replace('.', '%')}"  # a dot would make it a subpackage
+    package = f"{_PACKAGE}{path.parent.name.replace('.', '%')}"  # a dot would make it a subpackage
     if package in sys.modules:
         for stale in [module for module in sys.modules if module.partition(".")[0] == package]:
             del sys.modules[stale]
@@ -336,7 +356,7 @@ def _unreadable(path: Path, error: Exception) -> FleetError:
         what=f"{path.name} of model {path.parent.name!r} cannot be read: {type(error).__name__}: {error}",
         where=blame(error, path.parent),
         expected="a Python file that defines BUILD",
-        fix="fix that line; import frameworks inside functions, not at the top",
+        fix=_absent_file(error) or "fix that line; import frameworks inside functions, not at the top",
     )
     return FleetError([own, *wrong])
 

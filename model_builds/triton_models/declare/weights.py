@@ -13,6 +13,10 @@ from triton_models.declare.mistakes import Mistake
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.*[^/]/?")
+
+BUCKET_RULE = "a bucket's name has 3 to 63 lowercase letters, digits, dots and hyphens"
+"""The rule of https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, for errors."""
+
 _LISTING = re.compile(r"[0-9a-f]{16}")
 
 SIDE_FILE = ".data"
@@ -103,7 +107,7 @@ class S3Weights:
             yield Mistake(
                 field="url",
                 what=f"the S3 address {self.url!r}",
-                expected="s3://bucket/key of one object, or s3://bucket/prefix/",
+                expected=f"s3://bucket/key of one object, or s3://bucket/prefix/; {BUCKET_RULE}",
                 fix="copy the S3 URI from the console or from `aws s3 ls`",
             )
         if self.digest is not None and not _LISTING.fullmatch(self.digest):

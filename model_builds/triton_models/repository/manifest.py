@@ -21,6 +21,7 @@ from typing import Any
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
+from triton_models.declare.weights import BUCKET_RULE
 from triton_models.repository.manifest_document import (
     MOST_LEVELS,
     ModelLines,
@@ -81,7 +82,7 @@ class Repository:
             raise FleetError.of(
                 what=f"{url!r} is not the URL of a model repository",
                 where="the repository",
-                expected="s3://bucket/prefix/",
+                expected=f"s3://bucket/prefix/; {BUCKET_RULE}",
                 fix="use the RepositoryUrl output of the models stack",
                 rule="repository-url",
             )

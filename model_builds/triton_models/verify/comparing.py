@@ -47,11 +47,14 @@ def difference(served: Array, expected: Array, *, tolerance: float) -> Differenc
 
     gaps = _gaps(served, expected)
     index = np.unravel_index(int(gaps.argmax()), gaps.shape)
+    got, wanted = shown(served[index]), shown(expected[index])
+    if got == wanted and gaps[index]:  # values that differ look different
+        got, wanted = _exactly(served[index]), _exactly(expected[index])
     return Difference(
         largest=float(gaps[index]),
         index=tuple(int(each) for each in index),
-        got=shown(served[index]),
-        expected=shown(expected[index]),
+        got=got,
+        expected=wanted,
         outside=int((gaps > tolerance).sum()),
         components=gaps.size,
     )
@@ -93,6 +96,10 @@ def is_text(tensor: Array) -> bool:
 
 def _bytes(value: object) -> object:
     return value.encode() if isinstance(value, str) else value
+
+
+def _exactly(value: Any) -> str:
+    return f"{value:.17g}" if value.dtype.kind == "f" else str(value)
 
 
 def shown(value: object) -> str:

@@ -19,7 +19,7 @@ from triton_models.base.outcome import progress
 from triton_models.builds.tensorrt.machine import query_gpus
 from triton_models.client.encoding import Parameters, Tensors
 from triton_models.declare.declaration import Example, ModelDefinition
-from triton_models.declare.reading import blame, forms_of, load_build, model_names
+from triton_models.declare.reading import blame, fix_of, forms_of, load_build, model_names
 from triton_models.facts.tensorrt import Precision
 from triton_models.verify.asking import answered
 from triton_models.verify.comparing import NEVER, Difference, difference
@@ -417,9 +417,7 @@ def _own(called: str, function: Callable[[], _T]) -> _T:
             where=_line(error),
             expected="tensors by name",
             why="a model that cannot be verified is not published",
-            fix="install the build requirements: python -m triton_models.builds.locked build"
-            if isinstance(error, ModuleNotFoundError)
-            else "fix that line, then verify again",
+            fix=fix_of(error, otherwise="fix that line, then verify again"),
             rule="declaration-failed",
         ) from error
 

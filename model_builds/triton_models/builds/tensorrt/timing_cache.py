@@ -27,6 +27,7 @@ from typing import Protocol
 
 from triton_models.base.errors import FleetError
 from triton_models.base.whole_files import write_whole
+from triton_models.declare.weights import BUCKET_RULE
 
 TIMING_CACHE_VARIABLE = "FLEET_TIMING_CACHE"
 
@@ -133,7 +134,7 @@ class TimingCache:
             raise FleetError.of(
                 what=f"{where!r} is not a valid place for timing caches",
                 where=f"--timing-cache, or {TIMING_CACHE_VARIABLE}",
-                expected="a folder, or s3://bucket/prefix/",
+                expected=f"a folder, or s3://bucket/prefix/; {BUCKET_RULE}",
                 fix="omit it to build without a cache",
                 rule="timing-cache",
             ) from None
