@@ -59,8 +59,8 @@ docs: setup ## Write the generated pages, and build the site of all pages in bui
 	zensical build --strict --clean --config-file build/site/mkdocs.yml
 	@echo "The site is build/site/html/index.html. Its search needs a server: python3 -m http.server --directory build/site/html"
 
-bench: setup ## Measure, as ratios within one run
-	python -m benchmarks
+bench: setup ## Measure, as ratios within one run; BENCH=--short takes a minute and shows only that it runs
+	python -m benchmarks $(BENCH)
 
 setup: $(STAMPS)/synth $(STAMPS)/rehearsal $(STAMPS)/sdk $(STAMPS)/docs $(STAMPS)/triton node_modules/.package-lock.json ## Install what every command needs
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import urllib3
-
 from benchmarks.ratio import Ratio, measure
+from triton_models.base.unix_http import UnixSocketPool
 from triton_models.check.check import check_path
 from triton_models.check.target import PLAIN
 from triton_models.config.pbtxt import DynamicBatching, plain, tensor, write_config
 from triton_rehearsal.triton.server import TritonServer
 
 CONFIGURATIONS = 10_000
-LOADED = 20  # by the server, whose time is then multiplied: all of them would take half an hour
-FACTOR = CONFIGURATIONS // LOADED
+FACTOR = 500  # one of so many is loaded, and the time multiplied: all of them would take half an hour
+_SHORT = 1_000  # configurations
+_PORT = 23000  # of those that the server may listen on
 _OK = 200
 EMPTY = """
 class TritonPythonModel:
@@ -28,20 +27,23 @@ class TritonPythonModel:
 """
 
 
-def ratios() -> list[Ratio]:
+def ratios(*, short: bool) -> list[Ratio]:
     """A repository of 10,000 models, checked at once, and loaded one after the other."""
+    configurations = _SHORT if short else CONFIGURATIONS
+    loaded = configurations // FACTOR
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
         folder = Path(name)
         repository = folder / "repository"
-        for number in range(CONFIGURATIONS):
+        for number in range(configurations):
             _write_model(repository / f"model{number}")
         with _server(repository, folder / "server") as pool:
             ratio = measure(
-                f"{CONFIGURATIONS:,} configurations",
+                f"{configurations:,} configurations",
                 ours=("fleet check", lambda: _check(repository)),
-                theirs=(f"loading in Triton, {LOADED} times {FACTOR}", lambda: _load(pool)),
+                theirs=(f"loading in Triton, {loaded} times {FACTOR}", lambda: _load(pool, loaded)),
                 pairs=3,
-                reset=lambda: _unload(pool),
+                short=short,
+                reset=lambda: _unload(pool, loaded),
             )
     return [
         replace(
@@ -77,32 +79,28 @@ def _check(repository: Path) -> None:
 
 
 @contextmanager
-def _server(repository: Path, folder: Path) -> Iterator[urllib3.HTTPConnectionPool]:
-    with socket.create_server(("", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    flags = (
-        f"--allow-http=true --http-port={port} --model-repository={repository} --disable-auto-complete-config"
-    )
+def _server(repository: Path, folder: Path) -> Iterator[UnixSocketPool]:
+    models = f"--model-repository={repository} --disable-auto-complete-config"
     environment = {
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
-        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": flags,
+        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": f"--allow-http=true --http-port={_PORT} {models}",
     }
-    with TritonServer(environment, folder):
-        yield urllib3.HTTPConnectionPool("localhost", port)
+    with TritonServer(environment, folder) as server:
+        yield UnixSocketPool(server.sockets / str(_PORT))
 
 
-def _load(pool: urllib3.HTTPConnectionPool) -> None:
-    for number in range(LOADED):
+def _load(pool: UnixSocketPool, count: int) -> None:
+    for number in range(count):
         _post(pool, f"model{number}/load")
 
 
-def _unload(pool: urllib3.HTTPConnectionPool) -> None:
-    for number in range(LOADED):
+def _unload(pool: UnixSocketPool, count: int) -> None:
+    for number in range(count):
         _post(pool, f"model{number}/unload")
 
 
-def _post(pool: urllib3.HTTPConnectionPool, path: str) -> None:
+def _post(pool: UnixSocketPool, path: str) -> None:
     answer = pool.request("POST", f"/v2/repository/models/{path}", body=b"{}", retries=False)
     if answer.status != _OK:
         raise RuntimeError(answer.data.decode())

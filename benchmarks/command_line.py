@@ -8,7 +8,7 @@ import sys
 from benchmarks.ratio import Ratio, measure
 
 
-def ratios() -> list[Ratio]:
+def ratios(*, short: bool) -> list[Ratio]:
     """`fleet --help` against a command line that imports what its verbs need at the top."""
     eager = """
 import boto3, google.protobuf, tritonclient.http
@@ -21,6 +21,7 @@ main(['--help'])
             ours=("verbs import what they need", lambda: _run("-m", "triton_models", "--help")),
             theirs=("imports at the top", lambda: _run("-c", eager)),
             pairs=7,
+            short=short,
         )
     ]
 

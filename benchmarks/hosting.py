@@ -68,7 +68,7 @@ class Share:
     high: float
 
 
-def shares() -> Iterator[Share]:
+def shares(*, short: bool) -> Iterator[Share]:
     """Measure A B A B ..., with the load from a process of its own. The model returns its input."""
     with _endpoint() as (aws, hosting, runtime, folder):
         instance = hosting.instances(ENDPOINT)[0]
@@ -79,34 +79,34 @@ def shares() -> Iterator[Share]:
             (folder / "body").write_bytes(body)
             # The first request loads the model.
             _ask(runtime, TARGET, body, content_type)
-            for connections in CONNECTIONS:
+            for connections in CONNECTIONS[:1] if short else CONNECTIONS:
                 headers = {TARGET_MODEL: TARGET, "Content-Type": content_type}
                 through = Load(
                     url=f"{hosting.url}/endpoints/{ENDPOINT}/invocations",
                     headers={**headers, "Authorization": key},
                     body=str(folder / "body"),
                     connections=connections,
-                    seconds=SECONDS,
+                    seconds=SECONDS / 10 if short else SECONDS,
                 )
                 direct = Load(
                     url=f"/models/{model_id(TARGET)}/invoke",
                     headers=headers,
                     body=str(folder / "body"),
                     connections=connections,
-                    seconds=SECONDS,
+                    seconds=SECONDS / 10 if short else SECONDS,
                     socket=str(instance.server.socket),
                 )
-                yield _compare(f"{content}, {size}", through, direct)
+                yield _compare(f"{content}, {size}", through, direct, pairs=1 if short else PAIRS)
 
 
-def cold_start() -> Ratio:
+def cold_start(*, short: bool) -> Ratio:
     """Ask for models of the size on record that are not loaded: a rehearsal, next to a real endpoint."""
     body, content_type = encode({"X": np.zeros((1, 1), dtype=np.float32)}, outputs=None, content="binary")
     with _endpoint() as (aws, _, runtime, folder):
         weights = folder / "model" / "echo" / "1" / "weights.bin"
         weights.write_bytes(np.random.default_rng(0).bytes(COLD_BYTES))
         times = []
-        for target in (f"cold-{number}.tar.gz" for number in range(PAIRS)):
+        for target in (f"cold-{number}.tar.gz" for number in range(1 if short else PAIRS)):
             _upload(aws, folder, target)
             start = time.perf_counter()
             _ask(runtime, target, body, content_type)
@@ -124,8 +124,8 @@ def cold_start() -> Ratio:
     )
 
 
-def _compare(subject: str, through: Load, direct: Load) -> Share:
-    rates = [(through.rate(), direct.rate()) for _ in range(PAIRS)]
+def _compare(subject: str, through: Load, direct: Load, *, pairs: int) -> Share:
+    rates = [(through.rate(), direct.rate()) for _ in range(pairs)]
     ratios = sorted(ours / theirs for ours, theirs in rates)
     return Share(
         subject=subject,

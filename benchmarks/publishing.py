@@ -30,13 +30,14 @@ _WEIGHTS_BYTES = 20_000
 _buckets = itertools.count(1)
 
 
-def ratios() -> list[Ratio]:
+def ratios(*, short: bool) -> list[Ratio]:
     """The first publication, one of which nothing changed, and one of which a hundredth changed."""
-    s3 = f"{ARTIFACTS} artifacts, S3 answers after {ANSWERS_AFTER_S * 1e3:.0f} ms"
+    artifacts = 5 if short else ARTIFACTS
+    s3 = f"{artifacts} artifacts, S3 answers after {ANSWERS_AFTER_S * 1e3:.0f} ms"
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
         folder = Path(name)
-        packed = [_packed(folder, number, content=0) for number in range(ARTIFACTS)]
-        changed = max(1, ARTIFACTS // 100)
+        packed = [_packed(folder, number, content=0) for number in range(artifacts)]
+        changed = max(1, artifacts // 100)
         # Each round publishes other content, or the second one would find it there.
         rounds = iter(
             [
@@ -53,24 +54,28 @@ def ratios() -> list[Ratio]:
                     ours=("fleet publish", lambda: _publish(f"new{next(_buckets)}", packed)),
                     theirs=("a loop of upload_file", lambda: _upload_each(f"new{next(_buckets)}", packed)),
                     pairs=PAIRS,
+                    short=short,
                 ),
                 measure(
                     "publish them again, unchanged",
                     ours=("fleet publish", lambda: _publish("ours", packed)),
                     theirs=("a loop of head_object", lambda: _upload_missing("theirs", packed)),
                     pairs=PAIRS,
+                    short=short,
                 ),
                 measure(
                     "the same",
                     ours=("fleet publish", lambda: _publish("ours", packed)),
                     theirs=("as aws s3 sync: list, compare sizes", lambda: _sync("theirs", packed)),
                     pairs=PAIRS,
+                    short=short,
                 ),
                 measure(
                     "publish them again, 1% changed",
                     ours=("fleet publish", lambda: _publish("ours", next(rounds))),
                     theirs=("a loop of head_object", lambda: _upload_missing("theirs", next(rounds))),
                     pairs=PAIRS,
+                    short=short,
                 ),
             ]
 
@@ -122,7 +127,7 @@ def _restore(before: Mapping[str, str | None]) -> None:
 
 def _publish(bucket: str, paths: Sequence[Path]) -> None:
     arguments = argparse.Namespace(
-        artifacts=list(paths), repository=f"s3://bucket-{bucket}/models/", portable=False
+        artifacts=list(paths), repository=f"s3://bucket-{bucket}/models/", portable=False, target=None
     )
     if len(publish.run(arguments).targets) != len(paths):
         raise RuntimeError(bucket)

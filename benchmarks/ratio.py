@@ -39,6 +39,7 @@ def measure(
     ours: tuple[str, Callable[[], object]],
     theirs: tuple[str, Callable[[], object]],
     pairs: int,
+    short: bool,
     reset: Callable[[], object] = lambda: None,
 ) -> Ratio:
     """Time the two ways A B A B ..., after one round that does not count.
@@ -48,13 +49,15 @@ def measure(
         ours: The name of this project's way, and the way itself.
         theirs: The same for the other.
         pairs: Number of timings of each.
+        short: True to time one round, the first: the ratio then means little.
         reset: Done after each pair, and not timed.
     """
     timed = []
-    for _ in range(pairs + 1):
+    for _ in range(1 if short else pairs + 1):
         timed.append((_seconds(ours[1]), _seconds(theirs[1])))
         reset()
-    del timed[0]
+    if not short:
+        del timed[0]
     ratios = sorted(other / own for own, other in timed)
     return Ratio(
         subject=subject,

@@ -38,7 +38,7 @@ OURS = {
 CONTAINERS = {"SAGEMAKER_MULTI_MODEL": "true"}
 
 
-def ratios() -> list[Ratio]:
+def ratios(*, short: bool) -> list[Ratio]:
     """Loading a Python model, and asking it for one image's worth of numbers."""
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
         folder = Path(name)
@@ -49,6 +49,7 @@ def ratios() -> list[Ratio]:
                 ours=("endpoint's defaults", lambda: _load(ours, folder / "model")),
                 theirs=("container's defaults", lambda: _load(containers, folder / "model")),
                 pairs=5,
+                short=short,
                 reset=lambda: (_unload(ours), _unload(containers)),
             )
             for contract in (ours, containers):
@@ -58,12 +59,14 @@ def ratios() -> list[Ratio]:
                 ours=("endpoint's defaults", lambda: _ask(ours, "binary", width=16, times=200)),
                 theirs=("container's defaults", lambda: _ask(containers, "binary", width=16, times=200)),
                 pairs=7,
+                short=short,
             )
             encoding = measure(
                 "one image there and back",
                 ours=("binary tensors", lambda: _ask(ours, "binary", width=WIDTH)),
                 theirs=("JSON", lambda: _ask(ours, "json", width=WIDTH)),
                 pairs=7,
+                short=short,
             )
     return [loading, requests, encoding]
 

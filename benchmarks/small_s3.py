@@ -27,8 +27,10 @@ def small_s3(*, answers_after_s: float) -> Iterator[str]:
     command = [sys.executable, "-m", "benchmarks.small_s3", str(answers_after_s)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None  # noqa: S101 -- asked for above
-        yield process.stdout.readline().strip()
-        process.kill()
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
 
 
 class _Handler(BaseHTTPRequestHandler):

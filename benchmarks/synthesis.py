@@ -18,26 +18,29 @@ _PARTS = ("stacks", "constructs", "model_builds")
 _CDK = _ROOT / "node_modules" / ".bin" / "cdk"
 
 
-def ratios() -> list[Ratio]:
+def ratios(*, short: bool) -> list[Ratio]:
     """With the command line of the CDK and the checks that every synthesis runs.
 
     On a machine where nothing is known of the models yet, each of them is read and compiled.
     """
+    declared = 20 if short else DECLARED
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
-        one, many = _app(Path(folder) / "one", 1), _app(Path(folder) / "many", DECLARED)
+        one, many = _app(Path(folder) / "one", 1), _app(Path(folder) / "many", declared)
         small = ("1 declared model", lambda: _synthesise(one))
         return [
             measure(
                 "cdk synth again",
                 ours=small,
-                theirs=(f"{DECLARED:,} declared models", lambda: _synthesise(many)),
+                theirs=(f"{declared:,} declared models", lambda: _synthesise(many)),
                 pairs=5,
+                short=short,
             ),
             measure(
                 "cdk synth for the first time",
                 ours=small,
-                theirs=(f"{DECLARED:,} declared models", lambda: _synthesise(many)),
+                theirs=(f"{declared:,} declared models", lambda: _synthesise(many)),
                 pairs=3,
+                short=short,
                 reset=lambda: _forget(many),
             ),
         ]
