@@ -302,8 +302,6 @@ class EmbeddedAws:
 
         if resource is None:
             return "the stack does not have it"
-        if resource.kind is None:
-            return "the embedded AWS does not support its type"
         if not physical_id or resource.identity is None:
             return "the stack lists it without a physical id"
         try:

@@ -56,11 +56,11 @@ def resource_problems(aws: EmbeddedAws, stack: str) -> Iterator[Problem]:
 def _problem(missing: MissingResource) -> Problem:
     kind, name = missing.type_name, missing.logical_id
     return Problem(
-        what=f"{kind} {name} was not created: {missing.reason}",
+        what=f"{kind} {name} does not exist: {missing.reason}",
         where=f"stack {missing.stack}, resource {name}",
         expected="every resource of a deployed template exists",
         why="the stack is reported as complete, but the rehearsal proves nothing about this resource",
-        fix=f"register {kind} in rehearsal/triton_aws/cloudformation, or remove it from the template",
+        fix=f"deploy the stack again, and leave {kind} {name} to CloudFormation",
     )
 
 

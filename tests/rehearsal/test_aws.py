@@ -53,14 +53,16 @@ def test_a_taken_port_is_a_problem_with_a_fix() -> None:
     assert problem.fix
 
 
-def test_a_resource_that_was_not_created_is_a_problem_that_names_it(aws: EmbeddedAws) -> None:
-    template = {"Resources": {"Helper": {"Type": "AWS::Bedrock::Agent", "Properties": {"AgentName": "a"}}}}
+def test_a_resource_that_is_not_there_is_a_problem_that_names_it(aws: EmbeddedAws) -> None:
+    template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
     aws.client("cloudformation").create_stack(StackName="s", TemplateBody=json.dumps(template))
+    [topic] = aws.client("sns").list_topics()["Topics"]
+    aws.client("sns").delete_topic(TopicArn=topic["TopicArn"])
 
     [problem] = resource_problems(aws, "s")
 
-    assert "AWS::Bedrock::Agent Helper" in problem.what
-    assert problem.where == "stack s, resource Helper"
+    assert "AWS::SNS::Topic Topic" in problem.what
+    assert problem.where == "stack s, resource Topic"
 
 
 def test_the_price_list_has_the_prices_of_the_price_table(aws: EmbeddedAws) -> None:

@@ -354,19 +354,33 @@ def test_a_change_set_that_is_not_there_is_reported_by_its_own_error(
         cloudformation.describe_change_set(StackName="s", ChangeSetName="never")
 
 
-def test_a_type_that_nobody_registered_is_named_although_the_stack_is_complete(aws: EmbeddedAws) -> None:
-    unknown = {"Type": "AWS::Bedrock::Agent", "Properties": {"AgentName": "a"}}
-    begin(
-        aws,
-        {"Topic": TOPIC, "Helper": unknown},
-        Outputs={"Helper": {"Value": {"Fn::GetAtt": ["Helper", "AgentArn"]}}},
+def test_types_that_are_not_supported_are_refused_at_once_and_named_together(
+    aws: EmbeddedAws, cloudformation: Any
+) -> None:
+    nested = {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": "https://bucket/t.json"}}
+    resources = {"Topic": TOPIC, "Nested": nested, "Helper": {"Type": "AWS::Bedrock::Agent"}}
+    words = (
+        r"Unrecognized resource types: \[AWS::Bedrock::Agent, AWS::CloudFormation::Stack\]\. .*embedded AWS"
     )
+    refused = pytest.raises(ClientError, match=words)
 
-    [missing] = aws.missing_resources("s")
+    with refused:
+        begin(aws, resources)
+    with refused:
+        deploy_by_change_set(cloudformation, "s", {"Resources": resources})
+    assert cloudformation.describe_stacks()["Stacks"] == []
+    begin(aws, {"Topic": TOPIC})
+    with refused:
+        begin(aws, resources, verb="update")
 
     assert status(aws) == "CREATE_COMPLETE"
-    assert (missing.stack, missing.logical_id) == ("s", "Helper")
-    assert missing.type_name == "AWS::Bedrock::Agent"
+
+
+def test_a_type_that_is_not_supported_may_be_left_out_by_a_condition(aws: EmbeddedAws) -> None:
+    unknown = {"Type": "AWS::Bedrock::Agent", "Condition": "Never"}
+    begin(aws, {"Topic": TOPIC, "Helper": unknown}, Conditions={"Never": {"Fn::Equals": ["a", "b"]}})
+
+    assert status(aws) == "CREATE_COMPLETE"
 
 
 def test_a_custom_resource_is_named_instead_of_hanging(aws: EmbeddedAws) -> None:

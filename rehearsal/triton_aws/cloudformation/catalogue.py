@@ -1,4 +1,4 @@
-"""Every resource type that the embedded CloudFormation supports: its own table first, then moto's classes."""
+"""Every resource type that the embedded CloudFormation supports: its own, and some of moto's classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from triton_aws.cloudformation import (
     sagemaker,
     stepfunctions,
 )
-from triton_aws.cloudformation.moto_type import moto_type
+from triton_aws.cloudformation.moto_type import MOTO_TYPES, moto_type
 from triton_aws.cloudformation.resource import ResourceType
 from triton_aws.cloudformation.schemas import is_custom
 
@@ -65,8 +65,13 @@ _TYPES: tuple[ResourceType, ...] = (
 TYPES: Mapping[str, ResourceType] = {kind.name: kind for kind in _TYPES}
 
 
-def resource_type(name: str) -> ResourceType | None:
-    """Return the implementation of a type; None if neither this table nor moto has it."""
+def is_supported(name: str) -> bool:
+    """Return True if stacks can have resources of a type."""
+    return is_custom(name) or name in TYPES or name in MOTO_TYPES
+
+
+def resource_type(name: str) -> ResourceType:
+    """Return the implementation of a supported type."""
     if is_custom(name):
         return custom_resource.CustomResource(name)
     return TYPES.get(name) or moto_type(name)

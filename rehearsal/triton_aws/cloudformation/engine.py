@@ -43,7 +43,7 @@ class Deployed:
     Attributes:
         logical_resource_id: The resource's name in the template.
         cf_resource_type: The name of its type.
-        kind: The implementation of its type; None for an unsupported type, whose resources do not exist.
+        kind: The implementation of its type.
         identity: Its identity; None if it does not exist.
         properties: Its properties with every reference resolved.
         retain: True if it stays when it leaves the stack.
@@ -54,7 +54,7 @@ class Deployed:
 
     logical_resource_id: str
     cf_resource_type: str
-    kind: ResourceType | None
+    kind: ResourceType
     identity: Identity | None
     properties: Properties
     retain: bool
@@ -150,7 +150,7 @@ class Deployment:
 
     Args:
         resources: The stack's resources.
-        types: Returns the implementation of a type; None for an unsupported one.
+        types: Returns the implementation of a type.
         call: Returns the call context of a logical id.
         journal: Records an event. Keyword arguments: logical_id, physical_id, resource_type, status, reason.
     """
@@ -159,7 +159,7 @@ class Deployment:
         self,
         resources: StackResources,
         *,
-        types: Callable[[str], ResourceType | None],
+        types: Callable[[str], ResourceType],
         call: Callable[[str], Call],
         journal: Journal,
     ) -> None:
@@ -269,10 +269,7 @@ class Deployment:
             retain_created=declared.get("DeletionPolicy") in _RETAINED[holds("retain_except_on_create")],
             retain_replaced=declared.get("UpdateReplacePolicy") == "Retain",
         )
-        if kind is None:
-            # Recorded as absent: the stack continues, as in moto, and `missing_resources` names the resource.
-            self._resources.put(wanted)
-        elif before is None or before.identity is None:
+        if before is None or before.identity is None:
             self._create(kind, wanted)
         elif before.failed:
             self._discard(before)
@@ -379,7 +376,7 @@ class Deployment:
 
     def _remove(self, found: Deployed) -> str:
         """Delete a resource. Returns the reason for a failure; an empty string on success."""
-        if found.kind is None or found.identity is None:
+        if found.identity is None:
             return ""
         note = (found.logical_resource_id, found.cf_resource_type, found.physical_resource_id)
         self._note(*note, "DELETE_IN_PROGRESS", None)

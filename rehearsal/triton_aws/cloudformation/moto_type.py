@@ -1,4 +1,4 @@
-"""Resource types that moto's own classes create: a fallback for types that the catalogue lacks.
+"""Resource types that moto's own classes create, for types that the catalogue lacks.
 
 Those classes use only some properties, and `confirm` does not ask the service's API: it only sees the object
 that moto created. If a type matters to you, add it to the catalogue instead.
@@ -14,6 +14,23 @@ from typing import Any
 from moto.cloudformation.parsing import get_model_map
 
 from triton_aws.cloudformation.resource import AbsentError, Call, Identity, Properties, ResourceType
+
+_NETWORK = (
+    *("EIP", "InternetGateway", "NatGateway", "Route", "RouteTable", "SecurityGroup", "SecurityGroupIngress"),
+    *("Subnet", "SubnetRouteTableAssociation", "VPC", "VPCEndpoint", "VPCGatewayAttachment"),
+)
+
+MOTO_TYPES = frozenset(
+    {
+        "AWS::Kinesis::Stream",
+        "AWS::Lambda::EventSourceMapping",
+        "AWS::Logs::ResourcePolicy",
+        "AWS::SageMaker::NotebookInstance",
+        "AWS::SageMaker::NotebookInstanceLifecycleConfig",
+        *(f"AWS::EC2::{name}" for name in _NETWORK),
+    }
+)
+"""The types whose classes create, update and delete. moto's other classes leave resources behind."""
 
 
 class _Attributes(dict[str, str]):
@@ -100,7 +117,6 @@ def _resource(identity: Identity) -> Any:
 
 
 @cache
-def moto_type(name: str) -> ResourceType | None:
-    """Return the type of moto's class for a type's name; None if moto has no such class."""
-    model = get_model_map().get(name)
-    return MotoType(model) if model else None
+def moto_type(name: str) -> ResourceType:
+    """Return the type of moto's class for a name of `MOTO_TYPES`."""
+    return MotoType(get_model_map()[name])

@@ -31,7 +31,7 @@ from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 
 from triton_aws.assumptions import holds
-from triton_aws.cloudformation.catalogue import resource_type
+from triton_aws.cloudformation.catalogue import is_supported, resource_type
 from triton_aws.cloudformation.engine import Deployed, Deployment, DeploymentError, StackResources, reason_of
 from triton_aws.cloudformation.operations import Operations
 from triton_aws.cloudformation.references import in_order, values_of
@@ -262,10 +262,18 @@ def _check(backend: CloudFormationBackend, name: str, template: Any, parameters:
     )
     try:
         resources.read(Stack.parse_template(template), parameters)
+        types = {declared["Type"] for declared in resources.declared.values()}
     except ServiceException:
         raise
     except Exception as error:
         raise ValidationError(message=f"Template format error: {reason_of(error)}") from error
+    unknown = sorted(name for name in types if not is_supported(name))
+    if unknown:
+        msg = (
+            f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]. "
+            "This is the embedded AWS, which supports fewer types than AWS."
+        )
+        raise ValidationError(message=msg)
     try:
         in_order(resources.declared, resources.declared)
     except CycleError as error:
