@@ -55,9 +55,9 @@ FILE = """weights=LocalWeights(path=PATH), models=[OnnxFile(name="m", max_batch_
 def declared(models: Path, tmp_path: Path):
     """Build a declaration of one model `m`."""
 
-    def make(text: str, **given: Any) -> Path:
+    def make(text: str, output: str = "SAME", **given: Any) -> Path:
         (models / "m").mkdir(exist_ok=True)
-        (models / "m" / "build.py").write_text(TOP.replace("MODELS", text))
+        (models / "m" / "build.py").write_text(TOP.replace("MODELS", text).replace("SAME", output, 1))
         (models / "m" / "echo.py").write_text(ECHO.format(log=str(tmp_path / "log.txt")))
         return build("m", output=tmp_path / "out", models=models, **given)
 
@@ -67,8 +67,8 @@ def declared(models: Path, tmp_path: Path):
 @pytest.fixture
 def relu(tmp_path: Path) -> str:
     """An ONNX file of one operator, as a declaration names it."""
-    sides = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "n"]) for name in "xy"]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", sides[:1], sides[1:])
+    sides = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "n"]) for name in ("x", "SAME")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["SAME"])], "relu", sides[:1], sides[1:])
     path = tmp_path / "relu.onnx"
     onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)
     return FILE.replace("PATH", repr(str(path)))
@@ -79,7 +79,7 @@ def test_an_onnx_file_is_served_with_its_own_tensors(declared, relu):
     config = read_config(root / "m" / "config.pbtxt")
     assert [(each.name, list(each.dims)) for each in (*config.input, *config.output)] == [
         ("x", [-1]),
-        ("y", [-1]),
+        ("SAME", [-1]),
     ]
     assert check_path(root) == []
     assert json.loads((root / "build.json").read_text())["sources"]["weights"].startswith("sha256:")
@@ -88,9 +88,9 @@ def test_an_onnx_file_is_served_with_its_own_tensors(declared, relu):
 def test_classes_have_the_names_of_the_labels_file(declared, models, relu, tmp_path):
     (models / "m").mkdir()
     (models / "m" / "classes.txt").write_text("cat\ndog\n")
-    root = declared(relu.replace("OPTIONS", "labels={'y': 'classes.txt'}"))
+    root = declared(relu.replace("OPTIONS", "labels={'SAME': 'classes.txt'}"))
     assert check_path(root) == []
-    wanted = [{"name": "y", "parameters": {"classification": 1}}]
+    wanted = [{"name": "SAME", "parameters": {"classification": 1}}]
     rows = [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 5]}]
     with serving(root, folder=tmp_path) as contract:
         body = json.dumps({"inputs": rows, "outputs": wanted}).encode()
@@ -101,7 +101,15 @@ def test_classes_have_the_names_of_the_labels_file(declared, models, relu, tmp_p
 def test_labels_are_for_an_output(declared, relu):
     with pytest.raises(FleetError) as caught:
         declared(relu.replace("OPTIONS", "labels={'z': 'classes.txt'}"))
-    assert [(each.rule, each.expected) for each in caught.value.problems] == [("model-labels", "one of y")]
+    assert [(each.rule, each.expected) for each in caught.value.problems] == [("model-labels", "one of SAME")]
+
+
+def test_the_shown_output_is_one_of_the_files(declared, relu):
+    with pytest.raises(FleetError) as caught:
+        declared(relu.replace("OPTIONS", ""), output="SAM")
+    assert [(each.rule, each.expected) for each in caught.value.problems] == [
+        ("unknown-output", "one of SAME")
+    ]
 
 
 def test_a_profile_that_does_not_fit_the_file_is_refused_without_a_gpu(declared, relu):

@@ -35,7 +35,7 @@ def build_for(machine, declare, models, tmp_path):
     def make(gpu, *, folder=None, comment="", release="25.09"):
         machine(gpus=(SHOWN[gpu],))
         labels = f"(version / 'labels.txt').write_text('{comment}')"
-        declare("tiny", f"{CONFIG}{encoder()}{labels}", declaration=WRITES)
+        declare("tiny", f"{CONFIG}{encoder()}{labels}", declaration=WRITES.replace('"Y"', '"sum"'))
         root = build("tiny", output=tmp_path / (folder or gpu), models=models, gpu=gpu, release=release)
         (root / "tiny" / "1" / "model.plan").write_bytes(plan(10, 13, 3, 9) + gpu.encode())
         return root

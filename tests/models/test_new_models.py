@@ -127,6 +127,33 @@ def test_examples_that_do_not_tell_the_inputs_are_refused(examples: str, rule: s
     assert (problem.rule, "model 'tiny'" in problem.where) == (rule, True)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "rule", "line"),
+    [
+        ('output="SCORES"', 'output="SCOREZ"', "bad-declaration", 'output="SCORES"'),
+        (
+            'outputs=["SCORES"], max',
+            'outputs=["SCORES", "X"], max',
+            "network-outputs",
+            'outputs=["SCORES"], m',
+        ),
+    ],
+    ids=["shown", "exported"],
+)
+def test_outputs_that_the_network_lacks_are_refused_with_their_line(
+    old: str, new: str, rule: str, line: str, tmp_path: Path
+) -> None:
+    assert main(["new", "tiny", "--minimal", "--models", str(tmp_path)]) == 0
+    path = tmp_path / "tiny" / "build.py"
+    text = path.read_text()
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(FleetError) as error:
+        build("tiny", models=tmp_path, output=tmp_path / "out")
+    (problem,) = error.value.problems
+    assert problem.rule == rule
+    assert problem.where.endswith(f"{path}:{text[: text.index(line)].count(chr(10)) + 1}")
+
+
 def test_an_onnx_file_with_its_side_file_becomes_a_model_with_its_names_types_and_shapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from triton_models.artifact.layout import BUILD_FILE
 from triton_models.artifact.plans import is_rehearsal
 from triton_models.artifact.staging import refuse_foreign, replace_folder, staging_folder
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.suggest import did_you_mean
 from triton_models.builds.job import BuildJob
 from triton_models.builds.making import make
 from triton_models.builds.rehearsed import configure_for_rehearsal
@@ -25,7 +26,7 @@ from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
 from triton_models.builds.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
 from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.reading import blame, fix_of, folder_of, load_build, load_builds
+from triton_models.declare.reading import blame, fix_of, folder_of, load_build, load_builds, place_of
 from triton_models.declare.weights import RandomWeights
 from triton_models.facts.image_contents import CUSTOM_IMAGE_ADDS
 from triton_models.facts.instances import gpu as gpu_named
@@ -199,6 +200,22 @@ def _write(declaration: ModelDefinition, job: BuildJob) -> None:
             expected="at least one call of job.model(config)",
             fix="create the model directory with job.model and write the model's file to the returned folder",
             rule="build-empty",
+        )
+    raise_if_any(_unknown_output(declaration, job))
+
+
+def _unknown_output(declaration: ModelDefinition, job: BuildJob) -> Iterator[Problem]:
+    from triton_models.config.pbtxt import CONFIG_FILE, read_config
+
+    path = job.root / declaration.name / CONFIG_FILE
+    outputs = [each.name for each in read_config(path).output] if path.is_file() else []
+    if outputs and declaration.output not in outputs:
+        yield Problem(
+            what=f"{declaration.name!r} has no output {declaration.output!r}",
+            where=place_of(declaration, "output", job.source),
+            expected=f"one of {', '.join(outputs)}",
+            fix=did_you_mean(declaration.output, outputs, otherwise="name one of its outputs"),
+            rule="unknown-output",
         )
 
 

@@ -33,6 +33,7 @@ from triton_models.declare.models import (
     TensorFlowGraph,
     controls_of,
 )
+from triton_models.declare.reading import place_of
 from triton_models.declare.requires import check_backends, check_requires
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
 from triton_models.facts.tensorrt import QUANTIZED, Precision
@@ -150,11 +151,26 @@ def _make_exported(
         dynamic={tensor.name: _open_axes(tensor, batches=batches) for tensor in model.inputs},
         opset=job.release.plan_opset if isinstance(model.backend, TensorRt) else OPSET,
     )
-    config = _configure_network(model, build, job, onnx_signature(path))
+    signature = onnx_signature(path)
+    _check_outputs(model, [each.name for each in signature.outputs], job)
+    config = _configure_network(model, build, job, signature)
     if isinstance(model.backend, TensorRt):
         shapes = {tensor.name: _range(tensor, model) for tensor in model.inputs}
         _compile(job, path, shapes, model.backend)
     return config
+
+
+def _check_outputs(model: PyTorchNetwork, exported: Sequence[str], job: BuildJob) -> None:
+    """Refuse a number of outputs other than declared: the exporter names those without a name itself."""
+    if len(exported) != len(model.outputs):
+        raise FleetError.of(
+            what=f"{len(model.outputs)} outputs are declared, {', '.join(model.outputs)}; forward() returns "
+            f"{len(exported)}",
+            where=place_of(model, "outputs", job.source),
+            expected="a name for each tensor that forward() returns, in order",
+            fix="correct outputs=[...], or what forward() returns",
+            rule="network-outputs",
+        )
 
 
 def _make_torchscript(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.errors import FleetError
+from triton_models.base.suggest import did_you_mean
 from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
 from triton_models.declare.calls import call_mistakes, unused_models
 from triton_models.declare.ensembles import Interface, connect
@@ -201,6 +202,7 @@ class ModelDefinition:
         yield from self._tolerances()
         yield from self._names()
         yield from self._ensembles()
+        yield from self._output()
         yield from call_mistakes(self.models)
         yield from self._weights()
 
@@ -287,14 +289,24 @@ class ModelDefinition:
                 continue
             connected = connect(ensemble, {name: each for name, each in known.items() if each})
             yield from connected.mistakes
-            answered = [tensor.name for tensor in connected.outputs]
-            if ensemble.name == self.name and self.output not in answered:
-                yield Mistake(
-                    field="output",
-                    what=f"the output {self.output!r}",
-                    expected=f"one of {', '.join(answered)}",
-                    fix="name an output of the ensemble",
+            if ensemble.name == self.name:
+                yield from self._unknown_output([tensor.name for tensor in connected.outputs])
+
+    def _output(self) -> Iterator[Mistake]:
+        for model in self.models:
+            if model.name == self.name and not isinstance(model, Ensemble | OnnxFile | Forest):
+                yield from self._unknown_output(
+                    [each if isinstance(each, str) else each.name for each in model.outputs]
                 )
+
+    def _unknown_output(self, known: Sequence[str]) -> Iterator[Mistake]:
+        if known and self.output not in known:
+            yield Mistake(
+                field="output",
+                what=f"the output {self.output!r}",
+                expected=f"one of {', '.join(known)}",
+                fix=did_you_mean(self.output, known, otherwise=f"name an output of {self.name!r}"),
+            )
 
 
 def _plans(backends: Iterable[Any]) -> list[TensorRt]:

@@ -215,6 +215,11 @@ def _absent_file(error: Exception) -> str:
     return f"correct the import: the model's folder has no {module.replace('.', '/')}.py"
 
 
+def place_of(owner: object, field: str, folder: Path) -> str:
+    """Return file:line of a field of a declared value of a folder; only the file if the line is ambiguous."""
+    return Places(folder / "build.py", classes=_CLASSES).of(owner, field)
+
+
 def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
     """Read the declarations of a folder.
 
