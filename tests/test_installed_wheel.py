@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import venv
+import zipfile
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from importlib.metadata import PackageNotFoundError, distribution
@@ -20,6 +21,7 @@ from packaging.requirements import Requirement
 
 from tests.triton_models.declared_models import declare
 from triton_models.cli.main import VERBS
+from triton_models.starter.init import begin
 
 pytestmark = pytest.mark.story
 
@@ -76,6 +78,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         source = ROOT / name
         copied = copy / name
         shutil.copytree(source, copied, ignore=_unbuilt) if source.is_dir() else shutil.copy(source, copied)
+    leftover = copy / "model_builds" / "triton_models" / "starter" / "models" / "minilm" / "__pycache__"
+    leftover.mkdir()  # of a rehearsal
+    (leftover / "build.cpython-311.pyc").touch()
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
     subprocess.run([*pip, "--wheel-dir", copy, copy], check=True, timeout=120)
     [built] = copy.glob("*.whl")
@@ -190,6 +195,25 @@ for each in {modules}:
     ended = run(python, "-c", program)
 
     assert ended.returncode == 0, ended.stderr
+
+
+def test_init_of_the_wheel_writes_what_a_checkout_writes(python: Path, tmp_path: Path) -> None:
+    arguments = ("--name", "Search", "there", "minilm")
+    ended = run(python, str(python.with_name("fleet")), "init", *arguments, folder=tmp_path)
+    begin(tmp_path / "here", name="Search", models=["minilm"])
+
+    def content(folder: Path) -> dict[str, bytes]:
+        return {
+            str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+        }
+
+    assert ended.returncode == 0, ended.stderr
+    assert ".github/workflows/deploy.yml" in content(tmp_path / "there")
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+def test_the_wheel_has_no_leftovers_of_a_rehearsal(wheel: Path) -> None:
+    assert [name for name in zipfile.ZipFile(wheel).namelist() if "__pycache__" in name] == []
 
 
 @pytest.mark.parametrize(("extra", "module"), [(extra, each) for extra in IMPORTS for each in IMPORTS[extra]])
