@@ -37,6 +37,7 @@ def test_a_build_is_the_artifact_root_with_its_record(tiny, tmp_path):
         "gpu": None,
         "tensorrt": None,
         "sources": {"weights": "seed 1"},
+        "request": {"X": "FP32 [1]"},
     }
 
 

@@ -76,9 +76,9 @@ def repository(aws):
     return bucket
 
 
-def write_manifest(aws, bucket, **models):
+def write_manifest(aws, bucket, build=None, **models):
     records = {
-        name: {"current": artifact, "history": [], "artifacts": {artifact: recorded(artifact)}}
+        name: {"current": artifact, "history": [], "artifacts": {artifact: recorded(artifact, **build or {})}}
         for name, artifact in models.items()
     }
     document = {"version": 1, "models": records}
@@ -212,6 +212,22 @@ def test_a_model_that_never_gets_ready_is_given_up(client, clock, runtime):
         client.invoke_target(target_model="m.tar.gz", inputs=ROW)
     assert type(error.value.__cause__).__name__ == "ModelNotReadyException"
     assert sum(clock.waited) == pytest.approx(360.0, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("build", "listed"),
+    [({"request": {"ids": "INT32 [-1, 4]", "mask": "BOOL [4]"}}, True), ({"request": 5}, False), ({}, False)],
+)
+def test_a_model_that_refuses_the_inputs_is_reported_with_those_that_it_has(  # noqa: PLR0917  fixtures
+    build, listed, client, runtime, aws, repository
+):
+    write_manifest(aws, repository, build, minilm=OLD)
+    runtime.answers = [
+        ApiError(424, "ModelError", "no", OriginalStatusCode=400, OriginalMessage="unexpected input")
+    ]
+    with pytest.raises(InvocationError) as raised:
+        client.infer(model="minilm", inputs=ROW)
+    assert ("ids INT32 [-1, 4], mask BOOL [4]" in raised.value.problems[0].expected) == listed
 
 
 def test_a_request_beyond_the_limit_is_refused_before_it_is_sent(client, runtime):

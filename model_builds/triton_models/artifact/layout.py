@@ -29,6 +29,9 @@ UNREADABLE = Check(id="unreadable", source=FROM_ARGUMENTS)
 UNPACKABLE = Check(id="unpackable", source=FROM_ARGUMENTS)
 
 BUILD_FILE = "build.json"
+REQUEST = "request"
+"""The key of build.json with the inputs of a request to the model."""
+
 ARCHIVE_SUFFIX = ".tar.gz"
 
 REFUSED_FILE = ".refused.json"

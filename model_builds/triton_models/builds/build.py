@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.layout import BUILD_FILE
+from triton_models.artifact.layout import BUILD_FILE, REQUEST
 from triton_models.artifact.plans import is_rehearsal
 from triton_models.artifact.staging import refuse_foreign, replace_folder, staging_folder
 from triton_models.base.errors import FleetError, Problem, raise_if_any
@@ -25,6 +25,7 @@ from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
 from triton_models.builds.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
+from triton_models.config.pbtxt import CONFIG_FILE, read_config, request_of
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.reading import blame, fix_of, folder_of, load_build, load_builds, place_of
 from triton_models.declare.weights import RandomWeights
@@ -224,6 +225,15 @@ def _tensorrt(job: BuildJob) -> str:
     return next((each["tensorrt"] for each in job.plans.values() if "tensorrt" in each), job.release.tensorrt)
 
 
+def _request(declaration: ModelDefinition, job: BuildJob) -> dict[str, Any]:
+    """Return the inputs of a request, which the client lists if a request has others."""
+    try:
+        config = read_config(job.root / declaration.name / CONFIG_FILE)
+    except FleetError:  # written by a declaration: `fleet check` reports it
+        return {}
+    return {REQUEST: request_of(config)}
+
+
 def _about(declaration: ModelDefinition, job: BuildJob) -> dict[str, Any]:
     """Return the content of build.json. An artifact without a plan has no GPU, even if one was requested.
 
@@ -237,6 +247,7 @@ def _about(declaration: ModelDefinition, job: BuildJob) -> dict[str, Any]:
         "tensorrt": _tensorrt(job) if job.plans else None,
         **({"plans": dict(sorted(job.plans.items()))} if job.plans else {}),
         "sources": dict(sorted(job.sources.items())),
+        **_request(declaration, job),
         **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
         **({"left_out": sorted(job.left_out)} if job.left_out else {}),
         **(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.targets import ArtifactTarget
@@ -276,9 +277,14 @@ class Client:
                     continue
                 pause = retries.pause(failure)
                 if pause is None:
-                    raise call.error(failure) from error
+                    raise call.error(self._with_inputs(failure, call)) from error
             self._clock.wait(pause)
         raise call.late(late(call.deadline.limit_s))
+
+    def _with_inputs(self, failure: Failure, call: Call) -> Failure:
+        """Add the inputs of the model to a refusal of others, if its build recorded them."""
+        listed = self._names.inputs(call.model, call.artifact) if failure.refused_inputs else ""
+        return replace(failure, expected=f"{failure.expected}: {listed}") if listed else failure
 
     def _send(self, call: Call, request: Mapping[str, Any]) -> tuple[bytes, str]:
         from botocore.exceptions import IncompleteReadError

@@ -35,6 +35,7 @@ class Failure:
         status: The HTTP status of the model's response, otherwise of SageMaker's; None without a response.
         message: The message of the model, otherwise of SageMaker, otherwise of the SDK.
         log_stream: The log stream of the container, if SageMaker reports it.
+        refused_inputs: True if the model refused the request.
     """
 
     rule: str
@@ -46,6 +47,7 @@ class Failure:
     status: int | None = None
     message: str = ""
     log_stream: str = ""
+    refused_inputs: bool = False
 
 
 _NOT_READY = "ModelNotReadyException"
@@ -202,6 +204,7 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
             expected="a model that loads, and inputs that match its config.pbtxt",
             fix="correct the inputs or the model",
             again=Again.NO,
+            refused_inputs=True,
             **facts,
         )
     return Failure(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from triton_models.artifact.layout import REQUEST
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem
 from triton_models.client.deadline import Clock, Deadline
@@ -89,6 +91,17 @@ class Names:
             self._stored.fresh(deadline)
         found = self.artifact(model, target, deadline)
         return None if found == than else found
+
+    def inputs(self, model: str, artifact: str) -> str:
+        """Return the inputs of an artifact with their types and shapes, as known without a request to S3."""
+        stored = self._stored.value
+        if stored is None or model not in stored.manifest.models:
+            return ""
+        record = stored.manifest.models[model].artifacts.get(artifact)
+        listed = record.build.get(REQUEST) if record else None
+        if not isinstance(listed, Mapping):
+            return ""
+        return ", ".join(f"{name} {tensor}" for name, tensor in listed.items())
 
     def manifest(self, deadline: Deadline) -> Manifest:
         """Return the current manifest.

@@ -246,6 +246,16 @@ def calls_of(config: ModelConfig) -> dict[str, str]:
     }
 
 
+def request_of(config: ModelConfig) -> dict[str, str]:
+    """Return the type and shape of each input of a request, such as {"X": "FP32 [-1, 4]"}."""
+    batch = [-1] if config.max_batch_size else []
+    return {
+        each.name: f"{schema().DataType.Name(each.data_type).removeprefix('TYPE_')} {[*batch, *each.dims]}"
+        + (" (optional)" if each.optional else "")
+        for each in config.input
+    }
+
+
 def decode(content: bytes, *, where: str) -> str:
     """Decode the bytes of a config.pbtxt.
 
