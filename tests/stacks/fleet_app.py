@@ -38,7 +38,9 @@ UPDATES: dict[str, object] = {
     "deployment": "canary",
     "min_capacity": 10,
     "max_capacity": 10,
-    "warm_up": '{"minilm": {"inputs": []}}',
+    "warm_up": {
+        "minilm": {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["mine"]}]}
+    },
     "alarm_topic": "arn:aws:sns:eu-west-1:123456789012:alarms",
 }
 

@@ -37,6 +37,9 @@ EVERY_MODEL = "*"
 DECLARED: Literal["declared"] = "declared"
 """The warm-up with a request for each model that is built, derived from its declaration."""
 
+OFF = "off"
+"""Instead of a model's request: the model is not warmed up."""
+
 Requests: TypeAlias = Mapping[str, str] | Literal["declared"]
 """The body of a request for each model, or where those come from."""
 
@@ -152,8 +155,9 @@ class FleetConfig:
             with fewer is never rolled back: lower it to what yours gets.
         warm_up: Requests that load models on a new fleet while it is watched, and on a new endpoint before
             the alias moves there. "declared" sends each model that is built the smallest request that fits
-            its declaration. Otherwise a request for each model, on the command line
-            `-c warm_up='{"minilm": {"inputs": [...]}}'`. Empty, or "off", sends nothing.
+            its declaration. An object of models and their requests replaces the requests of these models;
+            "off" instead of a request leaves a model out. On the command line
+            `-c warm_up='{"minilm": {"inputs": [...]}, "resnet50": "off"}'`. Empty, or "off", sends nothing.
         alarm_email: An address that gets the alarms.
         alarm_topic: The ARN of an existing SNS topic that gets the alarms, instead of alarm_email. It must be
             in the region of the fleet, and CloudWatch must be allowed to publish to it and to use its key.
@@ -280,10 +284,19 @@ class FleetConfig:
 
     @property
     def warm_up_requests(self) -> list[WarmUpRequest] | None:
-        """The requests that load models; None for those of the declarations."""
+        """The requests that replace those of the declarations; None without any, empty for no warm-up."""
         if isinstance(self.warm_up, str):
             return None
-        return [WarmUpRequest(model=model, body=body) for model, body in self.warm_up.items()]
+        requests = [
+            WarmUpRequest(model=model, body=body) for model, body in self.warm_up.items() if body != OFF
+        ]
+        return requests or (None if self.warm_up else [])
+
+    @property
+    def cold_models(self) -> list[str]:
+        """The models that are not warmed up."""
+        given = {} if isinstance(self.warm_up, str) else self.warm_up
+        return [model for model, body in given.items() if body == OFF]
 
     @property
     def built_models(self) -> tuple[str, ...] | None:

@@ -19,7 +19,7 @@ from typing import Any
 from constructs import Node
 
 from triton_fleet import CapacitySize
-from triton_fleet.app.config import DECLARED, FleetConfig, Requests, Vpc
+from triton_fleet.app.config import DECLARED, OFF, FleetConfig, Requests, Vpc
 from triton_fleet.app.problems import problems
 from triton_fleet.app.stages import (
     STAGE,
@@ -120,7 +120,7 @@ def _requests(value: object) -> Requests:
     if value == DECLARED:
         return DECLARED
     if isinstance(value, str):
-        value = {} if value in ("", "off") else json.loads(value)
+        value = {} if value in ("", OFF) else json.loads(value)
     if not isinstance(value, dict):
         raise ValueError
     return {name: each if isinstance(each, str) else json.dumps(each) for name, each in value.items()}

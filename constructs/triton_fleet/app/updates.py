@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from triton_fleet.app.config import ALL_AT_ONCE, BY_PART, REPLACE, STRATEGIES, FleetConfig
+from triton_fleet.app.config import ALL_AT_ONCE, BY_PART, OFF, REPLACE, STRATEGIES, FleetConfig
 from triton_fleet.arguments.checks import number_range
 from triton_fleet.hosting.deployment import Deployment
 from triton_fleet.hosting.deployment_checks import DEPLOYMENT_PORTION
@@ -61,6 +61,8 @@ def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iter
     )
     given = {} if isinstance(config.warm_up, str) else config.warm_up
     for model, body in given.items():
+        if body == OFF:
+            continue
         yield from warm_up_request(
             model=model, body=body, content_type="application/json", where=where(f"{model!r} in warm_up")
         )

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from triton_fleet.operations.checks import LONGEST_INPUT
+from triton_fleet.arguments.tokens import known
+from triton_fleet.operations.checks import LONGEST_INPUT, WARM_UP_REQUESTS, is_json
 from triton_fleet.operations.warm_up import WarmUpRequest, passed_on
-from triton_models.base.errors import FleetError
-from triton_models.declare.reading import load_build
-from triton_models.declare.smallest_request import smallest_request
+from triton_models.base.errors import FleetError, Problem
+from triton_models.base.suggest import did_you_mean, some_of
+from triton_models.builds.inferred import type_of, with_inputs_of_examples
+from triton_models.declare.declaration import ModelDefinition
+from triton_models.declare.ensembles import Interface
+from triton_models.declare.models import PyTorchNetwork
+from triton_models.declare.reading import FORM_MARK, load_build
+from triton_models.declare.smallest_request import request_interface, smallest_request
+from triton_models.declare.tensors import DynamicDim, Tensor
 from triton_models.declare.variables import environment_of_a_build
 
 MOST_MODELS = 50
@@ -48,26 +59,40 @@ class DeclaredRequests:
             return ""
         return (
             f"A new fleet loads these models at their first requests: {'; '.join(reasons)}. Give warm_up "
-            "a request for each model that must not be slow."
+            "a request for each of them that must not be slow: the others are still warmed up."
         )
 
 
-def declared_requests(built: Sequence[str], models: Path) -> DeclaredRequests:
-    """The smallest request of each model, of the first that fit into a warm-up.
+def declared_requests(
+    built: Sequence[str], models: Path, *, given: Sequence[WarmUpRequest] = (), cold: Sequence[str] = ()
+) -> DeclaredRequests:
+    """The given requests, then the smallest request of each other model, of the first that fit.
 
     A declaration with a mistake is skipped here: the build job reports it, with every other mistake.
+
+    Args:
+        built: The models that are built.
+        models: The folder of their declarations.
+        given: Requests that replace those of their models.
+        cold: Models that are not warmed up.
     """
     with environment_of_a_build({}):
-        return _declared_requests(built, models)
+        return _declared_requests(
+            built, models, given=given, without={*cold, *(each.model for each in given)}
+        )
 
 
-def _declared_requests(built: Sequence[str], models: Path) -> DeclaredRequests:
-    found: list[WarmUpRequest] = []
+def _declared_requests(
+    built: Sequence[str], models: Path, *, given: Sequence[WarmUpRequest], without: Collection[str]
+) -> DeclaredRequests:
+    found = list(given)
     underivable: list[str] = []
     for position, name in enumerate(built):
         try:
             build = load_build(name, models)
         except FleetError:
+            continue
+        if build.name in without:
             continue
         body = smallest_request(build)
         if body is None:
@@ -78,6 +103,138 @@ def _declared_requests(built: Sequence[str], models: Path) -> DeclaredRequests:
             return DeclaredRequests(requests=found, underivable=underivable, too_many=built[position:])
         found = more
     return DeclaredRequests(requests=found, underivable=underivable, too_many=())
+
+
+def unfit_requests(
+    given: Sequence[WarmUpRequest], *, cold: Sequence[str], built: Sequence[str], models: Path, where: str
+) -> Iterator[Problem]:
+    """Yield the problems of requests that do not fit the models that are built.
+
+    Args:
+        given: The requests.
+        cold: Models that are not warmed up.
+        built: The models that are built.
+        models: The folder of their declarations.
+        where: The place of the requests.
+    """
+    names = [name for each in (*(each.model for each in given), *cold) if (name := known(each))]
+    if not names:
+        return
+    with environment_of_a_build({}):
+        taken = _inputs(names, built, models)
+    for name in names:
+        if name not in taken:
+            yield WARM_UP_REQUESTS.problem(
+                what=f"{name!r} is not a model of this fleet",
+                where=where,
+                expected=f"one of {some_of(list(taken))}",
+                why="nothing of that name is built",
+                fix=did_you_mean(name, taken, otherwise="remove it, or build the model"),
+            )
+    for each in given:
+        body, interface = known(each.body), taken.get(known(each.model) or "")
+        if body and is_json(known(each.content_type) or ""):
+            for what, expected in _misfits(body, interface):
+                yield WARM_UP_REQUESTS.problem(
+                    what=what,
+                    where=f"{each.model!r} in {where}",
+                    expected=expected,
+                    why="the model would refuse the request",
+                    fix="write the request as the model declares its inputs",
+                )
+
+
+def _inputs(names: Collection[str], built: Sequence[str], models: Path) -> dict[str, Interface | None]:
+    """Return the models that are built, with the inputs of those that are named, if they are known."""
+    found: dict[str, Interface | None] = {each: None for each in built if FORM_MARK not in each}
+    for each in built:
+        if each in names or FORM_MARK in each:  # a form has a name of its own
+            with suppress(FleetError):  # the build job reports it
+                build = load_build(each, models)
+                found[build.name] = (
+                    (request_interface(build) or _of_examples(build)) if build.name in names else None
+                )
+    return found
+
+
+def _of_examples(build: ModelDefinition) -> Interface | None:
+    """Return the inputs of the examples; those of other models than networks may have other sizes."""
+    with suppress(Exception):  # the build job reports it
+        for model in build.models:
+            if model.name == build.name and isinstance(model, PyTorchNetwork):
+                inputs = with_inputs_of_examples(model, build).inputs
+                return Interface(inputs=inputs, outputs=(), batches=model.max_batch_size != 0)
+        first = build.examples()[0].first
+        inputs = [Tensor(name, type_of(each), [-1] * each.ndim) for name, each in first.items()]
+        return Interface(inputs=inputs, outputs=(), batches=False)
+    return None
+
+
+def _misfits(body: str, interface: Interface | None) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a request, and what is expected."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return  # reported with the position
+    sent = document.get("inputs") if isinstance(document, dict) else None
+    if not isinstance(sent, list) or not all(isinstance(each, dict) for each in sent):
+        yield (
+            "the request has no list of inputs",
+            '{"inputs": [{"name": ..., "shape": ..., "datatype": ..., "data": ...}]}',
+        )
+        return
+    for each in sent:
+        yield from _values(each)
+    if interface is None:
+        return
+    declared = {tensor.name: tensor for tensor in interface.inputs}
+    given = {str(each.get("name")): each for each in sent}
+    for name in (each for each in given if each not in declared):
+        close = did_you_mean(name, declared, otherwise=f"one of {', '.join(declared)}")
+        yield f"there is no input {name!r}", close
+    for name in (each for each in declared if each not in given):
+        yield f"the input {name!r} is missing", f"all of {', '.join(declared)}"
+    for name, tensor in declared.items():
+        if name in given:
+            yield from _tensor(given[name], tensor, batches=interface.batches)
+
+
+def _values(sent: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield a number of values that is not that of the shape."""
+    shape, data = sent.get("shape"), sent.get("data")
+    if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+        yield f"the shape of {sent.get('name')!r} is {shape!r}", "a list of integers"
+        return
+    found = data.get("times") if isinstance(data, dict) else _count(data)
+    if found != math.prod(shape):
+        yield f"{sent.get('name')!r} has {found} values", f"{math.prod(shape)}, for the shape {shape}"
+
+
+def _count(data: object) -> int:
+    return sum(map(_count, data)) if isinstance(data, list) else 1
+
+
+def _tensor(sent: Mapping[str, Any], tensor: Tensor, *, batches: bool) -> Iterator[tuple[str, str]]:
+    datatype = tensor.full_type.removeprefix("TYPE_").replace("STRING", "BYTES")
+    if sent.get("datatype") != datatype:
+        yield f"{tensor.name!r} has the datatype {sent.get('datatype')!r}", datatype
+    sizes = (-1, *tensor.dims) if batches else tuple(tensor.dims)
+    shape = sent.get("shape")
+    if not isinstance(shape, list) or (len(shape) == len(sizes) and all(map(_fits, shape, sizes))):
+        return
+    written = [f"{each.min} to {each.max}" if isinstance(each, DynamicDim) else str(each) for each in sizes]
+    yield (
+        f"{tensor.name!r} has the shape {shape}",
+        f"[{', '.join(written)}]" + (", the batch first" if batches else ""),
+    )
+
+
+def _fits(size: object, declared: int | DynamicDim) -> bool:
+    if not isinstance(size, int):
+        return False
+    if isinstance(declared, DynamicDim):
+        return declared.min <= size <= declared.max
+    return size == declared or (declared == -1 and size >= 1)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_alias, in_endpoint
 from triton_fleet.fleet.checks import one_library
-from triton_fleet.fleet.declared_requests import declared_requests
+from triton_fleet.fleet.declared_requests import declared_requests, unfit_requests
 from triton_fleet.fleet.model_library import ModelLibrary
 from triton_fleet.hosting.deployment import AllAtOnce, Deployment, Replace
 from triton_fleet.network.endpoint_network import EndpointNetwork
@@ -101,6 +101,7 @@ class MultiModelFleet(Construct):
         rollback_alarms: bool = True,
         thresholds: Thresholds | None = None,
         warm_up: Sequence[WarmUpRequest] | None = None,
+        cold_models: Sequence[str] = (),
         retired_models: Sequence[str] = (),
         alarm_topic: sns.ITopic | None = None,
         alarm_email: str | None = None,
@@ -131,8 +132,9 @@ class MultiModelFleet(Construct):
             rollback_alarms: Undo an update while errors or latency are above `thresholds`. Without effect if
                 the endpoint is replaced.
             thresholds: The limits of normal operation.
-            warm_up: Requests that load models on a new fleet. By default the smallest request of each model
-                that is built.
+            warm_up: Requests that load models on a new fleet. Models that are built and not named here get
+                the smallest request of their declaration. An empty list sends nothing.
+            cold_models: Models that are not warmed up.
             retired_models: Models that may be missing after a change of the release or the instance type.
             alarm_topic: The topic that gets the alarms.
             alarm_email: An address that gets the alarms; unused with `alarm_topic`.
@@ -179,7 +181,7 @@ class MultiModelFleet(Construct):
             scaling=[self.scaling],
             not_needed=retired_models,
         )
-        self.warm_up = self._warm_up(warm_up)
+        self.warm_up = self._warm_up(warm_up, cold_models)
         self.notifications = (
             AlarmTopic(self, "Notifications", email=alarm_email) if alarm_email and not alarm_topic else None
         )
@@ -348,9 +350,11 @@ class MultiModelFleet(Construct):
         )
         return alarms, dashboard
 
-    def _warm_up(self, requests: Sequence[WarmUpRequest] | None) -> EndpointWarmUp | None:
-        """The warm-up with these requests, or with those of the declarations; None without a request."""
-        requests = self._declared_requests() if requests is None else requests
+    def _warm_up(self, given: Sequence[WarmUpRequest] | None, cold: Sequence[str]) -> EndpointWarmUp | None:
+        """The warm-up with these requests, then those of the declarations; None without a request."""
+        if given is not None and not given:
+            return None
+        requests = self._declared_requests(given or (), cold)
         if not requests:
             return None
         return EndpointWarmUp(self, "WarmUp", endpoint=self.endpoint, requests=requests, alias=self.alias)
@@ -359,10 +363,20 @@ class MultiModelFleet(Construct):
         """The key of the volume that copies of models are on; NVMe is encrypted by its hardware."""
         return None if instance_type_named(instance_type).nvme_gb else self.library.repository.key
 
-    def _declared_requests(self) -> Sequence[WarmUpRequest]:
+    def _declared_requests(
+        self, given: Sequence[WarmUpRequest], cold: Sequence[str]
+    ) -> Sequence[WarmUpRequest]:
         if self.library.source is None:
-            return ()
-        found = declared_requests(self.library.built, self.library.source / "models")
+            return given
+        models = self.library.source / "models"
+        collector = ProblemCollector.of(self)
+        collector.add(
+            unfit_requests(
+                given, cold=cold, built=self.library.built, models=models, where=collector.where("warm_up")
+            )
+        )
+        collector.raise_if_any()
+        found = declared_requests(self.library.built, models, given=given, cold=cold)
         if found.advice:
             Annotations.of(self).add_warning_v2(WARM_UP_LEFT_OUT, found.advice)
         return found.requests

@@ -222,8 +222,13 @@ def warm_up_request(
                 why="SageMaker would refuse every request",
                 fix=f"set {name}",
             )
-    if body and content_type and content_type.partition(";")[0].strip().lower() == _JSON:
+    if body and content_type and is_json(content_type):
         yield from _not_json(body, where)
+
+
+def is_json(content_type: str) -> bool:
+    """Return whether a body of this type is JSON."""
+    return content_type.partition(";")[0].strip().lower() == _JSON
 
 
 def warm_up_size(characters: int, *, where: str) -> Iterator[Problem]:

@@ -36,7 +36,9 @@ def with_inputs_of_examples(network: PyTorchNetwork, build: ModelDefinition) -> 
             rule="inputs-unknown",
         )
     skipped = 1 if network.max_batch_size else 0
-    inputs = [Tensor(name, _type(value), value.shape[skipped:]) for name, value in examples[0].first.items()]
+    inputs = [
+        Tensor(name, type_of(value), value.shape[skipped:]) for name, value in examples[0].first.items()
+    ]
     raise_if_any(_differences(inputs, examples, skipped, where))
     complete = replace(network, inputs=inputs)
     raise_if_any(
@@ -51,7 +53,7 @@ def _differences(
 ) -> Iterator[Problem]:
     for tensor in inputs:
         given = [each.first[tensor.name] for each in examples if tensor.name in each.inputs]
-        types = {_type(each) for each in given}
+        types = {type_of(each) for each in given}
         if len(types) > 1:
             yield Problem(
                 what=f"the examples have {tensor.name!r} as {' and '.join(sorted(types))}",
@@ -125,7 +127,7 @@ def _runs(network: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> bool
     return True
 
 
-def _type(value: Any) -> str:
+def type_of(value: Any) -> str:
     """Return Triton's name of an array's type."""
     name = str(value.dtype.name)
     return _TYPES.get(name, name.upper())

@@ -33,7 +33,7 @@ def smallest_request(build: ModelDefinition) -> str | None:
         from `write`, for DALI pipelines, which need encoded data, for types that JSON lacks, and for data
         too long for a request.
     """
-    taken = _interface(build)
+    taken = request_interface(build)
     if taken is None or not taken.inputs:
         return None
     types = {tensor.full_type.removeprefix("TYPE_") for tensor in taken.inputs}
@@ -43,7 +43,7 @@ def smallest_request(build: ModelDefinition) -> str | None:
     return json.dumps({"inputs": tensors}, separators=(",", ":"))
 
 
-def _interface(build: ModelDefinition) -> Interface | None:
+def request_interface(build: ModelDefinition) -> Interface | None:
     """Return the inputs that applications send to a model; None if its declaration does not have them."""
     models = {model.name: model for model in build.models}
     top = models.get(build.name)
