@@ -695,6 +695,48 @@ def test_a_property_that_is_not_supported_fails_the_resource_and_is_named(aws: E
     assert "WebsiteConfiguration" in status(aws)
 
 
+@pytest.mark.parametrize(
+    ("type_name", "properties", "words"),
+    [
+        ("SSM::Parameter", {"Type": "String"}, "#: required key [Value] not found"),
+        ("SNS::Topic", {"Colour": "red"}, "#: extraneous key [Colour] is not permitted"),
+        (
+            "S3::Bucket",
+            {"VersioningConfiguration": {"State": "Enabled"}},
+            "#/VersioningConfiguration: required key [Status] not found, "
+            "#/VersioningConfiguration: extraneous key [State] is not permitted",
+        ),
+        (
+            "CodeBuild::Project",
+            project_properties("L4", Tags=[{"Key": "a"}]),
+            "#/Tags/0: required key [Value]",
+        ),
+    ],
+)
+def test_missing_and_unknown_properties_fail_the_resource_in_the_words_of_cloudformation(
+    aws: EmbeddedAws, type_name: str, properties: dict[str, Any], words: str
+) -> None:
+    body = {"Resources": {"It": {"Type": f"AWS::{type_name}", "Properties": properties}}}
+
+    aws.client("cloudformation").create_stack(StackName="s", TemplateBody=json.dumps(body))
+
+    assert status(aws).startswith("ROLLBACK_COMPLETE")
+    assert f"Properties validation failed for resource It with message:\n[{words}" in status(aws)
+
+
+def test_a_crash_of_a_type_is_an_internal_failure(aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: Any) -> None:
+        raise KeyError("Missing")
+
+    monkeypatch.setattr(type(TYPES["AWS::SNS::Topic"]), "create", crash)
+    body = {"Resources": {"It": {"Type": "AWS::SNS::Topic"}}}
+
+    aws.client("cloudformation").create_stack(StackName="s", TemplateBody=json.dumps(body))
+
+    words = "AWS::SNS::Topic It: Internal failure of the embedded AWS: it needs 'Missing'"
+    assert status(aws) == f"ROLLBACK_COMPLETE {words}"
+
+
 def test_a_type_of_motos_own_is_still_created(aws: EmbeddedAws) -> None:
     body = {
         "Resources": {"It": {"Type": "AWS::Kinesis::Stream", "Properties": {"Name": "it", "ShardCount": 1}}},

@@ -22,11 +22,13 @@ from moto.cloudformation.parsing import ResourceMap
 from triton_aws.assumptions import holds
 from triton_aws.cloudformation.references import in_order, needed_by
 from triton_aws.cloudformation.resource import Call, Identity, PartiallyCreatedError, Properties, ResourceType
-from triton_aws.cloudformation.schemas import must_replace
+from triton_aws.cloudformation.schemas import must_replace, violations
 
 # The deletion policies that keep a created resource during a rollback, by the assumption about
 # RetainExceptOnCreate.
 _RETAINED: Mapping[bool, tuple[str, ...]] = {True: ("Retain",), False: ("Retain", "RetainExceptOnCreate")}
+
+_INVALID = "Properties validation failed for resource {} with message:\n[{}]"
 
 Template = Mapping[str, Any]
 Journal = Callable[..., None]
@@ -286,9 +288,12 @@ class Deployment:
     def _resolved(self, logical_id: str, type_name: str, declared: Mapping[str, Any]) -> Properties:
         try:
             resolved: Properties = self._resources.resolve(declared.get("Properties", {}))
+            if wrong := violations(type_name, resolved):
+                raise DeploymentError(_INVALID.format(logical_id, ", ".join(wrong)))
         except Exception as error:
             reason = reason_of(error)
-            self._note(logical_id, type_name, "", "CREATE_FAILED", reason)
+            verb = "UPDATE" if logical_id in self._resources.deployed else "CREATE"
+            self._note(logical_id, type_name, "", f"{verb}_FAILED", reason)
             raise DeploymentError(reason) from error
         return resolved
 
@@ -408,6 +413,10 @@ def _deployed_order(template: Template, deployed: Iterable[str]) -> list[str]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return an error as the reason of an event."""
+    """Return an error as the reason of an event, marked as internal if it is not a service's."""
     text = str(error) or getattr(error, "message", "") or getattr(error, "description", "")
-    return text if text and not isinstance(error, KeyError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, KeyError):
+        return f"Internal failure of the embedded AWS: it needs {text}"
+    if isinstance(error, AttributeError | IndexError | TypeError):
+        return f"Internal failure of the embedded AWS: {text}"
+    return text or type(error).__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -15,19 +15,51 @@ def is_custom(type_name: str) -> bool:
 
 
 @cache
-def create_only(type_name: str) -> tuple[tuple[str, ...], ...]:
-    """Return the paths of the properties whose change replaces a resource; empty if none is known."""
+def _schema(type_name: str) -> Mapping[str, Any]:
+    """Return the schema of a type; empty if none is known."""
     if is_custom(type_name):
-        return ()
-    # Reading the index of all schemas takes some tenths of a second, and only updates need it.
+        return {}
+    # Reading the index of all schemas takes some tenths of a second, and only deployments need it.
     from cfnlint.schema import ResourceNotFoundError  # type: ignore[import-untyped]
     from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]
 
     try:
-        schema: Mapping[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", type_name).schema
+        found: Mapping[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", type_name).schema
     except ResourceNotFoundError:
-        return ()
-    pointers = schema.get("createOnlyProperties") or ()
+        return {}
+    return found
+
+
+def violations(type_name: str, properties: Properties) -> list[str]:
+    """Return the missing and the unknown properties, in CloudFormation's words."""
+    schema = _schema(type_name)
+    return list(_violations(schema, schema, properties, "#"))
+
+
+def _violations(schema: Mapping[str, Any], root: Mapping[str, Any], value: Any, path: str) -> Iterator[str]:
+    if "$ref" in schema:
+        schema = root["definitions"].get(schema["$ref"].removeprefix("#/definitions/"), {})
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _violations(schema.get("items", {}), root, item, f"{path}/{number}")
+    elif isinstance(value, Mapping) and "properties" in schema:
+        known = schema["properties"]
+        yield from (
+            f"{path}: required key [{key}] not found"
+            for key in schema.get("required", ())
+            if key not in value
+        )
+        for key, item in value.items():
+            if key in known:
+                yield from _violations(known[key], root, item, f"{path}/{key}")
+            elif schema.get("additionalProperties") is False and "patternProperties" not in schema:
+                yield f"{path}: extraneous key [{key}] is not permitted"
+
+
+@cache
+def create_only(type_name: str) -> tuple[tuple[str, ...], ...]:
+    """Return the paths of the properties whose change replaces a resource; empty if none is known."""
+    pointers = _schema(type_name).get("createOnlyProperties") or ()
     return tuple(tuple(pointer.removeprefix("/properties/").split("/")) for pointer in pointers)
 
 
