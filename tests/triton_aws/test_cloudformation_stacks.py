@@ -345,6 +345,19 @@ def test_a_parameter_from_systems_manager_keeps_its_name_in_an_update(
     assert outputs(aws)["Version"] == "31"
 
 
+def test_the_change_sets_of_a_stack_are_listed_without_those_of_others(
+    aws: EmbeddedAws, cloudformation: Any
+) -> None:
+    template = {"Resources": {"Topic": TOPIC}}
+    deploy_by_change_set(cloudformation, "s", template)
+    deploy_by_change_set(cloudformation, "t", template)
+
+    [found] = cloudformation.list_change_sets(StackName="s")["Summaries"]
+    assert (found["StackName"], found["ChangeSetName"]) == ("s", "deploy")
+    with pytest.raises(ClientError, match="x does not exist"):
+        cloudformation.list_change_sets(StackName="x")
+
+
 def test_a_change_set_that_is_not_there_is_reported_by_its_own_error(
     aws: EmbeddedAws, cloudformation: Any
 ) -> None:

@@ -505,6 +505,13 @@ def _delete_change_set(self: CloudFormationResponse) -> ActionResult:
     return EmptyResult()
 
 
+def _list_change_sets(self: CloudFormationResponse) -> ActionResult:
+    backend = self.cloudformation_backend
+    stack = backend.get_stack(self._get_param("StackName"))
+    found = [each for each in backend.change_sets.values() if each.stack_id == stack.stack_id]
+    return ActionResult({"Summaries": found})
+
+
 _moto_clean_json = moto.cloudformation.parsing.clean_json
 
 
@@ -550,6 +557,7 @@ def install() -> None:
         execute_change_set=_execute_as_asked,
         describe_change_set=_describe_change_set,
         delete_change_set=_delete_change_set,
+        list_change_sets=_list_change_sets,
     )
     patch.add(
         CloudFormationResponse,

@@ -45,6 +45,7 @@ REPLACED: Members = MappingProxyType(
             "delete_change_set",
             "describe_change_set",
             "execute_change_set",
+            "list_change_sets",
         ),
         "moto.cloudwatch.models.CloudWatchBackend": (
             "delete_alarms",
