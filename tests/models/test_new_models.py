@@ -30,6 +30,7 @@ from triton_models.starter import from_file
 from triton_models.starter.from_file import literal
 from triton_models.starter.from_file import write_onnx as begin_onnx
 from triton_models.starter.new import begin
+from triton_models.verify.verify import reference_of
 
 DATA = [[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]] * 20
 TARGET = [0, 1] * 20
@@ -321,6 +322,7 @@ def test_a_forest_of_xgboost_becomes_a_model(tmp_path: Path, capsys: pytest.Capt
     booster.save_model(tmp_path / "churn.ubj")
     assert new(tmp_path, "churn", "--forest", str(tmp_path / "churn.ubj")) == 0
     assert (tmp_path / "churn" / "requirements.txt").read_text() == "xgboost-cpu\n"
+    assert f"pip install -r {tmp_path}/churn/requirements.txt\n" in capsys.readouterr().out
     assert "churn: fp32, 1 example, largest difference" in verified(tmp_path, "churn", capsys)
 
 
@@ -367,3 +369,21 @@ def test_an_onnx_file_without_its_side_file_is_refused(
     file.with_name("fraud.onnx.data").unlink()
     said = refusal(tmp_path, capsys, "--onnx", str(file))
     assert "fraud.onnx.data, which is missing [weights]" in said
+
+
+def test_a_forest_whose_framework_is_missing_names_its_requirements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(np.array(DATA), TARGET), 2)
+    booster.save_model(tmp_path / "churn.ubj")
+    assert new(tmp_path, "churn", "--forest", str(tmp_path / "churn.ubj")) == 0
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    declaration = load_build("churn", tmp_path)
+
+    found = reference_of(declaration, declaration.examples()[0])
+
+    assert isinstance(found, tuple)
+    assert [(each.rule, each.fix) for each in found] == [
+        ("build-requires", "pip install -r churn/requirements.txt")
+    ]

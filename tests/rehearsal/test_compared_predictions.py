@@ -66,6 +66,20 @@ def test_without_a_reference_an_answer_is_shown_and_not_called_equal():
     assert compared(made) == "no reference"
 
 
+def test_a_reference_that_cannot_run_here_is_not_a_failure_of_the_endpoint(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "build.py").write_text("def reference(inputs):\n    import no_such_framework\n")
+    (tmp_path / "requirements.txt").write_text("no-such-framework\n")
+    module: dict[str, Any] = {}
+    exec(compile((tmp_path / "build.py").read_text(), tmp_path / "build.py", "exec"), module)  # noqa: S102
+
+    made = prediction(replace(BUILD, reference=module["reference"]), [1.0, 2.0])
+
+    assert (made.passed, made.problems, compared(made)) == (False, (), "FAILED: no reference")
+    assert made.output.startswith("[2] 1.0000")
+    assert [each.fix for each in made.no_reference] == ["pip install -r requirements.txt"]
+
+
 def test_texts_are_shown_and_compared():
     build = replace(BUILD, reference=lambda inputs: {"Y": np.array([b"yes"], np.object_)})
     right, wrong = prediction(build, [b"yes"]), prediction(build, [b"no"])

@@ -171,6 +171,16 @@ def test_a_request_that_failed_is_repeated_with_its_reason() -> None:
     assert "resnet50, one: FAILED at the endpoint\n  no such layer" in shown(rehearsed)
 
 
+def test_a_reference_that_cannot_run_here_does_not_blame_the_endpoint() -> None:
+    alone = replace(RIGHT, reference="none", difference=None, no_reference=(PROBLEM,))
+    rehearsed = result(BUILT, predictions=(alone,))
+
+    assert rehearsed.exit_code == 1
+    assert "1 prediction without a reference" in shown(rehearsed)
+    assert f"{RIGHT.example}: no reference\n  no such layer" in shown(rehearsed)
+    assert "at the endpoint" not in shown(rehearsed)
+
+
 def test_tables_without_rows_are_left_out() -> None:
     text = shown(result(BUILT, predictions=(RIGHT,), inventory=NOTHING))
 

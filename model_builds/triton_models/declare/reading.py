@@ -23,6 +23,7 @@ from triton_models.declare.declaration import NAME_RULE, Example, ModelDefinitio
 from triton_models.declare.mistakes import BAD_DECLARATION, Mistake, declared_values, find_mistakes
 from triton_models.declare.models import PythonModel
 from triton_models.declare.places import Places
+from triton_models.declare.requires import install_command
 from triton_models.declare.tensors import ShapeRange
 
 _PLACES = (Path("model_builds") / "models", Path("models"))
@@ -202,8 +203,10 @@ def fix_of(error: Exception, *, otherwise: str) -> str:
     """Return the fix of an error that a declaration raised: for a missing module, the way to get it."""
     if not isinstance(error, ModuleNotFoundError):
         return otherwise
-    return _absent_file(error) or (
-        "install the build requirements: python -m triton_models.builds.locked build"
+    folders = (Path(frame.filename).parent for frame in traceback.extract_tb(error.__traceback__))
+    own = next((folder for folder in folders if (folder / "build.py").is_file()), None)
+    return _absent_file(error) or install_command(
+        own, otherwise="install the build requirements: python -m triton_models.builds.locked build"
     )
 
 

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -25,11 +26,14 @@ IMAGE_MODULES: Mapping[str, Path] = MappingProxyType(
 # The first release whose image has the folder: dali_backend at r24.03 does not create it (read 2026-11-22).
 IMAGE_MODULES_SINCE: Mapping[str, str] = MappingProxyType({"nvidia.dali": "24.05"})
 
+REQUIREMENTS = "requirements.txt"
+"""The file with the packages that a model's build and reference need, in the folder of its declaration."""
+
 _INSTALL = MappingProxyType(
     {
-        "lightgbm": "add lightgbm to the requirements.txt of the model, and install it",
+        "lightgbm": "add lightgbm to the requirements.txt of the model, and install that with pip",
         "nvidia.dali": "python -m triton_models.builds.locked dali; the Triton images have it",
-        "xgboost": "add xgboost-cpu to the requirements.txt of the model, and install it",
+        "xgboost": "add xgboost-cpu to the requirements.txt of the model, and install that with pip",
     }
 )
 
@@ -39,23 +43,41 @@ def brings(release: Release, module: str) -> bool:
     return release.name >= IMAGE_MODULES_SINCE[module]
 
 
-def check_requires(modules: Sequence[str], *, release: Release | None = None) -> None:
+def install_command(folder: Path | None, *, otherwise: str) -> str:
+    """Return the command that installs a model's own requirements.
+
+    Args:
+        folder: The folder of the model's declaration; None if unknown.
+        otherwise: The command if it has no requirements.txt.
+    """
+    if folder is None or not (folder / REQUIREMENTS).is_file():
+        return otherwise
+    own = folder / REQUIREMENTS
+    with suppress(ValueError):
+        own = own.resolve().relative_to(Path.cwd())
+    return f"pip install -r {own}"
+
+
+def check_requires(
+    modules: Sequence[str], *, release: Release | None = None, folder: Path | None = None
+) -> None:
     """Check that modules can be imported, and make those that only the image has importable.
 
     Args:
         modules: The names of the modules.
         release: The release of the build; None if it does not matter.
+        folder: The folder whose requirements.txt names the packages of a reference; None for a build.
 
     Raises:
         FleetError: A module is missing; the message has the command that installs it.
     """
     raise_if_any(
         Problem(
-            what=f"the Python module {module} is not installed",
-            where="`requires` of the declaration",
+            what=f"{module} is not installed here",
+            where="`requires` of the declaration" if folder is None else "the model's reference",
             expected="the packages of requirements.txt and the modules in `requires`",
             why="the model's build or its reference imports it",
-            fix=_way_to(module, release),
+            fix=install_command(folder, otherwise=_way_to(module, release)),
             rule="build-requires",
         )
         for module in missing(modules)

@@ -16,6 +16,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.processes import tie_to_parent
 from triton_models.builds.derived import served_tensors
 from triton_models.builds.export.weights import fetch
+from triton_models.declare.requires import REQUIREMENTS
 from triton_models.declare.tensors import NUMPY_TYPES, Tensor
 from triton_models.declare.weights import LocalWeights
 from triton_models.facts.releases import DEFAULT_RELEASE, release
@@ -221,7 +222,7 @@ def write_forest(file: Path, folder: Path) -> None:
     names = _names(folder, file, "forest")
     text = _FOREST.format(**names, features=found.features, batch=_FOREST_BATCH)
     (folder / "build.py").write_text(text, encoding="utf-8")
-    (folder / "requirements.txt").write_text(f"{_FRAMEWORKS[found.framework]}\n")
+    (folder / REQUIREMENTS).write_text(f"{_FRAMEWORKS[found.framework]}\n")
 
 
 def literal(text: str) -> str:

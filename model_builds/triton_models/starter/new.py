@@ -13,6 +13,7 @@ from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.processes import stopped_by_sigterm
 from triton_models.declare.declaration import NAME_RULE, is_name
 from triton_models.declare.reading import load_build, model_names, models_folder
+from triton_models.declare.requires import install_command
 from triton_models.starter.copied import copy_of
 from triton_models.starter.from_file import write_forest, write_minimal, write_onnx
 
@@ -29,6 +30,7 @@ class Begun:
         like: The model build that was copied; None without one.
         renamed: The new names, by the names in the copied declaration.
         next: The next thing to do in build.py.
+        install: The command that installs the packages of the reference; empty if it needs none.
         named_in: The cdk.json whose fleet builds the model now; None if it has to be added there.
     """
 
@@ -37,6 +39,7 @@ class Begun:
     next: str = "declare the model"
     like: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
+    install: str = ""
     named_in: Path | None = None
     exit_code: int = 0
 
@@ -47,6 +50,7 @@ class Begun:
             "like": self.like,
             "folder": str(self.folder),
             "renamed": dict(self.renamed),
+            "install": self.install or None,
             "named_in": str(self.named_in) if self.named_in else None,
         }
 
@@ -55,6 +59,8 @@ class Begun:
         yield str(self.folder)
         for old, new in self.renamed.items():
             yield f"  {old} is now {new}"
+        if self.install:
+            yield f"Its reference needs its framework here: {self.install}"
         yield f"Next: {self.next} in {self.folder / 'build.py'}, then run `fleet build {self.name}` and"
         in_aws = (
             f"{self.named_in} names it: a deployment builds and serves it."
@@ -83,7 +89,7 @@ def _run(arguments: argparse.Namespace) -> Begun:
         return replace(begun, next=REPLACE_EXAMPLES)
     if arguments.forest:
         begun = begin(arguments.name, lambda folder: write_forest(arguments.forest, folder), models=models)
-        return replace(begun, next=REPLACE_EXAMPLES)
+        return replace(begun, next=REPLACE_EXAMPLES, install=install_command(begun.folder, otherwise=""))
     return begin(arguments.name, write_minimal, models=models)
 
 

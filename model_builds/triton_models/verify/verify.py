@@ -211,13 +211,14 @@ def expected_answers(root: Path, declaration: ModelDefinition) -> Expected:
         output=declaration.output,
         precisions=tuple(precisions),
         allowed=allowed,
-        answers=[(example, _reference_of(declaration, example)) for example in examples],
+        answers=[(example, reference_of(declaration, example)) for example in examples],
     )
 
 
-def _reference_of(
+def reference_of(
     declaration: ModelDefinition, example: Example
 ) -> Mapping[str, Array] | tuple[Problem, ...] | None:
+    """Return the reference's answer to an example, or its problems; None if none is declared."""
     import numpy as np
 
     reference = declaration.reference

@@ -12,6 +12,7 @@ from triton_models.client import Client
 from triton_models.spec import Example, ModelDefinition
 from triton_models.verify.asking import answered
 from triton_models.verify.comparing import is_text, largest_difference, shown
+from triton_models.verify.verify import reference_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +40,7 @@ class Prediction:
             without a reference.
         tolerance: The largest difference that the model's declaration accepts.
         problems: The reasons why the endpoint did not answer; empty if it did.
+        no_reference: The reasons why the declared reference has no answer here; empty if it has one.
     """
 
     model: str
@@ -51,11 +53,14 @@ class Prediction:
     difference: float | None = None
     tolerance: float = 0.0
     problems: tuple[Problem, ...] = ()
+    no_reference: tuple[Problem, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """True if the endpoint answered, with the reference's values if there is a reference."""
-        return not self.problems and (self.difference is None or self.difference <= self.tolerance)
+        """True if the endpoint answered, with the reference's values if a reference is declared."""
+        if self.problems or self.no_reference:
+            return False
+        return self.difference is None or self.difference <= self.tolerance
 
 
 def predict(build: ModelDefinition, client: Client, *, on_gpu: bool = False) -> Iterator[Prediction]:
@@ -78,7 +83,9 @@ def predict(build: ModelDefinition, client: Client, *, on_gpu: bool = False) -> 
 
 
 def _predict_one(build: ModelDefinition, client: Client, example: Example, allowed: float) -> Prediction:
-    expected = build.reference(example.inputs)[build.output] if build.reference else None
+    found = reference_of(build, example)
+    missing = found if isinstance(found, tuple) else ()
+    expected = None if found is None or isinstance(found, tuple) else found[build.output]
     _, cold_ms = _timed(client, build.name, example)
     served, warm_ms = _timed(client, build.name, example)
     output = served[build.output]
@@ -92,6 +99,7 @@ def _predict_one(build: ModelDefinition, client: Client, example: Example, allow
         reference="none" if expected is None else _first_values(expected),
         difference=None if expected is None else largest_difference(output, expected),
         tolerance=allowed,
+        no_reference=missing,
     )
 
 

@@ -143,6 +143,8 @@ def compared(made: Prediction) -> str:
     """Return the result of a comparison in a few words."""
     if made.problems:
         return "FAILED"
+    if made.no_reference:
+        return "FAILED: no reference"
     if made.difference is None:
         return "no reference"
     if made.difference == 0:
@@ -216,6 +218,9 @@ def prediction_reasons(predictions: Sequence[Prediction]) -> Iterator[str]:
         if made.problems:
             yield from ("", f"{made.model}, {made.example}: FAILED at the endpoint")
             yield from _indented(made.problems)
+        elif made.no_reference:
+            yield from ("", f"{made.model}, {made.example}: no reference")
+            yield from _indented(made.no_reference)
         elif not made.passed:
             yield from ("", f"{made.model}, {made.example}: {compared(made)}")
             yield f"  answer:    {made.output}"

@@ -232,7 +232,7 @@ def _trained(weights: Weights | None) -> Any:
     """Load a file with the framework that wrote it."""
     path = fetch(_given(weights))
     kind = _kind(path)
-    check_requires([_FRAMEWORKS[kind]] if kind in _FRAMEWORKS else [])
+    check_requires([_FRAMEWORKS[kind]] if kind in _FRAMEWORKS else [], folder=path.parent)
     if kind == "lightgbm":
         import lightgbm
 
