@@ -18,7 +18,7 @@ import pytest
 from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
-from triton_rehearsal.page import browser, document, report
+from triton_rehearsal.page import alarms, browser, document, report
 from triton_rehearsal.page.server import PageServer
 
 aws = embedded_aws()
@@ -214,9 +214,43 @@ def test_an_alarm_has_its_state_its_condition_and_its_runbook(aws: EmbeddedAws) 
     aws.evaluate(at=aws.clock.now() - timedelta(minutes=3))
     [alarm] = document.read(aws, None)["alarms"]
 
-    assert (alarm["state"], alarm["condition"]) == ("ALARM", "Sales < 3 for 1 periods")
+    assert (alarm["state"], alarm["condition"]) == ("ALARM", "Sales < 3 in 1 minute")
     assert "<strong>the shop</strong>" in alarm["runbook"]
     assert "2.0" in alarm["reason"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "datapoints", "period", "condition"),
+    [
+        ({"MetricName": "DiskUtilization"}, 3, 60, "DiskUtilization > 1 % in 3 of 5 minutes"),
+        (
+            {"MetricName": "ApproximateAgeOfOldestRequest"},
+            None,
+            300,
+            "ApproximateAgeOfOldestRequest > 1 s in 5 of 5 periods of 5 minutes",
+        ),
+        ({"MetricName": "a, b"}, 5, 10, "a, b > 1 in 5 of 5 periods of 10 s"),
+        (
+            {"Metrics": [{"Label": "p99, ms", "MetricStat": {"Period": 60}}]},
+            2,
+            None,
+            "p99 > 1 ms in 2 of 5 minutes",
+        ),
+        (
+            {"Metrics": [{"Label": "late, I think", "Expression": "1"}]},
+            2,
+            None,
+            "late, I think > 1 in 2 of 5 minutes",
+        ),
+    ],
+)
+def test_a_condition_has_the_unit_and_the_number_of_periods_that_must_breach(
+    metric: dict[str, Any], datapoints: int | None, period: int | None, condition: str
+) -> None:
+    given = {**metric, "DatapointsToAlarm": datapoints, "Period": period}
+    alarm = {"ComparisonOperator": "GreaterThanThreshold", "Threshold": 1.0, "EvaluationPeriods": 5}
+
+    assert alarms.condition({**alarm, **{key: each for key, each in given.items() if each}}) == condition
 
 
 def test_the_timeline_tells_of_deployments_and_of_states_of_alarms_newest_first(aws: EmbeddedAws) -> None:

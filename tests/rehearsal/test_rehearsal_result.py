@@ -113,6 +113,22 @@ def test_a_right_rehearsal_ends_with_its_summary() -> None:
     assert "page-A" in shown(rehearsed)
 
 
+def test_the_alarms_of_scaling_policies_are_not_listed() -> None:
+    own = Alarm(
+        name=f"TargetTracking-endpoint/{ENDPOINT}/variant/A-AlarmHigh-1", condition="", description=""
+    )
+    rehearsed = result(BUILT, predictions=(RIGHT,), inventory=replace(INVENTORY, alarms=(own,)))
+
+    assert "Alarm" not in shown(rehearsed)
+
+
+def test_of_named_models_only_what_depends_on_them_is_shown() -> None:
+    text = shown(replace(result(BUILT, predictions=(RIGHT,)), of_named=True))
+
+    assert [title for title in ("Auto scaling", "Alarms", "Dashboard") if title in text] == []
+    assert "87.5 %" in text
+
+
 def test_a_failure_leaves_the_alarms_out_and_ends_with_the_reason_and_the_next_step() -> None:
     rehearsed = result(BUILT, FAILED, predictions=(RIGHT,))
     lines = list(rehearsed.lines())

@@ -12,9 +12,10 @@ from enum import Enum
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.metrics.published import VariantMetrics
+from triton_fleet.metrics.published import VariantMetrics, math_number
 from triton_fleet.operations.alarm_metrics import hosts_not_reporting, missing_instances, thrashing
 from triton_fleet.operations.thresholds import Thresholds
+from triton_models.base.alarm_condition import alarm_condition
 
 
 class Severity(Enum):
@@ -79,6 +80,20 @@ class AlarmDeclaration:
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
         )
 
+    def line(self) -> cloudwatch.HorizontalAnnotation:
+        """The threshold as a line in a chart."""
+        return cloudwatch.HorizontalAnnotation(
+            value=self.threshold,
+            label=alarm_condition(
+                getattr(self.metric, "label", None) or self.name,
+                sign=">",
+                threshold=math_number(self.threshold),
+                datapoints=self.out_of,
+                periods=self.minutes,
+                period_s=60,
+            ),
+        )
+
 
 def serving(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
     """Requests fail, or are slow."""
@@ -121,7 +136,9 @@ def serving(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
     yield AlarmDeclaration(
         name="Latency",
         severity=Severity.PAGE,
-        metric=metrics.metric_model_latency(statistic="p99", min_requests=thresholds.minimum_requests),
+        metric=metrics.metric_model_latency(
+            statistic="p99", label="p99, ms", min_requests=thresholds.minimum_requests
+        ),
         threshold=thresholds.latency_p99.to_milliseconds(),
         minutes=5,
         out_of=3,
@@ -183,7 +200,7 @@ def caching(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
     yield AlarmDeclaration(
         name="Disk",
         severity=Severity.TICKET,
-        metric=metrics.metric_disk_utilization(statistic="Maximum"),
+        metric=metrics.metric_disk_utilization(statistic="Maximum", label="disk, %"),
         threshold=thresholds.disk_percent,
         minutes=15,
         out_of=15,
@@ -231,7 +248,7 @@ def gpu_memory(metrics: VariantMetrics, thresholds: Thresholds) -> AlarmDeclarat
     return AlarmDeclaration(
         name="GpuMemory",
         severity=Severity.TICKET,
-        metric=metrics.metric_gpu_memory_utilization(),
+        metric=metrics.metric_gpu_memory_utilization(label="GPU memory, %"),
         threshold=thresholds.gpu_memory_percent,
         minutes=15,
         out_of=15,

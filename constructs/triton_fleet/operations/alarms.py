@@ -115,6 +115,7 @@ class EndpointAlarms(Construct):
                 for each in declared
             }
         )
+        self._lines = {each.name: each.line() for each in declared}
         pages = [self.alarms[each.name] for each in declared if each.severity is Severity.PAGE]
         tickets = [self.alarms[each.name] for each in declared if each.severity is Severity.TICKET]
         self.paging = self._composite(pages)

@@ -328,7 +328,7 @@ class EndpointDashboard(Construct):
     def _thresholds(self, *names: str) -> list[Line]:
         if self._alarms is None:
             return []
-        return [self._alarms.alarms[name].to_annotation() for name in names if name in self._alarms.alarms]
+        return [self._alarms._lines[name] for name in names if name in self._alarms._lines]
 
     def _limits(self) -> list[Line]:
         if self._scaling is None:

@@ -14,7 +14,7 @@ def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmD
     yield AlarmDeclaration(
         name="Waiting",
         severity=Severity.PAGE,
-        metric=metrics.metric_approximate_age_of_oldest_request(),
+        metric=metrics.metric_approximate_age_of_oldest_request(label="oldest request, s"),
         threshold=thresholds.oldest_request.to_seconds(),
         minutes=5,
         out_of=5,

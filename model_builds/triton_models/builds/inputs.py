@@ -45,6 +45,7 @@ _NOT_MAKING = (
     "artifact/plans.py",
     "artifact/refusal.py",
     "artifact/targets.py",
+    "base/alarm_condition.py",
     "base/errors.py",
     "base/outcome.py",
     "base/processes.py",

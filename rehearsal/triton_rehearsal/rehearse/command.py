@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
             reporter.say(scenario_announcement(scenario))
             rehearsed = _play(rehearsal, reporter, scenario, arguments)
         else:
-            rehearsed = _rehearse(rehearsal, reporter, start)
+            rehearsed = replace(_rehearse(rehearsal, reporter, start), of_named=bool(arguments.names))
             if arguments.report:
                 _write_report(rehearsal.document(), reporter, arguments.report)
             if arguments.stay:

@@ -16,6 +16,7 @@ from triton_models.artifact.layout import digest_of_artifact
 from triton_models.base.errors import Problem
 from triton_models.base.tables import Column, output_width, table
 from triton_models.deliver.results import Results
+from triton_rehearsal.page.alarms import of_policy
 from triton_rehearsal.rehearse.inventory import Inventory
 from triton_rehearsal.rehearse.predictions import Prediction
 from triton_rehearsal.rehearse.rehearsal import Deployed
@@ -38,6 +39,7 @@ class RehearsalResult:
         predictions: Every example, served and compared.
         inventory: Scaling, alarms and dashboard.
         seconds: The wall time.
+        of_named: True if models were named. Then the tables leave out what is the same for all models.
     """
 
     deployed: Deployed
@@ -45,6 +47,7 @@ class RehearsalResult:
     predictions: tuple[Prediction, ...]
     inventory: Inventory
     seconds: float
+    of_named: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -81,7 +84,9 @@ class RehearsalResult:
         yield from _section("Builds", _builds(self.results), width)
         yield from prediction_table(self.predictions, width)
         if not self.exit_code:
-            yield from _inventory(self.inventory, self.deployed, width)
+            if not self.of_named:
+                yield from _inventory(self.inventory, self.deployed, width)
+            yield from _cache(self.inventory)
 
     def _summary(self) -> str:
         models = len(self.results.results)
@@ -181,7 +186,7 @@ def _inventory(inventory: Inventory, deployed: Deployed, width: int) -> Iterator
             Column(title="target", cells=[f"{policy.target:g}" for _, policy in rows], right=True),
         ]
         yield from _section(f"Auto scaling of {deployed.endpoint}", columns, width)
-    if alarms := inventory.alarms:
+    if alarms := [each for each in inventory.alarms if not of_policy(each.name)]:
         prefix = f"{deployed.endpoint}-"
         columns = [
             Column(title="alarm", cells=[each.name.removeprefix(prefix) for each in alarms]),
@@ -191,11 +196,15 @@ def _inventory(inventory: Inventory, deployed: Deployed, width: int) -> Iterator
     if widgets := inventory.widgets:
         metrics = {metric for each in widgets for metric in each.metrics}
         yield f"Dashboard {deployed.dashboard}: {len(widgets)} charts of {len(metrics)} metrics"
+
+
+def _cache(inventory: Inventory) -> Iterator[str]:
+    """Yield the two metrics of the cache of models that are known."""
     peak, hits = inventory.peak_models_loaded, inventory.cache_hit_ratio
     if peak is not None:
-        yield f"  Most models loaded at once (LoadedModelCount): {peak:g}"
+        yield f"Peak models loaded: {peak:g}"
     if hits is not None:
-        yield f"  Requests that hit a loaded model (ModelCacheHit): {100 * hits:.1f} %"
+        yield f"Requests that hit a loaded model: {100 * hits:.1f} %"
     yield ""
 
 

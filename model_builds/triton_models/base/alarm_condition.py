@@ -1,0 +1,41 @@
+"""The condition of an alarm in words, for the dashboard, the rehearsal and its page."""
+
+from __future__ import annotations
+
+SIGNS = {
+    "GreaterThanThreshold": ">",
+    "GreaterThanOrEqualToThreshold": ">=",
+    "LessThanThreshold": "<",
+    "LessThanOrEqualToThreshold": "<=",
+}
+"""The comparison operators of metric alarms. Others compare with a band."""
+
+_UNITS = ("%", "ms", "s", "µs")
+_MINUTE_S = 60
+
+
+def alarm_condition(
+    label: str, *, sign: str, threshold: str, datapoints: int, periods: int, period_s: int
+) -> str:
+    """Return a condition such as "p99 > 1000 ms in 3 of 5 minutes".
+
+    Args:
+        label: The label of the metric, with its unit after a comma, as in "p99, ms".
+        sign: The comparison with the threshold.
+        threshold: The threshold.
+        datapoints: The number of periods with such a value, DatapointsToAlarm.
+        periods: The number of recent periods that count, EvaluationPeriods.
+        period_s: The length of a period, in seconds.
+    """
+    subject, _, unit = label.rpartition(", ")
+    if unit not in _UNITS:
+        subject, unit = label, ""
+    value = f"{threshold} {unit}" if unit else threshold
+    count = f"{datapoints} of {periods}"
+    if period_s == _MINUTE_S:
+        when = "1 minute" if periods == 1 else f"{count} minutes"
+    else:
+        minutes, rest = divmod(period_s, _MINUTE_S)
+        length = f"{period_s} s" if rest else f"{minutes} minutes"
+        when = f"1 period of {length}" if periods == 1 else f"{count} periods of {length}"
+    return f"{subject} {sign} {value} in {when}"
