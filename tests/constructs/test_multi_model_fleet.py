@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Annotations, Match, Template
 from cdk_nag import AwsSolutionsChecks
 
 from tests.reported import reported
@@ -21,6 +21,7 @@ from triton_fleet import (
     MultiModelFleet,
     Replace,
 )
+from triton_fleet.fleet.multi_model_fleet import BUDGET_BELOW_MINIMUM
 
 
 @pytest.fixture
@@ -107,6 +108,21 @@ def test_warnings_of_the_budget_go_where_the_alarms_go(stack: Stack) -> None:
     warnings = budget["Properties"]["NotificationsWithSubscribers"]
 
     assert {each["SubscriptionType"] for one in warnings for each in one["Subscribers"]} == {"SNS"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "price", "warned"),
+    [(1105, None, True), (1106, None, False), (10, 0.01, False), (10, 1.0, True)],
+)
+def test_a_budget_below_the_cost_of_the_fewest_instances_is_warned_of(
+    limit: float, price: float | None, warned: bool, stack: Stack
+) -> None:
+    MultiModelFleet(
+        stack, "Fleet", alarm_email="ml@example.com", monthly_budget_usd=limit, hourly_price_usd=price
+    )
+    found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp(BUDGET_BELOW_MINIMUM))
+
+    assert len(found) == warned
 
 
 def test_without_a_source_nothing_is_built(stack: Stack) -> None:

@@ -170,13 +170,16 @@ SPACED = """\
     ],
     ids=["a line per model", "one line", "no model", "a stage with its own list"],
 )
-def test_cdk_json_names_the_adopted_model_and_stays_as_it_is_otherwise(
-    before: str, after: str, tmp_path: Path, fleet: Cli
+@pytest.mark.parametrize("command", ["adopt", "new"])
+def test_cdk_json_names_a_new_model_and_stays_as_it_is_otherwise(
+    command: str, before: str, after: str, tmp_path: Path, fleet: Cli
 ) -> None:
     models = tmp_path / "models"
     models.mkdir()
+    directory(tmp_path / "source")
+    given = {"adopt": [tmp_path / "source", "--name", "net"], "new": ["net", "--minimal"]}
     (tmp_path / "cdk.json").write_text(before)
-    _, said, _ = fleet("adopt", directory(tmp_path / "source"), "--name", "net", "--models", models)
+    _, said, _ = fleet(command, *given[command], "--models", models)
     assert (tmp_path / "cdk.json").read_text() == after
     assert f"{tmp_path / 'cdk.json'} names it" in said
 
@@ -374,7 +377,7 @@ def test_wrong_options_are_refused(options: list[str], rule: str, tmp_path: Path
     (tmp_path / "taken").mkdir()
     given = [*options, *([] if "--name" in options else ["--name", "net"])]
     status, _, said = fleet("adopt", directory(tmp_path / "source"), *given, "--models", tmp_path)
-    assert (status, f"[{rule}]" in said) == (1, True)
+    assert (status, f"[{rule}]" in said, "fleet new" in said) == (1, True, False)
 
 
 def test_models_that_take_strings_or_sequences_get_no_drawn_examples(tmp_path: Path, fleet: Cli) -> None:

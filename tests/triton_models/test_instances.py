@@ -77,6 +77,21 @@ def test_an_unknown_instance_type_is_answered_with_close_ones_and_the_documented
 @pytest.mark.parametrize(
     ("given", "fix"),
     [
+        ("ml.inf2.xlarge", "use ml.g5.2xlarge"),
+        ("ml.g5.3xlarge", "did you mean ml.g5."),
+        ("ml.r7i.xlarg", "ml.r7i.xl"),
+    ],
+)
+def test_only_types_of_the_same_kind_are_suggested(given: str, fix: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        instance_type(given)
+
+    assert fix in caught.value.problems[0].fix
+
+
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [
         ("a10", "did you mean A10G?"),
         ("A100", "did you mean A100-40GB or A100-80GB?"),
         ("V200", "use the GPU of the endpoint's instance type, such as A10G for ml.g5"),

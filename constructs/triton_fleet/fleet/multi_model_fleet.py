@@ -16,6 +16,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from triton_fleet.arguments.collector import ProblemCollector
+from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_alias, in_endpoint
@@ -37,6 +38,7 @@ from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.scaling.target import ScalingTarget
 from triton_fleet.scaling.tracking import CpuUtilization, GpuUtilization, InvocationsPerGpu
 from triton_models.base.errors import FleetError
+from triton_models.facts.cost import dollars
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.instances import instance_type as instance_type_named
 from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
@@ -47,6 +49,9 @@ SILENT_ALARMS = "triton-fleet:alarms-notify-no-one"
 
 WARM_UP_LEFT_OUT = "triton-fleet:warm-up-left-out"
 """The id of the warning of models that no request warms up."""
+
+BUDGET_BELOW_MINIMUM = "triton-fleet:budget-below-minimum"
+"""The id of the warning of a budget that the fewest instances exceed."""
 
 _NAME_CHARACTERS = 24
 _DIGITS = 6
@@ -199,6 +204,7 @@ class MultiModelFleet(Construct):
                 email=None if alarm_topic else alarm_email,
             )
         )
+        self._advise_on_budget(monthly_budget_usd)
         accept(in_endpoint(self.endpoint, self.library.repository))
         accept(in_alias(self.alias))
         accept(in_alarms(self.alarms, self.rollback))
@@ -349,6 +355,17 @@ class MultiModelFleet(Construct):
             hourly_price_usd=hourly_price_usd,
         )
         return alarms, dashboard
+
+    def _advise_on_budget(self, limit_usd: float | None) -> None:
+        """Warn of a budget that the fewest instances exceed every month."""
+        limit, cost = known(limit_usd), self.dashboard.cost
+        if limit is not None and cost is not None and limit < cost.floor:
+            Annotations.of(self).add_warning_v2(
+                BUDGET_BELOW_MINIMUM,
+                f"monthly_budget_usd is {limit:g}; {cost.min_instances} x {cost.instance_type} costs "
+                f"{dollars(cost.floor)} per month, so the budget warns every month. Raise it, lower "
+                "min_capacity, or set hourly_price_usd to the price of your region.",
+            )
 
     def _warm_up(self, given: Sequence[WarmUpRequest] | None, cold: Sequence[str]) -> EndpointWarmUp | None:
         """The warm-up with these requests, then those of the declarations; None without a request."""

@@ -19,6 +19,7 @@ images are x86-64).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -31,6 +32,7 @@ UNKNOWN_INSTANCE_TYPE = Check(id="unknown-instance-type", source="the table of t
 
 SOURCE_DATE = "2026-11-21"
 DEFAULT_INSTANCE_TYPE = "ml.g5.2xlarge"
+_KIND = re.compile(r"ml\.[a-z]+(?=\d)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +261,12 @@ def gpu(name: str) -> Gpu:
         ) from None
 
 
+def _of_its_kind(name: str) -> list[str]:
+    """Return the types whose family begins with the letters of a name's: no G or R for Inferentia."""
+    kind = _KIND.match(name)
+    return [each for each in INSTANCE_TYPES if kind is None or re.match(rf"{kind[0]}\d", each)]
+
+
 def instance_type(name: str) -> InstanceType:
     """Return the SageMaker hosting instance type with that name.
 
@@ -278,5 +286,5 @@ def instance_type(name: str) -> InstanceType:
             where="the endpoint's instance type",
             expected=f"a GPU type that AWS documents for multi-model endpoints: {', '.join(documented)}",
             why="SageMaker refuses other instance types, but only during the deployment",
-            fix=did_you_mean(name, INSTANCE_TYPES, otherwise=f"use {DEFAULT_INSTANCE_TYPE}"),
+            fix=did_you_mean(name, _of_its_kind(name), otherwise=f"use {DEFAULT_INSTANCE_TYPE}"),
         ) from None

@@ -54,7 +54,7 @@ _RECORDED = """\
 
 
 def run(arguments: argparse.Namespace) -> Begun:
-    """Run `fleet adopt`, for the release in cdk.json, which names the model afterwards.
+    """Run `fleet adopt`, for the release in cdk.json.
 
     Raises:
         FleetError: The directory cannot be read, an endpoint would refuse it, or the name is taken.
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> Begun:
     read_layout(folder)  # refuses links that lead out or never end
     config = read_config(top / CONFIG_FILE)
     name = arguments.name or config.name or top.name
-    fleet = cdk_json(check_name(name, arguments.models))
+    fleet = cdk_json(check_name(name, arguments.models, command="fleet adopt"))
     served_by = fleet.release(DEFAULT_RELEASE) if fleet else DEFAULT_RELEASE
     if arguments.requests is not None:
         recorded_examples(arguments.requests)()
@@ -94,12 +94,8 @@ def run(arguments: argparse.Namespace) -> Begun:
         (made / "build.py").write_text(text, encoding="utf-8")
 
     with stopped_by_sigterm():
-        begun = begin(name, write, models=arguments.models)
-    return replace(
-        begun,
-        next=REPLACE_EXAMPLES if arguments.requests is None else "set the tolerance",
-        named_in=fleet.path if fleet and (fleet.builds(name) or fleet.add(name)) else None,
-    )
+        begun = begin(name, write, models=arguments.models, command="fleet adopt")
+    return replace(begun, next=REPLACE_EXAMPLES if arguments.requests is None else "set the tolerance")
 
 
 def _text(weights: Weights, *, name: str, source: str, output: str, recorded: bool) -> str:

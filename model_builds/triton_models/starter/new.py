@@ -14,6 +14,7 @@ from triton_models.base.processes import stopped_by_sigterm
 from triton_models.declare.declaration import NAME_RULE, is_name
 from triton_models.declare.reading import load_build, model_names, models_folder
 from triton_models.declare.requires import install_command
+from triton_models.starter.cdk_json import cdk_json
 from triton_models.starter.copied import copy_of
 from triton_models.starter.from_file import write_forest, write_minimal, write_onnx
 
@@ -111,31 +112,36 @@ def begin_like(name: str, *, like: str, models: Path | None = None) -> Begun:
         lambda folder: renamed.update(copy_of(like, name, models=source, staging=folder.parent)),
         models=source,
     )
-    return Begun(name=name, folder=begun.folder, like=like, renamed=renamed)
+    return replace(begun, like=like, renamed=renamed)
 
 
-def begin(name: str, write: Callable[[Path], object], *, models: Path | None = None) -> Begun:
-    """Start a model build, atomically.
+def begin(
+    name: str, write: Callable[[Path], object], *, models: Path | None = None, command: str = "fleet new"
+) -> Begun:
+    """Start a model build, atomically, and name it in the cdk.json of its repository.
 
     Args:
         name: The name of the new model.
         write: Creates and fills a folder with the model's name.
         models: The folder of model builds; by default that of `models_folder`.
+        command: The command that starts it, for errors.
 
     Raises:
         FleetError: The folder is missing, the name is invalid or taken, or what was written is not a valid
             declaration.
     """
-    folder = check_name(name, models)
+    folder = check_name(name, models, command=command)
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as staging:
         made = Path(staging) / name
         write(made)
         load_build(name, Path(staging))
         made.rename(folder / name)
-    return Begun(name=name, folder=folder / name)
+    fleet = cdk_json(folder)
+    named = fleet is not None and (fleet.builds(name) or fleet.add(name))
+    return Begun(name=name, folder=folder / name, named_in=fleet.path if fleet and named else None)
 
 
-def check_name(name: str, models: Path | None = None) -> Path:
+def check_name(name: str, models: Path | None = None, *, command: str = "fleet new") -> Path:
     """Check that a model may have a name, and return the folder of model builds.
 
     Raises:
@@ -143,15 +149,15 @@ def check_name(name: str, models: Path | None = None) -> Path:
     """
     folder = models or models_folder()
     model_names(folder)  # refuses a missing folder
-    raise_if_any(_problems(name, folder))
+    raise_if_any(_problems(name, folder, command))
     return folder
 
 
-def _problems(name: str, folder: Path) -> Iterator[Problem]:
+def _problems(name: str, folder: Path, command: str) -> Iterator[Problem]:
     if not is_name(name):
         yield Problem(
             what=f"the name {name!r}",
-            where="fleet new NAME",
+            where=f"the name of {command}",
             expected=NAME_RULE,
             why="it becomes a folder, a Triton model and the prefix of artifact names",
             fix="choose another name",
@@ -160,9 +166,9 @@ def _problems(name: str, folder: Path) -> Iterator[Problem]:
     elif (folder / name).exists():
         yield Problem(
             what=f"{folder / name} exists",
-            where="fleet new NAME",
+            where=f"the name of {command}",
             expected="a name that no model has yet",
-            why="`fleet new` does not overwrite anything",
+            why=f"`{command}` does not overwrite anything",
             fix="choose another name, or remove that folder",
             rule="model-taken",
         )
