@@ -5,15 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, Stack
+from aws_cdk import App, Duration, Environment, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Annotations, Match
 from declared import Build, declare
+from jsii._runtime import kernel
 from synthesised import Resources
 
 from tests.reported import reported
 from tests.triton_models import declared_models
-from triton_fleet import FleetError, ModelBuildProject, ModelRepository
+from triton_fleet import FleetError, ModelBuildProject, ModelRepository, MultiModelFleet
 from triton_fleet.arguments.late import late_problems
 from triton_fleet.builds.checks import BUILD_WEIGHTS
 
@@ -238,6 +239,28 @@ def test_what_keeps_declarations_from_being_judged_is_reported_as_often_as_anybo
     assert [problem.rule for problem in late_problems(app)] == ["survey"]
     with pytest.raises(RuntimeError, match="ended with the exit code 3"):
         app.synth()
+
+
+def test_a_synthesis_calls_the_cdk_as_often_with_more_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+    get = kernel.provider.get
+
+    def counted(request: Any) -> Any:
+        calls.append(request)
+        return get(request)
+
+    def calls_with(count: int) -> int:
+        source = declare(tmp_path / str(count), *(f"model{number}" for number in range(count)))
+        stack = Stack(App(), "Fleet", env=Environment(region="us-east-1"))
+        MultiModelFleet(stack, "Fleet", source=source)
+        before = len(calls)
+        assert list(late_problems(stack)) == []
+        return len(calls) - before
+
+    monkeypatch.setattr(kernel.provider, "get", counted)
+    assert calls_with(12) == calls_with(2)
 
 
 def test_weights_that_only_this_machine_has_fail_the_synthesis(build: Build, source: Path) -> None:

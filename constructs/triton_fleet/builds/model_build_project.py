@@ -234,8 +234,9 @@ class ModelBuildProject(Construct):
         self.problems_at_synthesis = LateProblems(self, self._problems_at_synthesis)
         sequences = partial(sequence_models, folder, tuple(files), self._survey.names)
         repository._usage.note_build(self._built, sequences=sequences)
+        advise = Advice.of(self).add_warning_v2
         for advice, text in weights_advice(self._survey.names, source=folder, given=weights):
-            Advice.of(self).add_warning_v2(advice, text)
+            advise(advice, text)
         self.source = source_asset(self, folder, files)
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.RETAIN
@@ -252,12 +253,13 @@ class ModelBuildProject(Construct):
 
     def _built(self) -> Iterator[BuiltModel]:
         """The models that a build makes, without those whose declarations cannot be read."""
+        path = self.node.path  # once, because each reading asks the CDK's process
         for asked, checked in zip(self._survey.names, self._survey.results(), strict=True):
             if checked.artifact:
                 target = PlanTarget(
                     gpu=self.gpu,
                     release=self.release,
-                    path=self.node.path,
+                    path=path,
                     plans=checked.plans,
                     environments=checked.environments,
                     pipelines=checked.pipelines,
@@ -277,12 +279,12 @@ class ModelBuildProject(Construct):
             yield from weights_unreadable(
                 checked.objects, weights=self.weights.values(), prefixes=self._inputs.prefixes, where=where
             )
+        path = self.node.path
         for checked in self._survey.results() if self.gpu is not None else ():
+            where = f"the plans of {checked.artifact!r}, for {path}"
             for plan in checked.plans:
-                where = f"the plans of {checked.artifact!r}, for {self.node.path}"
                 yield from hardware_problems(plan, release=None, gpu=self.gpu, where=where)
             for precision in checked.precisions:
-                where = f"the plans of {checked.artifact!r}, for {self.node.path}"
                 yield from precision_problems(precision, release=None, gpu=self.gpu, where=where)
 
     def _codebuild(self, role: iam.IRole | None, timeout: Duration) -> tuple[iam.IRole, codebuild.Project]:
