@@ -188,6 +188,16 @@ def test_an_onnx_file_of_any_type_is_verified_as_it_is_written(
     assert tensors_of(tmp_path / "out" / "net" / "net")[0] == ("X", *tensor)
 
 
+@pytest.mark.parametrize(("shape", "said"), [([4, 3], "first size is 4"), ([3], ""), (["rows", 3], "")])
+def test_a_fixed_number_of_rows_is_said(
+    shape: list[Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_onnx(tmp_path / "net.onnx", kind=onnx.TensorProto.FLOAT, shape=shape)
+    assert new(tmp_path, "net", "--onnx", str(file)) == 0
+    printed = capsys.readouterr().out
+    assert ("first size" in printed, said in printed) == (bool(said), True)
+
+
 def test_an_input_of_a_type_that_numpy_lacks_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

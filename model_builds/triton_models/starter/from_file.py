@@ -208,6 +208,18 @@ def write_onnx(file: Path, folder: Path) -> None:
     (folder / "build.py").write_text(text, encoding="utf-8")
 
 
+def fixed_batch(file: Path) -> int | None:
+    """Return the first size of an ONNX file's tensors if they all have the same fixed one; otherwise None.
+
+    Networks without a batch have tensors of one dimension, or of different first sizes.
+    """
+    signature = _signature(file)
+    sizes = {each.dims[0] if each.dims else None for each in (*signature.inputs, *signature.outputs)}
+    (size, *others) = sizes
+    rows = any(each.dims and len(each.dims) > 1 for each in signature.inputs)
+    return size if isinstance(size, int) and not others and rows else None
+
+
 def write_forest(file: Path, folder: Path) -> None:
     """Write the declaration of a forest of XGBoost or LightGBM, with its file.
 

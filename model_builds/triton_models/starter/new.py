@@ -16,7 +16,7 @@ from triton_models.declare.reading import load_build, model_names, models_folder
 from triton_models.declare.requires import install_command
 from triton_models.starter.cdk_json import cdk_json
 from triton_models.starter.copied import copy_of
-from triton_models.starter.from_file import write_forest, write_minimal, write_onnx
+from triton_models.starter.from_file import fixed_batch, write_forest, write_minimal, write_onnx
 
 REPLACE_EXAMPLES = "replace the examples by real requests"
 
@@ -32,6 +32,7 @@ class Begun:
         renamed: The new names, by the names in the copied declaration.
         next: The next thing to do in build.py.
         install: The command that installs the packages of the reference; empty if it needs none.
+        fixed_batch: The rows that every request must have, because the network's first size is fixed.
         named_in: The cdk.json whose fleet builds the model now; None if it has to be added there.
     """
 
@@ -41,6 +42,7 @@ class Begun:
     like: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     install: str = ""
+    fixed_batch: int | None = None
     named_in: Path | None = None
     exit_code: int = 0
 
@@ -52,6 +54,7 @@ class Begun:
             "folder": str(self.folder),
             "renamed": dict(self.renamed),
             "install": self.install or None,
+            "fixed_batch": self.fixed_batch,
             "named_in": str(self.named_in) if self.named_in else None,
         }
 
@@ -60,6 +63,9 @@ class Begun:
         yield str(self.folder)
         for old, new in self.renamed.items():
             yield f"  {old} is now {new}"
+        if self.fixed_batch is not None:
+            yield f"Its first size is {self.fixed_batch}, and every request needs as many rows: export with"
+            yield "dynamic_shapes to batch."
         if self.install:
             yield f"Its reference needs its framework here: {self.install}"
         yield f"Next: {self.next} in {self.folder / 'build.py'}, then run `fleet build {self.name}` and"
@@ -87,7 +93,7 @@ def _run(arguments: argparse.Namespace) -> Begun:
         return begin_like(arguments.name, like=arguments.like, models=models)
     if arguments.onnx:
         begun = begin(arguments.name, lambda folder: write_onnx(arguments.onnx, folder), models=models)
-        return replace(begun, next=REPLACE_EXAMPLES)
+        return replace(begun, next=REPLACE_EXAMPLES, fixed_batch=fixed_batch(arguments.onnx))
     if arguments.forest:
         begun = begin(arguments.name, lambda folder: write_forest(arguments.forest, folder), models=models)
         return replace(begun, next=REPLACE_EXAMPLES, install=install_command(begun.folder, otherwise=""))
