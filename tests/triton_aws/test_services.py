@@ -52,7 +52,7 @@ def test_the_arn_that_describe_endpoint_gives_finds_an_endpoints_tags(sagemaker:
     assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "team", "Value": "b"}]
 
 
-@pytest.mark.parametrize("owner", ["endpoint/nothing", "inference-component/nobody", "nobody"])
+@pytest.mark.parametrize("owner", ["endpoint/nothing", "inference-component/nothing", "nothing"])
 def test_tags_of_a_resource_that_does_not_exist_are_refused(sagemaker: Any, owner: str) -> None:
     with pytest.raises(ClientError, match=r"ValidationException.*Could not find"):
         sagemaker.list_tags(ResourceArn=f"arn:aws:sagemaker:us-east-1:123456789012:{owner}")
