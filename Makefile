@@ -4,9 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 PACKAGES := model_builds/triton_models/builds/packages
+REHEARSE := $(STAMPS)/rehearsal $(STAMPS)/triton node_modules/.package-lock.json
 STARTER := model_builds/triton_models/starter/files
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Each module is compiled when it is first imported: most of those that are installed never are.
+export PIP_COMPILE := 0
 # Hundreds of short processes import the same modules: without bytecode, each compiles them.
 unexport PYTHONDONTWRITEBYTECODE
 # A lock names every package with its hashes: nothing is built, or taken from anywhere else.
@@ -47,10 +50,10 @@ lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, th
 lock: $(STAMPS)/dev ## Write the locks again, from requirements*.txt and the packages of builds
 	locks/write
 
-rehearse: setup ## Deploy, build, publish, serve and verify on this machine
+rehearse: $(REHEARSE) ## Deploy, build, publish, serve and verify on this machine
 	fleet rehearse
 
-rehearse-all: setup $(STAMPS)/rehearsal-all ## The same with every model, the heavy ones too
+rehearse-all: $(REHEARSE) $(STAMPS)/rehearsal-all ## The same with every model, the heavy ones too
 	fleet rehearse --all
 
 docs: setup ## Write the generated pages, and build the site of all pages in build/site/html
@@ -62,7 +65,7 @@ docs: setup ## Write the generated pages, and build the site of all pages in bui
 bench: setup ## Measure, as ratios within one run; BENCH=--short takes a minute and shows only that it runs
 	python -m benchmarks $(BENCH)
 
-setup: $(STAMPS)/synth $(STAMPS)/rehearsal $(STAMPS)/sdk $(STAMPS)/docs $(STAMPS)/triton node_modules/.package-lock.json ## Install what every command needs
+setup: $(REHEARSE) $(STAMPS)/sdk $(STAMPS)/docs ## Install what every command needs
 
 clean: ## Remove what set-up and builds made
 	rm -rf $(VENV) .venv-triton node_modules cdk.out build dist

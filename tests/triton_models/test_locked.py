@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -181,9 +182,9 @@ def test_a_build_goes_on_where_pytorchs_own_index_cannot_be_reached(
 ) -> None:
     ran: list[str] = []
 
-    def run(command: Sequence[str], *, check: bool) -> subprocess.CompletedProcess[str]:
+    def run(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[str]:
         ran.extend(command)
-        return subprocess.CompletedProcess([], int(command[0] in fails))
+        return subprocess.CompletedProcess([], int(command[0] in fails), stderr="")
 
     monkeypatch.setattr(locked, "torch_commands", lambda **_: (("cpu",), ("cuda",)))
     monkeypatch.setattr(locked, "build_commands", lambda models: (("build",),))
@@ -191,3 +192,19 @@ def test_a_build_goes_on_where_pytorchs_own_index_cannot_be_reached(
 
     assert locked.main(["build", "minilm"]) == status
     assert " ".join(ran) == runs
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [("ERROR: ResolutionImpossible", False), ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES", True)],
+)
+def test_pips_error_about_pytorchs_own_index_is_shown_only_if_a_hash_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], said: str, shown: bool
+) -> None:
+    failing = (sys.executable, "-c", f"raise SystemExit({said!r})")
+    monkeypatch.setattr(locked, "torch_commands", lambda **_: (failing, (sys.executable, "-c", "")))
+
+    assert locked.main(["torch"]) == 0
+    printed = capfd.readouterr().err
+    assert (said in printed) is shown
+    assert f"{locked.INDEX} does not offer PyTorch" in printed

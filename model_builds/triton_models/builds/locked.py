@@ -40,6 +40,7 @@ _PIP = (sys.executable, "-m", "pip", "install", "--quiet")
 _HASHED = ("--no-deps", "--require-hashes", "--only-binary=:all:")
 _CPU = ("--retries=1", "--timeout=10", f"--index-url={INDEX}")
 _PIN = re.compile(r"^torch==(?P<version>[^\s+]+)", re.MULTILINE)
+_WRONG_HASH = "DO NOT MATCH THE HASHES"  # pip's words; all else says only that the index was not reached
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
 
 
@@ -142,11 +143,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _install_torch(commands: Sequence[Sequence[str]]) -> int:
-    failed = _run(commands[:1])
-    if not failed or not commands[1:]:
-        return failed
-    sys.stderr.write(f"{INDEX} does not offer PyTorch: using the default index, with CUDA's libraries\n")
-    return _run(commands[1:])
+    if len(commands) < 2:  # noqa: PLR2004 -- without a fallback
+        return _run(commands)
+    own, default = commands
+    tried = subprocess.run(own, check=False, stderr=subprocess.PIPE, text=True)
+    if not tried.returncode:
+        return 0
+    if _WRONG_HASH in tried.stderr:
+        sys.stderr.write(tried.stderr)
+    sys.stderr.write(
+        f"{INDEX} does not offer PyTorch here: installing it from the default index, with 3 GB of CUDA's "
+        "libraries that builds do not use\n"
+    )
+    return _run([default])
 
 
 def _run(commands: Sequence[Sequence[str]]) -> int:
