@@ -317,6 +317,61 @@ def test_a_wheel_for_another_platform_is_refused_with_pips_words(shelf: Path, tm
     assert "No matching distribution found for greeting==1.0" in problem.what
 
 
+REQUIRES = ["Bases>=2", "old; python_version < '3.12'", "new; python_version >= '3.12'", "plot; extra == 'p'"]
+
+
+@pytest.fixture
+def requiring(stocked: Path) -> Path:
+    """A shelf with a wheel that requires others, one of which requires another."""
+    put_wheel(stocked, "learner", {"learner.py": ""}, requires=[*REQUIRES, "numpy[typed]<3"])
+    put_numpy(stocked, requires=["hints; extra == 'typed'"])
+    put_wheel(stocked, "bases", {}, version="1.5")
+    put_wheel(stocked, "bases", {}, version="2.5", requires=["deeper"])
+    for name in ("new", "old", "hints", "deeper"):
+        put_wheel(stocked, name, {})
+    return stocked
+
+
+def test_wheels_that_lack_what_they_require_are_refused_with_what_to_add(
+    given: Given, make: Made, requiring: Path
+) -> None:
+    """As the release's Python reads the requirements, whichever builds."""
+    given('Wheels(["numpy==2.2.6", "learner==1.0"])')
+
+    (problem,) = refused(make)
+
+    assert problem.rule == "environment-requires"
+    assert "learner requires bases, new" in problem.what
+    assert "numpy requires hints" in problem.what
+    assert 'add "bases==2.5", "deeper==1.0", "hints==1.0", "new==1.0"; ' in problem.fix
+
+
+def test_the_wheels_that_a_refusal_adds_are_enough(given: Given, make: Made, requiring: Path) -> None:
+    added = '"bases==2.5", "deeper==1.0", "hints==1.0", "new==1.0"'
+    given(f'Wheels(["numpy==2.2.6", "learner==1.0", {added}])')
+
+    assert check_path(make()) == []
+
+
+def test_a_pin_that_another_wheel_does_not_accept_is_refused(
+    given: Given, make: Made, requiring: Path
+) -> None:
+    given('Wheels(["numpy==2.2.6", "learner==1.0", "bases==1.5"], not_needed=["hints", "New"])')
+
+    (problem,) = refused(make)
+
+    assert problem.rule == "environment-requires"
+    assert problem.what == "learner==1.0 requires bases>=2, and the wheels have bases==1.5"
+
+
+def test_what_a_model_does_not_need_may_be_missing_or_another_version(
+    given: Given, make: Made, requiring: Path
+) -> None:
+    given('Wheels(["numpy==2.2.6", "learner==1.0", "bases==1.5"], not_needed=["hints", "New", "bases"])')
+
+    assert check_path(make()) == []
+
+
 def test_wheels_are_those_of_the_releases_python(shelf: Path, tmp_path: Path) -> None:
     for python in ("311", "312"):
         tag = f"cp{python}-cp{python}-manylinux_2_28_x86_64"

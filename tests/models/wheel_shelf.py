@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from triton_rehearsal.triton.runtime import ENVIRONMENT
@@ -15,7 +15,13 @@ PYTHON = f"3.{sys.version_info.minor}"
 
 
 def put_wheel(
-    shelf: Path, name: str, files: Mapping[str, str], *, tag: str = "py3-none-any", version: str = "1.0"
+    shelf: Path,
+    name: str,
+    files: Mapping[str, str],
+    *,
+    tag: str = "py3-none-any",
+    version: str = "1.0",
+    requires: Sequence[str] = (),
 ) -> None:
     """Put a wheel on the shelf.
 
@@ -25,10 +31,12 @@ def put_wheel(
         files: Path -> content.
         tag: The tag of Python and platform.
         version: Its version.
+        requires: What it requires, as in METADATA.
     """
     info = f"{name}-{version}.dist-info"
     described = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        + "".join(f"Requires-Dist: {each}\n" for each in requires),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: {tag}\n",
     }
     everything = {**files, **described}
@@ -38,9 +46,10 @@ def put_wheel(
         wheel.writestr(f"{info}/RECORD", "".join(f"{path},,\n" for path in (*everything, f"{info}/RECORD")))
 
 
-def put_numpy(shelf: Path, *, version: str = "2.2.6") -> None:
+def put_numpy(shelf: Path, *, version: str = "2.2.6", requires: Sequence[str] = ()) -> None:
     """Put a NumPy on the shelf that leads to the server's own: the real one needs a network."""
-    put_wheel(shelf, "numpy", {"server.pth": f"{_server_python()[1]}\n"}, version=version)
+    files = {"server.pth": f"{_server_python()[1]}\n"}
+    put_wheel(shelf, "numpy", files, version=version, requires=requires)
 
 
 def use_servers_python(environment: Path) -> None:

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 WEIGHTS = weights_at(os.environ.get("T5_WEIGHTS"), otherwise=RandomWeights(seed=9))
 MAX_BATCH = 8
 MAX_NEW_TOKENS = 32 if isinstance(WEIGHTS, RandomWeights) else 128  # random weights rarely produce an end
+# What ONNX Runtime requires and imports only in its tools.
+NOT_NEEDED = ["coloredlogs", "flatbuffers", "packaging", "protobuf", "sympy"]
 TOKENS = DynamicDim(name="tokens", opt=64, max=512)  # T5 was trained with up to 512
 IDS = Tensor("input_ids", "INT32", [TOKENS])
 MASK = Tensor("attention_mask", "INT32", [TOKENS])
@@ -217,7 +219,7 @@ BUILD = ModelDefinition(
         PythonModel(
             name="t5_translation",
             code="translator.py",
-            environment=Wheels(wheels),
+            environment=Wheels(wheels, not_needed=NOT_NEEDED),
             inputs=[IDS, MASK],
             outputs=[Tensor("output", "INT32", [-1])],
             parameters={"max_tokens": TOKENS.max, "max_new_tokens": MAX_NEW_TOKENS, "threads": 1},

@@ -13,7 +13,10 @@ EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
         "client": frozenset({"boto3", "botocore", "google", "numpy", "tritonclient", "urllib3"}),
         "constructs": frozenset({"aws_cdk", "cdk_nag", "constructs", "jsii", "typing_extensions"}),
         "build": frozenset(
-            {"huggingface_hub", "onnx", "onnxscript", "safetensors", "tokenizers", "torch", "transformers"}
+            {
+                *("huggingface_hub", "onnx", "onnxscript", "packaging", "safetensors", "tokenizers", "torch"),
+                "transformers",
+            }
         ),
         "rehearse": frozenset(
             {

@@ -37,16 +37,18 @@ class _Slim:
     Attributes:
         wheels: Requirements of the form name==version.
         python: The release's Python version.
+        not_needed: Requirements of the wheels that the model does not need.
         suffix: The suffix of its name.
     """
 
     wheels: tuple[str, ...]
     python: str
+    not_needed: tuple[str, ...]
     suffix: str = ""
 
     def write(self, place: Path) -> None:
         """Create the environment."""
-        make_environment(place, wheels=self.wheels, python=self.python)
+        make_environment(place, wheels=self.wheels, python=self.python, not_needed=self.not_needed)
 
     def describe(self) -> str:
         """Return its description for build.json."""
@@ -90,7 +92,7 @@ def add_environments(build: ModelDefinition, job: BuildJob) -> None:
     """Add a declaration's environments to its finished model directories, and configure Triton to use them.
 
     Raises:
-        FleetError: pip cannot download a wheel.
+        FleetError: pip cannot download a wheel, or the wheels lack what they require.
     """
     users: dict[_Content, list[str]] = {}
     for model in _with_environment(build):
@@ -137,7 +139,8 @@ def _name(model: Path, path: str) -> None:
 def _content(model: PythonModel, job: BuildJob) -> _Content:
     if isinstance(model.environment, PackedEnvironment):
         return _Packed(archive=job.source / model.environment.path)
-    return _Slim(wheels=tuple(_wheels(model, job)), python=job.release.python)
+    not_needed = model.environment.not_needed if isinstance(model.environment, Wheels) else ()
+    return _Slim(wheels=tuple(_wheels(model, job)), python=job.release.python, not_needed=tuple(not_needed))
 
 
 def _wheels(model: PythonModel, job: BuildJob) -> Sequence[str]:

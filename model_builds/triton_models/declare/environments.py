@@ -21,7 +21,7 @@ _PINNED = "name==version"
 
 @dataclass(frozen=True, slots=True)
 class Wheels:
-    """An environment of wheels, such as `Wheels(["numpy==2.2.6", "onnxruntime==1.31.1"])`.
+    """An environment of wheels, such as `Wheels(["numpy==2.2.6", "scipy==1.17.1"])`.
 
     pip downloads them for the release's Python on Linux x86-64, on any machine, without conda or a Python of
     that version. The artifact has them unpacked, so a load copies nothing: an environment of 25 MB loads in
@@ -32,17 +32,20 @@ class Wheels:
     be installed.
 
     ```python
-    Wheels(["numpy==2.2.6", "pandas==2.3.3"])
+    Wheels(["numpy==2.2.6", "scipy==1.17.1"])
     ```
 
     Attributes:
-        wheels: All packages as name==version, including NumPy. Dependencies are not added, because models
-            never import most of them. For several releases, a mapping from a release's Python to the wheels,
+        wheels: All packages as name==version, including NumPy and what the packages require. A build names
+            those that are missing. For several releases, a mapping from a release's Python to the wheels,
             such as {"3.10": [...], "3.12": [...]}. If the wheels depend on the release, its CUDA or the
             presence of a GPU, a function that takes the BuildJob and returns them.
+        not_needed: Names of packages that the wheels require and the model never imports, so they may be
+            missing or have another version.
     """
 
     wheels: Sequence[str] | Mapping[str, Sequence[str]] | Callable[[Any], Sequence[str]]
+    not_needed: Sequence[str] = ()
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that all wheels are pinned, and that releases have the versions of Python."""

@@ -15,10 +15,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from triton_models.base.errors import FleetError
+from triton_models.environments.required import refuse_unmet
 
 # The folder of the interpreter in the Triton images: Ubuntu's own.
 _IMAGE_PYTHON = "/usr/bin"
@@ -41,20 +42,25 @@ export PATH="$environment/bin:$PATH"
 _PLACEHOLDER = f'#!/bin/sh\nexec {_IMAGE_PYTHON}/python3 "$@"\n'
 
 
-def make_environment(folder: Path, *, wheels: Sequence[str], python: str) -> None:
+def make_environment(
+    folder: Path, *, wheels: Sequence[str], python: str, not_needed: Collection[str] = ()
+) -> None:
     """Create an environment from wheels.
 
     Args:
         folder: The folder to create.
         wheels: Requirements of the form name==version.
         python: The version of the interpreter that will run it, such as "3.12".
+        not_needed: The packages that the wheels require and the model does not need.
 
     Raises:
-        FleetError: pip found no matching wheel.
+        FleetError: pip found no matching wheel, or the wheels require others.
     """
     packages = folder / "lib" / f"python{python}" / "site-packages"
     packages.mkdir(parents=True)
-    _install(wheels, packages, python)
+    command = _pip(packages, python)
+    _install(command, wheels, packages, python)
+    refuse_unmet(packages, python=python, not_needed=not_needed, pip=[*command, *wheels])
     (folder / "bin").mkdir()
     (folder / "bin" / "activate").write_text(_ACTIVATE)
     (folder / "bin" / "python3").write_text(_PLACEHOLDER)
@@ -64,12 +70,16 @@ def make_environment(folder: Path, *, wheels: Sequence[str], python: str) -> Non
     )
 
 
-def _install(wheels: Sequence[str], packages: Path, python: str) -> None:
+def _pip(packages: Path, python: str) -> list[str]:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--no-compile", "--only-binary=:all:", "--implementation", "cp"]
     command += ["--python-version", python, "--target", str(packages)]
     for platform in _PLATFORMS:
         command += ["--platform", platform]
+    return command
+
+
+def _install(command: Sequence[str], wheels: Sequence[str], packages: Path, python: str) -> None:
     # A build job sets PIP_USER, which pip cannot combine with a target.
     own = {**os.environ, "PIP_USER": "0"}
     run = subprocess.run([*command, *wheels], env=own, capture_output=True, text=True, check=False)
