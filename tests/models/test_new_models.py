@@ -155,6 +155,30 @@ def test_outputs_that_the_network_lacks_are_refused_with_their_line(
     assert problem.where.endswith(f"{path}:{text[: text.index(line)].count(chr(10)) + 1}")
 
 
+@pytest.mark.parametrize(
+    ("network", "line", "said"),
+    [
+        ("if x.sum() > 0: return x", "if x.sum()", "Could not guard on data-dependent expression"),
+        ("return torch.linalg.eigh(x @ x.T)[0]", "network=network, out", "No ONNX function found"),
+    ],
+)
+def test_what_cannot_be_exported_is_said_in_one_line_with_its_place(
+    network: str, line: str, said: str, tmp_path: Path
+) -> None:
+    assert main(["new", "tiny", "--minimal", "--models", str(tmp_path)]) == 0
+    path = tmp_path / "tiny" / "build.py"
+    own = f"    class Own(torch.nn.Module):\n        def forward(self, x):\n            {network}\n"
+    text = path.read_text().replace("    return torch.nn.Linear(4, 2)\n", f"{own}    return Own()\n")
+    path.write_text(text)
+    command = [sys.executable, "-m", "triton_models", "build", "tiny", "--models", tmp_path]
+    run = subprocess.run(
+        [*command, "--output", tmp_path / "out"], capture_output=True, text=True, check=False
+    )
+    what, where, *_ = run.stderr.splitlines()
+    assert (said in what, what.endswith("[onnx-export]")) == (True, True), run.stderr
+    assert where.endswith(f"{path}:{text[: text.index(line)].count(chr(10)) + 1}")
+
+
 def test_an_onnx_file_with_its_side_file_becomes_a_model_with_its_names_types_and_shapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.signature import Signature, onnx_signature
-from triton_models.base.errors import FleetError, raise_if_any
+from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
 from triton_models.builds.derived import derived_ensemble, served_tensors
 from triton_models.builds.environments import add_environments, check_environments
@@ -33,7 +33,7 @@ from triton_models.declare.models import (
     TensorFlowGraph,
     controls_of,
 )
-from triton_models.declare.reading import place_of
+from triton_models.declare.reading import blame, place_of
 from triton_models.declare.requires import check_backends, check_requires
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
 from triton_models.facts.tensorrt import QUANTIZED, Precision
@@ -130,10 +130,32 @@ def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: BuildJob) 
         if isinstance(model.backend, AotInductor):
             return _make_compiled(network, complete, model.backend, build, job)
         return _make_exported(network, complete, build, job)
-    except Exception:
+    except Exception as error:
         tensors = example_tensors(complete.inputs, batches=model.max_batch_size > 0)
         raise_if_any(type_problems(network, tensors, name=model.name, from_examples=not model.inputs))
+        raise_if_any(_export_problems(error, model, job))
         raise
+
+
+def _export_problems(error: Exception, model: PyTorchNetwork, job: BuildJob) -> Iterator[Problem]:
+    """Yield the first line of an error behind the exporter's own, which is about the exporter's steps."""
+    import torch
+
+    cause: BaseException = error
+    while isinstance(cause, torch.onnx.OnnxExporterError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    if not isinstance(error, torch.onnx.OnnxExporterError):
+        return
+    said = next((line.strip() for line in str(cause).splitlines() if line.strip()), "")
+    line = blame(cause, job.source)
+    yield Problem(
+        what=f"{model.name!r} cannot be exported to ONNX: {type(cause).__name__}: {said}",
+        where=place_of(model, "network", job.source) if line == str(job.source) else line,
+        expected="operators that ONNX has, and no control flow that depends on values",
+        fix="change that line, such as to torch.where, or serve the network as TorchScript: "
+        'backend=LibTorch(export="script")',
+        rule="onnx-export",
+    )
 
 
 def _make_exported(

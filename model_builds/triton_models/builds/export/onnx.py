@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import shutil
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,17 +55,15 @@ def export_onnx(
     Raises:
         FleetError: An input has no effect on the outputs, the weights do not fit into one file, or the
             exported file is not valid ONNX of that opset.
+        OnnxExporterError: PyTorch cannot export the network.
     """
     import torch
 
     _refuse_too_large(module, path)
-    # It warns about each torchvision operator that it cannot register. A network that needs one fails anyway.
-    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
     # Clone them, because the exporter merges two inputs that share a tensor.
     examples = tuple(example.clone() for example in inputs.values())
     sizes = {name: torch.export.Dim(name) for axes in dynamic.values() for name in axes.values()}
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # the exporter's own deprecations, not the network's
+    with _quiet(), torch.no_grad():
         program = torch.onnx.export(
             module.eval(),
             examples,
@@ -84,6 +84,22 @@ def export_onnx(
     _refuse_unused(model.graph, path)
     path.write_bytes(_serialise(model))
     check_onnx(path)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide the exporter's deprecations, and the graphs that it logs before an error.
+
+    What the network prints stays visible.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def example_tensors(inputs: Sequence[Tensor], *, batches: bool) -> dict[str, torch.Tensor]:
