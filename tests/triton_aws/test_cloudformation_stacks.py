@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.triton_aws.deployed_functions import begin, outputs, status
+from tests.triton_aws.deployed_functions import ACCOUNT, begin, outputs, status
 from tests.triton_aws.serving_stack import serving
 from triton_aws import EmbeddedAws, StackNotFoundError
 from triton_aws.cloudformation.engine import Deployment
@@ -428,13 +428,235 @@ def test_a_stack_that_is_not_there_is_one_clear_error(aws: EmbeddedAws) -> None:
         aws.missing_resources("x")
 
 
-def test_a_reference_to_nothing_fails_the_stack_and_names_it(aws: EmbeddedAws) -> None:
-    topic = {**TOPIC, "Properties": {"DisplayName": {"Ref": "Nowhere"}}}
+def _shown(value: Any, **sections: Any) -> dict[str, Any]:
+    """Return a template with one output."""
+    return {"Resources": {"Topic": TOPIC}, "Outputs": {"Shown": {"Value": value}}, **sections}
 
-    begin(aws, {"Topic": topic})
 
-    assert status(aws).startswith("ROLLBACK_COMPLETE")
-    assert "[Nowhere]" in status(aws)
+def _topic(**members: Any) -> dict[str, Any]:
+    """Return a template with one topic."""
+    return {"Resources": {"Topic": {**TOPIC, **members}}}
+
+
+def _named(value: Any) -> dict[str, Any]:
+    """Return a template with a topic of a name to evaluate."""
+    return _topic(Properties={"DisplayName": value})
+
+
+_EQUAL = {"Fn::Equals": ["a", "a"]}
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ({"Outputs": {}}, "At least one Resources member must be defined"),
+        ({"Resources": {}}, "At least one Resources member must be defined"),
+        ({**_topic(), "Output": {}}, r"Invalid template property or properties \[Output\]"),
+        (_topic(Property={}), "Invalid template resource property 'Property'"),
+        (_named(None), r"\[/Resources/Topic/Properties/DisplayName\] 'null' values are not allowed"),
+        ({"Resources": {"Topic": {}}}, r"\[/Resources/Topic\] Every Resources object must contain a Type"),
+        (_shown("", Outputs={"Shown": {}}), "Output Shown is malformed"),
+        (_topic(DependsOn="No"), r"Unresolved resource dependencies \[No\] in the Resources block"),
+        (_named({"Ref": "No"}), r"Unresolved resource dependencies \[No\] in the Resources block"),
+        (_named({"Fn::Sub": "${No}"}), r"Unresolved resource dependencies \[No\] in the Resources"),
+        (_shown({"Ref": "No"}), r"Unresolved resource dependencies \[No\] in the Outputs block"),
+        (
+            _shown({"Fn::Sub": "${No.Arn}"}),
+            "instance of Fn::Sub references invalid resource attribute No.Arn",
+        ),
+        (_shown({"Fn::GetAtt": ["No", "Arn"]}), "instance of Fn::GetAtt references undefined resource No"),
+        (_shown({"Fn::If": ["No", "a", "b"]}), "unresolved condition dependency No in Fn::If"),
+        (_topic(Condition="No"), "Unresolved condition dependency No in the Resources block"),
+        (
+            _shown("", Conditions={"A": {"Condition": "No"}}),
+            "unresolved condition dependency No in Condition",
+        ),
+        (
+            _shown("", Conditions={"A": {"Fn::Equals": [{"Ref": "Topic"}, "a"]}}),
+            r"Unresolved dependencies \[Topic\]. Cannot reference resources in the Conditions block",
+        ),
+        (
+            _shown("", Conditions={"A": {"Fn::Not": [{"Condition": "A"}]}}),
+            "Found circular condition dependency between A",
+        ),
+        (_shown({"Fn::FindInMap": ["No", "a", "b"]}), "Mapping named 'No' is not present"),
+        (_shown({"Fn::Cidr": ["10.0.0.0/16", 1, 8]}), "Encountered unsupported function: Fn::Cidr"),
+        (_shown("", Transform="AWS::Serverless-2016-10-31"), "transforms: AWS::Serverless-2016-10-31"),
+        (
+            {"Transform": "AWS::LanguageExtensions", "Resources": {"Fn::ForEach::T": ["N", ["a"], {}]}},
+            "transforms: AWS::LanguageExtensions",
+        ),
+        (_named({"Fn::Transform": {"Name": "Macro"}}), "transforms: Macro"),
+        (_shown("", Parameters={"P": {"Type": "Text", "Default": ""}}), "Unrecognized parameter type: Text"),
+    ],
+)
+def test_a_template_that_cannot_be_deployed_is_refused(
+    aws: EmbeddedAws, cloudformation: Any, template: dict[str, Any], words: str
+) -> None:
+    body = json.dumps(template)
+
+    with pytest.raises(ClientError, match=rf"ValidationError.*{words}"):
+        cloudformation.create_stack(StackName="s", TemplateBody=body)
+    with pytest.raises(ClientError, match=rf"ValidationError.*{words}"):
+        cloudformation.create_change_set(
+            StackName="s", ChangeSetName="c", ChangeSetType="CREATE", TemplateBody=body
+        )
+    if "Parameters" not in template:
+        with pytest.raises(ClientError, match=rf"ValidationError.*{words}"):
+            cloudformation.validate_template(TemplateBody=body)
+    assert cloudformation.describe_stacks()["Stacks"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("", "unsupported structure"),
+        ("[]", "unsupported structure"),
+        ("{", "JSON not well-formed"),
+        ("a: b\n c: d", r"YAML not well-formed. \(line 2, column 3\)"),
+    ],
+)
+def test_what_is_no_template_is_refused(cloudformation: Any, body: str, words: str) -> None:
+    with pytest.raises(ClientError, match=f"ValidationError.*Template format error: {words}"):
+        cloudformation.create_stack(StackName="s", TemplateBody=body or " ")
+
+
+_STORED = "AWS::SSM::Parameter::Value<String>"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "words"),
+    [
+        ({}, None, r"Parameters: \[P\] must have values"),
+        ({"AllowedValues": ["a", True]}, "b", "Parameter 'P' must be one of AllowedValues"),
+        ({"AllowedPattern": "[a-z]"}, "ab", r"Parameter 'P' must match pattern \[a-z\]"),
+        ({"MinLength": 3}, "ab", "Parameter 'P' must contain at least 3 characters"),
+        ({"MaxLength": "1"}, "ab", "Parameter 'P' must contain at most 1 characters"),
+        ({"Type": "Number", "MinValue": 3}, "2.5", "Parameter 'P' must be a number not less than 3"),
+        ({"Type": "Number", "MaxValue": "3"}, "4", "Parameter 'P' must be a number not greater than 3"),
+        ({"Type": "Number"}, "a", "Parameter 'P' must be a number"),
+        ({"Type": "CommaDelimitedList", "AllowedValues": ["a"]}, "a,b", "must be one of AllowedValues"),
+        (
+            {"MinLength": 3, "ConstraintDescription": "long"},
+            "",
+            "Parameter P failed to satisfy constraint: long",
+        ),
+        ({"Type": _STORED}, "/no", r"Unable to fetch parameters \[/no\]"),
+        (
+            {"Type": "AWS::SSM::Parameter::Value<String>"},
+            "/list",
+            r"Types for SSM parameters \[/list\] .* incompat",
+        ),
+        ({"Type": _STORED}, "/secret", r"\[/secret\] .* types not supported"),
+    ],
+)
+def test_a_value_that_a_parameter_does_not_allow_is_refused(
+    aws: EmbeddedAws, cloudformation: Any, parameter: dict[str, Any], value: str | None, words: str
+) -> None:
+    for name, kind in (("/list", "StringList"), ("/secret", "SecureString")):
+        aws.client("ssm").put_parameter(Name=name, Value="a", Type=kind)
+    given = [] if value is None else [{"ParameterKey": "P", "ParameterValue": value}]
+    body = json.dumps(_shown({"Ref": "P"}, Parameters={"P": {"Type": "String", **parameter}}))
+
+    with pytest.raises(ClientError, match=f"ValidationError.*{words}"):
+        cloudformation.create_stack(StackName="s", TemplateBody=body, Parameters=given)
+    assert cloudformation.describe_stacks()["Stacks"] == []
+
+
+def test_a_value_of_a_parameter_that_the_template_lacks_is_refused(cloudformation: Any) -> None:
+    given = [{"ParameterKey": "No", "ParameterValue": "a"}]
+
+    with pytest.raises(ClientError, match=r"Parameters: \[No\] do not exist in the template"):
+        cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(_topic()), Parameters=given)
+
+
+def test_parameters_are_shown_as_given_and_kept_in_an_update(aws: EmbeddedAws, cloudformation: Any) -> None:
+    aws.client("ssm").put_parameter(Name="/list", Value="a, b", Type="StringList")
+    declared = {
+        "List": {"Type": "CommaDelimitedList", "Default": "a,b"},
+        "Secret": {"Type": "String", "NoEcho": True},
+        "Stored": {"Type": "AWS::SSM::Parameter::Value<List<String>>", "Default": "/list"},
+    }
+    template = {**_topic(), "Parameters": declared}
+    given = [{"ParameterKey": "Secret", "ParameterValue": "hush"}]
+    cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(template), Parameters=given)
+    [stack] = cloudformation.describe_stacks()["Stacks"]
+    assert stack["Parameters"] == [
+        {"ParameterKey": "List", "ParameterValue": "a,b"},
+        {"ParameterKey": "Secret", "ParameterValue": "****"},
+        {"ParameterKey": "Stored", "ParameterValue": "/list", "ResolvedValue": "a,b"},
+    ]
+
+    kept: dict[str, Any] = {
+        "StackName": "s",
+        "Parameters": [{"ParameterKey": name, "UsePreviousValue": True} for name in declared],
+    }
+    with pytest.raises(ClientError, match="No updates are to be performed"):
+        cloudformation.update_stack(TemplateBody=json.dumps(template), **kept)
+    shown = {"Outputs": {"Shown": {"Value": {"Ref": "Secret"}}}}
+    cloudformation.update_stack(TemplateBody=json.dumps({**template, **shown}), **kept)
+
+    assert outputs(aws) == {"Shown": "hush"}
+
+
+_JOINED = {"Fn::Join": ["-", {"Ref": "P"}]}
+
+
+@pytest.mark.parametrize(
+    ("value", "parameter", "shown"),
+    [
+        (_JOINED, {"Type": "CommaDelimitedList", "Default": "a, b"}, "a-b"),
+        (_JOINED, {"Type": "List<Number>", "Default": "1,2.5"}, "1-2.5"),
+        (_JOINED, {"Type": "AWS::SSM::Parameter::Value<List<String>>", "Default": "/list"}, "a-b"),
+        ({"Ref": "P"}, {"Type": "AWS::SSM::Parameter::Name", "Default": "/list"}, "/list"),
+        ({"Fn::Select": [{"Ref": "P"}, ["a", "b"]]}, {"Type": "Number", "Default": 1}, "b"),
+        ({"Fn::Select": ["1", {"Fn::GetAZs": {"Ref": "AWS::Region"}}]}, None, "us-east-1b"),
+        ({"Fn::Join": ["", {"Fn::GetAZs": "eu-central-1"}]}, None, "eu-central-1aeu-central-1beu-central-1c"),
+        ({"Fn::Join": ["", ["a", {"Ref": "AWS::NoValue"}, True, 1]]}, None, "atrue1"),
+        ({"Fn::Sub": ["${A}${!B}${AWS::Region}", {"A": "${C}"}]}, None, "${C}${B}us-east-1"),
+        ({"Fn::GetAtt": "Topic.TopicName"}, None, "t"),
+        ({"Fn::If": ["Equal", "yes", "no"]}, {"Type": "Number", "Default": "5"}, "yes"),
+        ({"Fn::FindInMap": ["M", {"Ref": "AWS::AccountId"}, "a"]}, None, "found"),
+        (True, None, "true"),
+    ],
+)
+def test_a_value_is_evaluated_as_by_cloudformation(
+    aws: EmbeddedAws, value: Any, parameter: dict[str, Any] | None, shown: str
+) -> None:
+    aws.client("ssm").put_parameter(Name="/list", Value="a, b", Type="StringList")
+    begin(
+        aws,
+        {"Topic": {**TOPIC, "Properties": {"TopicName": "t"}}},
+        Parameters={"P": parameter or {"Type": "String", "Default": ""}},
+        Conditions={"Equal": {"Fn::Equals": [{"Ref": "P"}, "5"]}},
+        Mappings={"M": {ACCOUNT: {"a": "found"}}},
+        Outputs={"Shown": {"Value": value}},
+    )
+
+    assert outputs(aws) == {"Shown": shown}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"Fn::Select": [1, ["a"]]}, "Fn::Select cannot select nonexistent value at index 1"),
+        ({"Fn::Select": [0, "a"]}, r"Fn::Select has an invalid argument: \[0, 'a'\]"),
+        ({"Fn::FindInMap": ["M", "a", "b"]}, "Unable to get mapping for M::a::b"),
+        ({"Ref": "Never"}, r"Unresolved resource dependencies \[Never\]"),
+        ({"Fn::ImportValue": "No"}, "No export named No found"),
+    ],
+)
+def test_a_value_that_cannot_be_evaluated_rolls_the_stack_back(
+    aws: EmbeddedAws, value: Any, words: str
+) -> None:
+    begin(
+        aws,
+        {"Never": {**TOPIC, "Condition": "Never"}, "Topic": {**TOPIC, "Properties": {"DisplayName": value}}},
+        Conditions={"Never": {"Fn::Not": [_EQUAL]}},
+        Mappings={"M": {"b": {"a": "found"}}},
+    )
+
+    assert re.match(rf"ROLLBACK_COMPLETE (Template (format )?error: )?{words}", status(aws))
 
 
 def test_an_attribute_that_a_type_does_not_have_fails_the_stack_and_names_it(aws: EmbeddedAws) -> None:
@@ -483,7 +705,7 @@ def test_an_error_outside_of_a_resource_rolls_the_stack_back(aws: EmbeddedAws, v
     begin(aws, {"Other": TOPIC}, Outputs={"Last": {"Value": {"Fn::Select": [5, ["a"]]}}}, verb=verb)
 
     assert status(aws).startswith(ends)
-    assert "index out of range" in status(aws)
+    assert "nonexistent value at index 5" in status(aws)
 
 
 def test_an_error_outside_of_a_resource_fails_a_deletion(

@@ -9,20 +9,20 @@ its endpoint configuration and updates the endpoint.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from moto.cloudformation import parsing
 from moto.cloudformation.exceptions import ValidationError
-from moto.cloudformation.parsing import ResourceMap
+from moto.cloudformation.parsing import LazyDict, ResourceMap
 
 from triton_aws.assumptions import holds
+from triton_aws.cloudformation.functions import condition_holds, evaluate
 from triton_aws.cloudformation.references import in_order, needed_by
 from triton_aws.cloudformation.resource import Call, Identity, PartiallyCreatedError, Properties, ResourceType
 from triton_aws.cloudformation.schemas import must_replace, violations
+from triton_aws.cloudformation.template import parameter_values
 
 # The deletion policies that keep a created resource during a rollback, by the assumption about
 # RetainExceptOnCreate.
@@ -88,12 +88,12 @@ class StackResources(ResourceMap):
     """moto's map of a stack's parameters, mappings and conditions, with this engine's resources."""
 
     def __getitem__(self, key: str) -> Any:
-        """Return the target of a `Ref`; None for a resource that a condition leaves out."""
+        """Return the target of a `Ref`. A resource that a condition leaves out is none."""
         if key in self._parsed_resources:
             return self._parsed_resources[key]
-        if key in self._resource_json_map:
-            return None
-        raise ValidationError(message=f"Unresolved resource dependencies [{key}] in the Resources block")
+        where = "in the Resources block of the template"
+        msg = f"Template format error: Unresolved resource dependencies [{key}] {where}"
+        raise ValidationError(message=msg)
 
     def __len__(self) -> int:
         return len(self.resources)
@@ -117,8 +117,24 @@ class StackResources(ResourceMap):
             if "Condition" not in resource or self.lazy_condition_map[resource["Condition"]]
         }
 
-    def validate_outputs(self) -> None:
-        """Do nothing: outputs are checked when they are resolved. moto's check covers only moto's types."""
+    def load(self) -> None:
+        """Do nothing: moto loads before a stack has its template."""
+
+    def load_parameters(self) -> None:
+        """Set the values of the parameters. moto splits only lists that are given."""
+        self.resolved_parameters = parameter_values(
+            self._template.get("Parameters", {}),
+            self.input_parameters,
+            account=self._account_id,
+            region=self._region_name,
+        )
+        self._parsed_resources.update(self.resolved_parameters)
+
+    def load_conditions(self) -> None:
+        """Evaluate the conditions. moto compares numbers and strings as different."""
+        self.lazy_condition_map = LazyDict()
+        for name, condition in self._template.get("Conditions", {}).items():
+            self.lazy_condition_map[name] = partial(condition_holds, condition, self)
 
     def read(self, template: Template, parameters: Mapping[str, Any]) -> None:
         """Switch to another template, with its parameters, mappings and conditions; the resources stay."""
@@ -144,7 +160,7 @@ class StackResources(ResourceMap):
 
     def resolve(self, value: Any) -> Any:
         """Return a value of the template with its intrinsic functions evaluated."""
-        return parsing.clean_json(copy.deepcopy(value), self)
+        return evaluate(value, self)
 
 
 class Deployment:
@@ -414,7 +430,7 @@ def _deployed_order(template: Template, deployed: Iterable[str]) -> list[str]:
 
 def reason_of(error: Exception) -> str:
     """Return an error as the reason of an event, marked as internal if it is not a service's."""
-    text = str(error) or getattr(error, "message", "") or getattr(error, "description", "")
+    text = getattr(error, "message", "") or str(error) or getattr(error, "description", "")
     if isinstance(error, KeyError):
         return f"Internal failure of the embedded AWS: it needs {text}"
     if isinstance(error, AttributeError | IndexError | TypeError):

@@ -7,6 +7,7 @@ moto's gaps:
 - A resource that fails answers HTTP 500. CloudFormation records an event with the reason and rolls back.
 - It deletes an export that another stack imports.
 - It reads an unquoted date in YAML as a date, where CloudFormation takes a string.
+- It validates templates with cfn-lint, whose words it answers as the id of a stack.
 - It lacks `Fn::GetStackOutput`, and a change set's DisableRollback: `cdk deploy --no-rollback`.
 - It lacks CancelUpdateStack, ContinueUpdateRollback and UpdateTerminationProtection.
 - `UsePreviousValue` of a parameter that names a Systems Manager parameter passes on the looked-up value as if
@@ -15,6 +16,7 @@ moto's gaps:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from graphlib import CycleError
@@ -22,6 +24,7 @@ from typing import Any
 
 import moto.cloudformation.models
 import moto.cloudformation.parsing
+import moto.cloudformation.responses
 from moto.cloudformation.exceptions import AlreadyExistsException, ValidationError
 from moto.cloudformation.models import ChangeSet, CloudFormationBackend, Event, Stack
 from moto.cloudformation.parsing import Export
@@ -33,10 +36,11 @@ from moto.core.responses import ActionResult, EmptyResult
 from triton_aws.assumptions import holds
 from triton_aws.cloudformation.catalogue import is_supported, resource_type
 from triton_aws.cloudformation.engine import Deployed, Deployment, DeploymentError, StackResources, reason_of
+from triton_aws.cloudformation.functions import evaluate, text
 from triton_aws.cloudformation.operations import Operations
 from triton_aws.cloudformation.references import in_order, values_of
 from triton_aws.cloudformation.resource import Call, Client
-from triton_aws.cloudformation.template import read
+from triton_aws.cloudformation.template import check, given_parameters, read
 from triton_aws.moto_gaps import patch
 
 # Returns the client of a service in a region.
@@ -261,7 +265,9 @@ def _check(backend: CloudFormationBackend, name: str, template: Any, parameters:
         cross_stack_resources=backend.exports,
     )
     try:
-        resources.read(Stack.parse_template(template), parameters)
+        declared = read(template)
+        check(declared)
+        resources.read(declared, parameters)
         types = {declared["Type"] for declared in resources.declared.values()}
     except ServiceException:
         raise
@@ -309,7 +315,7 @@ def _resolved_outputs(stack: Stack) -> list[dict[str, Any]]:
     return [
         {
             "OutputKey": key,
-            "OutputValue": str(resources.resolve(output["Value"])),
+            "OutputValue": text(resources.resolve(output["Value"])),
             "Description": output.get("Description"),
             "ExportName": resources.resolve(output["Export"]["Name"]) if "Export" in output else None,
         }
@@ -371,8 +377,15 @@ def _update_stack(  # noqa: PLR0917 (moto calls it so)
 ) -> Stack:
     stack: Stack = self.get_stack(name)
     _refuse_busy(stack, "updated")
-    resolved = self._resolve_update_parameters(instance=stack, incoming_params=parameters)
-    if stack.has_template(template) and stack.has_parameters(resolved) and tags in (None, stack.tags):
+    previous = _given_parameters(stack)
+    resolved = {
+        each["ParameterKey"]: previous.get(each["ParameterKey"])
+        if each.get("UsePreviousValue")
+        else each["ParameterValue"]
+        for each in parameters
+    }
+    changed = given_parameters(stack.template_dict.get("Parameters", {}), resolved) != previous
+    if stack.has_template(template) and not changed and tags in (None, stack.tags):
         raise ValidationError(message="No updates are to be performed.")
     _check(self, name, template, resolved)
     stack.role_arn = role_arn
@@ -427,8 +440,20 @@ def _refuse_busy(stack: Stack, verb: str) -> None:
 
 def _given_parameters(self: Stack) -> dict[str, Any]:
     """Return the given parameters or their defaults: the values for `UsePreviousValue`."""
-    declared = self.template_dict.get("Parameters", {})
-    return {name: self.parameters.get(name, parameter.get("Default")) for name, parameter in declared.items()}
+    return given_parameters(self.template_dict.get("Parameters", {}), self.parameters)
+
+
+def _shown_parameters(self: Stack) -> list[dict[str, str]]:
+    """Return the parameters as DescribeStacks shows them."""
+    declared, resolved = self.template_dict.get("Parameters", {}), resources_of(self).resolved_parameters
+    shown = []
+    for name, value in _given_parameters(self).items():
+        hidden = text(declared[name].get("NoEcho", False)) == "true"
+        shown.append({"ParameterKey": name, "ParameterValue": "****" if hidden else value})
+        if value != resolved.get(name) and declared[name]["Type"].startswith("AWS::SSM::Parameter::Value"):
+            found = resolved[name]
+            shown[-1]["ResolvedValue"] = ",".join(found) if isinstance(found, list) else found
+    return shown
 
 
 def _find_change_set(backend: CloudFormationBackend, name: str, stack: str | None) -> ChangeSet | None:
@@ -512,35 +537,37 @@ def _list_change_sets(self: CloudFormationResponse) -> ActionResult:
     return ActionResult({"Summaries": found})
 
 
-_moto_clean_json = moto.cloudformation.parsing.clean_json
+def _validate_template(self: CloudFormationResponse) -> ActionResult:
+    url = self._get_param("TemplateURL")
+    template = read(self._get_stack_from_s3_url(url) if url else self._get_param("TemplateBody"))
+    check(template)
+    parameters = [
+        {
+            "ParameterKey": name,
+            "DefaultValue": text(parameter["Default"]) if "Default" in parameter else None,
+            "NoEcho": text(parameter.get("NoEcho", False)) == "true",
+            "Description": parameter.get("Description"),
+        }
+        for name, parameter in template.get("Parameters", {}).items()
+    ]
+    return ActionResult({"Description": template.get("Description"), "Parameters": parameters})
 
 
-def _clean_json(value: Any, resources: Any) -> Any:
-    if isinstance(value, dict) and "Fn::GetStackOutput" in value:
-        return _stack_output(_moto_clean_json(value["Fn::GetStackOutput"], resources), resources)
-    return _moto_clean_json(value, resources)
+_moto_summary = moto.cloudformation.responses.get_template_summary_response_from_template
 
 
-def _stack_output(wanted: Mapping[str, str], resources: Any) -> str:
-    """Return the value of another stack's output, in this region and account."""
-    backends = moto.cloudformation.models.cloudformation_backends
-    backend = backends[resources["AWS::AccountId"]][wanted.get("Region", resources["AWS::Region"])]
-    for stack in backend.stacks.values():
-        for output in _settled_outputs(stack):
-            if (stack.name, output["OutputKey"]) == (wanted["StackName"], wanted["OutputName"]):
-                value: str = output["OutputValue"]
-                return value
-    msg = f"stack {wanted['StackName']} has no output {wanted['OutputName']}"
-    raise DeploymentError(msg)
+def _summary(body: str) -> Mapping[str, Any]:
+    return _moto_summary(json.dumps(read(body)))
 
 
 def install() -> None:
     """Let moto's CloudFormation API use the engine. Calling this again has no effect."""
     patch.replace(moto.cloudformation.models, ResourceMap=StackResources)
-    patch.replace(moto.cloudformation.parsing, clean_json=_clean_json)
+    patch.replace(moto.cloudformation.parsing, clean_json=evaluate)
     patch.replace(
         Stack,
         outputs=property(_settled_outputs),
+        parameter_list=property(_shown_parameters),
         parse_template=staticmethod(read),
         stack_parameters=property(_given_parameters),
     )
@@ -558,7 +585,9 @@ def install() -> None:
         describe_change_set=_describe_change_set,
         delete_change_set=_delete_change_set,
         list_change_sets=_list_change_sets,
+        validate_template=_validate_template,
     )
+    patch.replace(moto.cloudformation.responses, get_template_summary_response_from_template=_summary)
     patch.add(
         CloudFormationResponse,
         cancel_update_stack=_cancel_update_stack,
