@@ -13,7 +13,6 @@ from moto.core.utils import camelcase_to_underscores, get_service_model
 
 from benchmarks.moto_tests import reasons
 from triton_aws.cloudformation.catalogue import TYPES
-from triton_aws.cloudformation.moto_type import MOTO_TYPES
 from triton_aws.moto_gaps.members import ADDED, MOTO, REPLACED
 from triton_aws.moto_gaps.s3 import UNSUPPORTED
 
@@ -118,10 +117,6 @@ def _types() -> Iterator[str]:
     yield "Stacks create these through the APIs of their services, and custom resources through functions:"
     yield ""
     yield from (f"- `{name}`" for name in sorted(TYPES))
-    yield ""
-    yield "moto's own classes create these, and use only some of their properties:"
-    yield ""
-    yield from (f"- `{name}`" for name in sorted(MOTO_TYPES))
     yield ""
     yield "A template with a resource of any other type, such as a nested stack, is refused at once."
 

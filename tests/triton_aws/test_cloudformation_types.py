@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
-from botocore.exceptions import ClientError
+from aws_cdk import App, Environment, Stack, Tags
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk.assertions import Template
 
 from tests.triton_aws.deployed_functions import ACCOUNT, TRUST, functions, status
 from tests.triton_aws.executions import ROLE
@@ -16,6 +18,8 @@ from triton_aws import EmbeddedAws
 from triton_aws.cloudformation.catalogue import TYPES
 
 Read = Callable[[EmbeddedAws, str], Any]
+
+NETWORK = {name for name in TYPES if name.startswith("AWS::EC2::")}
 
 SERVING = serving(image="i")
 MODEL, CONFIG = SERVING["Model"], SERVING["Config"]
@@ -451,6 +455,19 @@ CASES = [
         {"One": {"Type": "AWS::Lambda::Function", "Properties": FUNCTION}, "Role": role_named("one")},
     ),
     Case(
+        "AWS::Lambda::EventSourceMapping",
+        {"FunctionName": {"Ref": "One"}, "EventSourceArn": {"Fn::GetAtt": ["Queue", "Arn"]}, "BatchSize": 5},
+        {"BatchSize": "9"},
+        lambda aws, name: aws.client("lambda").get_event_source_mapping(UUID=name)["BatchSize"],
+        5,
+        9,
+        {
+            "One": {"Type": "AWS::Lambda::Function", "Properties": FUNCTION},
+            "Role": role_named("one"),
+            "Queue": {"Type": "AWS::SQS::Queue"},
+        },
+    ),
+    Case(
         "AWS::Lambda::Function",
         {**FUNCTION, "Environment": {"Variables": {"A": "1"}}, "Timeout": "60", **tagged("one")},
         {"Code": {"ZipFile": "def handler(*_): return 2"}, "Environment": {}, "Timeout": 9, **tagged("two")},
@@ -642,7 +659,8 @@ def name_of(it: Case) -> str:
 
 def test_every_type_of_the_catalogue_has_a_case() -> None:
     # A permission cannot change in place: test_events.py covers it.
-    assert [found.type_name for found in CASES] == sorted(set(TYPES) - {"AWS::Lambda::Permission"})
+    apart = {"AWS::Lambda::Permission", *NETWORK}
+    assert [found.type_name for found in CASES] == sorted(set(TYPES) - apart)
 
 
 @pytest.mark.parametrize("it", CASES, ids=name_of)
@@ -737,18 +755,67 @@ def test_a_crash_of_a_type_is_an_internal_failure(aws: EmbeddedAws, monkeypatch:
     assert status(aws) == f"ROLLBACK_COMPLETE {words}"
 
 
-def test_a_type_of_motos_own_is_still_created(aws: EmbeddedAws) -> None:
-    body = {
-        "Resources": {"It": {"Type": "AWS::Kinesis::Stream", "Properties": {"Name": "it", "ShardCount": 1}}},
-        "Outputs": {"Arn": {"Value": {"Fn::GetAtt": ["It", "Arn"]}}},
+def network(*, tag: str, port: int) -> dict[str, Any]:
+    stack = Stack(App(), "S", env=Environment(account=ACCOUNT, region="us-east-1"))
+    Tags.of(stack).add("stage", tag)
+    vpc = ec2.Vpc(stack, "Vpc", nat_gateways=1, availability_zones=["us-east-1a", "us-east-1b"])
+    callers = ec2.SecurityGroup(stack, "Callers", vpc=vpc, allow_all_outbound=False)
+    servers = ec2.SecurityGroup(stack, "Servers", vpc=vpc)
+    servers.add_ingress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(port))
+    callers.connections.allow_to(servers, ec2.Port.tcp(443))
+    vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+    vpc.add_interface_endpoint("Logs", service=ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS)
+    template = Template.from_stack(stack).to_json()
+    return {"Resources": template["Resources"]}
+
+
+def network_parts(aws: EmbeddedAws) -> dict[str, int]:
+    """Return the number of parts of networks by the method that lists them."""
+    client = aws.client("ec2")
+    parts = "addresses internet_gateways nat_gateways route_tables security_groups subnets vpcs vpc_endpoints"
+    answers = {part: getattr(client, f"describe_{part}")() for part in parts.split()}
+    found = {
+        part: next(each for each in answers[part].values() if isinstance(each, list)) for part in answers
     }
-    cloudformation = aws.client("cloudformation")
+    return {part: sum(row.get("State") != "deleted" for row in found[part]) for part in found}
 
-    cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(body))
 
-    [stack] = cloudformation.describe_stacks(StackName="s")["Stacks"]
+def test_the_parts_of_a_vpc_are_created_changed_and_deleted(aws: EmbeddedAws) -> None:
+    cloudformation, client = aws.client("cloudformation"), aws.client("ec2")
+    before, template = network_parts(aws), network(tag="one", port=80)
+    assert {each["Type"] for each in template["Resources"].values() if "EC2" in each["Type"]} == NETWORK
+
+    cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(template))
+    assert status(aws) == "CREATE_COMPLETE"
     assert aws.missing_resources("s") == []
-    assert stack["Outputs"][0]["OutputValue"] == f"arn:aws:kinesis:us-east-1:{ACCOUNT}:stream/it"
+    made = network_parts(aws)
+    cloudformation.update_stack(StackName="s", TemplateBody=json.dumps(network(tag="two", port=81)))
+    assert status(aws) == "UPDATE_COMPLETE"
+    assert network_parts(aws) == made
+
+    tagged = [{"Name": "tag:stage", "Values": ["two"]}]
+    [vpc] = client.describe_vpcs(Filters=tagged)["Vpcs"]
+    groups = client.describe_security_groups(Filters=tagged)["SecurityGroups"]
+    ports = {rule.get("FromPort") for group in groups for rule in group["IpPermissions"]}
+    names = client.describe_vpc_attribute(VpcId=vpc["VpcId"], Attribute="enableDnsHostnames")
+    assert names["EnableDnsHostnames"]["Value"]
+    assert ports == {81, 443}
     cloudformation.delete_stack(StackName="s")
-    with pytest.raises(ClientError):
-        aws.client("kinesis").describe_stream(StreamName="it")
+    assert network_parts(aws) == before
+
+
+def test_a_change_that_is_not_supported_is_rolled_back(aws: EmbeddedAws) -> None:
+    def template(description: str, **change: Any) -> str:
+        topic = {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": description}}
+        address = {"Type": "AWS::EC2::EIP", "DependsOn": "Topic", "Properties": change}
+        return json.dumps({"Resources": {"Topic": topic, "It": address}})
+
+    cloudformation = aws.client("cloudformation")
+    cloudformation.create_stack(StackName="s", TemplateBody=template("one"))
+
+    cloudformation.update_stack(StackName="s", TemplateBody=template("two", InstanceId="i-1"))
+
+    assert status(aws).startswith("UPDATE_ROLLBACK_COMPLETE AWS::EC2::EIP It: the embedded AWS cannot change")
+    [topic] = aws.client("sns").list_topics()["Topics"]
+    shown = aws.client("sns").get_topic_attributes(TopicArn=topic["TopicArn"])["Attributes"]["DisplayName"]
+    assert shown == "one"

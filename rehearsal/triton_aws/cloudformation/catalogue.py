@@ -1,4 +1,4 @@
-"""Every resource type that the embedded CloudFormation supports: its own, and some of moto's classes."""
+"""Every resource type that the embedded CloudFormation supports. It refuses all others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from triton_aws.cloudformation import (
     cloudwatch,
     codebuild,
     custom_resource,
+    ec2,
     events,
     iam,
     kms,
@@ -21,7 +22,6 @@ from triton_aws.cloudformation import (
     sagemaker,
     stepfunctions,
 )
-from triton_aws.cloudformation.moto_type import MOTO_TYPES, moto_type
 from triton_aws.cloudformation.resource import ResourceType
 from triton_aws.cloudformation.schemas import is_custom
 
@@ -37,6 +37,7 @@ _TYPES: tuple[ResourceType, ...] = (
     cloudwatch.Dashboard(),
     codebuild.Fleet(),
     codebuild.Project(),
+    *ec2.TYPES,
     events.Rule(),
     iam.ManagedPolicy(),
     iam.OIDCProvider(),
@@ -45,6 +46,7 @@ _TYPES: tuple[ResourceType, ...] = (
     kms.Alias(),
     kms.Key(),
     lambda_.EventInvokeConfig(),
+    lambda_.EventSourceMapping(),
     lambda_.Function(),
     lambda_.Permission(),
     logs.LogGroup(),
@@ -67,11 +69,9 @@ TYPES: Mapping[str, ResourceType] = {kind.name: kind for kind in _TYPES}
 
 def is_supported(name: str) -> bool:
     """Return True if stacks can have resources of a type."""
-    return is_custom(name) or name in TYPES or name in MOTO_TYPES
+    return is_custom(name) or name in TYPES
 
 
 def resource_type(name: str) -> ResourceType:
     """Return the implementation of a supported type."""
-    if is_custom(name):
-        return custom_resource.CustomResource(name)
-    return TYPES.get(name) or moto_type(name)
+    return custom_resource.CustomResource(name) if is_custom(name) else TYPES[name]

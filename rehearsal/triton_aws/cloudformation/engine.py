@@ -20,7 +20,14 @@ from moto.cloudformation.parsing import LazyDict, ResourceMap
 from triton_aws.assumptions import holds
 from triton_aws.cloudformation.functions import condition_holds, evaluate
 from triton_aws.cloudformation.references import in_order, needed_by
-from triton_aws.cloudformation.resource import Call, Identity, PartiallyCreatedError, Properties, ResourceType
+from triton_aws.cloudformation.resource import (
+    Call,
+    Identity,
+    PartiallyCreatedError,
+    Properties,
+    ResourceType,
+    UnsupportedUpdateError,
+)
 from triton_aws.cloudformation.schemas import must_replace, violations
 from triton_aws.cloudformation.template import parameter_values
 
@@ -366,9 +373,14 @@ class Deployment:
         # Registered first, so that an update that fails halfway is undone too.
         self._revertible(before, revert)
         self._removals.append(remove)
-        current = self._attempt(
-            "UPDATE", wanted, lambda: kind.update(call, identity, before.properties, wanted.properties)
-        )
+        try:
+            current = self._attempt(
+                "UPDATE", wanted, lambda: kind.update(call, identity, before.properties, wanted.properties)
+            )
+        except DeploymentError as error:
+            if isinstance(error.__cause__, UnsupportedUpdateError):
+                self._reverts.pop()
+            raise
         self._resources.put(replace(wanted, identity=current))
         # Another id after an update means another resource: this is how a custom resource replaces itself.
         if current.physical_id != identity.physical_id and not before.retain_replaced:

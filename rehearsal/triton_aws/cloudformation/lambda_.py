@@ -1,4 +1,4 @@
-"""AWS::Lambda: functions, permissions to invoke them, and the number of retries of a failed event."""
+"""AWS::Lambda: functions, permissions to invoke them, retries of failed events, and event sources."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -22,6 +22,7 @@ from triton_aws.cloudformation.resource import (
     Properties,
     PutType,
     ResourceType,
+    UnsupportedUpdateError,
     changed_tags,
 )
 
@@ -141,6 +142,39 @@ class EventInvokeConfig(PutType):
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
         """Read the configuration."""
         call.client("lambda").get_function_event_invoke_config(FunctionName=identity.physical_id)
+
+
+class EventSourceMapping(ResourceType):
+    """A queue or stream that invokes a function. Its id is its UUID."""
+
+    name = "AWS::Lambda::EventSourceMapping"
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Create the mapping."""
+        client = call.client("lambda")
+        tags = {"Tags": {tag["Key"]: tag["Value"] for tag in properties.get("Tags", ())}}
+        wanted = api_request(client, "CreateEventSourceMapping", {**properties, **tags})
+        mapping = client.create_event_source_mapping(**wanted)["UUID"]
+        return Identity(physical_id=mapping, attributes={"Id": mapping})
+
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
+        """Change the mapping, except for its tags."""
+        client = call.client("lambda")
+        changed = {name: after[name] for name in after if before.get(name) != after[name]}
+        if before.keys() - after.keys() or "Tags" in changed:
+            msg = f"the embedded AWS can only set properties of {self.name}, other than Tags"
+            raise UnsupportedUpdateError(msg)
+        wanted = {**changed, "UUID": identity.physical_id}
+        client.update_event_source_mapping(**api_request(client, "UpdateEventSourceMapping", wanted))
+        return identity
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the mapping."""
+        call.client("lambda").delete_event_source_mapping(UUID=identity.physical_id)
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the mapping."""
+        call.client("lambda").get_event_source_mapping(UUID=identity.physical_id)
 
 
 def _configuration(properties: Properties) -> dict[str, Any]:

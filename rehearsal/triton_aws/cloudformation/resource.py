@@ -7,7 +7,7 @@ import string
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 # A service's boto3 client. boto3 creates its methods at run time from the service's model, so no static type
 # covers all of them.
@@ -86,7 +86,7 @@ class ResourceType(ABC):
     An exception of a verb fails the resource, and so the stack's operation. Its message is the reason.
     """
 
-    name: ClassVar[str]
+    name: str
 
     @abstractmethod
     def create(self, call: Call, properties: Properties) -> Identity:
@@ -158,6 +158,10 @@ class PartiallyCreatedError(Exception):
     def __init__(self, reason: str, identity: Identity) -> None:
         super().__init__(reason)
         self.identity = identity
+
+
+class UnsupportedUpdateError(Exception):
+    """A change that the embedded AWS does not make. The resource is as it was."""
 
 
 class AbsentError(LookupError):
