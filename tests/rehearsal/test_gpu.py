@@ -327,6 +327,18 @@ def test_ten_models_share_the_memory_of_three_and_every_answer_is_right(aws, tmp
         assert 0 < busy <= 100
 
 
+def test_the_memory_that_each_loaded_model_has_taken_is_known(aws, tmp_path):
+    with Hosting(aws, directory=tmp_path / "hosting", gpu_memory=35 * KIB) as hosting:
+        endpoint = Endpoint(aws, hosting)
+        for number in (1, 2):
+            files = {**onnx_model(2.0), **weights(number * 10 * KIB)}
+            endpoint.invoke(endpoint.upload(f"m{number}.tar.gz", files))
+        taken = endpoint.instance.server.gpu.by_model()
+
+    assert taken.keys() == {"m1.tar.gz", "m2.tar.gz"}
+    assert taken["m2.tar.gz"] - taken["m1.tar.gz"] == 10 * KIB
+
+
 def test_a_model_larger_than_the_gpu_is_a_model_error_with_the_backends_words(aws, tmp_path):
     with Hosting(aws, directory=tmp_path / "hosting", gpu_memory=KIB) as hosting:
         endpoint = Endpoint(aws, hosting)

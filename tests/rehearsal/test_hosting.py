@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -258,6 +259,24 @@ def test_a_request_that_the_model_refuses_is_a_model_error_with_the_containers_a
     assert response["OriginalStatusCode"] == 400
     assert "unexpected inference input 'Q'" in response["OriginalMessage"]
     assert response["LogStreamArn"].endswith(f"log-group:/aws/sagemaker/Endpoints/{shared.name}")
+
+
+def test_the_figures_of_a_model_count_each_request_once_and_say_why_the_last_one_failed(own):
+    target = own.upload("counted.tar.gz", onnx_model(2.0))
+    for body in (FLOATS, FLOATS, FLOATS.replace(b'"X"', b'"Q"')):
+        with suppress(own.runtime.exceptions.ModelError):
+            own.invoke(target, body)
+    for _ in range(2):
+        with pytest.raises(ClientError):
+            own.invoke("missing.tar.gz")
+    counted, missing = (own.hosting.figures[own.name, name] for name in (target, "missing.tar.gz"))
+
+    assert (counted.cold, counted.warm, counted.failed, counted.loads, counted.unloads) == (1, 2, 1, 1, 0)
+    assert "unexpected inference input 'Q'" in counted.error
+    assert len(counted.seconds) == 2
+    assert 0 < counted.seconds[1] < counted.seconds[0]
+    assert (missing.requests, missing.failed, missing.cold_percent) == (2, 2, None)
+    assert "Failed to download model data" in missing.error
 
 
 def test_a_model_that_cannot_be_loaded_is_a_model_error_and_is_tried_again_next_time(shared, tmp_path):

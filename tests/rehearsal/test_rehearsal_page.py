@@ -155,11 +155,14 @@ def test_a_document_is_json_without_infinity() -> None:
     assert found == {"a": [1.5, None, {"b": None}], "c": "x"}
 
 
-def test_a_query_of_logs_is_shown_with_the_reason_why_it_has_no_result(aws: EmbeddedAws) -> None:
-    [widget] = read_widgets(aws, {"type": "log", "properties": {"query": "fields @message"}})
+def test_queries_of_logs_which_the_embedded_aws_does_not_run_are_counted_and_left_out(
+    aws: EmbeddedAws,
+) -> None:
+    query = {"type": "log", "properties": {"query": "fields @message"}}
+    [widget] = read_widgets(aws, text_widget("x"), query)
+    [dashboard] = document.read(aws, None)["dashboards"]
 
-    assert widget["query"] == "fields @message"
-    assert widget["error"]
+    assert (widget["type"], dashboard["queries"]) == ("text", 1)
 
 
 def test_markdown_becomes_html_but_html_and_scripts_in_it_do_not(aws: EmbeddedAws) -> None:

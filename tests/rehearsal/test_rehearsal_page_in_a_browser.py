@@ -96,7 +96,7 @@ def widgets(dom: str) -> list[tuple[str, str]]:
     return re.findall(r'<section class="widget[^>]* data-type="(\w+)"[^>]*>(.*?)</section>', dom, re.DOTALL)
 
 
-def test_every_widget_of_the_deployed_dashboard_is_drawn_in_its_order(
+def test_every_widget_of_the_deployed_dashboard_but_queries_of_logs_is_drawn_in_its_order(
     aws: EmbeddedAws, drawn: tuple[str, list[str]]
 ) -> None:
     cloudwatch = aws.client("cloudwatch")
@@ -104,7 +104,9 @@ def test_every_widget_of_the_deployed_dashboard_is_drawn_in_its_order(
     body = json.loads(cloudwatch.get_dashboard(DashboardName=entry["DashboardName"])["DashboardBody"])
     deployed = sorted(body["widgets"], key=lambda widget: (widget["y"], widget["x"]))
 
-    assert [kind for kind, _ in widgets(drawn[0])] == [widget["type"] for widget in deployed]
+    assert [kind for kind, _ in widgets(drawn[0])] == [
+        widget["type"] for widget in deployed if widget["type"] != "log"
+    ]
 
 
 def test_no_metric_fails_and_those_with_data_are_lines_with_values(
@@ -150,12 +152,60 @@ def test_the_timeline_has_the_deployment_the_alarms_and_the_scaling_that_followe
 ) -> None:
     texts = [each["text"] for each in read["timeline"] if each["kind"] == "scaling"]
 
-    assert {each["kind"] for each in read["timeline"]} == {"deployment", "scaling", "alarm"}
+    assert {each["kind"] for each in read["timeline"]} == {"deployment", "scaling", "alarm", "policy"}
     assert any(text.startswith("Setting desired instance count to") for text in texts)
 
 
-def test_every_event_of_the_timeline_is_listed(read: dict[str, Any], drawn: tuple[str, list[str]]) -> None:
-    assert drawn[0].count("<li data-kind=") == len(read["timeline"]) > 5
+def test_every_event_but_states_of_scaling_alarms_is_listed_and_those_name_their_metric(
+    read: dict[str, Any], drawn: tuple[str, list[str]]
+) -> None:
+    policies = [each for each in read["timeline"] if each["kind"] == "policy"]
+
+    assert drawn[0].count("<li data-kind=") == len(read["timeline"]) - len(policies) > 5
+    assert {each["detail"].partition(" ")[0] for each in policies} >= {"InvocationsPerInstance"}
+
+
+def test_limits_do_not_cover_each_others_labels_and_values_have_their_unit(
+    drawn: tuple[str, list[str]],
+) -> None:
+    places = [
+        [float(at) for at in re.findall(r'<text class="limit"[^>]* y="([\d.-]+)"', inside)]
+        for _, inside in widgets(drawn[0])
+    ]
+    apart = [abs(one - other) for ys in places for number, one in enumerate(ys) for other in ys[:number]]
+
+    assert apart
+    assert min(apart) >= 12
+    assert re.search(r"p99 <span[^>]*>[\d,.]+ ms</span>", drawn[0])
+    assert "4XX, % <span" in drawn[0]
+    assert "%</span> %" not in drawn[0]
+
+
+def test_of_many_loaded_models_three_are_shown_and_of_the_table_those_that_fail(
+    read: dict[str, Any], tmp_path: Path
+) -> None:
+    names = [f"m{number}-{number:016x}.tar.gz" for number in range(109)]
+    instance = {"id": "i-1", "endpoint": "e", "variant": "A", "started": None, "models": names}
+    figures = {
+        "endpoint": "e", "requests": 4, "failed": 0, "error": "", "p50_ms": 1.5, "p99_ms": 1234.5,
+        "cold_percent": 25.0, "loads": 1, "unloads": 0, "longest_load_ms": 7.0, "gpu_mib": None,
+    }  # fmt: skip
+    models = [{**figures, "target": name} for name in names]
+    models[0] |= {"failed": 3, "error": "unexpected input <Q>"}
+    report.write(
+        {**read, "instances": [instance], "models": models, "counts_as": 60}, tmp_path / "report.html"
+    )
+    dom, console = Browser(tmp_path / "profile").show((tmp_path / "report.html").as_uri())
+    shown = dom.partition('<div class="columns">')[0]
+    text = re.sub(r"<[^>]+>", " ", shown)
+
+    assert (shown.count("<li title="), "106 more" in text, "Show all 109 models" in text) == (3, True, True)
+    assert text.split("GPU memory, MiB")[1].split()[:11] == [
+        "m0", "000000", "4", "3", "1.5", "1,235", "25", "%", "1", "0", "7",
+    ]  # fmt: skip
+    assert "Last failure: unexpected input &lt;Q&gt;" in text
+    assert "60 times in CloudWatch" in text
+    assert console == []
 
 
 def test_a_file_needs_no_network_and_its_console_stays_empty(drawn: tuple[str, list[str]]) -> None:

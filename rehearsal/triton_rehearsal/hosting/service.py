@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,8 +34,18 @@ from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, Taken, closing
 from triton_rehearsal.hosting.gateway import Done, Gateway, Request
 from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
 from triton_rehearsal.hosting.instance_group import InstanceGroup, Watch
-from triton_rehearsal.hosting.metrics import Backlog, Event, Invocation, MetricsPublisher, Source, Usage
+from triton_rehearsal.hosting.metrics import (
+    Backlog,
+    Event,
+    Invocation,
+    Load,
+    MetricsPublisher,
+    Source,
+    Unload,
+    Usage,
+)
 from triton_rehearsal.hosting.model_data import download
+from triton_rehearsal.hosting.model_figures import ModelFigures
 from triton_rehearsal.hosting.multi_model import (
     LOAD_WAIT_S,
     ContainerError,
@@ -131,7 +141,7 @@ class Hosting:
 
     Attributes:
         timeline: The newest loads, unloads and downloads, and the starts and ends of instances.
-        asked: Number of requests by endpoint, target model, and True if the model was loaded.
+        figures: The figures of each model, by endpoint and target model.
         url: The address for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME.
 
     Raises:
@@ -162,7 +172,7 @@ class Hosting:
         self._gpu_memory, self._disk, self._watch = gpu_memory, disk, watch
         self._on_s3_client, self._before_start = on_s3_client, before_start
         self.timeline: deque[Moment] = deque(maxlen=_MOMENTS)
-        self.asked: Counter[tuple[str, str, bool]] = Counter()
+        self.figures: defaultdict[tuple[str, str], ModelFigures] = defaultdict(ModelFigures)
         self._own_directory = Path(tempfile.mkdtemp(prefix="fleet-hosting-")) if directory is None else None
         self._directory = directory or self._own_directory or Path()
         self._lock = threading.Lock()
@@ -312,15 +322,11 @@ class Hosting:
             invoked = instance.invoke(target, body=body, headers=headers)
         except EndingError:
             return self._invoke(request, started)
-        except NotReadyError as error:
-            message = f"Model {target} is not ready for inference yet. Please try your request again later."
-            if not holds("not_ready_answer"):
-                raise ApiError(503, "ServiceUnavailable", message) from error
-            raise ApiError(429, "ModelNotReadyException", message) from error
-        except MissingArtifactError as error:
-            raise validation_error(_download_failed(variant.repository, target)) from error
-        except BadArtifactError as error:
-            raise validation_error(_extract_failed(variant.repository, target, error)) from error
+        except (NotReadyError, MissingArtifactError, BadArtifactError) as error:
+            refusal = _refusal(variant, target, error)
+            with self._lock:
+                self.figures[variant.endpoint, target].refuse(str(refusal))
+            raise refusal from error
         except ContainerError as error:
             failed = Invoked(answer=error.answer, cache_hit=False)
             self._count(variant, target, len(instances), started, failed)
@@ -410,8 +416,13 @@ class Hosting:
             loading_wait_s=invoked.loading_wait_s,
         )
         self._metrics.add(variant.source, event)
+        answer = invoked.answer
         with self._lock:
-            self.asked[variant.endpoint, target, invoked.cache_hit is not False] += 1
+            self.figures[variant.endpoint, target].count(
+                seconds=time.monotonic() - started,
+                loaded=invoked.cache_hit is not False,
+                error="" if answer.ok else answer.text or f"status {answer.status}",
+            )
 
     def _new_group(self, variant: Variant) -> InstanceGroup:
         return InstanceGroup(start=partial(self._new_instance, variant), watch=self._watch)
@@ -422,6 +433,9 @@ class Hosting:
 
         def report(event: Event) -> None:
             self._metrics.add(variant.source, event)
+            if isinstance(event, Load | Unload):
+                with self._lock:
+                    self.figures[variant.endpoint, event.target].note(event)
             self.timeline.append(
                 Moment(
                     at=clock.current().time(), endpoint=variant.endpoint, instance=instance_id, event=event
@@ -537,6 +551,18 @@ def _reply(variant: Variant, request: Request, answer: Answer) -> Reply:
     if request.headers.get(_SESSION) == "NEW_SESSION" and not holds("session_not_pinned"):
         headers[_NEW_SESSION] = f"{secrets.token_hex(8)}; Expires=2030-01-01T00:00:00Z"
     return Reply(status=200, body=answer.body, headers=headers)
+
+
+def _refusal(variant: Variant, target: str, error: Exception) -> ApiError:
+    """Return SageMaker's error for a request that does not reach the model."""
+    if isinstance(error, MissingArtifactError):
+        return validation_error(_download_failed(variant.repository, target))
+    if isinstance(error, BadArtifactError):
+        return validation_error(_extract_failed(variant.repository, target, error))
+    message = f"Model {target} is not ready for inference yet. Please try your request again later."
+    if not holds("not_ready_answer"):
+        return ApiError(503, "ServiceUnavailable", message)
+    return ApiError(429, "ModelNotReadyException", message)
 
 
 def _download_failed(repository: Repository | None, target: str) -> str:

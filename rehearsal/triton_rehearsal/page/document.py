@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from triton_rehearsal.hosting.metrics import Started
+from triton_rehearsal.hosting.model_figures import percentile
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.page import alarms, timeline, widgets
 
@@ -51,6 +53,8 @@ def read(aws: EmbeddedAws, hosting: Hosting | None) -> dict[str, Any]:
         "speed": None if math.isinf(speed) else speed,
         "endpoints": list(_endpoints(aws)),
         "instances": list(_instances(hosting)) if hosting else [],
+        "models": list(_models(hosting)) if hosting else [],
+        "counts_as": aws.clock.requests,
         "dashboards": list(_dashboards(aws, now)),
         "alarms": list(alarms.read(aws.client("cloudwatch"))),
         "timeline": timeline.read(aws, hosting),
@@ -89,21 +93,49 @@ def _instances(hosting: Hosting) -> Iterator[dict[str, Any]]:
         }
 
 
+def _models(hosting: Hosting) -> Iterator[dict[str, Any]]:
+    """Yield the figures of each model, those with the most failed requests first."""
+    memory: Counter[str] = Counter()
+    for _, instance in hosting.running():
+        if instance.server.gpu is not None:
+            memory |= Counter(instance.server.gpu.by_model())
+    rows = sorted(dict(hosting.figures).items(), key=lambda row: (-row[1].failed, -row[1].requests, row[0]))
+    for (endpoint, target), figures in rows:
+        seconds = list(figures.seconds)
+        yield {
+            "endpoint": endpoint,
+            "target": target,
+            "requests": figures.requests,
+            "failed": figures.failed,
+            "error": figures.error,
+            "p50_ms": 1000 * percentile(seconds, 50) if seconds else None,
+            "p99_ms": 1000 * percentile(seconds, 99) if seconds else None,
+            "cold_percent": figures.cold_percent,
+            "loads": figures.loads,
+            "unloads": figures.unloads,
+            "longest_load_ms": 1000 * figures.longest_load_s if figures.loads else None,
+            "gpu_mib": memory[target] / (1 << 20) if target in memory else None,
+        }
+
+
 def _dashboards(aws: EmbeddedAws, now: datetime) -> Iterator[dict[str, Any]]:
     cloudwatch = aws.client("cloudwatch")
     for entry in cloudwatch.list_dashboards()["DashboardEntries"]:
         name = entry["DashboardName"]
         body = json.loads(cloudwatch.get_dashboard(DashboardName=name)["DashboardBody"])
-        shown, drawn = widgets.Range(start=now - _DEFAULT, end=now), []
+        shown, drawn, queries = widgets.Range(start=now - _DEFAULT, end=now), [], 0
         try:
             shown = _range(body, now)
-            drawn = [widgets.read(cloudwatch, widget, shown) for widget in body.get("widgets", ())]
+            given = [widget for widget in body.get("widgets", ()) if not widgets.is_query(widget)]
+            drawn = [widgets.read(cloudwatch, widget, shown) for widget in given]
+            queries = len(body.get("widgets", ())) - len(given)
         except (AttributeError, TypeError, ValueError, OverflowError) as error:
             drawn = [widgets.failed(f"The dashboard's body is wrong: {error}.")]
         yield {
             "name": name,
             "start": shown.start.timestamp(),
             "end": shown.end.timestamp(),
+            "queries": queries,
             "widgets": sorted(drawn, key=lambda widget: (widget["y"], widget["x"])),
         }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_rehearsal.hosting.metrics import Download, Ended, Load, Started, Unload
 from triton_rehearsal.hosting.service import Hosting
-from triton_rehearsal.page.alarms import KINDS, of_policy
+from triton_rehearsal.page.alarms import KINDS, condition, described, of_policy
 
 if TYPE_CHECKING:
     from triton_aws import EmbeddedAws
@@ -56,15 +56,17 @@ def _activities(aws: EmbeddedAws) -> Iterator[dict[str, Any]]:
 
 def _alarms(aws: EmbeddedAws) -> Iterator[dict[str, Any]]:
     # The actions of scaling policies' alarms, every minute, have their effect among the scaling activities.
-    pages = (
-        aws.client("cloudwatch")
-        .get_paginator("describe_alarm_history")
-        .paginate(AlarmTypes=list(KINDS), HistoryItemType="StateUpdate")
+    cloudwatch = aws.client("cloudwatch")
+    metric_alarms = [alarm for alarm in described(cloudwatch) if "AlarmRule" not in alarm]
+    conditions = {alarm["AlarmName"]: condition(alarm) for alarm in metric_alarms}
+    pages = cloudwatch.get_paginator("describe_alarm_history").paginate(
+        AlarmTypes=list(KINDS), HistoryItemType="StateUpdate"
     )
     entries = (entry for page in pages for entry in page["AlarmHistoryItems"])
     for entry in islice(entries, LONGEST):
         name, at = entry["AlarmName"], entry["Timestamp"].timestamp()
-        yield _event("scaling" if of_policy(name) else "alarm", at, name, entry["HistorySummary"])
+        kind = "policy" if of_policy(name) else "alarm"
+        yield _event(kind, at, name, entry["HistorySummary"], conditions.get(name, ""))
 
 
 def _deployments(aws: EmbeddedAws) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,6 @@ from triton_rehearsal.page.markdown import html_of
 
 _PERIOD_S = 300
 _PLACE = {"x": 0, "y": 0, "width": 6, "height": 6}
-_NO_QUERIES = "The embedded AWS does not run queries of CloudWatch Logs Insights."
 _NO_METRICS = "The page draws widgets with `metrics`; this one has none."
 
 
@@ -61,6 +60,11 @@ def read(cloudwatch: Any, widget: Any, shown: Range) -> dict[str, Any]:
         return {**result, "error": str(error) or type(error).__name__}
 
 
+def is_query(widget: Any) -> bool:
+    """Return True for a query of CloudWatch Logs Insights, which the embedded AWS does not run."""
+    return _mapping(widget).get("type") == "log"
+
+
 def failed(error: str) -> dict[str, Any]:
     """Return a widget at the top that says what is wrong with its dashboard."""
     return {"type": "text", **_PLACE, "y": -1, "width": 24, "title": "", "error": error}
@@ -79,8 +83,6 @@ def _content(cloudwatch: Any, kind: str, properties: Mapping[str, Any], shown: R
         return {"html": html_of(properties["markdown"])}
     if kind == "alarm":
         return {"alarms": [str(each) for each in properties["alarms"]]}
-    if kind == "log":
-        return {"query": properties["query"], "error": _NO_QUERIES}
     if kind == "metric":
         return _metrics(cloudwatch, properties, shown)
     msg = f"The page does not draw widgets of the type {kind!r}."

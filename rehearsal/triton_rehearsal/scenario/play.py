@@ -136,13 +136,13 @@ def play(scenario: Scenario, stage: Stage) -> Observed:
         ]
         _run_at_their_times(sorted(planned, key=lambda each: each[0]))
     serving = stage.hosting.instances(stage.endpoint)
-    moments, asked = tuple(stage.hosting.timeline), dict(stage.hosting.asked).items()
+    moments, figures = tuple(stage.hosting.timeline), dict(stage.hosting.figures).items()
     return Observed(
         answers=answers,
         loads=Counter(each.event.target for each in moments if isinstance(each.event, Load)),
         unloads=Counter(each.event.target for each in moments if isinstance(each.event, Unload)),
-        warm=Counter({target: count for (_, target, loaded), count in asked if loaded}),
-        cold=Counter({target: count for (_, target, loaded), count in asked if not loaded}),
+        warm=Counter({target: each.warm for (_, target), each in figures}),
+        cold=Counter({target: each.cold for (_, target), each in figures}),
         replaced=sum(isinstance(each.event, Ended) and each.event.reason != "" for each in moments),
         instances=list(_instances(moments, began=began)),
         instances_at_end=len(serving),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 from triton_models.base.suggest import did_you_mean
 from triton_models.base.tables import Column, output_width, table
+from triton_rehearsal.hosting.model_figures import percentile
 from triton_rehearsal.scenario.play import Answer, Observed
 from triton_rehearsal.scenario.scenario import Range, Scenario
 from triton_rehearsal.scenario.small_models import target_of
@@ -165,8 +165,8 @@ def _figures(model: str, answers: Sequence[Answer], observed: Observed, targets:
         model=model,
         requests=len(answers),
         answered=len(seconds),
-        p50_s=round(_percentile(seconds, 50), 3) if seconds else None,
-        p99_s=round(_percentile(seconds, 99), 3) if seconds else None,
+        p50_s=round(percentile(seconds, 50), 3) if seconds else None,
+        p99_s=round(percentile(seconds, 99), 3) if seconds else None,
         cold_percent=round(100 * cold / invoked, 1) if invoked else 0.0,
         loads=sum(observed.loads[target] for target in targets),
         evictions=sum(observed.unloads[target] for target in targets),
@@ -215,7 +215,7 @@ def _conditions(scenario: Scenario, observed: Observed) -> Iterator[Condition]:
     wrong = sum(not each.right for each in answered)
     yield Condition(name="wrong answers", expected="0", seen=str(wrong), holds=not wrong)
     if expected.p99 is not None:
-        slowest = _percentile([each.seconds for each in answered], 99)
+        slowest = percentile([each.seconds for each in answered], 99)
         yield Condition(
             name="p99", expected=f"{expected.p99} s", seen=f"{slowest:.2f} s", holds=slowest in expected.p99
         )
@@ -255,9 +255,3 @@ def _alarm(name: str, fired: Mapping[str, int], *, fires: bool) -> Condition:
         seen=f"fired {times} times" if name in fired else unknown,
         holds=name in fired and bool(times) == fires,
     )
-
-
-def _percentile(values: Sequence[float], percent: float) -> float:
-    """Return a percentile by the nearest rank; 0 without values."""
-    ranked = sorted(values)
-    return ranked[math.ceil(len(ranked) * percent / 100) - 1] if ranked else 0.0

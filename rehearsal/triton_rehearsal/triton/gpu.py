@@ -119,7 +119,9 @@ class ModelledGpu:
         (folder / "ended").write_text("0.0")
         return cls(folder)
 
-    def take(self, wanted: int, *, backend: str = "", rows: int = 0, measured: bool = True) -> Share:
+    def take(
+        self, wanted: int, *, backend: str = "", rows: int = 0, measured: bool = True, model: str = ""
+    ) -> Share:
         """Take memory until this process gives it back or ends.
 
         Args:
@@ -127,6 +129,7 @@ class ModelledGpu:
             backend: Its backend, whose first model takes more.
             rows: The rows of its largest batch.
             measured: The memory is all of it.
+            model: The name of the model.
 
         Raises:
             OutOfMemoryError: Too little is free.
@@ -142,10 +145,14 @@ class ModelledGpu:
                 raise OutOfMemoryError(wanted=wanted + more, free=free, total=self.total)
             if more:
                 first.write_text(str(more))
-            return self._share(self._shares, wanted)
+            return self._share(self._shares, wanted, model)
 
-    def take_of_pool(self, wanted: int) -> Share:
+    def take_of_pool(self, wanted: int, *, model: str = "") -> Share:
         """Take memory of the pool until this process gives it back or ends.
+
+        Args:
+            wanted: The memory.
+            model: The name of the model.
 
         Raises:
             OutOfMemoryError: Too little of it is free.
@@ -154,12 +161,22 @@ class ModelledGpu:
             free = self._pool - self._taken(self._of_pool)
             if wanted > free:
                 raise OutOfMemoryError(wanted=wanted, free=free, total=self._pool)
-            return self._share(self._of_pool, wanted)
+            return self._share(self._of_pool, wanted, model)
 
     def used(self) -> int:
         """Return the memory that the server and running models have taken, in bytes."""
         with self._locked():
             return self._used()
+
+    def by_model(self) -> Mapping[str, int]:
+        """Return the memory that the instances of each model have taken, in bytes."""
+        taken: dict[str, int] = {}
+        with self._locked():
+            for path in (*self._shares.iterdir(), *self._of_pool.iterdir()):
+                model = path.read_bytes()[_SECONDS.size :].decode()
+                if model and _is_locked(path):
+                    taken[model] = taken.get(model, 0) + _size(path)
+        return taken
 
     def busy_s(self) -> float:
         """Return the seconds for which models have run, added up over all of them."""
@@ -175,10 +192,10 @@ class ModelledGpu:
         return self._reserved + firsts + self._taken(self._shares)
 
     @staticmethod
-    def _share(folder: Path, wanted: int) -> Share:
+    def _share(folder: Path, wanted: int, model: str) -> Share:
         file = (folder / f"{wanted}-{secrets.token_hex(8)}").open("xb", buffering=0)
         fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(_SECONDS.pack(0.0))
+        file.write(_SECONDS.pack(0.0) + model.encode())
         return Share(file)
 
     def _taken(self, folder: Path) -> int:
@@ -186,7 +203,7 @@ class ModelledGpu:
         used = 0
         for path in folder.iterdir():
             if _is_locked(path):
-                used += int(path.name.partition("-")[0])
+                used += _size(path)
             else:
                 self._ended.write_text(str(float(self._ended.read_text()) + _seconds(path)))
                 path.unlink()
@@ -268,12 +285,13 @@ def take_for(args: Mapping[str, str], size: int, *, of_pool: bool = False) -> Sh
     if "instance_group" not in written and not args["model_instance_name"].endswith("_0"):
         return gpu.take(0)
     if of_pool:
-        return gpu.take_of_pool(wanted)
+        return gpu.take_of_pool(wanted, model=args["model_name"])
     return gpu.take(
         wanted,
         backend=Path(__file__).parent.name,
         rows=max(1, config.get("max_batch_size", 0)),
         measured=declared is not None,
+        model=args["model_name"],
     )
 
 
@@ -286,6 +304,10 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
+def _size(path: Path) -> int:
+    return int(path.name.partition("-")[0])
+
+
 def _seconds(path: Path) -> float:
-    content = path.read_bytes()
+    content = path.read_bytes()[: _SECONDS.size]
     return float(_SECONDS.unpack(content)[0]) if len(content) == _SECONDS.size else 0.0
