@@ -599,6 +599,89 @@ def test_parameters_are_shown_as_given_and_kept_in_an_update(aws: EmbeddedAws, c
     assert outputs(aws) == {"Shown": "hush"}
 
 
+@pytest.fixture
+def stored(aws: EmbeddedAws) -> None:
+    """Store parameters and secrets for dynamic references."""
+    for value, kind in (("old", "String"), ("new", "String")):
+        aws.client("ssm").put_parameter(Name="/a", Value=value, Type=kind, Overwrite=True)
+    aws.client("ssm").put_parameter(Name="/secure", Value="hush", Type="SecureString")
+    secrets = aws.client("secretsmanager")
+    secrets.create_secret(Name="text", SecretString="plain")
+    secrets.create_secret(Name="json", SecretString=json.dumps({"key": "old"}))
+    secrets.put_secret_value(SecretId="json", SecretString=json.dumps({"key": "new", "on": True}))
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    ("reference", "shown"),
+    [
+        ("{{resolve:ssm:/a}}", "new"),
+        ("-{{resolve:ssm:/a:1}}-{{resolve:ssm:/a:2}}-", "-old-new-"),
+        ("{{resolve:secretsmanager:text}}", "plain"),
+        ("{{resolve:secretsmanager:text:SecretString}}", "plain"),
+        ("{{resolve:secretsmanager:json:SecretString:key}}", "new"),
+        ("{{resolve:secretsmanager:json:SecretString:key:AWSPREVIOUS}}", "old"),
+        ("{{resolve:secretsmanager:json:SecretString:on}}", "true"),
+        ({"Fn::Join": ["", ["{{resolve:secretsmanager:", {"Ref": "Made"}, ":SecretString:user}}"]]}, "me"),
+        ({"Fn::Sub": "{{resolve:ssm:/${Name}}}"}, "new"),
+    ],
+)
+def test_a_dynamic_reference_is_resolved_in_properties_and_not_in_outputs(
+    aws: EmbeddedAws, reference: Any, shown: str
+) -> None:
+    generated = {"SecretStringTemplate": '{"user": "me"}', "GenerateStringKey": "key", "PasswordLength": "20"}
+    made = {"Type": "AWS::SecretsManager::Secret", "Properties": {"GenerateSecretString": generated}}
+    begin(
+        aws,
+        {"Made": made, **_named(reference)["Resources"]},
+        Parameters={"Name": {"Type": "String", "Default": "a"}},
+        Outputs={"Topic": {"Value": {"Ref": "Topic"}}, "Left": {"Value": "{{resolve:ssm:/a}}"}},
+    )
+
+    topic = outputs(aws)["Topic"]
+    assert aws.client("sns").get_topic_attributes(TopicArn=topic)["Attributes"]["DisplayName"] == shown
+    assert outputs(aws)["Left"] == "{{resolve:ssm:/a}}"
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("ssm:/no", r"Parameters: \[ssm:/no\] cannot be found"),
+        ("ssm:/a:9", r"Parameters: \[ssm:/a:9\] cannot be found"),
+        (
+            "ssm:/a:label",
+            r"Incorrect format is used in the following SSM reference: \[{{resolve:ssm:/a:label}}\]",
+        ),
+        ("ssm:/secure", "Non-secure ssm prefix was used for secure parameter /secure"),
+        ("ssm-secure:/secure", r"not supported in: \[AWS::SNS::Topic/Properties/DisplayName\]"),
+    ],
+)
+def test_a_dynamic_reference_to_no_such_parameter_is_refused(
+    aws: EmbeddedAws, reference: str, words: str
+) -> None:
+    with pytest.raises(ClientError, match=f"ValidationError.*{words}"):
+        begin(aws, _named({"Fn::Sub": f"{{{{resolve:{reference}}}}}"})["Resources"])
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("no", "Secrets Manager can't find the specified secret"),
+        ("json:SecretString:no", "Could not find a value associated with JSONKey in SecretString"),
+        ("text:SecretString:key", "Could not parse SecretString JSON"),
+    ],
+)
+def test_a_dynamic_reference_to_no_such_secret_fails_its_resource(
+    aws: EmbeddedAws, reference: str, words: str
+) -> None:
+    begin(aws, _named(f"{{{{resolve:secretsmanager:{reference}}}}}")["Resources"])
+
+    assert status(aws).startswith(f"ROLLBACK_COMPLETE {words}")
+    assert ("Topic", "CREATE_FAILED") in events(aws)
+
+
 _JOINED = {"Fn::Join": ["-", {"Ref": "P"}]}
 
 

@@ -86,6 +86,13 @@ def role_named(name: str) -> dict[str, Any]:
     return {"Type": "AWS::IAM::Role", "Properties": properties}
 
 
+def secret(aws: EmbeddedAws, physical_id: str) -> Any:
+    secrets = aws.client("secretsmanager")
+    found = secrets.describe_secret(SecretId=physical_id)
+    value = secrets.get_secret_value(SecretId=physical_id)["SecretString"]
+    return found["Description"], value, found["Tags"][0]["Value"]
+
+
 def scalable_target(aws: EmbeddedAws, physical_id: str) -> Any:
     found = aws.client("application-autoscaling").describe_scalable_targets(
         ServiceNamespace="sagemaker", ResourceIds=[physical_id.split("|", maxsplit=1)[0]]
@@ -621,6 +628,14 @@ CASES = [
         tags_of_sagemaker,
         {"stage": "first"},
         {"stage": "second"},
+    ),
+    Case(
+        "AWS::SecretsManager::Secret",
+        {"Description": "first", "SecretString": "first", **tagged("first")},
+        {"Description": "second", "SecretString": "second", **tagged("second")},
+        secret,
+        ("first", "first", "first"),
+        ("second", "second", "second"),
     ),
     Case(
         "AWS::StepFunctions::StateMachine",

@@ -20,6 +20,7 @@ from triton_aws.cloudformation import (
     messaging,
     s3,
     sagemaker,
+    secretsmanager,
     stepfunctions,
 )
 from triton_aws.cloudformation.resource import ResourceType
@@ -61,6 +62,7 @@ _TYPES: tuple[ResourceType, ...] = (
     sagemaker.Endpoint(),
     sagemaker.EndpointConfig(),
     sagemaker.Model(),
+    secretsmanager.Secret(),
     stepfunctions.StateMachine(),
 )
 

@@ -18,6 +18,7 @@ from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.parsing import LazyDict, ResourceMap
 
 from triton_aws.assumptions import holds
+from triton_aws.cloudformation.dynamic_references import References
 from triton_aws.cloudformation.functions import condition_holds, evaluate
 from triton_aws.cloudformation.references import in_order, needed_by
 from triton_aws.cloudformation.resource import (
@@ -123,6 +124,11 @@ class StackResources(ResourceMap):
             for name, resource in self._resource_json_map.items()
             if "Condition" not in resource or self.lazy_condition_map[resource["Condition"]]
         }
+
+    @property
+    def references(self) -> References:
+        """The dynamic references of the stack."""
+        return References(account=self._account_id, region=self._region_name)
 
     def load(self) -> None:
         """Do nothing: moto loads before a stack has its template."""
@@ -310,7 +316,8 @@ class Deployment:
 
     def _resolved(self, logical_id: str, type_name: str, declared: Mapping[str, Any]) -> Properties:
         try:
-            resolved: Properties = self._resources.resolve(declared.get("Properties", {}))
+            evaluated = self._resources.resolve(declared.get("Properties", {}))
+            resolved: Properties = self._resources.references.resolve(evaluated, f"{type_name}/Properties")
             if wrong := violations(type_name, resolved):
                 raise DeploymentError(_INVALID.format(logical_id, ", ".join(wrong)))
         except Exception as error:

@@ -268,7 +268,9 @@ def _check(backend: CloudFormationBackend, name: str, template: Any, parameters:
         declared = read(template)
         check(declared)
         resources.read(declared, parameters)
-        types = {declared["Type"] for declared in resources.declared.values()}
+        types = {resource["Type"] for resource in resources.declared.values()}
+        for resource in resources.declared.values():
+            resources.references.check(resource.get("Properties", {}), f"{resource['Type']}/Properties")
     except ServiceException:
         raise
     except Exception as error:

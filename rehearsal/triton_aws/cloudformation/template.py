@@ -10,9 +10,8 @@ from typing import Any, NoReturn
 
 import yaml
 from moto.cloudformation.exceptions import ValidationError
-from moto.ssm.exceptions import ParameterVersionNotFound
-from moto.ssm.models import ssm_backends
 
+from triton_aws.cloudformation.dynamic_references import stored_parameter
 from triton_aws.cloudformation.functions import FUNCTIONS, VARIABLE, text
 
 Template = dict[str, Any]
@@ -296,10 +295,7 @@ def _check_value(name: str, parameter: Mapping[str, Any], value: str) -> None:
 
 def _stored(name: str, kind: str, account: str, region: str) -> str:
     """Return the value of a parameter in Systems Manager."""
-    try:
-        found: Any = ssm_backends[account][region].get_parameter(name)
-    except ParameterVersionNotFound:
-        found = None
+    found = stored_parameter(name, account=account, region=region)
     if found is None:
         _refuse(f"Unable to fetch parameters [{name}] from parameter store for this account.")
     if found.parameter_type == "SecureString":
