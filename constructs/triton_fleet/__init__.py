@@ -1,9 +1,12 @@
 """Constructs that declare a fleet of Triton models behind one SageMaker GPU endpoint."""
 
+import sys
+
 from triton_models.base.errors import FleetError
 from triton_models.base.extras import imports_of
 
 with imports_of("triton_fleet"):
+    from triton_fleet.arguments.uncaught import short_for_mistakes
     from triton_fleet.builds.build_runs import BuildRuns
     from triton_fleet.builds.machines import (
         BuildMachine,
@@ -67,6 +70,8 @@ with imports_of("triton_fleet"):
         MetricTarget,
         ModelLatency,
     )
+
+sys.excepthook = short_for_mistakes(sys.excepthook)
 
 __all__ = [
     "AlarmTopic",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -362,3 +364,28 @@ def test_a_prefix_is_folders(stack: Stack) -> None:
 def test_an_imported_endpoint_has_a_name_that_one_can_have(stack: Stack) -> None:
     with reported("resource-name"):
         MultiModelEndpoint.from_endpoint_name(stack, "Imported", "a_b")
+
+
+@pytest.mark.parametrize(
+    ("argument", "first", "last"),
+    [
+        ("min_capacity=0", '  File "', "  fix:      give 1 or more"),
+        ("min_capacity=1 / 0", "Traceback", "ZeroDivisionError: division by zero"),
+    ],
+    ids=["a mistake", "another exception"],
+)
+def test_an_app_ends_with_the_message_of_a_mistake_and_its_own_line(
+    argument: str, first: str, last: str, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(
+        "from aws_cdk import App, Stack\n"
+        "from triton_fleet import MultiModelFleet\n"
+        f'MultiModelFleet(Stack(App(), "Search"), "Fleet", {argument})\n'
+    )
+    run = subprocess.run(
+        [sys.executable, "app.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    lines = run.stderr.splitlines()
+
+    assert (run.returncode, lines[0].startswith(first), lines[-1]) == (1, True, last), run.stderr
+    assert sum(line.startswith("  File") for line in lines) == 1
