@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -18,6 +19,7 @@ from triton_fleet.functions.code import deployment_build, names_ready, warm_up
 from triton_fleet.functions.code.names import artifact_on
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.repository.sbom import request_name
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 OLD, NEW, T4 = "sm86-trt10.13.3", "sm86-trt10.16.1", "sm75-trt10.13.3"
@@ -61,6 +63,13 @@ def test_a_function_reads_a_manifest_as_everything_else_does(moves: list[Any]) -
         assert artifact_on(document, target) == manifest.models["m"].on(ArtifactTarget.parse(target))
 
 
+def with_request(manifest: Manifest, model: str, artifact: str) -> Manifest:
+    """The manifest as if that artifact had been published with a request."""
+    record = manifest.models[model]
+    artifacts = {**record.artifacts, artifact: replace(record.artifacts[artifact], request="ab" * 32)}
+    return replace(manifest, models={**manifest.models, model: replace(record, artifacts=artifacts)})
+
+
 class World:
     """The services that a function asks, and the CloudFormation that it answers."""
 
@@ -74,6 +83,7 @@ class World:
         self.broken: dict[str, int] = {}
         self.says = "no plan"
         self.instances = 1
+        self.stored: dict[str, str] = {}
 
     def get_parameter(self, **_: Any) -> Any:
         if self.refused:
@@ -89,7 +99,9 @@ class World:
     def list_objects_v2(self, **_: Any) -> Any:
         return {"Contents": [{"Key": MANIFEST_KEY}] if self.manifest is not None else []}
 
-    def get_object(self, **_: Any) -> Any:
+    def get_object(self, **wanted: Any) -> Any:
+        if wanted["Key"] == f"models/{request_name('ab' * 32)}":
+            return {"Body": io.BytesIO(json.dumps(self.stored).encode())}
         manifest = self.manifest
         text = manifest.to_json() if isinstance(manifest, Manifest) else str(manifest)
         return {"Body": io.BytesIO(text.encode())}
@@ -289,10 +301,29 @@ def test_a_model_that_refuses_the_input_has_been_loaded(says: str, loaded: bool,
     assert len(new_endpoint.asked) == (1 if loaded else 3)
 
 
+def test_published_models_are_loaded_too_and_one_without_a_request_fails_nothing(new_endpoint: World) -> None:
+    wanted = {"Alias": "/a", "Requests": json.dumps({"requests": [], "published": True})}
+    new_endpoint.stored = {"body": "e30=", "content_type": "application/json"}
+    new_endpoint.manifest = with_request(published(*BOTH, ("without", "w", NEW, ONNX)), "m", "new")
+
+    assert new_endpoint.ask(warm_up, wanted, kind="TritonFirstLoads")["Status"] == "SUCCESS"
+    assert new_endpoint.asked == [("new", "new")]
+
+    new_endpoint.broken = {"new": 1000}
+    answer = new_endpoint.ask(warm_up, wanted, kind="TritonFirstLoads")
+    assert answer["Reason"].startswith("new does not answer, so the alias does not move. m: ")
+
+
 @pytest.mark.parametrize("alias", [None, json.dumps({"endpoint": "new", "target": NEW})])
 def test_where_no_other_endpoint_serves_nothing_fails(new_endpoint: World, alias: str | None) -> None:
     new_endpoint.alias, new_endpoint.broken = alias, {"new": 1000}
     assert first_loads(new_endpoint)["Status"] == "SUCCESS"
+
+
+def test_a_first_deployment_waits_for_no_manifest(new_endpoint: World) -> None:
+    new_endpoint.alias, new_endpoint.manifest = None, "none yet"
+    assert first_loads(new_endpoint)["Status"] == "SUCCESS"
+    assert new_endpoint.clock.now == 0
 
 
 def test_a_model_that_is_not_published_and_an_endpoint_that_goes_are_not_asked(new_endpoint: World) -> None:

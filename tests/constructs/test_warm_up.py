@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from aws_cdk import App, CfnParameter, Duration, Stack
 from aws_cdk.assertions import Annotations, Match, Template
@@ -33,10 +35,14 @@ from triton_fleet import (
 )
 from triton_fleet.functions.code import warm_up
 from triton_models.artifact.targets import ANY
+from triton_models.declare.declaration import Example, ModelDefinition
+from triton_models.deliver.example_request import example_request
 from triton_models.repository.manifest import Manifest, ModelRecord
+from triton_models.repository.sbom import request_name
 
 BODY = '{"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["grüße"]}]}'
 MINILM = WarmUpRequest(model="minilm", body=BODY)
+DECLARATION = ModelDefinition(name="m", description="", examples=list, output="Y")
 RESNET = WarmUpRequest(model="resnet50", body="raw", content_type="application/octet-stream")
 
 # "Events that Amazon SageMaker AI sends to Amazon EventBridge" in AWS's documentation, read on 2026-11-21.
@@ -267,6 +273,22 @@ def test_more_than_a_rule_passes_is_refused(stack: Stack) -> None:
     assert _problems(stack, request) == ["the requests have 8193 characters together, as JSON"]
 
 
+def test_requests_of_builds_stay_in_the_repository(stack: Stack) -> None:
+    _create(stack, published=True, cold_models=["resnet50"])
+    template = Template.from_stack(stack).to_json()["Resources"]
+    _, rule = only(template, "AWS::Events::Rule")
+    policies = [each["Properties"] for each in template.values() if each["Type"] == "AWS::IAM::Policy"]
+    statements = [each for policy in policies for each in policy["PolicyDocument"]["Statement"]]
+    read = [each["Resource"] for each in statements if each.get("Sid") == "Manifest"]
+
+    assert json.loads(rule["Properties"]["Targets"][0]["Input"]) == {
+        "requests": [],
+        "published": True,
+        "cold": ["resnet50"],
+    }
+    assert [json.dumps(each).count("/models/requests/*") for each in read].count(1) == 1
+
+
 def test_what_only_the_deployment_knows_is_refused(stack: Stack) -> None:
     text = CfnParameter(stack, "Text").value_as_string
     number = CfnParameter(stack, "Number", type="Number").value_as_number
@@ -281,13 +303,15 @@ def test_what_only_the_deployment_knows_is_refused(stack: Stack) -> None:
     ]
 
 
-def _manifest(**current: str) -> Manifest:
+def _manifest(*, request: str = "", **current: str) -> Manifest:
     return Manifest(
         models={
             model: ModelRecord(
                 current={ANY: artifact},
                 history=(),
-                artifacts={each: record_of(each) for each in (file_name(model, "0"), artifact)},
+                artifacts={
+                    each: record_of(each, request=request) for each in (file_name(model, "0"), artifact)
+                },
             )
             for model, artifact in current.items()
         }
@@ -344,8 +368,9 @@ class Deployed:
             "ProductionVariants": variants if pending else [],
         }
 
-    def publish(self, **current: str) -> None:
-        self.aws.upload(self.bucket, "models/manifest.json", _manifest(**current).to_json().encode())
+    def publish(self, *, request: str = "", **current: str) -> None:
+        written = _manifest(request=request, **current).to_json().encode()
+        self.aws.upload(self.bucket, "models/manifest.json", written)
 
     def invoked(self) -> list[str]:
         """The target models that were invoked, in order."""
@@ -473,7 +498,8 @@ def test_one_model_that_fails_stops_no_other(
     assert "minilm: minilm-02.tar.gz did not answer" in caplog.text
     assert "no such input" in caplog.text
     assert "resnet50: answered by resnet50-07.tar.gz" in caplog.text
-    assert "unknown: none of the 2 models that can be loaded has that name" in caplog.text
+    assert "unknown: no model that can be loaded has that name" in caplog.text
+    assert "2 of 3 models were not loaded: minilm, unknown" in caplog.text
 
 
 def test_a_model_that_refuses_the_input_is_asked_once(deployed: Deployed, clock: Clock) -> None:
@@ -528,3 +554,81 @@ def test_a_second_event_only_doubles_the_requests(deployed: Deployed, clock: Clo
     _run(clock, "minilm")
 
     assert deployed.invoked() == ["minilm-02.tar.gz"] * 5
+
+
+STORED = {"model": "minilm", "body": "mine", "content_type": "text/plain"}
+
+
+def _run_published(
+    clock: Clock, *requests: dict[str, str], cold: tuple[str, ...] = (), **context: Any
+) -> None:
+    event = {"requests": list(requests), "published": True, "cold": cold}
+    warm_up.handler(event, Context(clock, **context), clock=clock, sleep=clock.sleep)
+
+
+def _publish_with_request(deployed: Deployed) -> None:
+    """Publish the two models with the request of an example, as a build does."""
+    example = Example(name="one", inputs={"X": np.float16([[1, 2]])})
+    document = example_request(replace(DECLARATION, examples=lambda: [example]))
+    assert document is not None
+    digest = hashlib.sha256(document).hexdigest()
+    deployed.aws.upload(deployed.bucket, f"models/{request_name(digest)}", document)
+    deployed.publish(request=digest, minilm="minilm-02.tar.gz", resnet50="resnet50-07.tar.gz")
+
+
+def test_every_published_model_gets_the_request_of_its_build(deployed: Deployed, clock: Clock) -> None:
+    deployed.becomes("InService")
+    _publish_with_request(deployed)
+    _run_published(clock, STORED)
+
+    bodies = {headers["x-amzn-sagemaker-target-model"]: body for _, _, headers, body in deployed.runtime.seen}
+    assert bodies["minilm-02.tar.gz"] == b"mine"
+    assert bodies["resnet50-07.tar.gz"].endswith(np.float16([1, 2]).tobytes())
+    assert b'"datatype": "FP16"' in bodies["resnet50-07.tar.gz"]
+
+
+def test_a_model_that_is_left_out_is_not_asked(deployed: Deployed, clock: Clock) -> None:
+    deployed.becomes("InService")
+    _publish_with_request(deployed)
+    _run_published(clock, cold=("minilm",))
+
+    assert deployed.invoked() == ["resnet50-07.tar.gz"]
+
+
+def test_models_that_were_published_without_a_request_are_named(
+    deployed: Deployed, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployed.becomes("InService")
+    _run_published(clock, STORED)
+
+    assert deployed.invoked() == ["minilm-02.tar.gz"]
+    assert "1 of 2 models were not loaded: resnet50" in caplog.text
+
+
+def test_a_request_that_is_gone_stops_no_other(deployed: Deployed, clock: Clock) -> None:
+    deployed.becomes("InService")
+    deployed.publish(request="0" * 64, minilm="minilm-02.tar.gz", resnet50="resnet50-07.tar.gz")
+    _run_published(clock, STORED)
+
+    assert deployed.invoked() == ["minilm-02.tar.gz"]
+
+
+def test_a_fleet_with_all_traffic_is_not_asked_for_ever(
+    deployed: Deployed, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_TRAFFIC", "1")
+    clock.at(60, lambda: deployed.publish(minilm="minilm-03.tar.gz"))
+    clock.at(150, lambda: deployed.becomes("InService"))
+    _run(clock, "minilm")
+
+    assert deployed.invoked() == ["minilm-02.tar.gz"] * 3 + ["minilm-03.tar.gz"] * 3
+
+
+def test_models_that_there_was_no_time_for_are_named(
+    deployed: Deployed, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    _publish_with_request(deployed)
+    _run_published(clock, lives=60)
+
+    assert deployed.invoked() == []
+    assert "2 of 2 models were not loaded: minilm, resnet50" in caplog.text

@@ -164,6 +164,7 @@ def test_the_role_that_prunes_may_do_what_pruning_does(account: Account, calls: 
         ("CreateMultipartUpload", "small-0123456789abcdef.tar.gz", {}, False),
         ("UploadPart", "small-0123456789abcdef.tar.gz", {}, False),
         ("PutObject", "sbom/0123.cdx.json", {}, True),
+        ("PutObject", "requests/0123.json", {}, True),
         ("PutObject", "manifest.json", {"IfMatch": "tag"}, False),
     ],
 )

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from tests.stacks.fleet_app import fleet_app
 from tests.triton_aws.deployed_functions import logged, physical_ids, settle, until
 from triton_aws import EmbeddedAws
 from triton_fleet import Canary, EndpointWarmUp, ModelRepository, MultiModelEndpoint, WarmUpRequest
+from triton_models.cli.main import main
+from triton_models.deliver.deliver import Delivery, deliver
+from triton_rehearsal.hosting.service import Hosting
 
 pytestmark = pytest.mark.story
 
@@ -117,26 +121,31 @@ def test_a_warm_up_of_a_fleet_without_models_does_not_stop_the_deployment(
     deploy(aws, "hello", verb="create")
 
     assert deploy(aws, "good morning", verb="update") == "UPDATE_COMPLETE"
-    until(lambda: logged(aws, "none of the 0 models that can be loaded has that name") > 0)
+    until(lambda: logged(aws, "no model that can be loaded has that name") > 0)
     assert runtime.invoked == []
 
 
-def test_a_new_release_of_the_default_fleet_has_its_models_loaded_before_the_alias_moves(
-    aws: EmbeddedAws, runtime: Runtime
+def test_a_minimal_model_is_loaded_on_a_new_endpoint_before_the_alias_moves(
+    aws: EmbeddedAws, tmp_path: Path
 ) -> None:
-    fleets = {
-        release: fleet_app(release=release, build_on_deployment="false") for release in ("25.09", "26.04")
-    }
-    stacks = [("create", fleets["25.09"].models), ("create", fleets["25.09"].inference)]
-    for verb, stack in [*stacks, ("update", fleets["26.04"].inference)]:
-        assert deploy_stack(aws, stack, verb).startswith(f"{verb.upper()}_COMPLETE")
-        if stack is fleets["25.09"].inference:
-            assert runtime.invoked == []  # nothing has been published yet
-            publish_manifest(aws, stack=fleets["25.09"].models.stack_name)
+    models, repository = tmp_path / "models", "TritonFleetModels"
+    models.mkdir()
+    assert main(["new", "risk", "--minimal", "--models", str(models), "--json"]) == 0
+    old, new = (fleet_app(release=release, build_on_deployment="false") for release in ("25.09", "26.04"))
+    with Hosting(aws) as hosting:
+        aws.serve_elsewhere("sagemaker-runtime", hosting.url)
+        for stack in (old.models, old.inference):
+            assert deploy_stack(aws, stack, "create").startswith("CREATE_COMPLETE")
+        [bucket] = physical_ids(aws, "AWS::S3::Bucket", stack=repository)
+        delivery = Delivery(
+            repository=f"s3://{bucket}/models/",
+            models=models,
+            portable=True,
+            verify=False,
+            logs=tmp_path / "logs",
+        )
+        [made] = deliver(["risk"], delivery, s3=aws.client("s3")).results
+        assert deploy_stack(aws, new.inference, "update").startswith("UPDATE_COMPLETE")
 
-    assert {(path, model) for path, model, _ in runtime.invoked} == {
-        ("/endpoints/TritonFleet-g5-2xlarge-26-04/invocations", MINILM),
-        ("/endpoints/TritonFleet-g5-2xlarge-26-04/invocations", RESNET),
-    }
-    [minilm] = {body for _, model, body in runtime.invoked if model == MINILM}
-    assert json.loads(minilm)["inputs"][0]["data"] == ["text"]
+        [instance] = hosting.instances("TritonFleet-g5-2xlarge-26-04")
+        assert instance.loaded == [made.artifact]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.triton_models.declared_models import declare
@@ -31,13 +33,17 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli import jobs
 from triton_models.cli.main import main
+from triton_models.client.encoding import BINARY_TYPE
+from triton_models.declare.declaration import Example
+from triton_models.declare.reading import load_build
 from triton_models.deliver.deliver import MODEL_SECONDS, Delivery, deliver
+from triton_models.deliver.example_request import example_request
 from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Results
 from triton_models.deliver.worker import Worker
 from triton_models.pack.pack import pack
 from triton_models.repository.manifest import Repository
-from triton_models.repository.sbom import sbom, sbom_name
+from triton_models.repository.sbom import request_name, sbom, sbom_name
 
 PLENTY_S = 120.0
 HANGS_S = 2.0
@@ -266,6 +272,33 @@ def test_a_publication_comes_with_the_bill_of_materials_of_this_environment(deli
 
     ((_, record),) = consistent_manifest(delivery.repository, s3).models["good"].artifacts.items()
     assert stored(sbom_name(record.sbom), delivery.repository, s3) == sbom(release=delivery.release)
+
+
+def test_a_publication_comes_with_a_request_that_warms_the_model_up(delivery, models, s3):
+    declare(models, "good")
+    deliver(["good"], delivery, s3=s3)
+
+    ((_, record),) = consistent_manifest(delivery.repository, s3).models["good"].artifacts.items()
+    document = json.loads(stored(request_name(record.request), delivery.repository, s3))
+    body = base64.b64decode(document["body"])
+    size = int(document["content_type"].removeprefix(BINARY_TYPE))
+    assert [(each["name"], each["shape"]) for each in json.loads(body[:size])["inputs"]] == [("X", [1])]
+    assert np.frombuffer(body[size:], np.float32).tolist() == [1.5]
+
+
+def test_the_request_is_the_smallest_example(models):
+    inputs = {"X": np.zeros(4, np.float32)}
+    examples = [Example(name=str(size), inputs={"X": np.zeros(size, np.int8)}) for size in (900, 20, 400)]
+    build = load_build(declare(models, "good").parent.name, models)
+    sizes = {
+        name: len(example_request(replace(build, examples=lambda chosen=chosen: chosen)) or b"")
+        for name, chosen in {"all": examples, "smallest": [examples[1]], "none": []}.items()
+    }
+    assert sizes["all"] == sizes["smallest"] > 0
+    assert sizes["none"] == 0
+    sequence = [Example(name="s", inputs={name: each[None] for name, each in inputs.items()}, sequence=True)]
+    document = json.loads(example_request(replace(build, examples=lambda: sequence)) or b"")
+    assert b'"sequence_start": true' in base64.b64decode(document["body"])
 
 
 def test_a_model_that_s3_refuses_to_take_keeps_no_other_from_being_published(aws, s3, delivery, models):

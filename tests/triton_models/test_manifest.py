@@ -308,7 +308,8 @@ def _document() -> dict[str, Any]:
     manifest = Manifest()
     target = ArtifactTarget.parse("sm86-trt10.13.3")
     build = {"gpu": ["A10G"], "release": "25.09", "tensorrt": "10.13.3.9", "plans": {"m": {"hardware": "x"}}}
-    full = {"build": build, "plans": ("10.13.3.9",), "inputs": {"packages": "0"}, "sbom": "ab" * 32}
+    digests = {"sbom": "ab" * 32, "request": "cd" * 32}
+    full = {"build": build, "plans": ("10.13.3.9",), "inputs": {"packages": "0"}, **digests}
     for name, more in ((GOOD, {}), (OLDER, full), (BAD, full)):
         model = name.partition("-")[0]
         wanted = [Publication(model=model, artifact=name, record=record_of(name, **more), target=target)]

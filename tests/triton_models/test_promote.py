@@ -48,11 +48,12 @@ from triton_models.repository.prune import prune
 from triton_models.repository.publish import publish
 from triton_models.repository.rollback import rollback
 from triton_models.repository.s3 import aws_errors
-from triton_models.repository.sbom import sbom_name
+from triton_models.repository.sbom import request_name, sbom_name
 from triton_models.repository.tested import ArtifactsTested
 
 A10G = ArtifactTarget.parse("sm86-trt10.13.3")
 T4 = ArtifactTarget.parse("sm75-trt10.13.3")
+REQUESTS = {"large": b'{"content_type": "text/plain", "body": ""}'}
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def new_stages(url: str, made: tuple[list[Artifact], Artifact]) -> Stages:
     )
     publish([small[0]], repository=stages.production, s3=s3, by="earlier")
     for each in ([small[0]], [small[1], large]):
-        publish(each, repository=stages.staging, s3=s3, sbom=b'{"bom": 1}')
+        publish(each, repository=stages.staging, s3=s3, sbom=b'{"bom": 1}', requests=REQUESTS)
     return stages
 
 
@@ -140,15 +141,15 @@ def test_the_bytes_are_those_of_the_source(stages: Stages) -> None:
     assert stages.current() == {"small": stages.small[1].path.name, "large": stages.large.path.name}
 
 
-def test_the_record_and_the_bill_of_materials_come_along(stages: Stages) -> None:
+def test_the_record_and_its_documents_come_along(stages: Stages) -> None:
     stages.promote()
 
     before, after = (
         consistent_manifest(url, stages.s3).models["large"] for url in (stages.staging, stages.production)
     )
     assert after.artifacts == before.artifacts
-    bill = after.artifacts[stages.large.path.name].sbom
-    assert sbom_name(bill) in objects(stages.production, stages.s3)
+    record = after.artifacts[stages.large.path.name]
+    assert {sbom_name(record.sbom), request_name(record.request)} < objects(stages.production, stages.s3)
 
 
 def test_history_says_from_where_and_by_whom(stages: Stages) -> None:
@@ -282,7 +283,7 @@ def test_a_portable_artifact_is_refused_where_gpus_serve(stages: Stages) -> None
     assert stages.promote("large", portable=True).copied == (name,)
 
 
-@pytest.mark.parametrize("field", ["sbom", "sha256", "name"])
+@pytest.mark.parametrize("field", ["sbom", "request", "sha256", "name"])
 @pytest.mark.parametrize("value", ["/{outside}", "../../{outside}", "a/../{outside}", "\0", "0" * 64])
 def test_a_manifest_writes_no_file_outside_and_promotes_nothing(
     field: str, value: str, stages: Stages, tmp_path: Path
@@ -298,12 +299,13 @@ def test_a_manifest_writes_no_file_outside_and_promotes_nothing(
             model["current"] = {"any": said}
         model["artifacts"][said if field == "name" else stages.large.name] = record | {field: said}
 
-    put(sbom_name(said) if field == "sbom" else said, b"attack", stages.staging, stages.s3)
+    name = {"sbom": sbom_name, "request": request_name}.get(field, str)
+    put(name(said), b"attack", stages.staging, stages.s3)
     rewrite(stages, change)
     before = objects(stages.production, stages.s3)
-    if (field, value) == ("sbom", "0" * 64):  # a digest that the object does not have: it is left out
+    if field in {"sbom", "request"} and value == "0" * 64:  # not the object's digest: it is left out
         stages.promote("large")
-        assert sbom_name(said) not in objects(stages.production, stages.s3)
+        assert name(said) not in objects(stages.production, stages.s3)
     else:
         assert rules(stages) == ["manifest-record"]
         assert objects(stages.production, stages.s3) == before

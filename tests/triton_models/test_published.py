@@ -140,6 +140,7 @@ def test_the_command_reads_the_repository(environment, repository: str, s3: Any,
         "build": FOR_A10G,
         "plans": [],
         "sbom": "",
+        "request": "",
         "published": "2026-11-23T12:00:00Z",
         "by": "ann2",
     }

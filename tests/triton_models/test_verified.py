@@ -26,8 +26,8 @@ def artifacts(tmp_path: Path) -> dict[str, Artifact]:
 def repository(
     environment: pytest.MonkeyPatch, repository: str, s3: Any, artifacts: dict[str, Artifact]
 ) -> Repository:
-    """Two models, of one build environment."""
-    publish(artifacts.values(), repository=repository, s3=s3, sbom=b"{}")
+    """Two models, of one build environment, one with a request."""
+    publish(artifacts.values(), repository=repository, s3=s3, sbom=b"{}", requests={"net": b"{}"})
     return Repository.parse(repository)
 
 
@@ -42,12 +42,12 @@ def found(document: Any) -> list[tuple[str, str]]:
     return [(each["rule"], each["where"].rpartition("models/")[2]) for each in document["error"]]
 
 
-def test_what_was_published_is_verified_with_its_bill_of_materials(
+def test_what_was_published_is_verified_with_its_documents(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, document = verified(repository, capsys=capsys)
 
-    assert (status, document["verified"]) == (0, 3)
+    assert (status, document["verified"]) == (0, 4)
 
 
 def test_nothing_is_read_unless_it_is_asked_for(
@@ -77,10 +77,11 @@ def test_every_object_that_differs_or_is_gone_is_named(
     assert (status, found(document)) == (1, [("artifact-changed", net), ("artifact-gone", other)])
 
 
-def test_a_changed_bill_of_materials_is_named(
-    repository: Repository, s3: Any, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("folder", ["sbom", "requests"])
+def test_a_changed_document_is_named(
+    folder: str, repository: Repository, s3: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    listed = s3.list_objects_v2(Bucket=repository.bucket, Prefix=repository.key("sbom/"))["Contents"]
+    listed = s3.list_objects_v2(Bucket=repository.bucket, Prefix=repository.key(f"{folder}/"))["Contents"]
     (key,) = (each["Key"] for each in listed)
     s3.put_object(Bucket=repository.bucket, Key=key, Body=b"[]")
 

@@ -35,7 +35,7 @@ from triton_models.facts.releases import DEFAULT_RELEASE
 
 EVERY_MODEL = "*"
 DECLARED: Literal["declared"] = "declared"
-"""The warm-up with a request for each model that is built, derived from its declaration."""
+"""The warm-up with the request that the build of each model has stored: the smallest of its examples."""
 
 OFF = "off"
 """Instead of a model's request: the model is not warmed up."""
@@ -154,9 +154,9 @@ class FleetConfig:
         minimum_requests: The requests per minute from which percentages and percentiles count. An endpoint
             with fewer is never rolled back: lower it to what yours gets.
         warm_up: Requests that load models on a new fleet while it is watched, and on a new endpoint before
-            the alias moves there. "declared" sends each model that is built the smallest request that fits
-            its declaration. An object of models and their requests replaces the requests of these models;
-            "off" instead of a request leaves a model out. On the command line
+            the alias moves there. "declared" sends each published model the smallest of its examples, which
+            its build has stored next to it. An object of models and their requests replaces the requests of
+            these models; "off" instead of a request leaves a model out. On the command line
             `-c warm_up='{"minilm": {"inputs": [...]}, "resnet50": "off"}'`. Empty, or "off", sends nothing.
         alarm_email: An address that gets the alarms.
         alarm_topic: The ARN of an existing SNS topic that gets the alarms, instead of alarm_email. It must be
@@ -284,7 +284,7 @@ class FleetConfig:
 
     @property
     def warm_up_requests(self) -> list[WarmUpRequest] | None:
-        """The requests that replace those of the declarations; None without any, empty for no warm-up."""
+        """The requests that replace those of the builds; None without any, empty for no warm-up."""
         if isinstance(self.warm_up, str):
             return None
         requests = [

@@ -18,8 +18,10 @@ from constructs import IConstruct
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.operations.alarms import EndpointAlarms
 from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
+from triton_fleet.operations.warm_up import EndpointWarmUp
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.scaling.alias import EndpointAlias
+from triton_models.repository.sbom import REQUEST_FOLDER
 
 COMPLIANCE = ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")
 
@@ -121,6 +123,13 @@ def bucket_arn(repository: ModelRepository, seen_from: IConstruct) -> str:
         return f"<{stack.resolve(arn)['Fn::GetAtt'][0]}.Arn>"
     # There the bucket is an import; export_value gives the very reference that the role will hold.
     return as_cdk_nag_writes(stack.resolve(owner.export_value(arn)))
+
+
+def in_warm_up(warm_up: EndpointWarmUp) -> Iterator[Acceptance]:
+    """Accepted findings of a warm-up that reads the requests of builds."""
+    repository = warm_up.endpoint.repository
+    policy = policy_of(warm_up.function.role)
+    yield reads_prefix(policy, bucket_arn(repository, warm_up), f"{repository.prefix}{REQUEST_FOLDER}/")
 
 
 def in_endpoint(endpoint: MultiModelEndpoint, repository: ModelRepository) -> Iterator[Acceptance]:

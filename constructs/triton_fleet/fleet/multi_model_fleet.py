@@ -19,9 +19,9 @@ from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_alias, in_endpoint
+from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_alias, in_endpoint, in_warm_up
 from triton_fleet.fleet.checks import one_library
-from triton_fleet.fleet.declared_requests import declared_requests, unfit_requests
+from triton_fleet.fleet.given_requests import unfit_requests
 from triton_fleet.fleet.model_library import ModelLibrary
 from triton_fleet.hosting.deployment import AllAtOnce, Deployment, Replace
 from triton_fleet.network.endpoint_network import EndpointNetwork
@@ -46,9 +46,6 @@ from triton_models.facts.releases import DEFAULT_RELEASE
 
 SILENT_ALARMS = "triton-fleet:alarms-notify-no-one"
 """The id of the warning of a fleet whose alarms go nowhere."""
-
-WARM_UP_LEFT_OUT = "triton-fleet:warm-up-left-out"
-"""The id of the warning of models that no request warms up."""
 
 BUDGET_BELOW_MINIMUM = "triton-fleet:budget-below-minimum"
 """The id of the warning of a budget that the fewest instances exceed."""
@@ -78,7 +75,7 @@ class MultiModelFleet(Construct):
         scaling: Its auto scaling.
         alias: The name that applications follow.
         rollback: The alarms that undo an update, of the endpoint and of its newest fleet alone.
-        warm_up: Loads models on a new fleet; None without a request.
+        warm_up: Loads models on a new fleet; None if it is switched off.
         notifications: The topic made for `alarm_email`; None without an address.
         alarms: The alarms.
         dashboard: The dashboard.
@@ -137,8 +134,9 @@ class MultiModelFleet(Construct):
             rollback_alarms: Undo an update while errors or latency are above `thresholds`. Without effect if
                 the endpoint is replaced.
             thresholds: The limits of normal operation.
-            warm_up: Requests that load models on a new fleet. Models that are built and not named here get
-                the smallest request of their declaration. An empty list sends nothing.
+            warm_up: Requests that load models on a new fleet. A model that is not named here gets the request
+                that its build has stored next to it, the smallest of its examples. An empty list sends
+                nothing.
             cold_models: Models that are not warmed up.
             retired_models: Models that may be missing after a change of the release or the instance type.
             alarm_topic: The topic that gets the alarms.
@@ -186,7 +184,7 @@ class MultiModelFleet(Construct):
             scaling=[self.scaling],
             not_needed=retired_models,
         )
-        self.warm_up = self._warm_up(warm_up, cold_models)
+        self.warm_up = self._warm_up(warm_up, cold_models, retired_models)
         self.notifications = (
             AlarmTopic(self, "Notifications", email=alarm_email) if alarm_email and not alarm_topic else None
         )
@@ -207,6 +205,8 @@ class MultiModelFleet(Construct):
         self._advise_on_budget(monthly_budget_usd)
         accept(in_endpoint(self.endpoint, self.library.repository))
         accept(in_alias(self.alias))
+        if self.warm_up is not None:
+            accept(in_warm_up(self.warm_up))
         accept(in_alarms(self.alarms, self.rollback))
 
     @typed
@@ -367,33 +367,34 @@ class MultiModelFleet(Construct):
                 "min_capacity, or set hourly_price_usd to the price of your region.",
             )
 
-    def _warm_up(self, given: Sequence[WarmUpRequest] | None, cold: Sequence[str]) -> EndpointWarmUp | None:
-        """The warm-up with these requests, then those of the declarations; None without a request."""
+    def _warm_up(
+        self, given: Sequence[WarmUpRequest] | None, cold: Sequence[str], retired: Sequence[str]
+    ) -> EndpointWarmUp | None:
+        """The warm-up with these requests and those of the builds; None if it is switched off."""
         if given is not None and not given:
             return None
-        requests = self._declared_requests(given or (), cold)
-        if not requests:
-            return None
-        return EndpointWarmUp(self, "WarmUp", endpoint=self.endpoint, requests=requests, alias=self.alias)
+        if self.library.source is not None:
+            collector = ProblemCollector.of(self)
+            collector.add(
+                unfit_requests(
+                    given or (),
+                    cold=cold,
+                    built=self.library.built,
+                    models=self.library.source / "models",
+                    where=collector.where("warm_up"),
+                )
+            )
+            collector.raise_if_any()
+        return EndpointWarmUp(
+            self,
+            "WarmUp",
+            endpoint=self.endpoint,
+            requests=given or (),
+            published=True,
+            cold_models=list(dict.fromkeys((*cold, *retired))),
+            alias=self.alias,
+        )
 
     def _volume_key(self, instance_type: str) -> kms.IKey | None:
         """The key of the volume that copies of models are on; NVMe is encrypted by its hardware."""
         return None if instance_type_named(instance_type).nvme_gb else self.library.repository.key
-
-    def _declared_requests(
-        self, given: Sequence[WarmUpRequest], cold: Sequence[str]
-    ) -> Sequence[WarmUpRequest]:
-        if self.library.source is None:
-            return given
-        models = self.library.source / "models"
-        collector = ProblemCollector.of(self)
-        collector.add(
-            unfit_requests(
-                given, cold=cold, built=self.library.built, models=models, where=collector.where("warm_up")
-            )
-        )
-        collector.raise_if_any()
-        found = declared_requests(self.library.built, models, given=given, cold=cold)
-        if found.advice:
-            Annotations.of(self).add_warning_v2(WARM_UP_LEFT_OUT, found.advice)
-        return found.requests

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from aws_cdk import Annotations as Advice
 from aws_cdk import ArnFormat, CustomResource, Duration, Stack
@@ -19,9 +20,11 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.functions.inline_function import InlineFunction
+from triton_fleet.hosting.deployment import AllAtOnce
 from triton_fleet.operations.checks import warm_up_interval, warm_up_models, warm_up_request, warm_up_size
 from triton_fleet.scaling.alias import EndpointAlias
 from triton_models.repository.manifest import MANIFEST_NAME
+from triton_models.repository.sbom import REQUEST_FOLDER
 
 _QUARTER_MINUTE = Duration.seconds(15)
 
@@ -62,9 +65,12 @@ class EndpointWarmUp(Construct):
     SageMaker may announce a step twice. Two functions then send the same requests, which does no harm, so no
     concurrency is reserved to prevent it: an account with the small quota of a new one could not deploy that.
 
-    Requests travel in the rule, 8192 characters together: unlike the 4 KB of a function's environment this
-    holds requests for dozens of models, and unlike an object in S3 it changes with the deployment, and needs
-    neither a bucket nor the permission to read one.
+    `requests` travel in the rule, 8192 characters together: unlike the 4 KB of a function's environment this
+    holds requests for dozens of models. With `published`, every other model in the repository is sent the
+    request that its build has stored there, the smallest of its examples: the template does not grow with the
+    models. One that was published without a request is loaded at its first one. A run has fifteen minutes;
+    its log names the models for which there was no time. Once a new fleet has all traffic, a model is asked
+    three times at most: models that do not fit into memory together displace each other.
 
     The function and the rule are made before the endpoint is, or is changed, so that the deployment which
     brings them is warmed up already. A new endpoint has no fleet before it, so SageMaker watches and
@@ -78,7 +84,7 @@ class EndpointWarmUp(Construct):
 
     Attributes:
         endpoint: The endpoint to warm up.
-        requests: With what.
+        requests: The requests that were given.
         function: The function that sends the requests.
         rule: The rule that starts it.
         first_loads: The custom resource that warms up a new endpoint; None without an alias.
@@ -91,7 +97,9 @@ class EndpointWarmUp(Construct):
         construct_id: str,
         *,
         endpoint: MultiModelEndpoint,
-        requests: Sequence[WarmUpRequest],
+        requests: Sequence[WarmUpRequest] = (),
+        published: bool = False,
+        cold_models: Sequence[str] = (),
         every: Duration = _QUARTER_MINUTE,
         alias: EndpointAlias | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
@@ -103,7 +111,9 @@ class EndpointWarmUp(Construct):
             construct_id: The construct's id.
             endpoint: The endpoint to warm up. Its `deployment` must have a wait, during which it is warmed
                 up.
-            requests: A request for each model, 8192 characters together.
+            requests: At most one request for each model, 8192 characters together.
+            published: Send the other models in the repository the requests of their builds.
+            cold_models: Models that get none of these.
             every: The interval at which all of them are sent, 1 s to 5 minutes.
             alias: The alias of the fleet that the endpoint serves: it moves to a new endpoint once that has
                 answered every request.
@@ -116,7 +126,8 @@ class EndpointWarmUp(Construct):
         super().__init__(scope, construct_id)
         self.endpoint = endpoint
         self.requests = tuple(requests)
-        self._check(every)
+        self._input = _passed_on(self.requests, published=published, cold=cold_models)
+        self._check(every, published=published)
         self.function = InlineFunction(
             self,
             "Function",
@@ -128,11 +139,12 @@ class EndpointWarmUp(Construct):
                 "TARGET": str(endpoint.target),
                 "MANIFEST_BUCKET": endpoint.repository.bucket.bucket_name,
                 "MANIFEST_KEY": f"{endpoint.repository.prefix}{MANIFEST_NAME}",
+                **({"ALL_TRAFFIC": "1"} if isinstance(endpoint.deployment, AllAtOnce) else {}),
             },
-            memory_mb=256,  # eight requests at once
+            memory_mb=512 if published else 256,  # eight requests at once
             log_retention=log_retention,
         )
-        for statement in self._statements():
+        for statement in self._statements(published=published):
             self.function.role.add_to_policy(statement)
         self.rule = self._on_baking()
         permission = self._permission()
@@ -143,10 +155,11 @@ class EndpointWarmUp(Construct):
         for advice, text in self._advice():
             Advice.of(self).add_warning_v2(advice, text)
 
-    def _check(self, every: Duration) -> None:
+    def _check(self, every: Duration, *, published: bool) -> None:
         collector = ProblemCollector.of(self)
         where = collector.where("requests")
-        collector.add(warm_up_models([known(each.model) for each in self.requests], where=where))
+        if self.requests or not published:
+            collector.add(warm_up_models([known(each.model) for each in self.requests], where=where))
         for number, each in enumerate(self.requests, start=1):
             collector.add(
                 warm_up_request(
@@ -156,14 +169,11 @@ class EndpointWarmUp(Construct):
                     where=f"request {number}, {where}",
                 )
             )
-        collector.add(warm_up_size(len(self._input()), where=where))
+        collector.add(warm_up_size(len(self._input), where=where))
         collector.add(warm_up_interval(_seconds(every), where=collector.where("every")))
         collector.raise_if_any()
 
-    def _input(self) -> str:
-        return passed_on(self.requests)
-
-    def _statements(self) -> list[iam.PolicyStatement]:
+    def _statements(self, *, published: bool) -> list[iam.PolicyStatement]:
         """Return the permissions of the function besides logging.
 
         The endpoint is named by its literal name, as the function exists before it does. SageMaker writes a
@@ -179,14 +189,15 @@ class EndpointWarmUp(Construct):
             )
             for each in dict.fromkeys((name, name.lower()))
         ]
-        manifest = repository.bucket.arn_for_objects(f"{repository.prefix}{MANIFEST_NAME}")
+        names = [MANIFEST_NAME, *([f"{REQUEST_FOLDER}/*"] if published else [])]
+        read = [repository.bucket.arn_for_objects(f"{repository.prefix}{each}") for each in names]
         return [
             iam.PolicyStatement(
                 sid="Endpoint",
                 actions=["sagemaker:InvokeEndpoint", "sagemaker:DescribeEndpoint"],
                 resources=endpoints,
             ),
-            iam.PolicyStatement(sid="Manifest", actions=["s3:GetObject"], resources=[manifest]),
+            iam.PolicyStatement(sid="Manifest", actions=["s3:GetObject"], resources=read),
             iam.PolicyStatement(sid="Key", actions=["kms:Decrypt"], resources=[repository.key.key_arn]),
         ]
 
@@ -209,7 +220,7 @@ class EndpointWarmUp(Construct):
             },
             targets=[
                 events.CfnRule.TargetProperty(
-                    id="WarmUp", arn=self.function.function.attr_arn, input=self._input()
+                    id="WarmUp", arn=self.function.function.attr_arn, input=self._input
                 )
             ],
         )
@@ -226,7 +237,7 @@ class EndpointWarmUp(Construct):
             resource_type="Custom::TritonFirstLoads",
             service_token=self.function.function.attr_arn,
             service_timeout=Duration.minutes(20),
-            properties={"Alias": alias.parameter_name, "Requests": self._input()},
+            properties={"Alias": alias.parameter_name, "Requests": self._input},
         )
         loads.node.add_dependency(endpoint.node.find_child("Resource"), endpoint._change.settled)
         alias._moves_once_warm(loads)
@@ -254,9 +265,11 @@ class EndpointWarmUp(Construct):
             )
 
 
-def passed_on(requests: Sequence[WarmUpRequest]) -> str:
+def _passed_on(requests: Sequence[WarmUpRequest], *, published: bool, cold: Sequence[str]) -> str:
     """Return the input that the rule passes to the function."""
-    passed = {"requests": [asdict(each) for each in requests]}
+    passed: dict[str, Any] = {"requests": [asdict(each) for each in requests]}
+    if published:
+        passed |= {"published": True, "cold": list(cold)}
     return json.dumps(passed, ensure_ascii=False, separators=(",", ":"))
 
 

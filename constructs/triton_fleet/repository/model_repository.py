@@ -19,6 +19,7 @@ from triton_fleet.repository.usage import RepositoryUsage
 from triton_models.artifact.layout import ARCHIVE_SUFFIX
 from triton_models.repository.manifest import MANIFEST_NAME
 from triton_models.repository.sbom import FOLDER as SBOM_FOLDER
+from triton_models.repository.sbom import REQUEST_FOLDER
 
 
 class ModelRepository(Construct):
@@ -282,19 +283,19 @@ class ModelRepository(Construct):
         return self._usage.sequence_models()
 
     def _refuse_overwriting(self) -> None:
-        """Refuse to write an artifact or a bill of materials over another one, to every caller.
+        """Refuse to write an artifact, a bill of materials or a request over another one, to every caller.
 
         Parts of an upload have no such condition; its completion has. Source, read on 2026-11-25:
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
         """
-        names = (f"{self.prefix}*{ARCHIVE_SUFFIX}", f"{self.prefix}{SBOM_FOLDER}/*")
+        names = (f"*{ARCHIVE_SUFFIX}", f"{SBOM_FOLDER}/*", f"{REQUEST_FOLDER}/*")
         self.bucket.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="NothingIsOverwritten",
                 effect=iam.Effect.DENY,
                 principals=[iam.AnyPrincipal()],
                 actions=["s3:PutObject"],
-                resources=[self.bucket.arn_for_objects(each) for each in names],
+                resources=[self.bucket.arn_for_objects(f"{self.prefix}{each}") for each in names],
                 conditions={
                     "Null": {"s3:if-none-match": "true"},
                     "Bool": {"s3:ObjectCreationOperation": "true"},

@@ -224,6 +224,7 @@ class _Run:
             inputs={each.artifact.model: each.inputs for each in made},
             target=self._delivery.target,
             sbom=self._sbom,
+            requests={each.artifact.model: each.request for each in made if each.request},
         )
 
     def _published(self, made: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:

@@ -16,6 +16,7 @@ from triton_models.builds.export.weights import FETCHED
 from triton_models.builds.inputs import Found, Inputs, find_inputs, with_objects
 from triton_models.declare.reading import load_build
 from triton_models.deliver.building import Order, built, check_built, process_server
+from triton_models.deliver.example_request import example_request
 from triton_models.deliver.inside import apart
 from triton_models.deliver.worker import Report
 from triton_models.pack.pack import Artifact, pack
@@ -39,11 +40,13 @@ class Made:
         artifact: The packed model.
         inputs: The inputs of its build, taken before the build started. An input that changes during the
             build therefore counts as changed.
+        request: The request that warms the model up; None without one.
     """
 
     name: str
     artifact: Artifact
     inputs: Inputs
+    request: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +58,12 @@ class _Built:
         inputs: The inputs of its build.
         imported: The modules of frameworks that its process had imported.
         fetched: The weights that its process had fetched, by their description.
+        request: The request that warms the model up; None without one.
     """
 
     root: Path
     inputs: Inputs
+    request: bytes | None
     imported: Sequence[str]
     fetched: Mapping[str, Path]
 
@@ -87,14 +92,16 @@ def make(order: Order, report: Report) -> Made:
         report("verify")
         compare(built.root, lambda: apart(expect, name=order.name), server=process_server())
     report("pack")
-    return Made(name=order.name, artifact=pack(built.root, output=order.output), inputs=built.inputs)
+    artifact = pack(built.root, output=order.output)
+    return Made(name=order.name, artifact=artifact, inputs=built.inputs, request=built.request)
 
 
 def _built(order: Order, report: Report) -> _Built:
     inputs = with_objects(_found(order), _entity_tag)
     root = built(order, report)
+    request = example_request(load_build(order.name, order.models))
     imported = [name for name in sys.modules if name.partition(".")[0] in _FRAMEWORKS]
-    return _Built(root=root, inputs=inputs, imported=imported, fetched=dict(FETCHED))
+    return _Built(root=root, inputs=inputs, imported=imported, fetched=dict(FETCHED), request=request)
 
 
 def _import(names: Sequence[str]) -> None:

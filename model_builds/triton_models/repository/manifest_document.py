@@ -133,6 +133,7 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
                 "targets": [str(target) for target in each.targets],
                 **({"inputs": dict(each.inputs)} if each.inputs else {}),
                 **({"sbom": each.sbom} if each.sbom else {}),
+                **({"request": each.request} if each.request else {}),
             }
             for name, each in model.artifacts.items()
         },
@@ -222,13 +223,15 @@ def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
     if match is None or match["model"] != model:
         msg = f"{shown(name)} is not the name of an artifact of {model}"
         raise ValueError(msg)
-    sha256, sbom = _get(document, "sha256", str), _get(document, "sbom", str, default="")
+    sha256 = _get(document, "sha256", str)
+    documents = {each: _get(document, each, str, default="") for each in ("sbom", "request")}
     if not SHA256.fullmatch(sha256) or not sha256.startswith(match["digest"]):
         msg = f"the sha256 of {name} is {shown(sha256)}"
         raise ValueError(msg)
-    if sbom and not SHA256.fullmatch(sbom):
-        msg = f"the sbom of {name} is {shown(sbom)}"
-        raise ValueError(msg)
+    for kind, digest in documents.items():
+        if digest and not SHA256.fullmatch(digest):
+            msg = f"the {kind} of {name} is {shown(digest)}"
+            raise ValueError(msg)
     size = _get(document, "size", int)
     if not 0 <= size <= _MOST_BYTES:
         msg = f"the size of {name} is {shown(size)}"
@@ -243,7 +246,7 @@ def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
             topic: _is(each, "inputs", str)
             for topic, each in _get(document, "inputs", dict, default={}).items()
         },
-        sbom=sbom,
+        **documents,
     )
     for target in record.targets:
         _target(str(target))

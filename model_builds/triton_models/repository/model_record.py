@@ -25,6 +25,7 @@ class ArtifactRecord:
         inputs: The inputs of its build by topic, such as "packages". Empty if not recorded.
         sbom: The SHA-256 of the bill of materials of its build's environment: see
             `triton_models.repository.sbom`. Empty if not recorded.
+        request: The SHA-256 of the request that warms the model up, stored next to it. Empty without one.
     """
 
     size: int
@@ -34,6 +35,7 @@ class ArtifactRecord:
     portable: bool = False
     inputs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sbom: str = ""
+    request: str = ""
 
     @property
     def targets(self) -> tuple[ArtifactTarget, ...]:

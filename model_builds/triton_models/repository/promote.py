@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from triton_models.repository.manifest import ArtifactRecord, Manifest, Publicat
 from triton_models.repository.presence import missing
 from triton_models.repository.publish import make_current
 from triton_models.repository.s3 import aws_errors, publisher, repository_client, workers
-from triton_models.repository.sbom import sbom_name, store
+from triton_models.repository.sbom import request_name, sbom_name, store
 from triton_models.repository.stored_manifest import StoredManifest, read
 from triton_models.repository.tested import ArtifactsTested
 from triton_models.repository.upload import PART_BYTES, upload
@@ -181,7 +181,11 @@ def promote(
             absent = missing(artifacts, stored.manifest, to, s3)
             copied = {each.name for each in absent}
         else:
-            _copy_bills({each.record.sbom for each in publications}, from_, source_s3, to, s3)
+            for name, digests in (
+                (sbom_name, {each.record.sbom for each in publications}),
+                (request_name, {each.record.request for each in publications}),
+            ):
+                _copy_documents(digests, name, source=from_, source_s3=source_s3, to=to, s3=s3)
             send = partial(_copied, source=from_, source_s3=source_s3, to=to, s3=s3, part_bytes=part_bytes)
             author = f"{publisher() if by is None else by}, from {from_.url}"
             copied, stored = make_current(
@@ -291,17 +295,27 @@ def _downloaded(artifact: Artifact, *, repository: Repository, s3: S3Client) -> 
         return read_digest(artifact.name, repository, s3, into=file)
 
 
-def _copy_bills(
-    bills: Iterable[str], source: Repository, source_s3: S3Client, to: Repository, s3: S3Client
+def _copy_documents(
+    digests: Iterable[str],
+    name: Callable[[str], str],
+    *,
+    source: Repository,
+    source_s3: S3Client,
+    to: Repository,
+    s3: S3Client,
 ) -> None:
-    """Copy the bills of materials that the records name."""
-    for bill in sorted({each for each in bills if each}):
+    """Copy the bills of materials or the requests that the records name."""
+
+    def copy(wanted: str) -> None:
         with tempfile.TemporaryFile() as file:
             with aws_errors(source.url):
-                digest = read_digest(sbom_name(bill), source, source_s3, into=file)
-            if digest == bill:  # it describes an artifact, which is served without it as well
+                digest = read_digest(name(wanted), source, source_s3, into=file)
+            if digest == wanted:  # it belongs to an artifact, which is served without it as well
                 file.seek(0)
-                store(file.read(), to, s3)
+                store(file.read(), to, s3, name=name)
+
+    with workers() as pool:
+        list(pool.map(copy, sorted({each for each in digests if each})))
 
 
 def _promotions(publications: Iterable[Publication], before: StoredManifest) -> Iterator[Promotion]:

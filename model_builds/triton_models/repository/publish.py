@@ -22,8 +22,15 @@ from triton_models.pack.pack import Artifact
 from triton_models.repository.local import read_artifacts, records
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.presence import missing
-from triton_models.repository.s3 import aws_errors, contended, publisher, repository_client, wanted_repository
-from triton_models.repository.sbom import store
+from triton_models.repository.s3 import (
+    aws_errors,
+    contended,
+    publisher,
+    repository_client,
+    wanted_repository,
+    workers,
+)
+from triton_models.repository.sbom import request_name, store
 from triton_models.repository.stored_manifest import ROUNDS, StoredManifest, read, read_manifest, replaced
 from triton_models.repository.upload import PART_BYTES, upload
 
@@ -80,6 +87,7 @@ def publish(
     inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     target: ArtifactTarget | None = None,
     sbom: bytes | None = None,
+    requests: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Published:
     """Upload artifacts, and make each its model's current one.
 
@@ -99,6 +107,8 @@ def publish(
             default all targets that each artifact runs on.
         sbom: The bill of materials of the build environment. None keeps the one recorded for an artifact that
             is already present.
+        requests: The requests that warm models up, by model. Without one, that recorded for an artifact that
+            is already present is kept.
 
     Raises:
         FleetError: `check` refuses an artifact, a model has two artifacts, an artifact is portable or does
@@ -121,6 +131,7 @@ def publish(
             inputs=inputs,
             target=target,
             sbom=sbom,
+            requests=requests,
         )
 
 
@@ -148,10 +159,17 @@ def _published(
     inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     target: ArtifactTarget | None = None,
     sbom: bytes | None = None,
+    requests: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Published:
     bill = hashlib.sha256(sbom).hexdigest() if sbom else None
+    digests = {model: hashlib.sha256(each).hexdigest() for model, each in requests.items()}
     kept = [
-        replace(record, inputs=inputs.get(artifact.model, record.inputs), sbom=bill or record.sbom)
+        replace(
+            record,
+            inputs=inputs.get(artifact.model, record.inputs),
+            sbom=bill or record.sbom,
+            request=digests.get(artifact.model, record.request),
+        )
         for artifact, record in zip(wanted, records(wanted, stored.manifest), strict=True)
     ]
     if not portable:
@@ -162,6 +180,8 @@ def _published(
     publications = list(_publications(wanted, kept, target))
     if sbom:
         store(sbom, where, s3)
+    with workers() as pool:
+        list(pool.map(lambda each: store(each, where, s3, name=request_name), requests.values()))
     send = partial(upload, repository=where, s3=s3, part_bytes=part_bytes)
     sent, before = make_current(publications, wanted, where, s3, stored, send=send, by=by)
     names = tuple(artifact.name for artifact in wanted)

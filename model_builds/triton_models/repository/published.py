@@ -45,6 +45,7 @@ class PublishedArtifact:
             "build": dict(self.record.build),
             "plans": list(self.record.plans),
             "sbom": self.record.sbom,
+            "request": self.record.request,
             "published": in_json(self.change.at) if self.change else None,
             "by": self.change.by if self.change else None,
         }

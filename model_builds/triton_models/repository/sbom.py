@@ -13,7 +13,7 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -29,6 +29,9 @@ FILES = "triton-fleet:files-sha256"
 
 FOLDER = "sbom"
 """The folder of the documents in a repository."""
+
+REQUEST_FOLDER = "requests"
+"""The folder of the requests that warm models up."""
 
 # Files that an installer writes; they differ between installations of the same wheel.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"})
@@ -63,8 +66,21 @@ def sbom_name(sha256: str) -> str:
     return f"{FOLDER}/{sha256}.cdx.json"
 
 
-def store(document: bytes, repository: Repository, s3: S3Client) -> str:
+def request_name(sha256: str) -> str:
+    """Return the name in the repository of the request with that digest, which the warm-up sends."""
+    return f"{REQUEST_FOLDER}/{sha256}.json"
+
+
+def store(
+    document: bytes, repository: Repository, s3: S3Client, *, name: Callable[[str], str] = sbom_name
+) -> str:
     """Upload a document to the repository, unless it exists.
+
+    Args:
+        document: The document.
+        repository: The repository.
+        s3: The client to use.
+        name: Returns the name of the document with a digest.
 
     Returns:
         Its SHA-256, in hexadecimal.
@@ -78,9 +94,9 @@ def store(document: bytes, repository: Repository, s3: S3Client) -> str:
     try:
         s3.put_object(
             Bucket=repository.bucket,
-            Key=repository.key(sbom_name(digest.hexdigest())),
+            Key=repository.key(name(digest.hexdigest())),
             Body=document,
-            ContentType="application/vnd.cyclonedx+json",
+            ContentType="application/vnd.cyclonedx+json" if name is sbom_name else "application/json",
             ChecksumAlgorithm="SHA256",
             ChecksumSHA256=base64.b64encode(digest.digest()).decode(),
             IfNoneMatch="*",

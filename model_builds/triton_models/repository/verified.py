@@ -12,7 +12,7 @@ from triton_models.repository.download import read_digest
 from triton_models.repository.manifest import Repository
 from triton_models.repository.published import PublishedArtifact
 from triton_models.repository.s3 import workers
-from triton_models.repository.sbom import sbom_name
+from triton_models.repository.sbom import request_name, sbom_name
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -32,7 +32,7 @@ class Recorded:
 
 
 def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Client) -> int:
-    """Read each artifact and its bill of materials, and compare the digests with the manifest's.
+    """Read each artifact and its documents, and compare the digests with the manifest's.
 
     The manifest alone gives no protection against someone who can write it as well. Its reader therefore
     refuses a digest that does not begin with the digits in the artifact's name, which clients and templates
@@ -61,6 +61,8 @@ def _recorded(row: PublishedArtifact) -> Iterator[Recorded]:
     yield Recorded(name=row.artifact, sha256=row.record.sha256)
     if row.record.sbom:
         yield Recorded(name=sbom_name(row.record.sbom), sha256=row.record.sbom)
+    if row.record.request:
+        yield Recorded(name=request_name(row.record.request), sha256=row.record.request)
 
 
 def _differs(wanted: Recorded, found: str | None, repository: Repository) -> Problem:

@@ -1,20 +1,24 @@
 """Invokes models while a new fleet of an endpoint is watched, so that it has them loaded soon.
 
 Runs in AWS Lambda, which gets this file alone: it imports nothing but Python, boto3, `answer` and `names`. An
-EventBridge rule invokes it with the requests to send. Then it logs what goes wrong and never fails.
+EventBridge rule invokes it with the requests to send. Then it logs what goes wrong and never fails. Models
+without a request there are sent the one that their build has stored in the repository.
 
 CloudFormation invokes it for a resource Custom::TritonFirstLoads, which is there once a new endpoint has
 answered every request. If the fleet is served by another endpoint meanwhile, one that is not answered fails.
-A model that is loaded and refuses the input has answered: the request came to load it.
+A model that is loaded and refuses the input has answered: the request came to load it. What there was no
+time for is logged, and fails nothing.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -34,6 +38,8 @@ ANSWERS_S = 70
 INVOCATION = Config(read_timeout=ANSWERS_S, retries={"total_max_attempts": 1}, max_pool_connections=AT_ONCE)
 # How often all requests are sent for each instance of a new endpoint that has several.
 ROUNDS_PER_INSTANCE = 3
+# How often a request is sent for each model once a new fleet has all traffic.
+ROUNDS_OF_ALL_TRAFFIC = 3
 # How often a new endpoint may answer that a model does not load, before the deployment fails.
 REFUSALS = 3
 # How Triton's errors of inference begin: those of the core, of an ensemble's steps and of backends. A
@@ -48,6 +54,10 @@ REFUSED_INPUT = re.compile(
 )
 CRASHED = "Stub process"
 REFUSED = "it is loaded, and refuses the input"
+NOT_SENT = "there was no time to ask it, or its request cannot be read"
+NO_REQUEST = "it was published without a request"
+# What no deployment fails for.
+GOES_ON = ("", REFUSED, NOT_SENT, NO_REQUEST)
 # What is left of an invocation when it ends, besides the time that a round takes.
 SPARE_S = 10
 
@@ -68,23 +78,31 @@ def handler(
         return
     endpoint, every = os.environ["ENDPOINT_NAME"], float(os.environ["EVERY_SECONDS"])
     s3, sagemaker = boto3.client("s3"), boto3.client("sagemaker")
-    runtime = boto3.client("sagemaker-runtime", config=INVOCATION)
-    requests = list(event["requests"])
+    send = partial(_send, s3, boto3.client("sagemaker-runtime", config=INVOCATION), endpoint, context)
+    all_traffic = bool(os.environ.get("ALL_TRAFFIC"))
+    answered: Counter[str] = Counter()
+    over: set[str] = set()
+    requests: list[dict[str, str]] = []
     while True:
         began = clock()
-        targets = _targets(s3)
-        if targets is not None:
-            answers = _round(requests, send=partial(_send, runtime, endpoint, targets))
+        requests = _requests(s3, event) or requests
+        asked = [each for each in requests if each["target"] not in over]
+        for each, said in zip(asked, _round(asked, send=send), strict=True):
+            answered[each["target"]] += said in ("", REFUSED)
             # Each refusal counts as an error of the new fleet, which enough of them would roll back.
-            requests = [each for each, said in zip(requests, answers, strict=True) if said != REFUSED]
+            if said in (REFUSED, NO_REQUEST) or (
+                all_traffic and answered[each["target"]] == ROUNDS_OF_ALL_TRAFFIC
+            ):
+                over.add(each["target"])
         if not _baking(sagemaker, endpoint):
-            return
+            break
         took = clock() - began
         pause = max(every - took, 0)
-        if context.get_remaining_time_in_millis() / 1000 < pause + took + SPARE_S:
+        if _left(context) < pause + took + SPARE_S:
             logger.info("The time is up, and the new fleet of %s is still watched", endpoint)
-            return
+            break
         sleep(pause)
+    _say_missing(requests, answered)
 
 
 def _first_loads(event: Mapping[str, Any], context: Any, *, sleep: Callable[[float], None]) -> None:
@@ -101,40 +119,42 @@ def _first_loads(event: Mapping[str, Any], context: Any, *, sleep: Callable[[flo
 
 def _loads(wanted: Mapping[str, Any], context: Any, *, sleep: Callable[[float], None]) -> str:
     """Have a new endpoint load every model; what the deployment fails for, or "" if it does not."""
-    endpoint, every = os.environ["ENDPOINT_NAME"], float(os.environ["EVERY_SECONDS"])
+    endpoint, every, alias = os.environ["ENDPOINT_NAME"], float(os.environ["EVERY_SECONDS"]), wanted["Alias"]
     s3, ssm = boto3.client("s3"), boto3.client("ssm")
-    runtime = boto3.client("sagemaker-runtime", config=INVOCATION)
-    requests = json.loads(wanted["Requests"])["requests"]
+    send = partial(_send, s3, boto3.client("sagemaker-runtime", config=INVOCATION), endpoint, context)
+    answered: Counter[str] = Counter()
+    asked: list[dict[str, str]] = []
     failures: dict[str, str] = {}
     rounds, refusals = _rounds(endpoint), 0
     while rounds:
-        targets = _targets(s3)
-        asked = [each for each in requests if targets is None or each["model"] in targets]
-        failures = {} if targets is not None else {"manifest": "it cannot be read"}
-        if targets is not None:
-            answers = _round(asked, send=partial(_send, runtime, endpoint, targets))
-            failures = {
-                each["model"]: said
-                for each, said in zip(asked, answers, strict=True)
-                if said not in ("", REFUSED)
-            }
-        if not failures:
+        requests = _requests(s3, json.loads(wanted["Requests"]))
+        failures = {} if requests is not None else {"manifest": "it cannot be read"}
+        asked = [each for each in requests or () if each["target"]]
+        for each, said in zip(asked, _round(asked, send=send), strict=True):
+            answered[each["target"]] += said in ("", REFUSED)
+            if said not in GOES_ON:
+                failures[each["model"]] = said
+        in_time = _left(context) >= every + ANSWERS_S + SPARE_S
+        if not failures and in_time:
             rounds -= 1
             continue
         refusals += all("ModelError" in answer for answer in failures.values())
-        if refusals >= REFUSALS:
-            break
         # A model of gigabytes is loaded after its first request has failed: it is asked again.
-        if context.get_remaining_time_in_millis() / 1000 < every + ANSWERS_S + SPARE_S:
+        # Before a first publication there is no manifest, and no one waits for this endpoint.
+        if refusals >= REFUSALS or not in_time or (requests is None and not _moves(ssm, alias, endpoint)):
             break
         sleep(every)
+    _say_missing(asked, answered)
     if not failures:
         return ""
     said = "; ".join(f"{model}: {answer}" for model, answer in failures.items())
-    if not _moves(ssm, wanted["Alias"], endpoint):
+    if not _moves(ssm, alias, endpoint):
         logger.error("A first deployment continues without: %s", said)
         return ""
-    return f"{endpoint} does not answer, so the alias does not move. {said}"
+    return (
+        f"{endpoint} does not answer, so the alias does not move. {said}. Publish a model that loads, "
+        'or leave it out of warm_up with "off"'
+    )
 
 
 def _rounds(endpoint: str) -> int:
@@ -165,14 +185,31 @@ def target_models(manifest: str | bytes, target: str) -> dict[str, str]:
     return {name: artifact for name, artifact in found.items() if artifact is not None}
 
 
-def _targets(s3: Any) -> dict[str, str] | None:
-    """Return the current artifact of each model's name; None if they cannot be read."""
+def _request_of(model: dict[str, Any], artifact: str) -> str:
+    """The SHA-256 of the request that warms an artifact up; empty if it was published without one."""
+    digest = model.get("artifacts", {}).get(artifact, {}).get("request")
+    return digest if isinstance(digest, str) else ""
+
+
+def _requests(s3: Any, wanted: Mapping[str, Any]) -> list[dict[str, str]] | None:
+    """Return the requests to send, each with the artifact that is asked; None if they cannot be read."""
     bucket, key = os.environ["MANIFEST_BUCKET"], os.environ["MANIFEST_KEY"]
+    target = os.environ["TARGET"]
     try:
-        return target_models(s3.get_object(Bucket=bucket, Key=key)["Body"].read(), os.environ["TARGET"])
+        manifest = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        targets, models = target_models(manifest, target), models_of(manifest)
     except (BotoCoreError, ClientError, ValueError) as error:
         logger.error("s3://%s/%s cannot be read: %s", bucket, key, error)
         return None
+    found = [{**each, "target": targets.get(each["model"], "")} for each in wanted["requests"]]
+    if wanted.get("published"):
+        named = {*wanted.get("cold", ()), *(each["model"] for each in wanted["requests"])}
+        found += [
+            {"model": name, "target": artifact, "sha256": _request_of(models[name], artifact)}
+            for name, artifact in sorted(targets.items())
+            if name not in named
+        ]
+    return found
 
 
 def _round(requests: list[dict[str, str]], *, send: Callable[[dict[str, str]], str]) -> list[str]:
@@ -181,19 +218,25 @@ def _round(requests: list[dict[str, str]], *, send: Callable[[dict[str, str]], s
         return list(pool.map(send, requests))
 
 
-def _send(runtime: Any, endpoint: str, targets: Mapping[str, str], request: dict[str, str]) -> str:
+def _left(context: Any) -> float:
+    """Return the seconds that are left of this invocation."""
+    return float(context.get_remaining_time_in_millis()) / 1000
+
+
+def _send(s3: Any, runtime: Any, endpoint: str, context: Any, request: dict[str, str]) -> str:
     """Send one request; whatever happens is a line in the log. Gives why there was no answer, or ""."""
-    model, began = request["model"], time.monotonic()
-    target = targets.get(model)
-    if target is None:
-        logger.error("%s: none of the %d models that can be loaded has that name", model, len(targets))
-        return "it has no artifact"
+    model, target, began = request["model"], request["target"], time.monotonic()
+    skipped = _skipped(request, context)
+    if skipped:
+        return skipped
+    try:
+        body, content_type = _content(s3, request)
+    except (BotoCoreError, ClientError, ValueError, KeyError, TypeError) as error:
+        logger.error("%s: the request of %s cannot be read: %s", model, target, error)
+        return NOT_SENT
     try:
         answer = runtime.invoke_endpoint(
-            EndpointName=endpoint,
-            TargetModel=target,
-            ContentType=request["content_type"],
-            Body=written_out(request["body"]),
+            EndpointName=endpoint, TargetModel=target, ContentType=content_type, Body=body
         )
         answer["Body"].read()
         logger.info("%s: answered by %s in %.1f s", model, target, time.monotonic() - began)
@@ -204,6 +247,34 @@ def _send(runtime: Any, endpoint: str, targets: Mapping[str, str], request: dict
         logger.warning("%s: %s did not answer: %s", model, target, error)
         return str(error)
     return ""
+
+
+def _skipped(request: Mapping[str, str], context: Any) -> str:
+    """Return why no request is sent, or ""."""
+    if not request["target"]:
+        logger.error("%s: no model that can be loaded has that name", request["model"])
+        return "it has no artifact"
+    if request.get("sha256") == "":
+        logger.warning("%s: %s", request["model"], NO_REQUEST)
+        return NO_REQUEST
+    return "" if _left(context) >= ANSWERS_S + SPARE_S else NOT_SENT
+
+
+def _content(s3: Any, request: Mapping[str, str]) -> tuple[bytes, str]:
+    """Return a request's body and its type: those that were given, or those that the build has stored."""
+    if "body" in request:
+        return written_out(request["body"]), request["content_type"]
+    folder = os.environ["MANIFEST_KEY"].rpartition("/")[0]
+    key = f"{folder}/requests/{request['sha256']}.json"
+    stored = json.loads(s3.get_object(Bucket=os.environ["MANIFEST_BUCKET"], Key=key)["Body"].read())
+    return base64.b64decode(stored["body"]), stored["content_type"]
+
+
+def _say_missing(requests: list[dict[str, str]], answered: Mapping[str, int]) -> None:
+    """Log the models that were not loaded: their first request waits."""
+    missing = [each["model"] for each in requests if not answered[each["target"]]]
+    if missing:
+        logger.warning("%d of %d models were not loaded: %s", len(missing), len(requests), ", ".join(missing))
 
 
 def _refused(error: Exception) -> bool:

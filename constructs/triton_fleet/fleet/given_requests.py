@@ -1,4 +1,4 @@
-"""Warm-up requests derived from declarations: the smallest request of each model."""
+"""Checks of the requests that are given for a warm-up, against the declarations of their models."""
 
 from __future__ import annotations
 
@@ -6,103 +6,21 @@ import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from triton_fleet.arguments.tokens import known
-from triton_fleet.operations.checks import LONGEST_INPUT, WARM_UP_REQUESTS, is_json
-from triton_fleet.operations.warm_up import WarmUpRequest, passed_on
+from triton_fleet.operations.checks import WARM_UP_REQUESTS, is_json
+from triton_fleet.operations.warm_up import WarmUpRequest
 from triton_models.base.errors import FleetError, Problem
-from triton_models.base.suggest import did_you_mean, some_of
+from triton_models.base.suggest import close_to, did_you_mean, some_of
 from triton_models.builds.inferred import type_of, with_inputs_of_examples
-from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.ensembles import Interface
-from triton_models.declare.models import PyTorchNetwork
+from triton_models.declare.declaration import ModelDefinition, interface_of
+from triton_models.declare.ensembles import Interface, connect
+from triton_models.declare.models import DaliPipeline, Ensemble, PyTorchNetwork, steps_of
 from triton_models.declare.reading import FORM_MARK, load_build
-from triton_models.declare.smallest_request import request_interface, smallest_request
 from triton_models.declare.tensors import DynamicDim, Tensor
 from triton_models.declare.variables import environment_of_a_build
-
-MOST_MODELS = 50
-"""Models that are warmed up without being named: a deployment waits for each."""
-
-_NAMED = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredRequests:
-    """Requests derived from declarations.
-
-    Attributes:
-        requests: One for each model that is warmed up.
-        underivable: Models whose declaration does not say what a request consists of.
-        too_many: Models beyond what is sent in one warm-up.
-    """
-
-    requests: Sequence[WarmUpRequest]
-    underivable: Sequence[str]
-    too_many: Sequence[str]
-
-    @property
-    def advice(self) -> str:
-        """The text of the warning of models that load on first use; empty without such a model."""
-        reasons = [
-            f"{_listed(names)} ({why})"
-            for names, why in (
-                (self.underivable, "no request can be derived from the declaration"),
-                (self.too_many, f"more than {MOST_MODELS} models or {LONGEST_INPUT} characters of requests"),
-            )
-            if names
-        ]
-        if not reasons:
-            return ""
-        return (
-            f"A new fleet loads these models at their first requests: {'; '.join(reasons)}. Give warm_up "
-            "a request for each of them that must not be slow: the others are still warmed up."
-        )
-
-
-def declared_requests(
-    built: Sequence[str], models: Path, *, given: Sequence[WarmUpRequest] = (), cold: Sequence[str] = ()
-) -> DeclaredRequests:
-    """The given requests, then the smallest request of each other model, of the first that fit.
-
-    A declaration with a mistake is skipped here: the build job reports it, with every other mistake.
-
-    Args:
-        built: The models that are built.
-        models: The folder of their declarations.
-        given: Requests that replace those of their models.
-        cold: Models that are not warmed up.
-    """
-    with environment_of_a_build({}):
-        return _declared_requests(
-            built, models, given=given, without={*cold, *(each.model for each in given)}
-        )
-
-
-def _declared_requests(
-    built: Sequence[str], models: Path, *, given: Sequence[WarmUpRequest], without: Collection[str]
-) -> DeclaredRequests:
-    found = list(given)
-    underivable: list[str] = []
-    for position, name in enumerate(built):
-        try:
-            build = load_build(name, models)
-        except FleetError:
-            continue
-        if build.name in without:
-            continue
-        body = smallest_request(build)
-        if body is None:
-            underivable.append(name)
-            continue
-        more = [*found, WarmUpRequest(model=build.name, body=body)]
-        if len(more) > MOST_MODELS or len(passed_on(more)) > LONGEST_INPUT:
-            return DeclaredRequests(requests=found, underivable=underivable, too_many=built[position:])
-        found = more
-    return DeclaredRequests(requests=found, underivable=underivable, too_many=())
 
 
 def unfit_requests(
@@ -123,7 +41,8 @@ def unfit_requests(
     with environment_of_a_build({}):
         taken = _inputs(names, built, models)
     for name in names:
-        if name not in taken:
+        # What is left out may have been published by others, and need not be built here.
+        if name not in taken and (name not in cold or close_to(name, taken)):
             yield WARM_UP_REQUESTS.problem(
                 what=f"{name!r} is not a model of this fleet",
                 where=where,
@@ -151,10 +70,27 @@ def _inputs(names: Collection[str], built: Sequence[str], models: Path) -> dict[
         if each in names or FORM_MARK in each:  # a form has a name of its own
             with suppress(FleetError):  # the build job reports it
                 build = load_build(each, models)
-                found[build.name] = (
-                    (request_interface(build) or _of_examples(build)) if build.name in names else None
-                )
+                found[build.name] = (_declared(build) or _of_examples(build)) if build.name in names else None
     return found
+
+
+def _declared(build: ModelDefinition) -> Interface | None:
+    """Return the inputs that applications send to a model; None if its declaration does not have them."""
+    models = {model.name: model for model in build.models}
+    top = models.get(build.name)
+    if top is None or any(isinstance(model, DaliPipeline) for model in build.models):
+        return None
+    if not isinstance(top, Ensemble):
+        return interface_of(top)
+    steps = {step.model_name: models.get(step.model_name) for step in steps_of(top)}
+    known: dict[str, Interface] = {}
+    for name, model in steps.items():
+        interface = None if model is None or isinstance(model, Ensemble) else interface_of(model)
+        if interface is None:
+            return None
+        known[name] = interface
+    batches = all(each.batches for each in known.values())
+    return Interface(inputs=connect(top, known).inputs, outputs=(), batches=batches)
 
 
 def _of_examples(build: ModelDefinition) -> Interface | None:
@@ -235,8 +171,3 @@ def _fits(size: object, declared: int | DynamicDim) -> bool:
     if isinstance(declared, DynamicDim):
         return declared.min <= size <= declared.max
     return size == declared or (declared == -1 and size >= 1)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
