@@ -91,6 +91,7 @@ class Cdk:
             FleetError: The app or the deployment failed. The error has the CLI's message.
         """
         self._outputs.unlink(missing_ok=True)
+        self._on_line("synthesizing")  # the CLI says so only afterwards
         self._run(
             "deploy",
             "--all",

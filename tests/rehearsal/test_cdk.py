@@ -98,9 +98,11 @@ def test_what_a_failed_deployment_without_rollback_has_made_stays_and_the_next_o
 
 
 def test_an_app_that_fails_is_one_error_with_its_own_words(aws: EmbeddedAws, app: Path) -> None:
+    lines: list[str] = []
     with pytest.raises(FleetError, match="the app says no") as raised:
-        cdk_of(aws, app).deploy("-c", "crash=1")
+        cdk_of(aws, app, lines.append).deploy("-c", "crash=1")
 
+    assert lines[0] == "synthesizing"
     assert raised.value.problems[0].what == "cdk deploy failed with status 1"
 
 

@@ -273,6 +273,7 @@ def test_the_figures_of_a_model_count_each_request_once_and_say_why_the_last_one
 
     assert (counted.cold, counted.warm, counted.failed, counted.loads, counted.unloads) == (1, 2, 1, 1, 0)
     assert "unexpected inference input 'Q'" in counted.error
+    assert "{" not in counted.error
     assert len(counted.seconds) == 2
     assert 0 < counted.seconds[1] < counted.seconds[0]
     assert (missing.requests, missing.failed, missing.cold_percent) == (2, 2, None)

@@ -191,7 +191,7 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
     if status == _BAD_REQUEST and _UNKNOWN_MODEL in said:
         return Failure(
             rule="model-unloaded",
-            what=_error_in(said),
+            what=error_in(said),
             expected="the model that was just loaded",
             fix="retry; if the error persists, check that every model it calls is in its artifact",
             again=Again.SOON,
@@ -200,7 +200,7 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
     if status == _BAD_REQUEST:
         return Failure(
             rule="invoke",
-            what=_error_in(said),
+            what=error_in(said),
             expected="a model that loads, and inputs that match its config.pbtxt",
             fix="correct the inputs or the model",
             again=Again.NO,
@@ -209,7 +209,7 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
         )
     return Failure(
         rule="model-failed",
-        what=_error_in(said),
+        what=error_in(said),
         expected="a response of the model",
         fix="check the container's log; correct the model, or give it more time or memory",
         again=Again.SOON if status in _PASSING or (status == 0 and _ENDED in said) else Again.NO,
@@ -217,7 +217,7 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
     )
 
 
-def _error_in(said: str) -> str:
+def error_in(said: str) -> str:
     """Return the error of Triton's JSON answer; any other message as it is."""
     try:
         return str(json.loads(said)["error"]).strip()

@@ -25,6 +25,7 @@ from triton_aws import LaunchError, clock
 from triton_aws.deployment import Host
 from triton_aws.door import Door, refusal_of_pages
 from triton_models.base.errors import FleetError
+from triton_models.client.failures import error_in
 from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.async_queue import AsyncQueue
 from triton_rehearsal.hosting.async_requests import accept, asynchronous, not_asynchronous
@@ -421,7 +422,7 @@ class Hosting:
             self.figures[variant.endpoint, target].count(
                 seconds=time.monotonic() - started,
                 loaded=invoked.cache_hit is not False,
-                error="" if answer.ok else answer.text or f"status {answer.status}",
+                error="" if answer.ok else error_in(answer.text) or f"status {answer.status}",
             )
 
     def _new_group(self, variant: Variant) -> InstanceGroup:
