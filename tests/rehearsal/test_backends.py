@@ -236,13 +236,33 @@ def test_a_stand_in_is_refused_where_tensorrt_refuses_the_plan(g5, tmp_path, pla
 def test_a_server_of_the_image_for_cpus_has_no_tensorrt(tmp_path):
     machine = Machine.of(image="repository:25.09-py3-cpu", instance_type="ml.c7i.2xlarge")
     make_backends(find_runtime(), tmp_path, mark=new_mark(), of_image=machine.backends())
-    backends = ["dali", "fil", "onnxruntime", "openvino", "python", "pytorch"]
+    backends = ["dali", "fil", "identity", "onnxruntime", "openvino", "python", "pytorch"]
     assert sorted(path.name for path in tmp_path.iterdir()) == backends
 
 
 def test_a_server_without_a_machine_runs_a_stand_in_for_any_target(server, tmp_path):
     name = server.serve(stand_in_for("24.01", gpu="T4", folder=tmp_path))
     assert server.ask(name, [[3]]) == [[6]]
+
+
+def test_the_identity_backend_answers_with_its_input(server):
+    text = config(backend="identity", inputs={"INPUT0": "TYPE_FP32"}, outputs={"OUTPUT0": "TYPE_FP32"})
+    name = server.serve({"scaling/config.pbtxt": text.encode(), "scaling/1/.keep": b""})
+    assert server.ask(name, [[1, 2], [3, 4]], tensor="INPUT0") == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        ({"X": "TYPE_FP32"}, {"OUTPUT0": "TYPE_FP32"}, "expected input name to follow INPUT<index> pattern"),
+        ({"INPUT0": "TYPE_FP32"}, {"OUTPUT1": "TYPE_FP32"}, "expected input and output indices to match"),
+        ({"INPUT0": "TYPE_FP32"}, {"OUTPUT0": "TYPE_INT8"}, "expected input and output datatype to match"),
+    ],
+)
+def test_the_identity_backend_refuses_tensors_that_are_not_pairs(server, inputs, outputs, message):
+    text = config(backend="identity", inputs=inputs, outputs=outputs)
+    answer = server.load({"scaling/config.pbtxt": text.encode(), "scaling/1/.keep": b""})[1]
+    assert (answer.status, message in answer.text) == (400, True), answer.text
 
 
 @pytest.mark.parametrize(

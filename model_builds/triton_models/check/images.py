@@ -42,14 +42,19 @@ def backend_unknown(subject: Subject) -> Iterator[Problem]:
             continue
         if target.endpoint is None and not close_to(name, known, cutoff=CLOSER):
             continue  # it may be a custom backend of that server
-        image = f"the image of release {target.release.name}" if target.release else "Triton's images"
+        cpus = " for CPUs" if name in BACKEND_LIBRARIES else ""
+        image = (
+            f"the image of release {target.release.name}{cpus} lacks"
+            if target.release
+            else f"Triton's images{cpus} lack"
+        )
         elsewhere = (
             f'put libtriton_{name}.so into the model, or name it in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}'
         )
         yield subject.refuse(
             model,
             "backend",
-            f"the backend {name!r}, which {image}{' for CPUs' if name in BACKEND_LIBRARIES else ''} lacks",
+            f"the backend {name!r}, which {image}",
             expected=f"one of {', '.join(sorted(known))}",
             why="the model does not load: unable to find backend library",
             fix=did_you_mean(name, known, otherwise=f"if a custom image has it, {elsewhere}"),

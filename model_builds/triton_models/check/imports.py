@@ -21,6 +21,8 @@ _SOURCE = "2026-11-22: python_backend r25.09, src/pb_stub.cc"
 
 _ENVIRONMENT = "EXECUTION_ENV_PATH"
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
+_DECLARED = "declare them in `packages` of the PythonModel, or an `environment` with them"
+_WRITTEN = f"put them next to model.py, or into an environment that the parameter {_ENVIRONMENT} names"
 _LARGEST = 1 << 20
 _IMPORT_ERRORS = frozenset({"BaseException", "Exception", "ImportError", "ModuleNotFoundError"})
 
@@ -44,8 +46,8 @@ def python_import(subject: Subject) -> Iterator[Problem]:
                     where=subject.layout.place(path),
                     expected="modules of Python, the image, the model's environment or its folder",
                     why="the import fails, and the model does not load",
-                    fix="declare them in `packages` of the PythonModel, or an `environment` with them; if a "
-                    f'custom image has them, name them in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}',
+                    fix=f"{_DECLARED if subject.record else _WRITTEN}; if a custom image has them, name "
+                    f'them in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}',
                 )
 
 
