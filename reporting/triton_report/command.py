@@ -46,6 +46,7 @@ class Report:
                 }
                 for change in compared.changes
             ],
+            "deployment_stops_for": sorted({name for each in compared.moves_without for name in each.models}),
             "permissions_widened": len(compared.permissions.widened),
             "usd_a_month": dict(zip(("floor", "ceiling"), compared.cost_difference, strict=True)),
             "models": {change.name: change.what for change in compared.models},

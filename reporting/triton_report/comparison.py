@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triton_models.facts.cost import Estimate
@@ -14,6 +14,32 @@ from triton_report.revisions import Revision
 from triton_report.settings import Setting, setting_changes
 from triton_report.spending import Fleet, fleets
 from triton_report.watching import Watching, watching_change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostModels:
+    """Models that leave the build job while their fleet moves to another target.
+
+    Attributes:
+        alias: The fleet's alias.
+        before: The target from which it moves, such as "sm86-trt10.13.3".
+        after: The target to which it moves.
+        models: The models, each a folder or `folder:form`.
+    """
+
+    alias: str
+    before: str
+    after: str
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Move:
+    """The check of the names of a fleet, which a deployment runs before the fleet moves."""
+
+    alias: str
+    target: str
+    not_needed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +59,7 @@ class Comparison:
         toolkit_changed: True if the toolkit that builds the models differs.
         models_before: Number of models that the build job made.
         models_after: Number of models that it makes.
+        leaving: Models that the build job no longer makes, each a folder or `folder:form`.
         one_library: True if the base requires another version of the library, and was synthesized with this
             one all the same.
         published: The current artifact of each model, such as "95.4 MB, for A10G and Triton 25.09"; None
@@ -51,6 +78,7 @@ class Comparison:
     toolkit_changed: bool
     models_before: int
     models_after: int
+    leaving: tuple[str, ...] = ()
     one_library: bool = False
     published: Mapping[str, str] | None = None
 
@@ -94,6 +122,25 @@ class Comparison:
         )
 
     @property
+    def moves_without(self) -> list[LostModels]:
+        """The models without which a fleet would move to another target, so that its deployment stops."""
+        targets = {each.alias: each.target for each in _moves(self.before)}
+        found = [
+            LostModels(alias=each.alias, before=targets[each.alias], after=each.target, models=lost)
+            for each in _moves(self.after)
+            if each.alias in targets
+            and targets[each.alias] != each.target
+            and (lost := tuple(name for name in self.leaving if self._loses(name, each.not_needed)))
+        ]
+        return list(dict.fromkeys(found))
+
+    def _loses(self, name: str, not_needed: Sequence[str]) -> bool:
+        folder, form, _ = name.partition(":")
+        if form:  # it is published under a name of its own, which only its declaration has
+            return not any(each.startswith(folder) for each in not_needed)
+        return name not in not_needed and (self.published is None or name in self.published)
+
+    @property
     def targets_before(self) -> list[str]:
         """The previous target of the models, such as "A10G and Triton 25.09"."""
         return _targets(self.before)
@@ -119,9 +166,19 @@ def compare(before: Revision, after: Revision, *, published: Mapping[str, str] |
         toolkit_changed=before.declared.toolkit != after.declared.toolkit,
         models_before=before.declared.count,
         models_after=after.declared.count,
+        leaving=tuple(name for name in before.declared.names if name not in after.declared.names),
         one_library=before.declared.library != after.declared.library and before.python == after.python,
         published=published,
     )
+
+
+def _moves(assembly: Assembly) -> Iterator[_Move]:
+    for each in assembly.of_type("Custom::TritonNames"):
+        yield _Move(
+            alias=str(each.properties.get("Alias")),
+            target=str(each.properties.get("Target")),
+            not_needed=tuple(map(str, each.properties.get("NotNeeded", ()))),
+        )
 
 
 def _costs(assembly: Assembly, models: int) -> dict[str, Estimate]:

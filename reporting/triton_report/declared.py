@@ -66,6 +66,11 @@ class Declared:
         """The number of models that the build job builds."""
         return len(self.folders) if _EVERY in self.built else len(self.built)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The models that the build job builds, each a folder or `folder:form`."""
+        return tuple(self.folders) if _EVERY in self.built else self.built
+
     def builds(self, name: str) -> bool:
         """Return True if the build job builds the folder, or another form of its model."""
         return any(each.partition(":")[0] in {name, _EVERY} for each in self.built)

@@ -84,6 +84,7 @@ def _summary(comparison: Comparison) -> Iterator[str]:
 def _consequence(comparison: Comparison) -> str:
     risks = [meaning(change).risk for change in comparison.changes]
     said = [
+        _counted(len(comparison.moves_without), "deployment that stops", "deployments that stop"),
         _counted(len(comparison.stacks_left), "orphaned stack", "orphaned stacks"),
         _counted(risks.count(Risk.DOWNTIME), "risk of downtime", "risks of downtime"),
         _counted(risks.count(Risk.DATA), "risk to data", "risks to data"),
@@ -126,7 +127,7 @@ def _table(comparison: Comparison) -> Iterator[str]:
             fates.items(), key=lambda fate: (fate[0][0], not fate[0][1].startswith(_SERVES))
         )
     ]
-    lines += _permission_rows(comparison.permissions.widened)
+    lines = [*_lost_models(comparison), *lines, *_permission_rows(comparison.permissions.widened)]
     if lost := comparison.watching.alarms_lost:
         names = ", ".join(f"`{name}`" for name in lost)
         lines.append(
@@ -139,6 +140,17 @@ def _table(comparison: Comparison) -> Iterator[str]:
     ]
     if lines:
         yield "\n".join(["| risk | what | why it matters |", "|---|---|---|", *lines])
+
+
+def _lost_models(comparison: Comparison) -> Iterator[str]:
+    for each in comparison.moves_without:
+        names = ", ".join(f"`{name}`" for name in each.models)
+        leave, they = ("leaves", "it") if len(each.models) == 1 else ("leave", "they")
+        yield (
+            f"| 🛑 deployment stops | {names} {leave} `models` while the fleet moves from {each.before} to "
+            f"{each.after} | `Custom::TritonNames` fails if {they} cannot be loaded there: add {names} to "
+            "`retired_models` |"
+        )
 
 
 def _permission_rows(widened: Sequence[Grant]) -> Iterator[str]:
@@ -289,9 +301,9 @@ def _row(cells: Sequence[str]) -> str:
 
 def _became(change: ModelChange) -> str:
     words = {
-        "removed": "removed; its published artifacts stay until `fleet prune`",
+        "removed": "removed; its published artifact stays and can be called",
         "built": "the build job now builds it",
-        "not built": "the build job no longer builds it",
+        "not built": "the build job no longer builds it; its published artifact stays and can be called",
     }
     files = f": {', '.join(f'`{file}`' for file in change.files)}" if change.files else ""
     idle = change.what in ("added", "changed") and not change.built

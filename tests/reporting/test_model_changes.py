@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+from templates import of, resource
+
+from triton_report.comparison import compare
 from triton_report.declared import Declared, ModelChange, model_changes
+from triton_report.markdown import markdown
+from triton_report.revisions import Revision
 
 
 def declared(*built: str, folders: str = "reader writer") -> Declared:
@@ -45,3 +51,38 @@ def test_a_new_folder_that_the_configuration_names_is_built() -> None:
     )
 
     assert model_changes(before, after) == [ModelChange(name="speaker", what="added", built=True)]
+
+
+def moving(target: str, *built: str, retired: tuple[str, ...] = ()) -> Revision:
+    """A revision of a fleet that is served on a target."""
+    names = {"Alias": "/a", "Target": target, "NotNeeded": list(retired)}
+    assembly = of(
+        resource("Before", "Custom::TritonNames", names), resource("After", "Custom::TritonNames", names)
+    )
+    return Revision(name=target, assembly=assembly, declared=declared(*built))
+
+
+BEFORE = moving("old", "reader", "writer", "reader:small")
+
+
+@pytest.mark.parametrize(
+    ("after", "stops_for"),
+    [
+        (moving("new", "reader"), ("writer", "reader:small")),
+        (moving("new", "*", "reader:small"), ("reader:small",)),
+        (moving("new", "reader", retired=("writer", "reader_small")), ()),
+        (moving("old", "reader"), ()),
+        (moving("new", "reader", "writer", "reader:small"), ()),
+    ],
+)
+def test_a_model_that_is_no_longer_built_stops_the_move_to_another_target(
+    after: Revision, stops_for: tuple[str, ...]
+) -> None:
+    compared = compare(BEFORE, after)
+
+    assert [each.models for each in compared.moves_without] == ([stops_for] if stops_for else [])
+    assert ("🛑 deployment stops" in markdown(compared)) is bool(stops_for)
+
+
+def test_a_model_that_was_never_published_stops_nothing() -> None:
+    assert compare(BEFORE, moving("new", "reader", "reader:small"), published={}).moves_without == []
