@@ -28,6 +28,7 @@ from triton_models.verify.comparing import difference
 from triton_models.verify.serving import Limits, Server, serving
 from triton_models.verify.verify import declaration_of, verify
 from triton_rehearsal.triton import command
+from triton_rehearsal.triton.python_backend.environment import interpreters
 
 # Answers twice what it is asked, as an ONNX network behind a Python model: an ensemble of two.
 TWICE = """
@@ -312,6 +313,68 @@ def test_a_corrupt_file_is_refused_with_tritons_reason_and_log(declarations, twi
     assert "twice_sum" in problem.what
     assert "    E" in problem.why
     assert "failed to load" in problem.why
+
+
+def add_environment(model: Path, python: str) -> None:
+    """Give a Python model an environment for another Python, which has a NumPy and `greeting`."""
+    packages = model / "environment" / "lib" / f"python{python}" / "site-packages"
+    (packages / "numpy").mkdir(parents=True)
+    (packages / "numpy" / "__init__.py").write_text(
+        "__version__ = '1.26.4'\ndef __getattr__(name): return object\n"
+    )
+    (packages / "greeting.py").write_text(
+        "import sys; raise ImportError('imported by {0}.{1}'.format(*sys.version_info))\n"
+    )
+    (model / "environment" / "bin").mkdir()
+    (model / "environment" / "bin" / "activate").write_text(
+        'export PATH="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd):$PATH"\n'
+    )
+    (model / "environment" / "bin" / "python3").write_text("#!/bin/sh\n")
+    (model / "environment" / "bin" / "python3").chmod(0o755)
+    (model / "environment" / "pyvenv.cfg").write_text("home = /nowhere/bin\n")
+    with (model / "config.pbtxt").open("a") as file:
+        file.write(
+            'parameters { key: "EXECUTION_ENV_PATH" '
+            'value: { string_value: "$$TRITON_MODEL_DIRECTORY/environment" } }\n'
+        )
+
+
+def import_greeting(model: Path) -> None:
+    code = model / "1" / "model.py"
+    code.write_text(f"import greeting\n{code.read_text()}")
+
+
+def test_a_model_without_its_environment_is_verified_with_that_said(declarations, twice, server):
+    add_environment(twice / "twice_copy", "3.7")  # the server has no stub for it
+    found = verify(twice, load_build("twice", declarations), server=server)
+    assert found.environment_not_loaded.startswith("it is for Python 3.7, and this server's is 3.")
+    assert found.environment_not_loaded in found.line()
+
+
+def test_an_import_that_the_missing_environment_explains_is_not_called_the_endpoints(
+    declarations, twice, server
+):
+    add_environment(twice / "twice_copy", "3.7")
+    import_greeting(twice / "twice_copy")
+    with pytest.raises(FleetError, match="No module named 'greeting'") as caught:
+        verify(twice, load_build("twice", declarations), server=server)
+    (problem,) = caught.value.problems
+    assert "environment is not loaded here: it is for Python 3.7" in problem.why
+    assert "the endpoint would" not in problem.why
+    assert "Python 3.7" in problem.fix
+
+
+def test_an_environment_of_another_python_runs_in_that_python(declarations, twice, server):
+    own = f"3.{sys.version_info.minor}"
+    pythons = (each for each in ("3.12", "3.10") if each != own)
+    python = next((each for each in pythons if [*interpreters(Path("/nowhere"), each)]), None)
+    if python is None:
+        pytest.skip("this machine has no other Python of a release, with its shared library")
+    add_environment(twice / "twice_copy", python)
+    import_greeting(twice / "twice_copy")
+    with pytest.raises(FleetError, match=f"imported by {python}") as caught:
+        verify(twice, load_build("twice", declarations), server=server)
+    assert "the endpoint would fail in the same way" in caught.value.problems[0].why
 
 
 @pytest.mark.story

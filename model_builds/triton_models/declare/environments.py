@@ -28,8 +28,9 @@ class Wheels:
     150 ms, a packed one in 500 ms (measured 2026-11-21 with Triton 24.10). Models of an ensemble share equal
     environments.
 
-    A portable build leaves the environment out: the rehearsal runs another Python, in which the packages must
-    be installed.
+    A portable build has the environment too. A server of this machine runs the model in the environment's
+    Python if it finds one (on PATH, or installed by uv or pyenv). Otherwise the model runs with the server's
+    own packages, and `fleet verify` says so.
 
     ```python
     Wheels(["numpy==2.2.6", "scipy==1.17.1"])
@@ -81,8 +82,6 @@ class PackedEnvironment:
     (server issue 7125), not when the model is unloaded. On a multi-model endpoint every model leaves a copy
     there, until the disk is full. Users report environments of 2 GB and loads of 1 to 10 minutes (server
     issues 5045 and 6115). `Wheels` has none of these costs; use it if there are wheels.
-
-    A portable build leaves it out.
 
     ```python
     PackedEnvironment("environment.tar.gz")

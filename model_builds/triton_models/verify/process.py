@@ -20,6 +20,9 @@ from triton_models.verify.program import server_environment
 SOCKETS = "FLEET_SERVER_SOCKETS"
 """The variable with the folder in which a server's ports are Unix sockets, on a machine without a network."""
 
+ENVIRONMENT_NOT_LOADED = "The model's environment is not loaded: "
+"""The beginning of a line in a server's log, if its Python is not that of a model's environment."""
+
 OK = 200
 POLL_S = 0.02
 SHORT_LIMIT_S = 5.0
@@ -92,13 +95,21 @@ class ServerProcess:
 
     def log_tail(self) -> str:
         """Return the last lines of the server's output since `begin_log`, without its flags."""
+        return "\n".join(self._said().partition(_USAGE)[0].splitlines()[-_LOG_LINES:])
+
+    def environment_not_loaded(self) -> str:
+        """Return why a model runs without its environment here; empty if none does, since `begin_log`."""
+        lines = self._said().splitlines()
+        found = (line for line in lines if line.startswith(ENVIRONMENT_NOT_LOADED))
+        return next(found, "").removeprefix(ENVIRONMENT_NOT_LOADED)
+
+    def _said(self) -> str:
         try:
             with self.log.open("rb") as file:
                 file.seek(self._since)
-                text = file.read().decode(errors="replace")
+                return file.read().decode(errors="replace")
         except FileNotFoundError:
             return ""
-        return "\n".join(text.partition(_USAGE)[0].splitlines()[-_LOG_LINES:])
 
     def stop(self) -> None:
         """End the server and its children, and remove the shared memory that a killed server leaves."""

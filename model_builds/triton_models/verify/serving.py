@@ -7,6 +7,7 @@ this project, it loads models on request and does not auto-complete configuratio
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ from triton_models.verify.process import OK, POLL_S, SHORT_LIMIT_S, ServerProces
 from triton_models.verify.program import find_server
 
 _UNLOAD_LIMIT_S = 30.0
+_SAME = "the endpoint would fail in the same way"
+_FIX = "fix the error in the declaration or the model's code, then build and verify again"
+_PYTHON = re.compile(r"\d+\.\d+")
 _HEADER_LENGTH = "Inference-Header-Content-Length"
 
 
@@ -202,15 +206,26 @@ class Server(ServerProcess):
         return answer.status, answer.data, answer.headers.get(_HEADER_LENGTH)
 
     def _refused(self, what: str, *, where: str) -> FleetError:
+        not_loaded = self.environment_not_loaded()
+        known = f"its environment is not loaded here: {not_loaded}" if not_loaded else _SAME
         return FleetError.of(
             what=what,
             where=where,
             expected="a model that loads and answers the examples of its declaration",
-            why="the endpoint would fail in the same way; the end of the server's log:\n"
-            + indented(self.log_tail()),
-            fix="fix the error in the declaration or the model's code, then build and verify again",
+            why=f"{known}; the end of the server's log:\n{indented(self.log_tail())}",
+            fix=_with_python(not_loaded) if not_loaded else _FIX,
             rule="not-served",
         )
+
+
+def _with_python(not_loaded: str) -> str:
+    """Return how to verify a model whose environment is for another Python than the server's."""
+    found = _PYTHON.search(not_loaded)
+    python = found[0] if found else "3.12"
+    return (
+        f"install Python {python}, for example `uv python install {python}`, and verify again; or set the "
+        f"server up with it: `make clean setup PYTHON=python{python}`"
+    )
 
 
 def _reason(answer: bytes) -> str:

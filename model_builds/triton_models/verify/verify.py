@@ -46,6 +46,8 @@ class Accuracy:
         tolerance: The allowed difference; None without a comparison.
         output: The output with the largest difference.
         gpu_memory_mb: The GPU memory that the model took, in MiB; None without a GPU.
+        environment_not_loaded: Why it ran with the server's packages instead of its environment; empty if it
+            did not.
     """
 
     model: str
@@ -55,9 +57,15 @@ class Accuracy:
     tolerance: float | None = None
     output: str | None = None
     gpu_memory_mb: int | None = None
+    environment_not_loaded: str = ""
 
     def line(self) -> str:
         """Return the result as a line."""
+        why = self.environment_not_loaded
+        ran = f"; with this server's packages, its environment is not loaded: {why}" if why else ""
+        return f"{self._line()}{ran}"
+
+    def _line(self) -> str:
         requests = f"{self.examples} example{'s' * (self.examples != 1)}"
         memory = "" if self.gpu_memory_mb is None else f", {self.gpu_memory_mb} MiB of GPU memory"
         begin = f"{self.model}: {self.precision}, {requests}{memory}"
@@ -357,6 +365,7 @@ def _verify(root: Path, record: Mapping[str, Any], expected: Expected, server: S
                 if not server.alive:
                     break
         after = _used_memory_mb()
+        not_loaded = server.environment_not_loaded()
     raise_if_any(problems)
     return Accuracy(
         model=model,
@@ -366,6 +375,7 @@ def _verify(root: Path, record: Mapping[str, Any], expected: Expected, server: S
         tolerance=None if comparison.largest is None else expected.allowed,
         output=comparison.output,
         gpu_memory_mb=max((now - then for now, then in zip(after, before, strict=False)), default=None),
+        environment_not_loaded=not_loaded,
     )
 
 

@@ -6,10 +6,12 @@ import importlib.util
 import secrets
 import shlex
 import string
+import sys
 from pathlib import Path
 
 from triton_models.artifact import forest_head
 from triton_models.declare.requires import missing
+from triton_models.verify.process import ENVIRONMENT_NOT_LOADED
 from triton_rehearsal.triton.runtime import Runtime
 
 _HERE = Path(__file__).resolve().parent
@@ -17,6 +19,7 @@ STAND_INS = _HERE / "backends"
 # Used by the stand-ins and by the instance.
 GPU = _HERE / "gpu.py"
 NUMPY_2 = _HERE / "python_backend" / "numpy2.py"
+ENVIRONMENT = _HERE / "python_backend" / "environment.py"
 
 _LIBRARY, _UTILITIES = "libtriton_python.so", "triton_python_backend_utils.py"
 
@@ -25,16 +28,22 @@ _LIBRARY, _UTILITIES = "libtriton_python.so", "triton_python_backend_utils.py"
 _UNPACK_FOLDER = b"/tmp/python_env_"
 
 # The stub finds its packages through the first python3 on PATH, which is that of the model's environment if
-# it has one. An environment for an image's Python works here only if it is the stub's version at the same
-# path.
+# it has one. If that is for another Python than the server's, `environment.py` chooses another stub with an
+# interpreter of this machine. Without one, the model runs with the server's own packages.
 _STUB = """\
 #!/bin/sh
 environment=$(command -v python3)
 environment=${{environment%/bin/python3}}
 home=$(sed -n 's/^home = //p' "$environment/pyvenv.cfg" 2> /dev/null)
 [ -d "$environment/lib/{library}" ] && [ -e "${{home:-$environment/bin}}/../lib/{library}/os.py" ] \\
-  || export PATH={binaries}:"$PATH"
-exec {stub} "$@"
+  || chosen=$({python} -I {chooser} "$environment" {folder} {stubs} {own} {mark})
+stub={stub}
+if [ -n "$chosen" ]; then
+  eval "$chosen"
+elif [ -n "${{chosen+tried}}" ]; then
+  export PATH={binaries}:"$PATH"
+fi
+exec "$stub" "$@"
 """
 
 _MARK_LETTERS = string.ascii_lowercase + string.digits
@@ -100,6 +109,12 @@ def _write_stub(path: Path, runtime: Runtime) -> None:
             library=f"python{runtime.stub.parent.name}",
             binaries=shlex.quote(str(runtime.binaries)),
             stub=shlex.quote(str(runtime.stub)),
+            python=shlex.quote(sys.executable),
+            chooser=shlex.quote(str(ENVIRONMENT)),
+            folder=shlex.quote(str(path.parent / "environments")),
+            stubs=shlex.quote(str(runtime.stub.parents[1])),
+            own=runtime.stub.parent.name,
+            mark=shlex.quote(ENVIRONMENT_NOT_LOADED),
         )
     )
     path.chmod(0o755)
