@@ -140,6 +140,18 @@ def test_a_line_of_the_build_about_a_model_is_a_part_of_the_step(line: str, phas
     assert (step.phase, step.detail) == (phase, "" if phase else line)
 
 
+@pytest.mark.parametrize(
+    ("before", "latest"),
+    [("a: build", "a: build  Collecting"), ("a: published as a-0123.tar.gz", "Collecting")],
+)
+def test_output_after_a_result_is_not_about_its_model(before: str, latest: str) -> None:
+    step = Step(title="Build", on_phase=lambda phase: None, on_note=lambda line: None)
+    _follow(step, before)
+    _follow(step, "Collecting")
+
+    assert step.latest == latest
+
+
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
 @pytest.mark.parametrize("line", ["note: churn runs on the CPU", "warning: churn has random weights"])
 def test_notes_and_warnings_of_the_build_stay(line: str, stream: type[io.StringIO]) -> None:

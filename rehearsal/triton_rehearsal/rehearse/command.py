@@ -189,6 +189,9 @@ def _follow(step: Step, line: str) -> None:
     elif line.startswith(_NOTES):
         step.note(line)
     else:
+        done = _MODEL_STEP.match(step.phase)
+        if done and done[1] in get_args(Status):
+            step.enter("", is_minor=True)  # the line is about the build
         step.say(line)
 
 
