@@ -161,8 +161,8 @@ def test_a_new_repository_pins_the_library_on_a_persons_machine_and_never_in_a_w
     begin(tmp_path / "search", name="Search", models=["minilm"])
     (tmp_path / "search" / ".venv").symlink_to(ROOT / ".venv")
     version = importlib.metadata.version("triton-fleet")
-    wheel = _wheel(tmp_path / "index", "the library", name="triton_fleet", version=version)
-    index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheel.parent)}
+    wheel = _wheel(tmp_path / "search" / "wheels", "the library", name="triton_fleet", version=version)
+    index = {"PIP_NO_INDEX": "1"}
     lock = tmp_path / "search" / "locks" / "triton-fleet.txt"
 
     refused = make(tmp_path / "search", "locks/triton-fleet.txt", CI="true", **index)

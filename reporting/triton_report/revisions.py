@@ -100,6 +100,9 @@ def _environment(requirements: Path) -> Iterator[Path]:
         venv.create(temporary, symlinks=True, with_pip=True)
         python = Path(temporary) / "bin" / "python3"
         pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "-r", requirements]
+        wheels = requirements.with_name("wheels")  # which the Makefile of `fleet init` adds as well
+        if wheels.is_dir():
+            pip += ["--find-links", wheels]
         run = subprocess.run(pip, capture_output=True, text=True, check=False)
         if run.returncode:
             raise FleetError.of(

@@ -32,22 +32,22 @@ stack = {"type": "aws:cloudformation:stack", "properties": {"templateFile": "Fle
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository that was upgraded from version 0.0.9, which a local index has."""
+    """A repository that was upgraded from version 0.0.9, whose wheel it had committed."""
     folder = tmp_path / "repository"
     folder.mkdir()
     (folder / "app.py").write_text(APP)
     (folder / "cdk.json").write_text('{"app": "python3 app.py"}')
     (folder / "requirements.txt").write_text("triton-fleet[constructs]==0.0.9\n")
+    _wheel(folder / "wheels", "0.0.9")
     git(folder, "init", "--quiet", "--initial-branch=main")
     commit_all(folder, "start")
     (folder / "requirements.txt").write_text("triton-fleet[constructs]==0.1.0  # newer\n")
-    _wheel(tmp_path, "0.0.9")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     return folder
 
 
 def _wheel(folder: Path, version: str) -> None:
+    folder.mkdir()
     info = f"triton_fleet-{version}.dist-info"
     files = {
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: triton-fleet\nVersion: {version}\n",
