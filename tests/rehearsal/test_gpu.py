@@ -1,5 +1,6 @@
 """The modelled GPU: models share its memory, and the real server and the platform make room in it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import xgboost
 
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
 from tests.rehearsal.model_server import contract_of
-from tests.rehearsal.served_models import onnx_model, write
+from tests.rehearsal.served_models import ensemble, onnx_model, write
 from tests.rehearsal.test_hosting import Endpoint
 from triton_models.base.errors import FleetError
 from triton_models.check.check import check_path
@@ -333,9 +334,11 @@ def test_the_memory_that_each_loaded_model_has_taken_is_known(aws, tmp_path):
         for number in (1, 2):
             files = {**onnx_model(2.0), **weights(number * 10 * KIB)}
             endpoint.invoke(endpoint.upload(f"m{number}.tar.gz", files))
-        taken = endpoint.instance.server.gpu.by_model()
+        text = {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["abc"]}]}
+        endpoint.invoke(endpoint.upload("steps.tar.gz", ensemble(10.0)), json.dumps(text))
+        taken = endpoint.instance.gpu_memory()
 
-    assert taken.keys() == {"m1.tar.gz", "m2.tar.gz"}
+    assert taken.keys() == {"m1.tar.gz", "m2.tar.gz", "steps.tar.gz"}
     assert taken["m2.tar.gz"] - taken["m1.tar.gz"] == 10 * KIB
 
 

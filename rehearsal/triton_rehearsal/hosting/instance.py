@@ -128,6 +128,10 @@ class Instance(ABC):
     def loaded(self) -> list[str]:
         """The models that can be invoked without a load, least recently used first."""
 
+    def gpu_memory(self) -> Mapping[str, int]:
+        """Return the memory of each GPU that each model has taken, in bytes; empty if it is not known."""
+        return {}
+
     @property
     @abstractmethod
     def model_count(self) -> int:

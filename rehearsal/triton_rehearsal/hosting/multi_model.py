@@ -127,6 +127,11 @@ class MultiModelInstance(Instance):
             ready = [model for model in self._models.values() if model.ready]
             return [model.target for model in sorted(ready, key=lambda model: model.last_used)]
 
+    def gpu_memory(self) -> Mapping[str, int]:
+        """Return the memory of each GPU that each loaded target model has taken, in bytes."""
+        taken = {} if self.server.gpu is None else self.server.gpu.by_model()
+        return {target: taken[name] for target in self.loaded if (name := model_id(target)) in taken}
+
     @property
     def model_count(self) -> int:
         """The number of models that it has or loads."""

@@ -97,8 +97,7 @@ def _models(hosting: Hosting) -> Iterator[dict[str, Any]]:
     """Yield the figures of each model, those with the most failed requests first."""
     memory: Counter[str] = Counter()
     for _, instance in hosting.running():
-        if instance.server.gpu is not None:
-            memory |= Counter(instance.server.gpu.by_model())
+        memory |= Counter(instance.gpu_memory())
     rows = sorted(dict(hosting.figures).items(), key=lambda row: (-row[1].failed, -row[1].requests, row[0]))
     for (endpoint, target), figures in rows:
         seconds = list(figures.seconds)

@@ -24,6 +24,8 @@ from typing import BinaryIO
 
 # Triton without a GPU reads another configuration than the deployed one, which names the kind of instances.
 _KIND = re.compile(r"\bkind\s*:\s*KIND_(\w+)")
+# The folder of a target model, with the platform's name for it, and the models of its ensemble below it.
+_FOLDER = re.compile(r"/opt/ml/models/([^/]+)/")
 _DECLARED = "gpu_memory_mb"  # GPU_MEMORY of triton_models.config.pbtxt
 _SECONDS = struct.Struct("d")
 _SERVER_POOL = 64 << 20  # SERVER_POOL_MIB of triton_models.facts.gpu_memory
@@ -129,7 +131,7 @@ class ModelledGpu:
             backend: Its backend, whose first model takes more.
             rows: The rows of its largest batch.
             measured: The memory is all of it.
-            model: The name of the model.
+            model: The platform's name for the model.
 
         Raises:
             OutOfMemoryError: Too little is free.
@@ -152,7 +154,7 @@ class ModelledGpu:
 
         Args:
             wanted: The memory.
-            model: The name of the model.
+            model: The platform's name for the model.
 
         Raises:
             OutOfMemoryError: Too little of it is free.
@@ -169,7 +171,7 @@ class ModelledGpu:
             return self._used()
 
     def by_model(self) -> Mapping[str, int]:
-        """Return the memory that the instances of each model have taken, in bytes."""
+        """Return the memory that each target model has taken, in bytes, by the platform's name for it."""
         taken: dict[str, int] = {}
         with self._locked():
             for path in (*self._shares.iterdir(), *self._of_pool.iterdir()):
@@ -285,14 +287,19 @@ def take_for(args: Mapping[str, str], size: int, *, of_pool: bool = False) -> Sh
     if "instance_group" not in written and not args["model_instance_name"].endswith("_0"):
         return gpu.take(0)
     if of_pool:
-        return gpu.take_of_pool(wanted, model=args["model_name"])
+        return gpu.take_of_pool(wanted, model=_owner(args))
     return gpu.take(
         wanted,
         backend=Path(__file__).parent.name,
         rows=max(1, config.get("max_batch_size", 0)),
         measured=declared is not None,
-        model=args["model_name"],
+        model=_owner(args),
     )
+
+
+def _owner(args: Mapping[str, str]) -> str:
+    found = _FOLDER.search(args["model_repository"])
+    return found[1] if found else ""
 
 
 def _is_locked(path: Path) -> bool:
