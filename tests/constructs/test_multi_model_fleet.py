@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import App, Environment, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
@@ -21,7 +21,8 @@ from triton_fleet import (
     MultiModelFleet,
     Replace,
 )
-from triton_fleet.fleet.multi_model_fleet import BUDGET_BELOW_MINIMUM
+from triton_fleet.fleet.multi_model_fleet import BUDGET_BELOW_MINIMUM, NOTHING_IS_BUILT
+from triton_fleet.operations.dashboard import PRICE_OF_ANOTHER_REGION
 
 
 @pytest.fixture
@@ -129,7 +130,36 @@ def test_without_a_source_nothing_is_built(stack: Stack) -> None:
     made = MultiModelFleet(stack, "Fleet")
 
     assert made.library.builds is None
+    Annotations.from_stack(stack).has_info("/Fleet/Fleet", Match.string_like_regexp(NOTHING_IS_BUILT))
     Template.from_stack(stack).resource_count_is("AWS::CodeBuild::Project", 0)
+
+
+def test_a_fleet_with_a_source_or_a_library_is_not_said_to_build_nothing(stack: Stack, source: Path) -> None:
+    fleet(stack, source)
+    MultiModelFleet(stack, "Other", library=ModelLibrary(stack, "Library"))
+
+    Annotations.from_stack(stack).has_no_info("*", Match.string_like_regexp(NOTHING_IS_BUILT))
+
+
+@pytest.mark.parametrize(
+    ("region", "given", "warned"),
+    [
+        ("eu-central-1", None, True),
+        ("eu-central-1", 2.0, False),
+        ("us-east-1", None, False),
+        (None, None, False),
+    ],
+)
+def test_a_price_of_another_region_is_said_to_be_one(
+    region: str | None, given: float | None, warned: bool, app: App
+) -> None:
+    stack = Stack(app, "Priced", env=Environment(region=region))
+    cost = MultiModelFleet(stack, "Fleet", hourly_price_usd=given).dashboard.cost
+    found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp(PRICE_OF_ANOTHER_REGION))
+
+    assert cost is not None
+    assert ("; eu-central-1 may differ: set hourly_price_usd" in ". ".join(cost.lines())) is warned
+    assert len(found) == warned
 
 
 def test_targets_of_your_own_replace_the_usual_ones(stack: Stack, source: Path) -> None:

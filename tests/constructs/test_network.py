@@ -376,3 +376,10 @@ def test_an_endpoint_waits_for_its_vpc_endpoints(
     template = Template.from_stack(stack)
     (endpoint,) = template.find_resources("AWS::SageMaker::Endpoint").values()
     assert set(template.find_resources(ENDPOINT)) <= set(endpoint["DependsOn"])
+
+
+def test_subnets_by_their_ids_give_no_warning_that_no_one_can_act_on(stack: Stack) -> None:
+    subnets = [f"subnet-0123456789abcdef{number}" for number in (0, 1)]
+    EndpointNetwork.from_ids(stack, "Network", vpc_id="vpc-0123456789abcdef0", subnet_ids=subnets)
+
+    Annotations.from_stack(stack).has_no_warning("*", Match.any_value())

@@ -47,6 +47,9 @@ from triton_models.facts.releases import DEFAULT_RELEASE
 SILENT_ALARMS = "triton-fleet:alarms-notify-no-one"
 """The id of the warning of a fleet whose alarms go nowhere."""
 
+NOTHING_IS_BUILT = "triton-fleet:nothing-is-built"
+"""The id of the note on a fleet that builds no model."""
+
 BUDGET_BELOW_MINIMUM = "triton-fleet:budget-below-minimum"
 """The id of the warning of a budget that the fewest instances exceed."""
 
@@ -203,6 +206,12 @@ class MultiModelFleet(Construct):
             )
         )
         self._advise_on_budget(monthly_budget_usd)
+        if library is None and source is None:
+            Annotations.of(self).add_info_v2(
+                NOTHING_IS_BUILT,
+                "The fleet builds no model, and serves what is published with `fleet publish`. To build "
+                'models, give source="model_builds", the folder with models/.',
+            )
         accept(in_endpoint(self.endpoint, self.library.repository))
         accept(in_alias(self.alias))
         if self.warm_up is not None:

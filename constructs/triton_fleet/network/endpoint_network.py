@@ -40,6 +40,7 @@ NETWORK_ADMITS = Check(id="network-admits", source=FROM_ARGUMENTS)
 _HTTPS_PORT = 443
 _HTTPS = ec2.Port.tcp(_HTTPS_PORT)
 _MOST_GROUPS = 5
+_NO_ROUTE_TABLE = "@aws-cdk/aws-ec2:noSubnetRouteTableId"
 
 
 class VpcService(str, Enum):
@@ -197,6 +198,8 @@ class EndpointNetwork(Construct):
             availability_zones=[f"zone-{number}" for number in range(len(subnet_ids))],
             private_subnet_ids=list(subnet_ids),
         )
+        for subnet in vpc.private_subnets:  # route tables are needed to create VPC endpoints only
+            Advice.of(subnet).acknowledge_warning(_NO_ROUTE_TABLE, "no VPC endpoint is created here")
         groups = [
             ec2.SecurityGroup.from_security_group_id(scope, f"{construct_id}Group{number}", each)
             for number, each in enumerate(security_group_ids)

@@ -17,7 +17,12 @@ def price_of(variant: DeployedVariant, given: float | None) -> Price | None:
 
 
 def estimate(
-    variant: DeployedVariant, *, price: Price | None, scaling: EndpointScaling | None, models: int
+    variant: DeployedVariant,
+    *,
+    price: Price | None,
+    scaling: EndpointScaling | None,
+    models: int,
+    region: str | None = None,
 ) -> Estimate | None:
     """Return the monthly cost of a variant; None without a price, or if a number is known only at deployment.
 
@@ -26,6 +31,7 @@ def estimate(
         price: Of an instance.
         scaling: Its auto scaling: without, it keeps its first number of instances.
         models: The number of models on it.
+        region: The region of the endpoint; None if it is known only at deployment.
     """
     first = variant.initial_instance_count
     least, most = (scaling.min_capacity, scaling.max_capacity) if scaling is not None else (first, first)
@@ -37,4 +43,5 @@ def estimate(
         min_instances=least,
         max_instances=most,
         models=models,
+        region=region,
     )

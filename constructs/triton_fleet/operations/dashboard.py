@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aws_cdk import Duration
+from aws_cdk import Annotations as Advice
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
@@ -38,6 +39,9 @@ from triton_fleet.operations.checks import hourly_price, same_variant
 from triton_fleet.operations.cost import estimate, price_of
 from triton_fleet.operations.queue_charts import queue_sections
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+
+PRICE_OF_ANOTHER_REGION = "triton-fleet:price-of-another-region"
+"""The id of the warning of a cost that is computed with the price of another region."""
 
 # What a scaling target follows: the policy, the metric and the chart's title.
 _FOLLOWED = (
@@ -120,7 +124,19 @@ class EndpointDashboard(Construct):
         self._alarms = alarms
         self._scaling = scaling
         self._price = price_of(self._variant, hourly_price_usd)
-        self.cost = estimate(self._variant, price=self._price, scaling=scaling, models=models)
+        self.cost = estimate(
+            self._variant,
+            price=self._price,
+            scaling=scaling,
+            models=models,
+            region=known(Stack.of(endpoint).region),
+        )
+        if self.cost is not None and self.cost.other_region:
+            Advice.of(self).add_warning_v2(
+                PRICE_OF_ANOTHER_REGION,
+                f"The cost is computed with the price of {self.cost.price.region}, and "
+                f"{self.cost.other_region} may differ. Set hourly_price_usd.",
+            )
         first = self._variant.name == endpoint.variant_name
         self.dashboard = cloudwatch.Dashboard(
             self,

@@ -30,6 +30,7 @@ class Estimate:
         min_instances: The minimum capacity of auto scaling; its cost is the floor.
         max_instances: The maximum capacity of auto scaling.
         models: The number of models on the endpoint.
+        region: The region of the endpoint; None if it is known only at deployment.
     """
 
     instance_type: str
@@ -37,6 +38,12 @@ class Estimate:
     min_instances: int
     max_instances: int
     models: int
+    region: str | None = None
+
+    @property
+    def other_region(self) -> str:
+        """The region of the endpoint if the price is that of another one; otherwise empty."""
+        return self.region if self.region and self.price.region not in (None, self.region) else ""
 
     @property
     def instance(self) -> float:
@@ -84,6 +91,8 @@ class Estimate:
                 f"{self.saving:.0%}"
             )
         origin = ", ".join(each for each in (price.region, price.source, price.dated) if each)
+        if self.other_region:
+            origin += f"; {self.other_region} may differ: set hourly_price_usd"
         yield f"Price: {origin}. Storage, requests, logs and builds cost extra"
 
 
