@@ -781,7 +781,9 @@ def network(*, tag: str, port: int) -> dict[str, Any]:
     vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
     vpc.add_interface_endpoint("Logs", service=ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS)
     template = Template.from_stack(stack).to_json()
-    return {"Resources": template["Resources"]}
+    properties = {"ImageId": "ami-12c6146b", "UserData": {"Fn::Base64": "ls"}, **tagged(tag)}
+    machine = {"Type": "AWS::EC2::Instance", "Properties": properties}
+    return {"Resources": {**template["Resources"], "Machine": machine}}
 
 
 def network_parts(aws: EmbeddedAws) -> dict[str, int]:
@@ -808,15 +810,20 @@ def test_the_parts_of_a_vpc_are_created_changed_and_deleted(aws: EmbeddedAws) ->
     assert status(aws) == "UPDATE_COMPLETE"
     assert network_parts(aws) == made
 
-    tagged = [{"Name": "tag:stage", "Values": ["two"]}]
-    [vpc] = client.describe_vpcs(Filters=tagged)["Vpcs"]
-    groups = client.describe_security_groups(Filters=tagged)["SecurityGroups"]
+    mine = [{"Name": "tag:stage", "Values": ["two"]}]
+    [vpc] = client.describe_vpcs(Filters=mine)["Vpcs"]
+    groups = client.describe_security_groups(Filters=mine)["SecurityGroups"]
     ports = {rule.get("FromPort") for group in groups for rule in group["IpPermissions"]}
     names = client.describe_vpc_attribute(VpcId=vpc["VpcId"], Attribute="enableDnsHostnames")
     assert names["EnableDnsHostnames"]["Value"]
     assert ports == {81, 443}
+    [[machine]] = [each["Instances"] for each in client.describe_instances(Filters=mine)["Reservations"]]
+    data = client.describe_instance_attribute(InstanceId=machine["InstanceId"], Attribute="userData")
+    assert data["UserData"]["Value"] == "bHM="
     cloudformation.delete_stack(StackName="s")
     assert network_parts(aws) == before
+    [[machine]] = [each["Instances"] for each in client.describe_instances(Filters=mine)["Reservations"]]
+    assert machine["State"]["Name"] == "terminated"
 
 
 def test_a_change_that_is_not_supported_is_rolled_back(aws: EmbeddedAws) -> None:

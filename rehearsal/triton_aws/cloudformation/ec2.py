@@ -1,9 +1,10 @@
-"""AWS::EC2: the parts of a VPC. Tags, rules and few other properties can change in place."""
+"""AWS::EC2: the parts of a VPC, and instances. Tags, rules and few other properties can change in place."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,7 +84,7 @@ class NetworkType(ConfiguredType):
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
         """Delete it."""
         known = {**properties, **identity.attributes}
-        if self._delete.endswith("endpoints"):
+        if self._delete.endswith(("endpoints", "instances")):
             _ask(call, self._delete, {f"{self._keys[0]}s": [identity.physical_id]})
         else:
             _ask(call, self._delete, {key: known[key] for key in self._keys})
@@ -97,6 +98,19 @@ class NetworkType(ConfiguredType):
         if not any(each for each in answer.values() if isinstance(each, list)):
             msg = f"{key} {wanted} does not exist"
             raise AbsentError(msg)
+
+
+class Instance(NetworkType):
+    """An instance, which runs nothing."""
+
+    def begin(self, call: Call, properties: Properties) -> Identity:
+        """Start the instance."""
+        wanted = {**_without(properties, {"Tags"}), "MinCount": 1, "MaxCount": 1}
+        if "UserData" in wanted:  # the client encodes it again
+            wanted["UserData"] = base64.b64decode(wanted["UserData"]).decode()
+        [made] = _ask(call, self._create, wanted)["Instances"]
+        attributes = {"InstanceId": made["InstanceId"], "PrivateIp": made["PrivateIpAddress"]}
+        return Identity(physical_id=made["InstanceId"], attributes=attributes)
 
 
 class SecurityGroup(NetworkType):
@@ -169,6 +183,7 @@ _ENDPOINT = "create_vpc_endpoint delete_vpc_endpoints"
 
 TYPES = (
     NetworkType("EIP", "AllocationId", methods="allocate_address release_address"),
+    Instance("Instance", "InstanceId", methods="run_instances terminate_instances"),
     NetworkType("InternetGateway", "InternetGatewayId"),
     NetworkType("NatGateway", "NatGatewayId"),
     NetworkType("Route", "RouteTableId", "DestinationCidrBlock", methods="create_route delete_route"),

@@ -568,7 +568,7 @@ def install() -> None:
     patch.replace(moto.cloudformation.parsing, clean_json=evaluate)
     patch.replace(
         Stack,
-        outputs=property(_settled_outputs),
+        outputs=property(lambda self: _settled_outputs(self) or None),
         parameter_list=property(_shown_parameters),
         parse_template=staticmethod(read),
         stack_parameters=property(_given_parameters),
