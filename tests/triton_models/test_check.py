@@ -232,7 +232,13 @@ def test_a_folder_of_several_builds_is_answered_with_the_one_to_give(tmp_path: P
 
 def _arguments(*paths: Path) -> argparse.Namespace:
     return argparse.Namespace(
-        paths=list(paths), release=None, gpu=None, instance_type=None, endpoint_kind=None
+        paths=list(paths),
+        release=None,
+        gpu=None,
+        instance_type=None,
+        endpoint_kind=None,
+        auto_complete=False,
+        image_adds=[],
     )
 
 

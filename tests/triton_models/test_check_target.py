@@ -53,8 +53,16 @@ def rules(path: Path, wanted: CheckTarget) -> set[str]:
     return {problem.rule for problem in check_path(path, target=wanted)}
 
 
-def run(path: Path, **options: str) -> set[str]:
-    given = {"release": None, "gpu": None, "instance_type": None, "endpoint_kind": None, **options}
+def run(path: Path, **options: object) -> set[str]:
+    given = {
+        "release": None,
+        "gpu": None,
+        "instance_type": None,
+        "endpoint_kind": None,
+        "auto_complete": False,
+        "image_adds": [],
+        **options,
+    }
     outcome = check.run(argparse.Namespace(paths=[path], **given))
     return {problem.rule for problem in outcome.problems[str(path)]}
 
@@ -173,6 +181,48 @@ def test_what_only_sagemaker_minds_passes_as_a_plain_repository(change, tmp_path
 
     assert run(root) == set()
     assert run(root, endpoint_kind="multi-model") != set()
+
+
+def test_an_endpoint_may_complete_configurations(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "repository")
+    config = read_config(root / "resnet50/config.pbtxt")
+    config.ClearField("input")
+    write_config(config, root / "resnet50/config.pbtxt")
+
+    assert run(root, endpoint_kind="multi-model") == {"tensors-missing"}
+    assert run(root, endpoint_kind="multi-model", auto_complete=True) == set()
+    (root / "resnet50/config.pbtxt").unlink()
+    assert run(root, endpoint_kind="multi-model", auto_complete=True) == set()
+
+
+def write_importing(root: Path, modules: str) -> Path:
+    """A repository with a Python model that imports modules."""
+    write_plain(root)
+    config = read_config(root / "resnet50/config.pbtxt")
+    config.backend = "python"
+    write_config(config, root / "resnet50/config.pbtxt")
+    write(root / "resnet50/1/model.py", f"import {modules}\n".encode())
+    return root
+
+
+def test_a_server_may_have_more_modules_than_nvidias_image(tmp_path: Path) -> None:
+    root = write_importing(tmp_path / "repository", "torch, cv2")
+
+    assert run(root, image_adds=["torch"]) == {"python-import"}
+    assert run(root, image_adds=["torch", "cv2"]) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "last_without", "first_with"),
+    [("scipy", "25.12", "26.03"), ("partial_json_parser", "25.04", "25.06"), ("openai", "24.10", "24.12")],
+)
+def test_a_module_of_the_image_is_there_since_its_release(
+    module: str, last_without: str, first_with: str, tmp_path: Path
+) -> None:
+    root = write_importing(tmp_path / "repository", module)
+
+    assert run(root, release=last_without) == {"python-import"}
+    assert run(root, release=first_with) == set()
 
 
 def test_what_a_build_made_is_checked_for_a_multi_model_endpoint(tmp_path: Path) -> None:

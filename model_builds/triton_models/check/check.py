@@ -120,7 +120,7 @@ class Checked:
 
 
 def run(arguments: argparse.Namespace) -> Checked:
-    """Run `fleet check PATH... [--release R] [--gpu G | --instance-type T] [--endpoint-kind K]`.
+    """Run `fleet check PATH...` for the target of its options.
 
     Without --endpoint-kind, artifacts of `fleet build`, packed or not, are checked for a multi-model
     endpoint, and everything else for a plain Triton server.
@@ -130,25 +130,24 @@ def run(arguments: argparse.Namespace) -> Checked:
         gpu=arguments.gpu,
         instance_type=arguments.instance_type,
         endpoint=arguments.endpoint_kind,
+        auto_complete=arguments.auto_complete,
+        image_adds=arguments.image_adds,
     )
+    ours = replace(asked, endpoint=MULTI_MODEL_ENDPOINT, auto_complete=arguments.auto_complete)
     paths: list[Path] = arguments.paths
-    return Checked(problems={str(path): tuple(_check_as_asked(path, asked)) for path in paths})
+    return Checked(problems={str(path): tuple(_check_as_asked(path, asked, ours)) for path in paths})
 
 
-def _check_as_asked(path: Path, asked: CheckTarget) -> list[Problem]:
+def _check_as_asked(path: Path, asked: CheckTarget, ours: CheckTarget) -> list[Problem]:
     if asked.endpoint is not None or not path.exists():
         return check_path(path, target=asked)
     if path.is_dir():
-        return check_path(path, target=_ours(asked) if (path / BUILD_FILE).is_file() else asked)
+        return check_path(path, target=ours if (path / BUILD_FILE).is_file() else asked)
     try:
         content = read_layout(path)
     except FleetError as error:
         return list(error.problems)
-    return check_layout(content, target=_ours(asked) if BUILD_FILE in content.texts else asked)
-
-
-def _ours(asked: CheckTarget) -> CheckTarget:
-    return replace(asked, endpoint=MULTI_MODEL_ENDPOINT, auto_complete=False)
+    return check_layout(content, target=ours if BUILD_FILE in content.texts else asked)
 
 
 def _problems(subject: Subject) -> list[Problem]:

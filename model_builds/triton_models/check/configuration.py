@@ -84,6 +84,8 @@ def max_batch_size(subject: Subject) -> Iterator[Problem]:
 
 def tensors_missing(subject: Subject) -> Iterator[Problem]:
     """Check that inputs and outputs are listed."""
+    if subject.target.auto_complete:
+        return
     for model, config in subject.parsed():
         for part, tensors in (("input", config.input), ("output", config.output)):
             if not tensors:
@@ -92,7 +94,7 @@ def tensors_missing(subject: Subject) -> Iterator[Problem]:
                     part,
                     f"{model.folder!r} lists no {part}",
                     expected=f"every {part} with name, data_type and dims",
-                    why="configurations on endpoints are not auto-completed",
+                    why="by default, this library's endpoints do not complete configurations",
                     fix=f"add the {part}s",
                 )
 

@@ -18,7 +18,6 @@ from triton_models.facts.image_contents import (
     BACKEND_LIBRARIES,
     CUSTOM_IMAGE_ADDS,
     REPOSITORY_AGENTS,
-    added,
     backends,
 )
 from triton_models.facts.releases import REMOVED_BACKENDS
@@ -36,7 +35,7 @@ def backend_unknown(subject: Subject) -> Iterator[Problem]:
         name = model.backend.name
         if (
             not name
-            or name in known | added(subject.record) | set(REMOVED_BACKENDS)
+            or name in known | subject.image_adds | set(REMOVED_BACKENDS)
             or _brings_library(subject, model, config)
         ):
             continue
@@ -79,7 +78,7 @@ def runtime(subject: Subject) -> Iterator[Problem]:
 
 def repository_agent(subject: Subject) -> Iterator[Problem]:
     """Check that repository agents are listed, have names, and exist."""
-    known = REPOSITORY_AGENTS | added(subject.record)
+    known = REPOSITORY_AGENTS | subject.image_adds
     for model, config in subject.having("model_repository_agents"):
         names = [agent.name for agent in config.model_repository_agents.agents]
         absent = [name for name in names if name not in known]

@@ -15,7 +15,7 @@ from triton_models.artifact.layout import BUILD_FILE
 from triton_models.base.errors import Problem
 from triton_models.check.subject import ArtifactCheck, Model, Subject
 from triton_models.config.pbtxt import ModelConfig
-from triton_models.facts.image_contents import CUSTOM_IMAGE_ADDS, added, python_packages
+from triton_models.facts.image_contents import CUSTOM_IMAGE_ADDS, python_packages
 
 _SOURCE = "2026-11-22: python_backend r25.09, src/pb_stub.cc"
 
@@ -47,7 +47,7 @@ def python_import(subject: Subject) -> Iterator[Problem]:
                     expected="modules of Python, the image, the model's environment or its folder",
                     why="the import fails, and the model does not load",
                     fix=f"{_DECLARED if subject.record else _WRITTEN}; if a custom image has them, name "
-                    f'them in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}',
+                    f'them in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}, or in --image-adds of `fleet check`',
                 )
 
 
@@ -86,7 +86,7 @@ def _handles_missing(handler: ast.ExceptHandler) -> bool:
 
 def _always(subject: Subject) -> set[str]:
     """Return the modules that every model can import: those of Python and of the image."""
-    return set(sys.stdlib_module_names) | python_packages(subject.target.release) | added(subject.record)
+    return set(sys.stdlib_module_names) | python_packages(subject.target.release) | subject.image_adds
 
 
 def _environment(subject: Subject, model: Model, config: ModelConfig) -> tuple[str, ...] | None:

@@ -70,9 +70,7 @@ def config_missing(subject: Subject) -> Iterator[Problem]:
     for folder in subject.unconfigured():
         if not subject.ensembles or folder in steps:
             yield _no_config(
-                subject,
-                folder,
-                why="Triton refuses the model: configurations on endpoints are not auto-completed",
+                subject, folder, why="by default, this library's endpoints do not complete configurations"
             )
 
 

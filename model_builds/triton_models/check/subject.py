@@ -114,6 +114,11 @@ class Subject:
     record: Mapping[str, Any]
     by_field: Mapping[str, Sequence[tuple[Model, ModelConfig]]]
 
+    @property
+    def image_adds(self) -> frozenset[str]:
+        """The backends, agents and modules that the image adds, by the record and the target."""
+        return added(self.record) | self.target.image_adds
+
     def unconfigured(self) -> tuple[str, ...]:
         """Return top-level folders that look like model directories, but have no configuration."""
         if CONFIG_FILE in self.layout.files:
@@ -299,7 +304,7 @@ def _by_field(models: Iterable[Model]) -> Mapping[str, Sequence[tuple[Model, Mod
 def _has_own_agent(config: ModelConfig, target: CheckTarget, record: Mapping[str, Any]) -> bool:
     """Return True if the model uses a custom agent, which may make the server load another model."""
     own = {agent.name for agent in config.model_repository_agents.agents} - REPOSITORY_AGENTS
-    return bool(own) and all(own) and (target.endpoint is None or own <= added(record))
+    return bool(own) and all(own) and (target.endpoint is None or own <= added(record) | target.image_adds)
 
 
 def _is_ensemble(text: str | None, config: ModelConfig | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ class CheckTarget:
             repository.
         auto_complete: True if backends may complete a configuration, as is the server's default. The
             endpoints of this project disable it, which makes loading ten times faster.
+        image_adds: The backends, agents and modules that its image adds to NVIDIA's.
     """
 
     release: Release | None = None
@@ -41,6 +42,7 @@ class CheckTarget:
     gpu_count: int | None = None
     endpoint: str | None = None
     auto_complete: bool = True
+    image_adds: frozenset[str] = frozenset()
 
     def with_record(self, record: Mapping[str, Any]) -> CheckTarget:
         """Return this target with missing values from a build.json.
@@ -70,6 +72,8 @@ def target(
     gpu: str | None = None,
     instance_type: str | None = None,
     endpoint: str | None = None,
+    auto_complete: bool = False,
+    image_adds: Iterable[str] = (),
 ) -> CheckTarget:
     """Return a target by names.
 
@@ -78,6 +82,8 @@ def target(
         gpu: The name of the GPU, such as "A10G".
         instance_type: The instance type, such as "ml.g5.2xlarge", which also determines the GPU.
         endpoint: One of `ENDPOINTS`, or None for a plain Triton server.
+        auto_complete: True if the endpoint completes configurations, as a plain server does by default.
+        image_adds: The backends, agents and modules that the server's image adds to NVIDIA's.
 
     Raises:
         FleetError: One of the names is unknown.
@@ -97,5 +103,6 @@ def target(
         gpu=instance.gpu if instance else named,
         gpu_count=instance.gpu_count if instance else None,
         endpoint=endpoint,
-        auto_complete=endpoint is None,
+        auto_complete=auto_complete or endpoint is None,
+        image_adds=frozenset(image_adds),
     )

@@ -95,8 +95,21 @@ def check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--endpoint-kind",
         choices=ENDPOINTS,
-        help="check for a SageMaker endpoint of this kind, where configurations are not auto-completed "
-        "(default: multi-model for the output of `fleet build`, otherwise a Triton server of your own)",
+        help="check for a SageMaker endpoint of this kind (default: multi-model for the output of "
+        "`fleet build`, otherwise a Triton server of your own, which completes configurations)",
+    )
+    parser.add_argument(
+        "--auto-complete",
+        action="store_true",
+        help="the endpoint completes configurations too: TritonServer(auto_complete_config=True)",
+    )
+    parser.add_argument(
+        "--image-adds",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a Python module, backend or repository agent that the server has besides those of NVIDIA's "
+        "image; may be repeated",
     )
 
 

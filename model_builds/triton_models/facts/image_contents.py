@@ -52,7 +52,8 @@ REPOSITORY_AGENTS = frozenset({"checksum"})
 """The repository agents in every image."""
 
 # Top-level modules of the image's Python besides the standard library: create_dockerfile_linux in build.py of
-# server, r23.12 to r26.05. Since 24.12 also requirements.txt of server's python/openai, and its dependencies.
+# server, r23.12 to r26.05. Since 24.12 also requirements.txt of server's python/openai, and its dependencies:
+# partial-json-parser is in it since r25.05, scipy since r26.01 (r24.12 to r26.07, read 2026-11-25).
 _MODULES = frozenset({"c_python_backend_utils", "numpy", "pip", "pkg_resources", "setuptools", "wheel"})
 _MODULES_SINCE: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -60,10 +61,12 @@ _MODULES_SINCE: Mapping[str, frozenset[str]] = MappingProxyType(
         "24.12": frozenset(
             {
                 *("annotated_types", "anyio", "certifi", "distro", "fastapi", "h11", "httpcore", "httpx"),
-                *("idna", "jiter", "openai", "partial_json_parser", "pydantic", "pydantic_core", "sniffio"),
+                *("idna", "jiter", "openai", "pydantic", "pydantic_core", "sniffio"),
                 *("starlette", "tqdm", "tritonfrontend", "tritonserver", "typing_extensions"),
             }
         ),
+        "25.05": frozenset({"partial_json_parser"}),
+        "26.01": frozenset({"scipy"}),
     }
 )
 
