@@ -126,6 +126,41 @@ def test_a_budget_below_the_cost_of_the_fewest_instances_is_warned_of(
     assert len(found) == warned
 
 
+TENANTS = """
+from pathlib import Path
+from triton_models.spec import ModelDefinition, PyTorchNetwork, Tensor
+
+with Path(__file__).with_name("read.pyc").open("a") as file:
+    file.write("read ")
+
+def declared(name):
+    network = PyTorchNetwork(
+        name=name, network=print, inputs=[Tensor("X", "FP32", [4])], outputs=["Y"], max_batch_size=8
+    )
+    return ModelDefinition(name=name, description="", models=[network], examples=list, output="Y")
+
+BUILD = declared("score")
+FORMS = {f"t{number}": declared(f"score_t{number}") for number in range(300)}
+"""
+
+
+def test_three_hundred_models_of_one_network_are_declared_in_one_file(stack: Stack, tmp_path: Path) -> None:
+    folder = tmp_path / "models" / "score"
+    folder.mkdir(parents=True)
+    (folder / "build.py").write_text(TENANTS)
+    names = [f"score:t{number}" for number in range(300)]
+    made = MultiModelFleet(stack, "Fleet", source=tmp_path, models=names, alarm_email="ml@example.com")
+    template = Template.from_stack(stack)
+
+    assert made.library.built == tuple(names)
+    variables = [
+        each["Properties"]["Environment"]["EnvironmentVariables"]
+        for each in template.find_resources("AWS::CodeBuild::Project").values()
+    ]
+    assert {"Name": "FLEET_MODELS", "Type": "PLAINTEXT", "Value": " ".join(names)} in variables[0]
+    assert len((folder / "read.pyc").read_text().split()) < 10  # once in each process
+
+
 def test_without_a_source_nothing_is_built(stack: Stack) -> None:
     made = MultiModelFleet(stack, "Fleet")
 

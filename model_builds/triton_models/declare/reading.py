@@ -1,7 +1,8 @@
 """Reading declarations: from `models/<name>/build.py` to a valid ModelDefinition.
 
 A build.py defines BUILD, and may define FORMS: other forms of the same network, such as one for another
-backend. `resnet50` is the BUILD of a folder, and `resnet50:torchscript` a form with a separate name.
+backend or with other weights. `resnet50` is the BUILD of a folder, and `resnet50:torchscript` a form with a
+separate name.
 """
 
 from __future__ import annotations
@@ -110,6 +111,35 @@ class DeclaredFolder:
         return self.forms[form]
 
 
+class FolderReader:
+    """Reads the declarations of models, and a folder only once while its forms are read one after another.
+
+    Args:
+        models: The folder of model builds; by default that of `models_folder`.
+    """
+
+    def __init__(self, models: Path | None = None) -> None:
+        self._models = models
+        self._last: tuple[str, DeclaredFolder | FleetError] | None = None
+
+    def folder(self, name: str) -> DeclaredFolder:
+        """Return the declarations of the folder of a model, `folder` or `folder:form`.
+
+        Raises:
+            FleetError: Same as for `load_build`.
+        """
+        folder = name.partition(FORM_MARK)[0]
+        if self._last is None or self._last[0] != folder:
+            try:
+                self._last = (folder, read_folder(folder, self._models))
+            except FleetError as error:
+                self._last = (folder, error)
+        found = self._last[1]
+        if isinstance(found, FleetError):
+            raise FleetError(found.problems)
+        return found
+
+
 def models_folder() -> Path:
     """Return the folder of model builds: `model_builds/models` or `models`, here or in a parent folder.
 
@@ -175,9 +205,10 @@ def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelD
     builds: list[ModelDefinition] = []
     problems: list[Problem] = []
     owners: dict[str, str] = {}
+    reader = FolderReader(models)
     for name in names:
         try:
-            builds.append(load_build(name, models))
+            builds.append(reader.folder(name).asked(name))
         except FleetError as error:
             problems.extend(error.problems)
             continue

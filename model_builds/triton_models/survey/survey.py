@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.base.errors import FleetError, Problem
-from triton_models.declare.reading import FORM_MARK, read_folder
+from triton_models.declare.reading import FORM_MARK, FolderReader
 from triton_models.declare.variables import environment_of_a_build, variables_read
 from triton_models.facts.releases import Release
 from triton_models.facts.releases import release as release_named
@@ -87,14 +87,14 @@ class Batch:
 
     def results(self) -> list[ReadResult]:
         """Read and check the declarations in this process."""
-        release = release_named(self.release)
+        release, reader = release_named(self.release), FolderReader(Path(self.models))
         with environment_of_a_build(self.given):
-            return [self._result(name, release) for name in self.names]
+            return [self._result(name, release, reader) for name in self.names]
 
-    def _result(self, name: str, release: Release) -> ReadResult:
+    def _result(self, name: str, release: Release, reader: FolderReader) -> ReadResult:
         models, folder = Path(self.models), _folder(name)
         try:
-            declared = read_folder(folder, models)
+            declared = reader.folder(name)
             build = declared.asked(name)
         except FleetError as error:
             return ReadResult(checked=CheckedDeclaration(problems=error.problems))

@@ -19,7 +19,7 @@ from triton_models.base.outcome import progress
 from triton_models.builds.tensorrt.machine import query_gpus
 from triton_models.client.encoding import Parameters, Tensors
 from triton_models.declare.declaration import Example, ModelDefinition
-from triton_models.declare.reading import blame, fix_of, forms_of, load_build, model_names
+from triton_models.declare.reading import blame, fix_of, load_build, model_names, read_folder
 from triton_models.facts.tensorrt import Precision
 from triton_models.verify.asking import answered
 from triton_models.verify.comparing import NEVER, Difference, difference
@@ -260,8 +260,7 @@ def declaration_of(root: Path, models: Path | None = None) -> ModelDefinition:
     if name in folders:
         return load_build(name, models)
     for folder in (each for each in folders if name.startswith(each)):
-        for form in forms_of(folder, models):
-            build = load_build(form, models)
+        for build in read_folder(folder, models).forms.values():
             if build.name == name:
                 return build
     return load_build(name, models)  # its error lists the available models
