@@ -336,8 +336,10 @@ def test_the_memory_that_each_loaded_model_has_taken_is_known(aws, tmp_path):
             endpoint.invoke(endpoint.upload(f"m{number}.tar.gz", files))
         text = {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["abc"]}]}
         endpoint.invoke(endpoint.upload("steps.tar.gz", ensemble(10.0)), json.dumps(text))
-        taken = endpoint.instance.gpu_memory()
+        instance = endpoint.instance
+        taken = instance.gpu_memory()
 
+    assert instance.gpu_memory() == {}
     assert taken.keys() == {"m1.tar.gz", "m2.tar.gz", "steps.tar.gz"}
     assert taken["m2.tar.gz"] - taken["m1.tar.gz"] == 10 * KIB
 

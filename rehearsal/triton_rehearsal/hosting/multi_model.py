@@ -129,7 +129,10 @@ class MultiModelInstance(Instance):
 
     def gpu_memory(self) -> Mapping[str, int]:
         """Return the memory of each GPU that each loaded target model has taken, in bytes."""
-        taken = {} if self.server.gpu is None else self.server.gpu.by_model()
+        taken: Mapping[str, int] = {}
+        if self.server.gpu is not None:
+            with suppress(FileNotFoundError):  # the instance has ended
+                taken = self.server.gpu.by_model()
         return {target: taken[name] for target in self.loaded if (name := model_id(target)) in taken}
 
     @property
