@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -443,9 +444,6 @@ def _named(value: Any) -> dict[str, Any]:
     return _topic(Properties={"DisplayName": value})
 
 
-_EQUAL = {"Fn::Equals": ["a", "a"]}
-
-
 @pytest.mark.parametrize(
     ("template", "words"),
     [
@@ -465,6 +463,8 @@ _EQUAL = {"Fn::Equals": ["a", "a"]}
             "instance of Fn::Sub references invalid resource attribute No.Arn",
         ),
         (_shown({"Fn::GetAtt": ["No", "Arn"]}), "instance of Fn::GetAtt references undefined resource No"),
+        (_shown({"Fn::GetAtt": ["Topic", "No"]}), "Topic does not support attribute type No in Fn::GetAtt"),
+        (_shown({"Fn::Sub": "${Topic.No}"}), "Topic does not support attribute type No in Fn::GetAtt"),
         (_shown({"Fn::If": ["No", "a", "b"]}), "unresolved condition dependency No in Fn::If"),
         (_topic(Condition="No"), "Unresolved condition dependency No in the Resources block"),
         (
@@ -561,6 +561,37 @@ def test_a_value_that_a_parameter_does_not_allow_is_refused(
     with pytest.raises(ClientError, match=f"ValidationError.*{words}"):
         cloudformation.create_stack(StackName="s", TemplateBody=body, Parameters=given)
     assert cloudformation.describe_stacks()["Stacks"] == []
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        (
+            _named({"Ref": "Never"}),
+            r"Template format error: Unresolved resource dependencies \[Never\] in the Reso",
+        ),
+        (
+            _shown({"Fn::GetAtt": "Never.TopicName"}),
+            r": Unresolved resource dependencies \[Never\] in the Outputs",
+        ),
+        (
+            _shown({"Fn::If": ["True", {"Ref": "Never"}, "a"]}),
+            r": Unresolved resource dependencies \[Never\] in",
+        ),
+        (_shown({"Fn::If": ["True", "a", {"Ref": "Never"}]}), ""),
+    ],
+)
+def test_what_a_condition_leaves_out_cannot_be_referenced(
+    aws: EmbeddedAws, template: dict[str, Any], words: str
+) -> None:
+    resources = {**template["Resources"], "Never": {**TOPIC, "Condition": "False"}}
+    conditions = {"False": {"Fn::Equals": ["a", "b"]}, "True": {"Fn::Not": [{"Condition": "False"}]}}
+    more = {"Conditions": conditions, "Outputs": template.get("Outputs", {})}
+
+    with pytest.raises(ClientError, match=rf"ValidationError.*{words}") if words else nullcontext():
+        begin(aws, resources, **more)
+    if not words:
+        assert outputs(aws) == {"Shown": "a"}
 
 
 def test_a_value_of_a_parameter_that_the_template_lacks_is_refused(cloudformation: Any) -> None:
@@ -711,7 +742,7 @@ def test_a_value_is_evaluated_as_by_cloudformation(
         aws,
         {"Topic": {**TOPIC, "Properties": {"TopicName": "t"}}},
         Parameters={"P": parameter or {"Type": "String", "Default": ""}},
-        Conditions={"Equal": {"Fn::Equals": [{"Ref": "P"}, "5"]}},
+        Conditions={"Equal": {"Fn::Equals": [{"Ref": "P"}, "5"]}} if "Equal" in str(value) else {},
         Mappings={"M": {ACCOUNT: {"a": "found"}}},
         Outputs={"Shown": {"Value": value}},
     )
@@ -725,24 +756,22 @@ def test_a_value_is_evaluated_as_by_cloudformation(
         ({"Fn::Select": [1, ["a"]]}, "Fn::Select cannot select nonexistent value at index 1"),
         ({"Fn::Select": [0, "a"]}, r"Fn::Select has an invalid argument: \[0, 'a'\]"),
         ({"Fn::FindInMap": ["M", "a", "b"]}, "Unable to get mapping for M::a::b"),
-        ({"Ref": "Never"}, r"Unresolved resource dependencies \[Never\]"),
+        ({"Fn::Join": ["", [["a"]]]}, r'\["a"\] is not a string'),
         ({"Fn::ImportValue": "No"}, "No export named No found"),
     ],
 )
 def test_a_value_that_cannot_be_evaluated_rolls_the_stack_back(
     aws: EmbeddedAws, value: Any, words: str
 ) -> None:
-    begin(
-        aws,
-        {"Never": {**TOPIC, "Condition": "Never"}, "Topic": {**TOPIC, "Properties": {"DisplayName": value}}},
-        Conditions={"Never": {"Fn::Not": [_EQUAL]}},
-        Mappings={"M": {"b": {"a": "found"}}},
-    )
+    begin(aws, _named(value)["Resources"], Mappings={"M": {"b": {"a": "found"}}})
 
     assert re.match(rf"ROLLBACK_COMPLETE (Template (format )?error: )?{words}", status(aws))
 
 
-def test_an_attribute_that_a_type_does_not_have_fails_the_stack_and_names_it(aws: EmbeddedAws) -> None:
+def test_an_attribute_that_a_type_does_not_have_here_fails_the_stack_and_names_it(
+    aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triton_aws.cloudformation.template.has_attribute", lambda *_: True)
     other = {**TOPIC, "Properties": {"DisplayName": {"Fn::GetAtt": ["Topic", "Colour"]}}}
 
     begin(aws, {"Topic": TOPIC, "Other": other})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -53,10 +54,13 @@ def condition_holds(condition: Mapping[str, Any], resources: Any) -> bool:
 
 
 def text(value: Any) -> str:
-    """Return a scalar of a template as a string."""
+    """Return a scalar of a template as a string.
+
+    Raises:
+        ValidationError: It is a list or an object.
+    """
     if isinstance(value, (Mapping, list)):
-        msg = f"not a string: {value}"
-        raise TypeError(msg)
+        raise ValidationError(message=f"Template error: {json.dumps(value)} is not a string")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

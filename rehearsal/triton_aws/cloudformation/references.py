@@ -18,7 +18,7 @@ def in_order(resources: Mapping[str, Mapping[str, Any]], wanted: Iterable[str]) 
     """
     chosen = list(wanted)
     known = set(chosen)
-    graph = {name: sorted(set(_dependencies(resources[name])) & known) for name in chosen}
+    graph = {name: sorted(set(dependencies(resources[name])) & known) for name in chosen}
     return list(TopologicalSorter(graph).static_order())
 
 
@@ -27,7 +27,7 @@ def needed_by(resources: Mapping[str, Mapping[str, Any]], name: str) -> set[str]
     found: set[str] = set()
     waiting = [name]
     while waiting:
-        new = set(_dependencies(resources.get(waiting.pop(), {}))) & resources.keys() - found
+        new = set(dependencies(resources.get(waiting.pop(), {}))) & resources.keys() - found
         found |= new
         waiting += new
     return found
@@ -45,7 +45,8 @@ def values_of(function: str, value: Any) -> Iterator[Any]:
             yield from values_of(function, item)
 
 
-def _dependencies(resource: Mapping[str, Any]) -> Iterator[str]:
+def dependencies(resource: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names that a resource refers to or depends on."""
     declared = resource.get("DependsOn", [])
     yield from [declared] if isinstance(declared, str) else declared
     properties = resource.get("Properties", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -14,20 +15,31 @@ def is_custom(type_name: str) -> bool:
     return type_name.startswith("Custom::") or type_name == "AWS::CloudFormation::CustomResource"
 
 
-@cache
 def _schema(type_name: str) -> Mapping[str, Any]:
     """Return the schema of a type; empty if none is known."""
+    found = _provided(type_name)
+    return found.schema if found else {}
+
+
+def has_attribute(type_name: str, name: str) -> bool:
+    """Return True if `Fn::GetAtt` may take an attribute of a type."""
+    found = _provided(type_name)
+    return not found or any(re.fullmatch(pattern, name) for pattern in found.get_atts)
+
+
+@cache
+def _provided(type_name: str) -> Any:
+    """Return cfn-lint's schema of a type; None if none is known."""
     if is_custom(type_name):
-        return {}
+        return None
     # Reading the index of all schemas takes some tenths of a second, and only deployments need it.
     from cfnlint.schema import ResourceNotFoundError  # type: ignore[import-untyped]
     from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]
 
     try:
-        found: Mapping[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", type_name).schema
+        return PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", type_name)
     except ResourceNotFoundError:
-        return {}
-    return found
+        return None
 
 
 def violations(type_name: str, properties: Properties) -> list[str]:

@@ -40,7 +40,7 @@ from triton_aws.cloudformation.functions import evaluate, text
 from triton_aws.cloudformation.operations import Operations
 from triton_aws.cloudformation.references import in_order, values_of
 from triton_aws.cloudformation.resource import Call, Client
-from triton_aws.cloudformation.template import check, given_parameters, read
+from triton_aws.cloudformation.template import check, check_created, given_parameters, read
 from triton_aws.moto_gaps import patch
 
 # Returns the client of a service in a region.
@@ -268,6 +268,8 @@ def _check(backend: CloudFormationBackend, name: str, template: Any, parameters:
         declared = read(template)
         check(declared)
         resources.read(declared, parameters)
+        conditions = resources.lazy_condition_map
+        check_created(declared, {name: conditions[name] for name in conditions})
         types = {resource["Type"] for resource in resources.declared.values()}
         for resource in resources.declared.values():
             resources.references.check(resource.get("Properties", {}), f"{resource['Type']}/Properties")
@@ -326,10 +328,9 @@ def _resolved_outputs(stack: Stack) -> list[dict[str, Any]]:
     ]
 
 
-def _settled_outputs(self: Stack) -> list[dict[str, Any]]:
+def _settled_outputs(self: Stack) -> list[dict[str, Any]] | None:
     """Return the outputs of the last completed operation: a deleted stack still shows them."""
-    settled: list[dict[str, Any]] = getattr(self, "settled_outputs", [])
-    return settled
+    return getattr(self, "settled_outputs", None) or None
 
 
 def _withdraw(backend: CloudFormationBackend, stack: Stack) -> None:

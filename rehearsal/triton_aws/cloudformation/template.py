@@ -13,13 +13,15 @@ from moto.cloudformation.exceptions import ValidationError
 
 from triton_aws.cloudformation.dynamic_references import stored_parameter
 from triton_aws.cloudformation.functions import FUNCTIONS, VARIABLE, text
+from triton_aws.cloudformation.references import dependencies
+from triton_aws.cloudformation.schemas import has_attribute
 
 Template = dict[str, Any]
 
 _SECTIONS = ("Parameters", "Mappings", "Conditions", "Resources", "Outputs")
 _OTHER_SECTIONS = ("AWSTemplateFormatVersion", "Description", "Hooks", "Metadata", "Rules", "Transform")
 _POLICIES = ("CreationPolicy", "DeletionPolicy", "UpdatePolicy", "UpdateReplacePolicy")
-_MEMBERS = {"Type", "Properties", "DependsOn", "Condition", "Metadata", *_POLICIES}
+_MEMBERS = {"Type", "Properties", "DependsOn", "Condition", "Metadata", "Version", *_POLICIES}
 _PSEUDO = ("AccountId", "NoValue", "Partition", "Region", "StackId", "StackName", "URLSuffix")
 _OPERATORS = ("Fn::And", "Fn::Equals", "Fn::Not", "Fn::Or")
 _TYPE = re.compile(r"String|Number|CommaDelimitedList|List<.+>|AWS::.+")
@@ -109,6 +111,39 @@ def check(template: Template) -> None:
     _check_conditions(template)
     _check_references(template, "Resources")
     _check_references(template, "Outputs")
+
+
+def check_created(template: Template, conditions: Mapping[str, bool]) -> None:
+    """Check that what the conditions create refers to nothing that they leave out.
+
+    Raises:
+        ValidationError: CloudFormation refuses the template with these conditions.
+    """
+
+    def created(item: Mapping[str, Any]) -> bool:
+        return "Condition" not in item or conditions[item["Condition"]]
+
+    absent = {name for name, resource in template["Resources"].items() if not created(resource)}
+    for block, member in (("Resources", "Properties"), ("Outputs", "Value")):
+        used: list[str] = []
+        for item in filter(created, template.get(block, {}).values()):
+            used += dependencies({"Properties": _chosen(item.get(member), conditions)})
+        if left := [name for name in dict.fromkeys(used) if name in absent]:
+            kind = "Template format error: " if block == "Resources" else ""
+            where = f"in the {block} block of the template"
+            _refuse(f"{kind}Unresolved resource dependencies [{', '.join(left)}] {where}")
+
+
+def _chosen(value: Any, conditions: Mapping[str, bool]) -> Any:
+    """Return a value without the branches of Fn::If that are not taken."""
+    if isinstance(value, list):
+        return [_chosen(item, conditions) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "Fn::If" in value:
+        condition, *branches = value["Fn::If"]
+        return _chosen(branches[not conditions[condition]], conditions)
+    return {key: _chosen(item, conditions) for key, item in value.items()}
 
 
 def _nulls(path: str, value: Any) -> Iterator[str]:
@@ -206,12 +241,14 @@ def _check_references(template: Template, block: str) -> None:
 def _unknown_variables(template: Template, argument: Any, known: Collection[str]) -> Iterator[str]:
     pattern, local = (argument, {}) if isinstance(argument, str) else argument
     for literal, name in VARIABLE.findall(pattern):
-        resource, dot, _ = name.partition(".")
+        resource, dot, attribute = name.partition(".")
         if literal or name in local:
             continue
         if dot and resource not in template["Resources"]:
             _refuse(f"Template error: instance of Fn::Sub references invalid resource attribute {name}")
-        if not dot and name not in known:
+        if dot:
+            _check_attribute(template, resource, attribute)
+        elif name not in known:
             yield name
 
 
@@ -220,16 +257,24 @@ def _check_function(template: Template, function: str, argument: Any) -> None:
     if function not in supported:
         names = f"{function} Supported functions are: [{', '.join(supported)}]"
         _refuse(f"Template Error: Encountered unsupported function: {names}")
-    first = argument.split(".")[0] if function == "Fn::GetAtt" and isinstance(argument, str) else argument
-    first = first[0] if isinstance(first, list) and first else first
-    if function == "Fn::GetAtt" and first not in template["Resources"]:
-        _refuse(f"Template error: instance of Fn::GetAtt references undefined resource {first}")
+    parts = argument.split(".", 1) if isinstance(argument, str) else argument
+    first, *rest = parts if isinstance(parts, list) and parts else [parts]
+    if function == "Fn::GetAtt":
+        if first not in template["Resources"]:
+            _refuse(f"Template error: instance of Fn::GetAtt references undefined resource {first}")
+        _check_attribute(template, first, *rest[:1] or [""])
     if function in {"Fn::If", "Condition"} and first not in template.get("Conditions", {}):
         _refuse(f"Template error: unresolved condition dependency {first} in {function}")
     if function == "Fn::FindInMap" and isinstance(first, str) and first not in template.get("Mappings", {}):
         _refuse(
             f"Template error: Mapping named '{first}' is not present in the 'Mappings' section of template."
         )
+
+
+def _check_attribute(template: Template, resource: str, attribute: Any) -> None:
+    if isinstance(attribute, str) and not has_attribute(template["Resources"][resource]["Type"], attribute):
+        found = f"resource {resource} does not support attribute type {attribute} in Fn::GetAtt"
+        _refuse(f"Template error: {found}")
 
 
 def given_parameters(declared: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
