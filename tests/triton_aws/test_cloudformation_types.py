@@ -10,6 +10,7 @@ import pytest
 from aws_cdk import App, Environment, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from tests.triton_aws.deployed_functions import ACCOUNT, TRUST, functions, status
 from tests.triton_aws.executions import ROLE
@@ -209,6 +210,18 @@ def function(aws: EmbeddedAws, physical_id: str) -> Any:
     configuration = found["Configuration"]
     variables = configuration.get("Environment", {}).get("Variables", {})
     return variables, configuration["Timeout"], found["Tags"], answer
+
+
+def event_source(aws: EmbeddedAws, physical_id: str) -> Any:
+    client = aws.client("lambda")
+    found = client.get_event_source_mapping(UUID=physical_id)
+    return found["BatchSize"], client.list_tags(Resource=found["EventSourceMappingArn"])["Tags"]
+
+
+def parameter(aws: EmbeddedAws, physical_id: str) -> Any:
+    ssm = aws.client("ssm")
+    tags = ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=physical_id)["TagList"]
+    return ssm.get_parameter(Name=physical_id)["Parameter"]["Value"], tags
 
 
 def machine_properties(*, capacity: int) -> dict[str, Any]:
@@ -465,9 +478,9 @@ CASES = [
         "AWS::Lambda::EventSourceMapping",
         {"FunctionName": {"Ref": "One"}, "EventSourceArn": {"Fn::GetAtt": ["Queue", "Arn"]}, "BatchSize": 5},
         {"BatchSize": "9"},
-        lambda aws, name: aws.client("lambda").get_event_source_mapping(UUID=name)["BatchSize"],
-        5,
-        9,
+        event_source,
+        (5, {"stage": "first"}),
+        (9, {"stage": "second"}),
         {
             "One": {"Type": "AWS::Lambda::Function", "Properties": FUNCTION},
             "Role": role_named("one"),
@@ -589,9 +602,9 @@ CASES = [
         "AWS::SSM::Parameter",
         {"Name": "/it", "Type": "String", "Value": "first"},
         {"Value": "second"},
-        lambda aws, name: aws.client("ssm").get_parameter(Name=name)["Parameter"]["Value"],
-        "first",
-        "second",
+        parameter,
+        ("first", [{"Key": "stage", "Value": "first"}]),
+        ("second", [{"Key": "stage", "Value": "second"}]),
     ),
     Case(
         "AWS::SageMaker::Endpoint",
@@ -656,6 +669,13 @@ CASES = [
 ]
 
 
+def tagged_as(it: Case, value: str) -> dict[str, Any]:
+    """Return tags as those of an app, if the type can have them."""
+    schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", it.type_name).schema
+    tags = {"stage": value} if it.type_name == "AWS::SSM::Parameter" else tagged(value)["Tags"]
+    return {"Tags": tags} if "Tags" in schema["properties"] else {}
+
+
 def template(it: Case, properties: dict[str, Any]) -> str:
     depends = {"DependsOn": it.depends} if it.depends else {}
     mine = {"Type": it.type_name, "Properties": properties, **depends}
@@ -682,13 +702,17 @@ def test_every_type_of_the_catalogue_has_a_case() -> None:
 def test_it_is_created_changed_in_place_and_deleted(aws: EmbeddedAws, it: Case) -> None:
     cloudformation = aws.client("cloudformation")
 
-    cloudformation.create_stack(StackName="s", TemplateBody=template(it, it.properties))
+    properties = {**tagged_as(it, "first"), **it.properties}
+
+    cloudformation.create_stack(StackName="s", TemplateBody=template(it, properties))
     assert status(aws) == "CREATE_COMPLETE"
     created = physical_id(aws)
     assert aws.missing_resources("s") == []
     assert it.read(aws, created) == it.before
 
-    cloudformation.update_stack(StackName="s", TemplateBody=template(it, {**it.properties, **it.change}))
+    cloudformation.update_stack(
+        StackName="s", TemplateBody=template(it, {**properties, **tagged_as(it, "second"), **it.change})
+    )
     often = {"Delay": 0.05, "MaxAttempts": 600}
     cloudformation.get_waiter("stack_update_complete").wait(StackName="s", WaiterConfig=often)
     assert status(aws) == "UPDATE_COMPLETE"

@@ -22,11 +22,11 @@ class ScalableTarget(PutType):
 
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
         """Register the target, or change its bounds, with its scheduled actions."""
-        refuse_unknown(
-            properties, {*_KEY, "MinCapacity", "MaxCapacity", "RoleARN", "SuspendedState", _ACTIONS}
-        )
+        settings = {"MinCapacity", "MaxCapacity", "RoleARN", "SuspendedState"}
+        refuse_unknown(properties, {*_KEY, *settings, _ACTIONS, "Tags"})
         scaling = call.client(_SERVICE)
-        bounds = {name: value for name, value in properties.items() if name != _ACTIONS}
+        # Without the tags, which no operation here shows.
+        bounds = {name: properties[name] for name in properties if name in {*_KEY, *settings}}
         scaling.register_scalable_target(**api_request(scaling, "RegisterScalableTarget", bounds))
         _schedule(scaling, {name: properties[name] for name in _KEY}, properties.get(_ACTIONS, ()))
         key = physical_id or "|".join(properties[name] for name in _KEY)

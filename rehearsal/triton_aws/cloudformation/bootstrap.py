@@ -88,13 +88,18 @@ class Parameter(PutType):
 
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
         """Write the parameter; a new one must not exist yet."""
-        refuse_unknown(properties, {"Name", "Type", "Value", "Description", "Tier", "DataType"})
+        refuse_unknown(properties, {"Name", "Type", "Value", "Description", "Tier", "DataType", "Tags"})
         name = physical_id or properties.get("Name") or call.unique_name(limit=_PARAMETER_NAME_LIMIT)
         optional = {key: properties[key] for key in ("Description", "Tier", "DataType") if key in properties}
         value = str(properties["Value"])
-        call.client("ssm").put_parameter(
+        ssm, tagged = call.client("ssm"), {"ResourceType": "Parameter", "ResourceId": name}
+        ssm.put_parameter(
             Name=name, Value=value, Type=properties["Type"], Overwrite=physical_id is not None, **optional
         )
+        tags = properties.get("Tags", {})
+        before = {tag["Key"] for tag in ssm.list_tags_for_resource(**tagged)["TagList"]}
+        ssm.remove_tags_from_resource(**tagged, TagKeys=sorted(before - tags.keys()))
+        ssm.add_tags_to_resource(**tagged, Tags=[{"Key": key, "Value": tags[key]} for key in tags])
         return Identity(physical_id=name, attributes={"Type": properties["Type"], "Value": value})
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:

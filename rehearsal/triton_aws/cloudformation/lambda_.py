@@ -154,16 +154,22 @@ class EventSourceMapping(ResourceType):
         client = call.client("lambda")
         tags = {"Tags": {tag["Key"]: tag["Value"] for tag in properties.get("Tags", ())}}
         wanted = api_request(client, "CreateEventSourceMapping", {**properties, **tags})
-        mapping = client.create_event_source_mapping(**wanted)["UUID"]
-        return Identity(physical_id=mapping, attributes={"Id": mapping})
+        mapping = client.create_event_source_mapping(**wanted)
+        attributes = {"Id": mapping["UUID"], "EventSourceMappingArn": mapping["EventSourceMappingArn"]}
+        return Identity(physical_id=mapping["UUID"], attributes=attributes)
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Change the mapping, except for its tags."""
-        client = call.client("lambda")
-        changed = {name: after[name] for name in after if before.get(name) != after[name]}
-        if before.keys() - after.keys() or "Tags" in changed:
-            msg = f"the embedded AWS can only set properties of {self.name}, other than Tags"
+        """Change the mapping and its tags."""
+        client, arn = call.client("lambda"), identity.attributes["EventSourceMappingArn"]
+        if gone := before.keys() - after.keys() - {"Tags"}:
+            msg = f"the embedded AWS cannot remove {', '.join(sorted(gone))} of {self.name}"
             raise UnsupportedUpdateError(msg)
+        put, removed = changed_tags(before, after)
+        if put:
+            client.tag_resource(Resource=arn, Tags={tag["Key"]: tag["Value"] for tag in put})
+        if removed:
+            client.untag_resource(Resource=arn, TagKeys=removed)
+        changed = {name: after[name] for name in after if name != "Tags" and before.get(name) != after[name]}
         wanted = {**changed, "UUID": identity.physical_id}
         client.update_event_source_mapping(**api_request(client, "UpdateEventSourceMapping", wanted))
         return identity
