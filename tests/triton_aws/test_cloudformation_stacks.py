@@ -115,6 +115,13 @@ def test_a_date_in_a_yaml_template_is_a_string(aws: EmbeddedAws, cloudformation:
     )
 
 
+def test_a_generated_name_keeps_the_logical_id_of_a_stack_with_a_long_name(aws: EmbeddedAws) -> None:
+    begin(aws, {"Bucket": {"Type": "AWS::S3::Bucket"}}, stack="s" * 128)
+
+    [bucket] = aws.client("s3").list_buckets()["Buckets"]
+    assert re.fullmatch(r"s{43}-bucket-[a-z0-9]{12}", bucket["Name"])
+
+
 def test_a_failed_creation_is_rolled_back_with_the_services_own_reason(aws: EmbeddedAws) -> None:
     begin(aws, serving(image="one", instance_type="ml.g99.xlarge"))
 
@@ -612,6 +619,7 @@ def test_parameters_are_shown_as_given_and_kept_in_an_update(aws: EmbeddedAws, c
     given = [{"ParameterKey": "Secret", "ParameterValue": "hush"}]
     cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(template), Parameters=given)
     [stack] = cloudformation.describe_stacks()["Stacks"]
+    assert "Outputs" not in stack
     assert stack["Parameters"] == [
         {"ParameterKey": "List", "ParameterValue": "a,b"},
         {"ParameterKey": "Secret", "ParameterValue": "****"},

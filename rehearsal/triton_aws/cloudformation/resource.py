@@ -70,14 +70,18 @@ class Call:
     def unique_name(self, *, limit: int, stack: bool = True) -> str:
         """Return a physical name for a resource without one in the template, in CloudFormation's form.
 
+        If it is too long, the stack's name is cut first, to half of the length at least.
+
         Args:
             limit: The maximum length of a name in the service.
             stack: True to begin with the stack's name.
         """
         # Not a secret: it only makes names unique.
         suffix = "".join(random.choices(string.ascii_letters + string.digits, k=_SUFFIX_LETTERS))  # noqa: S311
-        stem = f"{self.stack_name}-{self.logical_id}" if stack else self.logical_id
-        return f"{stem[: limit - _SUFFIX_LETTERS - 1].rstrip('-')}-{suffix}"
+        room = limit - _SUFFIX_LETTERS - 1
+        kept = max(room - len(self.logical_id) - 1, room // 2)
+        stem = f"{self.stack_name[:kept]}-{self.logical_id}" if stack else self.logical_id
+        return f"{stem[:room].rstrip('-')}-{suffix}"
 
 
 class ResourceType(ABC):
