@@ -65,8 +65,8 @@ $ fleet rehearse tiny                           # deploy, publish, serve, and co
   for PyTorch.
 - **Shapes leave out the batch dimension.** `max_batch_size` adds it; 0 says that the tensors have none.
 - **config.pbtxt is derived**, and so are an ensemble's tensors, the TensorRT profiles and the environments.
-- **`FORMS`** next to `BUILD` may hold other forms of the model by name: `fleet build resnet50:tensorrt`
-  builds one, and `fleet compare resnet50` measures all of them.
+- **`FORMS`** next to `BUILD` may hold other forms of the model by name, such as one for each backend or
+  tenant: `fleet build resnet50:tensorrt` builds one, and `fleet compare resnet50` measures all of them.
 - **Mistakes are reported together**, at synthesis: see [the errors](errors.md).
 
 Import every name below from `triton_models.spec`.
