@@ -133,6 +133,19 @@ def test_an_onnx_directory_may_use_tf32_on_a_gpu_unless_it_says_otherwise(  # no
     assert load_build("net", tmp_path).allowed("tf32") > load_build("net", tmp_path).allowed("fp32")
 
 
+def test_a_backend_that_only_the_image_has_is_said_not_to_be_here(tmp_path: Path, fleet: Cli) -> None:
+    source = directory(tmp_path / "source")
+    config = source / "config.pbtxt"
+    config.write_text(config.read_text().replace('platform: "onnxruntime_onnx"', 'backend: "square"'))
+    assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
+    status, said, _ = verify(fleet, tmp_path, "net")
+    assert (status, "this server has no backend 'square'" in said, "in the same way" in said) == (
+        1,
+        True,
+        False,
+    )
+
+
 def test_an_ensemble_is_adopted_with_its_steps_under_another_name(tmp_path: Path, fleet: Cli) -> None:
     source = two_steps(tmp_path / "repository")
     assert fleet("adopt", source, "--name", "twice", "--models", tmp_path)[0] == 0

@@ -678,6 +678,7 @@ def test_the_command_as_json(declarations, moody, tmp_path, program, capsys):
         "tolerance": 0,
         "output": "Y",
         "gpu_memory_mb": None,
+        "environment_not_loaded": "",
     }
     assert document["paths"][str(tmp_path / "none")]["problems"][0]["rule"] == "no-build"
 

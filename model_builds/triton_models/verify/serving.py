@@ -21,12 +21,14 @@ import urllib3
 from triton_models.base.errors import FleetError
 from triton_models.client.encoding import BINARY_TYPE, Parameters, Tensors, decode, encode
 from triton_models.config.pbtxt import CONFIG_FILE
+from triton_models.facts.image_contents import backends
 from triton_models.verify.process import OK, POLL_S, SHORT_LIMIT_S, ServerProcess, indented
 from triton_models.verify.program import find_server
 
 _UNLOAD_LIMIT_S = 30.0
 _SAME = "the endpoint would fail in the same way"
 _FIX = "fix the error in the declaration or the model's code, then build and verify again"
+_LACKS = re.compile(r"unable to find backend library for backend '([^']+)'")
 _PYTHON = re.compile(r"\d+\.\d+")
 _HEADER_LENGTH = "Inference-Header-Content-Length"
 
@@ -208,12 +210,17 @@ class Server(ServerProcess):
     def _refused(self, what: str, *, where: str) -> FleetError:
         not_loaded = self.environment_not_loaded()
         known = f"its environment is not loaded here: {not_loaded}" if not_loaded else _SAME
+        fix = _with_python(not_loaded) if not_loaded else _FIX
+        lacking = _LACKS.search(what)
+        if lacking and lacking[1] in backends():
+            known = f"this server has no backend {lacking[1]!r}, which the image has"
+            fix = "verify it in the image, or let the build job do that"
         return FleetError.of(
             what=what,
             where=where,
             expected="a model that loads and answers the examples of its declaration",
             why=f"{known}; the end of the server's log:\n{indented(self.log_tail())}",
-            fix=_with_python(not_loaded) if not_loaded else _FIX,
+            fix=fix,
             rule="not-served",
         )
 
