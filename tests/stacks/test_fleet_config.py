@@ -117,6 +117,10 @@ def test_waiting_for_a_build_that_no_deployment_starts_is_reported(given: dict[s
     assert problem.rule == "wait-for-build"
 
 
+def test_models_that_are_left_out_need_no_wait() -> None:
+    assert _read(warm_up='{"minilm": "off"}', deployment_wait_minutes="0").cold_models == ["minilm"]
+
+
 def test_something_else_than_an_object_is_reported() -> None:
     (problem,) = _problems(["ml.g5.2xlarge"])
 

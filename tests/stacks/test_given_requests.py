@@ -51,6 +51,14 @@ def test_a_model_is_left_out_by_name(given: dict[str, str]) -> None:
     assert _sent(fleet_app(warm_up=given)) == {"requests": [], "published": True, "cold": list(given)}
 
 
+def test_all_models_but_those_that_are_named_are_left_out_with_a_star() -> None:
+    named = fleet_app(warm_up={"resnet50": {"inputs": [_tensor()]}, "*": "off"})
+
+    assert [each["model"] for each in _sent(named)["requests"]] == ["resnet50"]
+    assert "published" not in _sent(named)
+    assert fleet_app(warm_up={"*": "off"}).inference.fleet.warm_up is None
+
+
 def _tensor(**changes: object) -> dict[str, object]:
     sent = {
         "name": "INPUT",

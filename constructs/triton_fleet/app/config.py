@@ -156,7 +156,8 @@ class FleetConfig:
         warm_up: Requests that load models on a new fleet while it is watched, and on a new endpoint before
             the alias moves there. "declared" sends each published model the smallest of its examples, which
             its build has stored next to it. An object of models and their requests replaces the requests of
-            these models; "off" instead of a request leaves a model out. On the command line
+            these models; "off" instead of a request leaves a model out, and {"*": "off"} all models without a
+            request in it. On the command line
             `-c warm_up='{"minilm": {"inputs": [...]}, "resnet50": "off"}'`. Empty, or "off", sends nothing.
         alarm_email: An address that gets the alarms.
         alarm_topic: The ARN of an existing SNS topic that gets the alarms, instead of alarm_email. It must be

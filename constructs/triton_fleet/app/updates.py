@@ -60,13 +60,12 @@ def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iter
         config.latency_p99_ms, lowest=1, below=None, unit="ms", where=where("latency_p99_ms")
     )
     given = {} if isinstance(config.warm_up, str) else config.warm_up
-    for model, body in given.items():
-        if body == OFF:
-            continue
+    requests = {model: body for model, body in given.items() if body != OFF}
+    for model, body in requests.items():
         yield from warm_up_request(
             model=model, body=body, content_type="application/json", where=where(f"{model!r} in warm_up")
         )
-    if given and not config.deployment_wait_minutes and config.deployment != REPLACE:
+    if requests and not config.deployment_wait_minutes and config.deployment != REPLACE:
         yield from _never_warm(where=where("warm_up"))
 
 

@@ -53,6 +53,7 @@ NOTHING_IS_BUILT = "triton-fleet:nothing-is-built"
 BUDGET_BELOW_MINIMUM = "triton-fleet:budget-below-minimum"
 """The id of the warning of a budget that the fewest instances exceed."""
 
+_EVERY = "*"
 _NAME_CHARACTERS = 24
 _DIGITS = 6
 _USUAL_ON_CPUS: tuple[ScalingTarget, ...] = (CpuUtilization(percent=60),)
@@ -140,7 +141,7 @@ class MultiModelFleet(Construct):
             warm_up: Requests that load models on a new fleet. A model that is not named here gets the request
                 that its build has stored next to it, the smallest of its examples. An empty list sends
                 nothing.
-            cold_models: Models that are not warmed up.
+            cold_models: Models that are not warmed up; "*" for all that `warm_up` does not name.
             retired_models: Models that may be missing after a change of the release or the instance type.
             alarm_topic: The topic that gets the alarms.
             alarm_email: An address that gets the alarms; unused with `alarm_topic`.
@@ -380,8 +381,10 @@ class MultiModelFleet(Construct):
         self, given: Sequence[WarmUpRequest] | None, cold: Sequence[str], retired: Sequence[str]
     ) -> EndpointWarmUp | None:
         """The warm-up with these requests and those of the builds; None if it is switched off."""
-        if given is not None and not given:
+        others = _EVERY not in cold
+        if not given and (given is not None or not others):
             return None
+        cold = [each for each in cold if each != _EVERY]
         if self.library.source is not None:
             collector = ProblemCollector.of(self)
             collector.add(
@@ -399,7 +402,7 @@ class MultiModelFleet(Construct):
             "WarmUp",
             endpoint=self.endpoint,
             requests=given or (),
-            published=True,
+            published=others,
             cold_models=list(dict.fromkeys((*cold, *retired))),
             alias=self.alias,
         )
