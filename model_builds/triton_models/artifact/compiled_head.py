@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from triton_models.base.json_text import parsed
 
 _METADATA = "_metadata.json"
 
@@ -29,7 +30,7 @@ def read_compiled(file: Path | IO[bytes]) -> CompiledHead | None:
     try:
         with zipfile.ZipFile(file) as archive:
             entry = next(name for name in archive.namelist() if name.endswith(_METADATA))
-            said = json.loads(archive.read(entry))
+            said = parsed(archive.read(entry))
         number = str(said.get("AOTI_COMPUTE_CAPABILITY") or "")
         capability = f"{number[:-1]}.{number[-1]}" if number.isdigit() else ""
         return CompiledHead(device=str(said["AOTI_DEVICE_KEY"]), compute_capability=capability)

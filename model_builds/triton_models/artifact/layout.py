@@ -8,7 +8,6 @@ so expensive work per file is done only on request.
 from __future__ import annotations
 
 import io
-import json
 import os
 import posixpath
 import re
@@ -22,6 +21,7 @@ from triton_models.artifact import archive
 from triton_models.artifact.archive import LIMITS, Member
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.json_text import parsed
 from triton_models.config.pbtxt import CONFIG_FILE
 
 BUILD_RECORD = Check(id="build-record", source=FROM_ARGUMENTS)
@@ -161,7 +161,7 @@ class Layout:
         if BUILD_FILE not in self.texts:
             return {}
         try:
-            said = json.loads(self.texts[BUILD_FILE])
+            said = parsed(self.texts[BUILD_FILE])
         except ValueError:
             said = None
         if isinstance(said, dict):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from triton_models.artifact.layout import REFUSED_FILE
 from triton_models.base.errors import FleetError, Problem
+from triton_models.base.json_text import parsed
 
 
 def refuse(root: Path, problems: Sequence[Problem]) -> None:
@@ -60,7 +61,7 @@ def refused(root: Path) -> Iterator[Problem]:
 
 def _first(text: str) -> str:
     try:
-        what: str = json.loads(text)["refused"][0]["what"]
+        what: str = parsed(text)["refused"][0]["what"]
     except (ValueError, KeyError, IndexError, TypeError):
         return f"see {REFUSED_FILE} in it"
     return what.partition("\n")[0]

@@ -15,6 +15,7 @@ from triton_models.check.subject import PORTABLE_FILES, ArtifactCheck, Model, Su
 from triton_models.config.pbtxt import CONFIG_FILE
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
+from triton_models.facts.tensorrt import TENSORRT_VERSION
 
 _SOURCE = "2026-11-21: Triton core 24.10, src/model_repository_manager/model_lifecycle.cc"
 
@@ -95,6 +96,15 @@ def build_record(subject: Subject) -> Iterator[Problem]:
             str(release),
             known=tuple(RELEASES),
             why="its server may not load the model's plans, environments and backends",
+        )
+    tensorrt = subject.record.get("tensorrt")
+    if tensorrt is not None and not TENSORRT_VERSION.fullmatch(str(tensorrt)):
+        yield Problem(
+            what=f"the build record has tensorrt {tensorrt!r}",
+            where=subject.layout.place(BUILD_FILE),
+            expected="a version such as 10.13.3, or null",
+            why="a plan loads only in the version that compiled it",
+            fix="build the model again",
         )
     # With several GPUs, the target's GPU is None anyway: see `CheckTarget.with_record`.
     if len(gpus) == 1 and subject.target.gpu is None:

@@ -14,6 +14,7 @@ from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.instances import instance_type as instance_type_named
 from triton_models.facts.releases import Release, known_release
 from triton_models.facts.releases import release as release_named
+from triton_models.facts.tensorrt import TENSORRT_VERSION
 
 UNKNOWN_ENDPOINT = Check(id="unknown-endpoint", source=FROM_ARGUMENTS)
 
@@ -47,15 +48,16 @@ class CheckTarget:
     def with_record(self, record: Mapping[str, Any]) -> CheckTarget:
         """Return this target with missing values from a build.json.
 
-        An unknown release or GPU in the record is ignored, because records of newer tools must not prevent
-        other checks. The check "build-record" reports it, unless another one was given.
+        An unknown release, GPU or TensorRT in the record is ignored, because records of newer tools must not
+        prevent other checks. The check "build-record" reports it, unless another one was given.
 
         For an artifact for several GPUs, the GPU remains unknown unless it was given. An artifact that was
         built in the image of the release knows its TensorRT better than the table of releases.
         """
         release = self.release or known_release(str(record.get("release")))
-        if release is not None and record.get("tensorrt") and record.get("release") == release.name:
-            release = replace(release, tensorrt=str(record["tensorrt"]))
+        tensorrt = str(record.get("tensorrt"))
+        if release and TENSORRT_VERSION.fullmatch(tensorrt) and record.get("release") == release.name:
+            release = replace(release, tensorrt=tensorrt)
         gpus = built_gpus(record)
         gpu = GPUS.get(gpus[0]) if len(gpus) == 1 else None
         return replace(self, release=release, gpu=self.gpu or gpu)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import importlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triton_models.base.outcome import printable
 from triton_models.cli import account, begin, jobs, models, repository, review
 from triton_models.cli.options import use_account
 
 if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
     from triton_models.base.errors import FleetError
     from triton_models.base.outcome import Outcome
 
@@ -135,12 +138,36 @@ def _do(arguments: argparse.Namespace) -> int:
 
     use_account(arguments)
     try:
-        outcome = _run(arguments.verb, arguments)
+        with _files_explained(arguments.verb):
+            outcome = _run(arguments.verb, arguments)
     except FleetError as error:
         _show_error(error, as_json=arguments.json)
         return EXIT_MISTAKE
     _show(outcome, as_json=arguments.json)
     return outcome.exit_code
+
+
+@contextlib.contextmanager
+def _files_explained(verb: str) -> Iterator[None]:
+    """Report a file that the system does not read or write, such as one of a name that is too long.
+
+    Raises:
+        FleetError: The error of a file, or of a full disk.
+    """
+    from triton_models.base.errors import FleetError
+
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno != errno.ENOSPC:
+            raise
+        raise FleetError.of(
+            what=f"{error.strerror or error}",
+            where=f"`{PROGRAM} {verb}`" if error.filename is None else f"{os.fsdecode(error.filename)}",
+            expected="a file or folder that can be read and written",
+            fix="check the path, its permissions and the space on its disk",
+            rule="file",
+        ) from error
 
 
 def _show(outcome: Outcome, *, as_json: bool) -> None:
@@ -185,13 +212,9 @@ def _run(verb: str, arguments: argparse.Namespace) -> Outcome:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=PROGRAM, description="Thousands of Triton models behind one SageMaker GPU endpoint."
-    )
+    parser = _Verbs(prog=PROGRAM, description="Thousands of Triton models behind one SageMaker GPU endpoint.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    verbs = parser.add_subparsers(
-        dest="verb", metavar="VERB", required=True, parser_class=argparse.ArgumentParser
-    )
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
     for name, verb in VERBS.items():
         below = verbs.add_parser(name, help=verb.help, description=f"{verb.help[0].upper()}{verb.help[1:]}.")
         verb.add_arguments(below)
@@ -202,6 +225,18 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
+    """A parser whose errors, which quote what was given, have no control characters."""
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        super()._print_message(printable(message), file)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        if action.nargs is None and arg_strings == ["--"]:
+            return self._get_value(action, "--")  # of `--name=--`; before Python 3.12.5 it becomes a list
+        return super()._get_values(action, arg_strings)
+
+
+class _Verbs(_Parser):
     """A parser that lists the verbs in sections, which argparse cannot do."""
 
     def format_help(self) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from triton_models.base.errors import FleetError, Problem
+from triton_models.base.json_text import parsed
 from triton_models.repository.manifest import in_json
 
 VERSION = 1
@@ -147,7 +148,7 @@ class Results:
             FleetError: The content is not a results document.
         """
         try:
-            document = json.loads(text)
+            document = parsed(text)
             if document["version"] != VERSION:
                 msg = f"version {document['version']!r}"
                 raise ValueError(msg)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from triton_models.base.errors import FleetError
+from triton_models.base.json_text import parsed
 from triton_models.deliver.places import Place
 from triton_models.deliver.results import Results, merged
 
@@ -48,7 +48,7 @@ def _documents(place: Place, *, none_will_do: bool) -> dict[str, bytes]:
 
 def _expected(items: Place) -> list[str]:
     try:
-        listed = json.loads(items.read())
+        listed = parsed(items.read())
         if not isinstance(listed, list):
             msg = f"{type(listed).__name__} instead of an array"
             raise TypeError(msg)

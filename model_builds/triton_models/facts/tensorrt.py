@@ -18,6 +18,8 @@ from triton_models.facts.releases import Release
 Precision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "int8", "fp8"]
 Hardware: TypeAlias = Literal["this-gpu", "same-compute-capability", "ampere+"]
 
+TENSORRT_VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,3}")
+
 PLAN_TYPES = frozenset(
     {
         "TYPE_BF16",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from triton_models.base.errors import FleetError
+from triton_models.base.json_text import parsed
 from triton_models.probe.scrub import scrub
 from triton_models.probe.verdict import Verdict
 
@@ -154,7 +155,7 @@ def read_transcripts(folder: Path) -> Iterator[tuple[Path, Transcript]]:
     """
     for path in sorted(folder.glob("*.json")):
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = parsed(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise _unreadable(str(error), str(path)) from None
         yield path, Transcript.of(document, where=str(path))

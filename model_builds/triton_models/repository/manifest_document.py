@@ -19,6 +19,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 from triton_models.artifact.layout import MODEL_NAME
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
+from triton_models.facts.tensorrt import TENSORRT_VERSION
 from triton_models.repository.model_record import ArtifactRecord, Change, ModelRecord
 
 MOST_LEVELS = 40
@@ -31,7 +32,6 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 """A SHA-256, in hexadecimal."""
 
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
-_TENSORRT = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,3}")
 _MOST_BYTES = 1 << 50  # more than S3 stores in an object
 _SHOWN = 80
 
@@ -274,7 +274,7 @@ def _build(build: dict[str, Any]) -> dict[str, Any]:
 
 def _tensorrt(value: Any, field: str) -> str:
     version = _is(value, field, str)
-    if not _TENSORRT.fullmatch(version):
+    if not TENSORRT_VERSION.fullmatch(version):
         msg = f"{field} is {shown(version)}, not a version of TensorRT"
         raise ValueError(msg)
     return version

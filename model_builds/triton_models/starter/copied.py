@@ -10,6 +10,7 @@ import tokenize
 from collections.abc import Mapping
 from pathlib import Path
 
+from triton_models.base.errors import FleetError
 from triton_models.base.source_files import LEFTOVERS
 from triton_models.declare.reading import load_build
 
@@ -30,7 +31,7 @@ def copy_of(like: str, name: str, *, models: Path, staging: Path) -> Mapping[str
         The new names, by the names in the copied declaration.
 
     Raises:
-        FleetError: The model to copy does not exist.
+        FleetError: The model to copy does not exist, or has a file that is not Python.
     """
     original = load_build(like, models)
     renamed = _new_names(like, name, [model.name for model in original.models])
@@ -38,8 +39,17 @@ def copy_of(like: str, name: str, *, models: Path, staging: Path) -> Mapping[str
     copy = staging / name
     shutil.copytree(models / like, copy, ignore=shutil.ignore_patterns(*LEFTOVERS))
     for source in sorted(copy.rglob("*.py")):
-        text = source.read_text(encoding="utf-8")
-        text = _WEIGHTS_VARIABLE.sub(variable, _rename(text, renamed))
+        try:
+            text = _WEIGHTS_VARIABLE.sub(variable, _rename(source.read_text(encoding="utf-8"), renamed))
+        except (ValueError, SyntaxError, tokenize.TokenError) as error:
+            raise FleetError.of(
+                what=f"{source.relative_to(staging / name)} cannot be read: {error}",
+                where=str(models / like),
+                expected="Python files in UTF-8",
+                why="the names in it are replaced in the copy",
+                fix="correct the file, or remove it",
+                rule="like-file",
+            ) from None
         source.write_text(text, encoding="utf-8")
     return renamed
 

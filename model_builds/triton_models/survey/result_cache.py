@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from triton_models.base.json_text import parsed
 from triton_models.base.source_files import contents
 from triton_models.base.whole_files import write_whole
 from triton_models.survey.servable import CheckedDeclaration
@@ -90,7 +91,7 @@ def values_of(variables: Iterable[str], *, given: Mapping[str, str]) -> dict[str
 def read_cache(source: Path, circumstances: str) -> dict[str, CachedResult]:
     """Return the entries with the same circumstances, by requested name."""
     try:
-        document = json.loads((source / FOLDER / _FILE).read_bytes())
+        document = parsed((source / FOLDER / _FILE).read_bytes())
         if document["circumstances"] != circumstances:
             return {}
         return {asked: _cached(row) for asked, row in document["checked"].items()}

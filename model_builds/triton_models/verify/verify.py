@@ -213,7 +213,7 @@ def expected_answers(root: Path, declaration: ModelDefinition) -> Expected:
     precisions: Sequence[Precision] = _record(root).get("precisions") or ("fp32",)
     compares = declaration.reference is not None
     allowed = max(declaration.allowed(each) for each in precisions) if compares else None
-    examples = _own(f"examples() of {declaration.name!r}", lambda: list(declaration.examples()))
+    examples = own_function(f"examples() of {declaration.name!r}", lambda: list(declaration.examples()))
     return Expected(
         name=declaration.name,
         output=declaration.output,
@@ -233,7 +233,7 @@ def reference_of(
     if reference is None:
         return None
     try:
-        return _own(
+        return own_function(
             _called(declaration.name, example),
             lambda: {name: np.asarray(each) for name, each in reference(example.inputs).items()},
         )
@@ -409,8 +409,8 @@ def _record(root: Path) -> dict[str, Any]:
     )
 
 
-def _own(called: str, function: Callable[[], _T]) -> _T:
-    """Call a declaration's own function, and return its result.
+def own_function(called: str, function: Callable[[], _T]) -> _T:
+    """Call a declaration's own function, described by `called`, and return its result.
 
     Raises:
         FleetError: The function fails; the error names the line of the declaration.

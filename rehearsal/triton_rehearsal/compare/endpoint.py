@@ -11,7 +11,14 @@ from triton_models.spec import Ensemble, ModelDefinition
 from triton_models.verify.asking import answered
 from triton_models.verify.comparing import largest_difference
 from triton_rehearsal.compare.comparison import Comparison
-from triton_rehearsal.compare.measurement import Ask, ColdStart, Measurement, measure
+from triton_rehearsal.compare.measurement import (
+    Ask,
+    ColdStart,
+    Measurement,
+    first_example,
+    measure,
+    reference_answer,
+)
 
 if TYPE_CHECKING:
     from triton_models.client import Client
@@ -82,7 +89,7 @@ def _first_answer(name: str, build: ModelDefinition, client: Client, size: int) 
     start = time.perf_counter()
     served = ask()
     total = time.perf_counter() - start
-    expected = build.reference(build.examples()[0].inputs) if build.reference else {}
+    expected = reference_answer(build, first_example(build))
     models = [model for model in build.models if not isinstance(model, Ensemble)]
     return Measurement(
         name=name,
@@ -97,7 +104,7 @@ def _first_answer(name: str, build: ModelDefinition, client: Client, size: int) 
 
 
 def _invoking(build: ModelDefinition, client: Client) -> Ask:
-    example = build.examples()[0]
+    example = first_example(build)
     return lambda: answered(
         example,
         lambda inputs, parameters: client.infer(model=build.name, inputs=inputs, parameters=parameters),

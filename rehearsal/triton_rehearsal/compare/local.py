@@ -17,7 +17,15 @@ from triton_models.spec import Example, ModelDefinition
 from triton_models.verify.asking import answered
 from triton_models.verify.comparing import largest_difference
 from triton_rehearsal.compare.comparison import Comparison
-from triton_rehearsal.compare.measurement import Ask, ColdStart, Measurement, measure, rotated
+from triton_rehearsal.compare.measurement import (
+    Ask,
+    ColdStart,
+    Measurement,
+    first_example,
+    measure,
+    reference_answer,
+    rotated,
+)
 
 if TYPE_CHECKING:
     from triton_models.client import Parameters, Tensors
@@ -175,7 +183,7 @@ def _prepared(name: str, declared: ModelDefinition, place: Path, models: Path | 
     allowed = None if declared.reference is None else declared.allowed()
     known = Measurement(name=name, backends=_backends(root), size=artifact.size, cold=(), allowed=allowed)
     return Subject(
-        name=name, build=declared, artifact=artifact.path, known=known, example=declared.examples()[0]
+        name=name, build=declared, artifact=artifact.path, known=known, example=first_example(declared)
     )
 
 
@@ -220,10 +228,8 @@ def _instance(place: Path, times: _Times | None = None) -> Instance:
 
 def _difference(subject: Subject, instance: Instance) -> float | None:
     served = subject.ask(instance)
-    if subject.build.reference is None:
-        return None
-    expected = subject.build.reference(subject.example.inputs)
-    return max(largest_difference(served[name], value) for name, value in expected.items())
+    expected = reference_answer(subject.build, subject.example)
+    return max((largest_difference(served[name], value) for name, value in expected.items()), default=None)
 
 
 def _asking(subject: Subject, instance: Instance) -> Ask:

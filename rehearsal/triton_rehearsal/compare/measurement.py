@@ -14,6 +14,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from triton_models.base.errors import FleetError
+from triton_models.spec import Example, ModelDefinition
+from triton_models.verify.verify import own_function, reference_of
+
 BLOCKS = 4
 """Number of blocks in which concurrent callers invoke each model."""
 
@@ -91,6 +95,37 @@ class Measurement:
             "difference": self.difference,
             "allowed_difference": self.allowed,
         }
+
+
+def first_example(build: ModelDefinition) -> Example:
+    """Return the first example of a declaration.
+
+    Raises:
+        FleetError: There is none, or examples() fails.
+    """
+    called = f"examples() of {build.name!r}"
+    for example in own_function(called, lambda: list(build.examples())):
+        return example
+    raise FleetError.of(
+        what=f"{called} returns no example",
+        where="the declaration",
+        expected="at least one request",
+        why="the first one is sent and measured",
+        fix="add an Example to examples()",
+        rule="no-example",
+    )
+
+
+def reference_answer(build: ModelDefinition, example: Example) -> Mapping[str, Any]:
+    """Return the reference's answer; empty without a reference.
+
+    Raises:
+        FleetError: The reference fails.
+    """
+    found = reference_of(build, example)
+    if isinstance(found, tuple):
+        raise FleetError(found)
+    return found or {}
 
 
 def measure(

@@ -313,6 +313,8 @@ def _load(path: Path) -> treelite.Model:
 
     kind = _kind(path)
     try:
+        if kind == "json":
+            path.read_bytes().decode()  # or Treelite prints a traceback about its own message
         if kind == "lightgbm":
             return treelite.frontend.load_lightgbm_model(path)
         if kind == "legacy":

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from triton_models.base.errors import FleetError
+from triton_models.base.json_text import parsed
 from triton_models.probe.transcript import Observation
 from triton_models.probe.verdict import Verdict
 
@@ -102,7 +103,7 @@ class Journal:
             FleetError: The file is not a journal.
         """
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = parsed(path.read_text(encoding="utf-8"))
             if document["version"] != VERSION:
                 raise ValueError(document["version"])
             journal = cls(path, run=document["run"], place=document["place"], probes=document["probes"])
