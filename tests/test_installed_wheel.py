@@ -69,6 +69,14 @@ ARGUMENTS: dict[str, list[str]] = {
 # The verbs that need no extra. The others need "client", an extra that includes it, or "rehearse".
 PLAIN = {"init", "new", "merge", "report", "probe"}
 
+# What makes the interpreter run another program.
+GIVEN_TO = ("-c", "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)")
+# What `make` would install: here it is linked, or there already.
+INSTALLED = (
+    *(f".venv/.installed/{each}" for each in ("synth", "rehearsal", "triton")),
+    "node_modules/.package-lock.json",
+)
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -158,7 +166,7 @@ def run(
         env={**kept, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 
@@ -263,7 +271,7 @@ def test_a_repository_that_init_began_is_tested_synthesized_rehearsed_and_report
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
 
-    git = ("-c", "import subprocess, sys; sys.exit(subprocess.run(['git', *sys.argv[1:]]).returncode)")
+    git = (*GIVEN_TO, "git")
     identity = ("-c", "user.name=someone", "-c", "user.email=someone@example.com")
     assert run(python, fleet, "init", "search", "resnet50", folder=tmp_path).returncode == 0
     succeed(*git, "init", "--quiet")
@@ -275,10 +283,25 @@ def test_a_repository_that_init_began_is_tested_synthesized_rehearsed_and_report
     changed = settings.read_text().replace('"resnet50"', '"resnet50", "mine"')
     settings.write_text(changed.replace('"max_capacity": 4', '"max_capacity": 6'))
     (tmp_path / "search" / "node_modules").symlink_to(ROOT / "node_modules")
+    (tmp_path / "search" / ".venv").symlink_to(python.parents[1])
+    pytest_command = python.with_name("pytest")
+    pytest_command.write_text(f"#!{python}\nimport pytest\n\nraise SystemExit(pytest.console_main())\n")
+    pytest_command.chmod(0o755)
 
-    assert " passed" in succeed("-m", "pytest", "-q")
-    assert "2 of 2 models built" in succeed(fleet, "rehearse")
-    assert "mine" in succeed(fleet, "report", "--base", "HEAD")
+    def make(*arguments: str) -> str:
+        old = [f"--old-file={each}" for each in INSTALLED]
+        ended = run(python, *GIVEN_TO, "make", *old, *arguments, folder=tmp_path / "search")
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    assert "make rehearse" in make("help")
+    make("synth")
+    assert " passed" in make("test")
+    make("snapshots")
+    assert "2 of 2 models built" in make("rehearse")
+    assert "mine" in make("report", "BASE=HEAD")
+    make("clean")
+    assert not (tmp_path / "search" / ".venv").is_symlink()
 
 
 def test_the_command_line_is_there(python: Path) -> None:
