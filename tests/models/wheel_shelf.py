@@ -31,7 +31,7 @@ def put_wheel(
         files: Path -> content.
         tag: The tag of Python and platform.
         version: Its version.
-        requires: What it requires, as in METADATA.
+        requires: Its requirements, as in METADATA.
     """
     info = f"{name}-{version}.dist-info"
     described = {

@@ -190,6 +190,11 @@ def metric_filter(aws: EmbeddedAws, physical_id: str) -> Any:
     return found["filterPattern"], found["metricTransformations"][0]["metricName"]
 
 
+def log_policy(aws: EmbeddedAws, physical_id: str) -> Any:
+    found = aws.client("logs").describe_resource_policies()["resourcePolicies"]
+    return {each["policyName"]: each["policyDocument"] for each in found}[physical_id]
+
+
 def repository(aws: EmbeddedAws, physical_id: str) -> Any:
     [found] = aws.client("ecr").describe_repositories(repositoryNames=[physical_id])["repositories"]
     return found["imageTagMutability"]
@@ -519,6 +524,14 @@ CASES = [
         ('"failed to unload"', "FailedLoads"),
         {"Group": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/aws/filtered"}}},
         "Group",
+    ),
+    Case(
+        "AWS::Logs::ResourcePolicy",
+        {"PolicyName": "events", "PolicyDocument": '{"Statement": []}'},
+        {"PolicyDocument": '{"Statement": [{"Sid": "Events"}]}'},
+        log_policy,
+        '{"Statement": []}',
+        '{"Statement": [{"Sid": "Events"}]}',
     ),
     Case(
         "AWS::S3::Bucket",

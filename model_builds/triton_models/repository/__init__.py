@@ -5,5 +5,5 @@
 `prune` and `check_endpoint` are commands of `fleet`. `published` and `verified` support `history`, and
 `serving` and `endpoints` describe deployed endpoints.
 
-Imports: artifact, base, check, facts, pack.
+Imports: artifact, base, check, declare, facts, pack.
 """

@@ -46,8 +46,8 @@ class Accuracy:
         tolerance: The allowed difference; None without a comparison.
         output: The output with the largest difference.
         gpu_memory_mb: The GPU memory that the model took, in MiB; None without a GPU.
-        environment_not_loaded: Why it ran with the server's packages instead of its environment; empty if it
-            did not.
+        environment_not_loaded: The reason for running with the server's packages instead of its environment;
+            empty if it ran with its own.
     """
 
     model: str

@@ -52,6 +52,7 @@ _TYPES: tuple[ResourceType, ...] = (
     lambda_.Permission(),
     logs.LogGroup(),
     logs.MetricFilter(),
+    logs.ResourcePolicy(),
     messaging.Queue(),
     messaging.QueuePolicy(),
     messaging.Subscription(),

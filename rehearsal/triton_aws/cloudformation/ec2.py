@@ -22,7 +22,6 @@ from triton_aws.cloudformation.resource import (
 )
 
 _GROUP_NAME_LIMIT = 255
-_ALL_TRAFFIC = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
 # The key of what contains a resource, if that is read instead.
 _CONTAINER = {"AssociationId": "RouteTableId"}
 _NOUN = {"AllocationId": "address", "GroupId": "security_group"}
@@ -122,7 +121,11 @@ class SecurityGroup(NetworkType):
         given = {**_without(properties, {"GroupDescription"}), "GroupName": name}
         identity = super().begin(call, {**given, "Description": properties["GroupDescription"]})
         if "SecurityGroupEgress" in properties:
-            _change(call, identity.physical_id, "revoke_security_group_egress", [_ALL_TRAFFIC])
+            # In a VPC that does not exist here, a group has no default rule.
+            ec2, group = call.client("ec2"), identity.physical_id
+            [made] = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"]
+            if made["IpPermissionsEgress"]:
+                ec2.revoke_security_group_egress(GroupId=group, IpPermissions=made["IpPermissionsEgress"])
         return identity
 
 

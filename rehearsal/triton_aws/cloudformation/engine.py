@@ -96,7 +96,7 @@ class StackResources(ResourceMap):
     """moto's map of a stack's parameters, mappings and conditions, with this engine's resources."""
 
     def __getitem__(self, key: str) -> Any:
-        """Return the target of a `Ref`. A resource that a condition leaves out is none."""
+        """Return the target of a `Ref`; fail for a resource that a condition leaves out."""
         if key in self._parsed_resources:
             return self._parsed_resources[key]
         where = "in the Resources block of the template"

@@ -1,4 +1,4 @@
-"""AWS::Logs: log groups and their metric filters."""
+"""AWS::Logs: log groups, their metric filters and policies of services."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -89,4 +89,27 @@ class MetricFilter(PutType):
         )
         if identity.physical_id not in (each["filterName"] for each in found["metricFilters"]):
             msg = f"the log group {properties['LogGroupName']} has no filter {identity.physical_id}"
+            raise AbsentError(msg)
+
+
+class ResourcePolicy(PutType):
+    """A policy by which other services write logs. Its id is its name."""
+
+    name = "AWS::Logs::ResourcePolicy"
+
+    def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
+        """Write the policy."""
+        logs = call.client("logs")
+        logs.put_resource_policy(**api_request(logs, "PutResourcePolicy", properties))
+        return Identity(physical_id=properties["PolicyName"])
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the policy."""
+        call.client("logs").delete_resource_policy(policyName=identity.physical_id)
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Find the policy."""
+        found = call.client("logs").describe_resource_policies()["resourcePolicies"]
+        if identity.physical_id not in (each["policyName"] for each in found):
+            msg = f"there is no resource policy {identity.physical_id}"
             raise AbsentError(msg)

@@ -101,7 +101,7 @@ def first_example(build: ModelDefinition) -> Example:
     """Return the first example of a declaration.
 
     Raises:
-        FleetError: There is none, or examples() fails.
+        FleetError: It has no example, or examples() fails.
     """
     called = f"examples() of {build.name!r}"
     for example in own_function(called, lambda: list(build.examples())):

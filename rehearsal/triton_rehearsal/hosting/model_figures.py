@@ -15,7 +15,7 @@ _LONGEST_ERROR = 300
 
 @dataclass(slots=True, kw_only=True)
 class ModelFigures:
-    """What happened to the requests for a model, and to the model.
+    """The requests for a model and their results, its loads and its unloads.
 
     Attributes:
         warm: Number of invocations that found the model loaded.
