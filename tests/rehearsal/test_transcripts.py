@@ -43,7 +43,12 @@ RECORDED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "dali-of-image": (RELEASE, {"version": "1.51.2"}, {"version": "1.52.0"}),
     "backends-of-image": (
         RELEASE,
-        {"backends": ["dali", "fil", "onnxruntime", "openvino", "python", "pytorch", "tensorrt"]},
+        {
+            "backends": [
+                *("dali", "fil", "identity", "onnxruntime"),
+                *("openvino", "python", "pytorch", "tensorrt"),
+            ]
+        },
         {"backends": ["python"]},
     ),
     "gpus": ({}, {"gpus": [["Tesla T4", "7.5", 15360]]}, {"gpus": [["Tesla T4", "8.6", 15360]]}),
