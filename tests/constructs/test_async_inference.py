@@ -366,8 +366,9 @@ def test_who_waits_too_long_or_fails_is_reported_of(
     )
 
     assert set(alarms.alarms) == {"Waiting", "Failures", "NoInstance", "GpuMemory"}
-    assert (waiting["Threshold"], waiting["Statistic"]) == (60, "Maximum")
-    assert waiting["Dimensions"] == [{"Name": "EndpointName", "Value": "whisper"}]
+    [watched] = waiting["Metrics"]
+    assert (waiting["Threshold"], watched["MetricStat"]["Stat"]) == (60, "Maximum")
+    assert watched["MetricStat"]["Metric"]["Dimensions"] == [{"Name": "EndpointName", "Value": "whisper"}]
 
 
 def test_a_threshold_of_the_queue_that_nothing_can_pass_is_reported(
