@@ -12,10 +12,10 @@ from triton_rehearsal.compare.measurement import (
     Measurement,
     interleaved,
     measure,
-    percentile,
     rotated,
     throughputs,
 )
+from triton_rehearsal.hosting.model_figures import percentile
 
 
 def measured(name: str, *, cold: tuple[float, ...] = (2.0,), latency: float = 0.010, **given) -> Measurement:

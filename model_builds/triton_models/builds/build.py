@@ -206,8 +206,6 @@ def _write(declaration: ModelDefinition, job: BuildJob) -> None:
 
 
 def _unknown_output(declaration: ModelDefinition, job: BuildJob) -> Iterator[Problem]:
-    from triton_models.config.pbtxt import CONFIG_FILE, read_config
-
     path = job.root / declaration.name / CONFIG_FILE
     outputs = [each.name for each in read_config(path).output] if path.is_file() else []
     if outputs and declaration.output not in outputs:

@@ -7,19 +7,18 @@ markers of the release's Python on Linux x86-64.
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
 
 from triton_models.base.errors import FleetError, Problem
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 RULE = "environment-requires"
 
@@ -155,7 +154,9 @@ def _resolved(pip: Sequence[str]) -> Iterator[Package]:
     for each in report["install"]:
         about = each["metadata"]
         yield Package(
-            name=_normal(about["name"]), version=about["version"], requires=about.get("requires_dist", ())
+            name=canonicalize_name(about["name"]),
+            version=about["version"],
+            requires=about.get("requires_dist", ()),
         )
 
 
@@ -163,7 +164,7 @@ def _installed(site_packages: Path) -> Iterator[Package]:
     for path in sorted(site_packages.glob("*.dist-info/METADATA")):
         about = HeaderParser().parsestr(path.read_text(encoding="utf-8", errors="replace"))
         yield Package(
-            name=_normal(about["Name"]),
+            name=canonicalize_name(about["Name"]),
             version=about["Version"],
             requires=[str(each) for each in about.get_all("Requires-Dist", ())],
         )
@@ -171,17 +172,17 @@ def _installed(site_packages: Path) -> Iterator[Package]:
 
 def _unmet(packages: Mapping[str, Package], python: str, not_needed: Collection[str]) -> list[Unmet]:
     """Return every requirement of the packages that they do not meet, with the extras that they ask for."""
-    ignored = {_normal(name) for name in not_needed}
+    ignored = {canonicalize_name(name) for name in not_needed}
     extras: dict[str, set[str]] = defaultdict(set)
     before = -1
     while before != (before := sum(map(len, extras.values()))):  # an extra may require further extras
         for package in packages.values():
             for wanted in _wanted(package, python, extras[package.name]):
-                extras[_normal(wanted.name)] |= wanted.extras
+                extras[canonicalize_name(wanted.name)] |= wanted.extras
     found = []
     for package in packages.values():
         for wanted in _wanted(package, python, extras[package.name]):
-            name = _normal(wanted.name)
+            name = canonicalize_name(wanted.name)
             have = packages.get(name)
             if name not in ignored and not (have and _fits(have.version, wanted)):
                 found.append(
@@ -196,8 +197,6 @@ def _unmet(packages: Mapping[str, Package], python: str, not_needed: Collection[
 
 
 def _fits(version: str, wanted: Requirement) -> bool:
-    from packaging.version import InvalidVersion
-
     try:
         return wanted.specifier.contains(version, prereleases=True)
     except InvalidVersion:
@@ -205,8 +204,6 @@ def _fits(version: str, wanted: Requirement) -> bool:
 
 
 def _wanted(package: Package, python: str, extras: Collection[str]) -> Iterator[Requirement]:
-    from packaging.requirements import InvalidRequirement, Requirement
-
     for text in package.requires:
         try:
             requirement = Requirement(text)
@@ -231,7 +228,3 @@ def _environment(python: str, extra: str) -> dict[str, str]:
         "python_version": python,
         "sys_platform": "linux",
     }
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -19,7 +19,6 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from triton_models.base.errors import FleetError
-from triton_models.environments.required import refuse_unmet
 
 # The folder of the interpreter in the Triton images: Ubuntu's own.
 _IMAGE_PYTHON = "/usr/bin"
@@ -56,6 +55,8 @@ def make_environment(
     Raises:
         FleetError: pip found no matching wheel, or the wheels require others.
     """
+    from triton_models.environments.required import refuse_unmet  # needs a package of builds
+
     packages = folder / "lib" / f"python{python}" / "site-packages"
     packages.mkdir(parents=True)
     command = _pip(packages, python)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_models.base.tables import Column, table
-from triton_rehearsal.compare.measurement import Measurement, percentile
+from triton_rehearsal.compare.measurement import Measurement
+from triton_rehearsal.hosting.model_figures import percentile
 
 _NO_DECIMALS = 100  # milliseconds
 

@@ -17,6 +17,7 @@ from typing import Any
 from triton_models.base.errors import FleetError
 from triton_models.spec import Example, ModelDefinition
 from triton_models.verify.verify import own_function, reference_of
+from triton_rehearsal.hosting.model_figures import percentile
 
 BLOCKS = 4
 """Number of blocks in which concurrent callers invoke each model."""
@@ -176,12 +177,6 @@ def rotated(names: Sequence[str], number: int) -> list[str]:
     """Return the names rotated by a number, so that each is first in turn."""
     start = number % len(names)
     return [*names[start:], *names[:start]]
-
-
-def percentile(values: Sequence[float], share: int) -> float:
-    """Return the smallest value that `share` percent of all values do not exceed (nearest rank)."""
-    ordered = sorted(values)
-    return ordered[max(math.ceil(share / 100 * len(ordered)), 1) - 1]
 
 
 def _ms(seconds: float) -> float:

@@ -81,6 +81,6 @@ class ModelFigures:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return a percentile by the nearest rank; 0 without values."""
+    """Return the smallest value that a percentage of all values do not exceed; 0 without values."""
     ranked = sorted(values)
     return ranked[math.ceil(len(ranked) * percent / 100) - 1] if ranked else 0.0
