@@ -48,7 +48,6 @@ RUN_BY = {
     "make snapshots": "tests/test_installed_wheel.py",
     "make report": "tests/test_installed_wheel.py",
     "pip wheel": "tests/test_installed_wheel.py",
-    "pip install": "tests/test_installed_wheel.py",
     "npx cdk bootstrap": "rehearsal/triton_rehearsal/cdk.py",  # by `make rehearse`
     "npx cdk deploy": "rehearsal/triton_rehearsal/cdk.py",
     "gh api": "",  # GitHub's API, about a repository of the reader

@@ -42,7 +42,7 @@ _SECURE = frozenset(
 
 
 def stored_parameter(name: str, *, account: str, region: str) -> Any:
-    """Return moto's parameter by its name, with or without a version; None if there is none."""
+    """Return moto's parameter by its name, with or without a version; None if it does not exist."""
     try:
         return ssm_backends[account][region].get_parameter(name)
     except ParameterVersionNotFound:
