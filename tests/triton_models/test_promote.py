@@ -43,12 +43,12 @@ from triton_models.base.errors import FleetError
 from triton_models.cli.main import main
 from triton_models.pack.pack import Artifact
 from triton_models.repository import history
+from triton_models.repository.documents import REQUEST, SBOM
 from triton_models.repository.promote import Promoted, promote
 from triton_models.repository.prune import prune
 from triton_models.repository.publish import publish
 from triton_models.repository.rollback import rollback
 from triton_models.repository.s3 import aws_errors
-from triton_models.repository.sbom import request_name, sbom_name
 from triton_models.repository.tested import ArtifactsTested
 
 A10G = ArtifactTarget.parse("sm86-trt10.13.3")
@@ -149,7 +149,7 @@ def test_the_record_and_its_documents_come_along(stages: Stages) -> None:
     )
     assert after.artifacts == before.artifacts
     record = after.artifacts[stages.large.path.name]
-    assert {sbom_name(record.sbom), request_name(record.request)} < objects(stages.production, stages.s3)
+    assert {SBOM.name(record.sbom), REQUEST.name(record.request)} < objects(stages.production, stages.s3)
 
 
 def test_history_says_from_where_and_by_whom(stages: Stages) -> None:
@@ -299,7 +299,7 @@ def test_a_manifest_writes_no_file_outside_and_promotes_nothing(
             model["current"] = {"any": said}
         model["artifacts"][said if field == "name" else stages.large.name] = record | {field: said}
 
-    name = {"sbom": sbom_name, "request": request_name}.get(field, str)
+    name = {"sbom": SBOM.name, "request": REQUEST.name}.get(field, str)
     put(name(said), b"attack", stages.staging, stages.s3)
     rewrite(stages, change)
     before = objects(stages.production, stages.s3)

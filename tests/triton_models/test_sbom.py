@@ -15,9 +15,10 @@ import pytest
 
 from tests.triton_models.publishing_aws import artifact, consistent_manifest, objects, stored
 from triton_models.artifact.targets import ANY
+from triton_models.repository.documents import SBOM, store
 from triton_models.repository.manifest import Repository
 from triton_models.repository.publish import publish
-from triton_models.repository.sbom import FILES, sbom, sbom_name, store
+from triton_models.repository.sbom import FILES, sbom
 
 BUILT_IN = b'{"bomFormat": "CycloneDX"}'
 
@@ -134,5 +135,5 @@ def test_publishing_it_by_hand_forgets_no_bill(repository: str, s3: Any, tmp_pat
 def test_a_document_that_is_there_already_is_kept(repository: str, s3: Any) -> None:
     where = Repository.parse(repository)
 
-    assert store(BUILT_IN, where, s3) == store(BUILT_IN, where, s3)
-    assert objects(repository, s3) == {sbom_name(hashlib.sha256(BUILT_IN).hexdigest())}
+    assert store(BUILT_IN, SBOM, where, s3) == store(BUILT_IN, SBOM, where, s3)
+    assert objects(repository, s3) == {SBOM.name(hashlib.sha256(BUILT_IN).hexdigest())}

@@ -17,9 +17,8 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.repository.checks import existing_bucket, own_policies, repository_prefix
 from triton_fleet.repository.usage import RepositoryUsage
 from triton_models.artifact.layout import ARCHIVE_SUFFIX
+from triton_models.repository.documents import REQUEST, SBOM
 from triton_models.repository.manifest import MANIFEST_NAME
-from triton_models.repository.sbom import FOLDER as SBOM_FOLDER
-from triton_models.repository.sbom import REQUEST_FOLDER
 
 
 class ModelRepository(Construct):
@@ -288,7 +287,7 @@ class ModelRepository(Construct):
         Parts of an upload have no such condition; its completion has. Source, read on 2026-11-25:
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
         """
-        names = (f"*{ARCHIVE_SUFFIX}", f"{SBOM_FOLDER}/*", f"{REQUEST_FOLDER}/*")
+        names = (f"*{ARCHIVE_SUFFIX}", f"{SBOM.folder}/*", f"{REQUEST.folder}/*")
         self.bucket.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="NothingIsOverwritten",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,12 +20,12 @@ from triton_models.artifact.plans import is_rehearsal, refused
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.pack.pack import Artifact
+from triton_models.repository.documents import REQUEST, SBOM, Kind, store
 from triton_models.repository.download import read_digest
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.presence import missing
 from triton_models.repository.publish import make_current
 from triton_models.repository.s3 import aws_errors, publisher, repository_client, workers
-from triton_models.repository.sbom import request_name, sbom_name, store
 from triton_models.repository.stored_manifest import StoredManifest, read
 from triton_models.repository.tested import ArtifactsTested
 from triton_models.repository.upload import PART_BYTES, upload
@@ -181,11 +181,11 @@ def promote(
             absent = missing(artifacts, stored.manifest, to, s3)
             copied = {each.name for each in absent}
         else:
-            for name, digests in (
-                (sbom_name, {each.record.sbom for each in publications}),
-                (request_name, {each.record.request for each in publications}),
+            for kind, digests in (
+                (SBOM, {each.record.sbom for each in publications}),
+                (REQUEST, {each.record.request for each in publications}),
             ):
-                _copy_documents(digests, name, source=from_, source_s3=source_s3, to=to, s3=s3)
+                _copy_documents(digests, kind, source=from_, source_s3=source_s3, to=to, s3=s3)
             send = partial(_copied, source=from_, source_s3=source_s3, to=to, s3=s3, part_bytes=part_bytes)
             author = f"{publisher() if by is None else by}, from {from_.url}"
             copied, stored = make_current(
@@ -297,22 +297,22 @@ def _downloaded(artifact: Artifact, *, repository: Repository, s3: S3Client) -> 
 
 def _copy_documents(
     digests: Iterable[str],
-    name: Callable[[str], str],
+    kind: Kind,
     *,
     source: Repository,
     source_s3: S3Client,
     to: Repository,
     s3: S3Client,
 ) -> None:
-    """Copy the bills of materials or the requests that the records name."""
+    """Copy the documents that the records name."""
 
     def copy(wanted: str) -> None:
         with tempfile.TemporaryFile() as file:
             with aws_errors(source.url):
-                digest = read_digest(name(wanted), source, source_s3, into=file)
+                digest = read_digest(kind.name(wanted), source, source_s3, into=file)
             if digest == wanted:  # it belongs to an artifact, which is served without it as well
                 file.seek(0)
-                store(file.read(), to, s3, name=name)
+                store(file.read(), kind, to, s3)
 
     with workers() as pool:
         list(pool.map(copy, sorted({each for each in digests if each})))

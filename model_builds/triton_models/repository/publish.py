@@ -19,6 +19,7 @@ from triton_models.artifact.plans import is_rehearsal, refused
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.pack.pack import Artifact
+from triton_models.repository.documents import REQUEST, SBOM, store
 from triton_models.repository.local import read_artifacts, records
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.presence import missing
@@ -30,7 +31,6 @@ from triton_models.repository.s3 import (
     wanted_repository,
     workers,
 )
-from triton_models.repository.sbom import request_name, store
 from triton_models.repository.stored_manifest import ROUNDS, StoredManifest, read, read_manifest, replaced
 from triton_models.repository.upload import PART_BYTES, upload
 
@@ -179,9 +179,9 @@ def _published(
         raise_if_any(_not_for(target, wanted, kept))
     publications = list(_publications(wanted, kept, target))
     if sbom:
-        store(sbom, where, s3)
+        store(sbom, SBOM, where, s3)
     with workers() as pool:
-        list(pool.map(lambda each: store(each, where, s3, name=request_name), requests.values()))
+        list(pool.map(lambda each: store(each, REQUEST, where, s3), requests.values()))
     send = partial(upload, repository=where, s3=s3, part_bytes=part_bytes)
     sent, before = make_current(publications, wanted, where, s3, stored, send=send, by=by)
     names = tuple(artifact.name for artifact in wanted)

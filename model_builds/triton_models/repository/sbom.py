@@ -7,31 +7,18 @@ an object, whose key is its SHA-256.
 
 from __future__ import annotations
 
-import base64
 import csv
 import hashlib
 import json
 import platform
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
-
-from triton_models.repository.manifest import Repository
-from triton_models.repository.s3 import LOST_RACE, error_code
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 FILES = "triton-fleet:files-sha256"
 """The property with the SHA-256 of the lines of RECORD, which list the package's files with their digests."""
-
-FOLDER = "sbom"
-"""The folder of the documents in a repository."""
-
-REQUEST_FOLDER = "requests"
-"""The folder of the requests that warm models up."""
 
 # Files that an installer writes; they differ between installations of the same wheel.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"})
@@ -59,52 +46,6 @@ def sbom(*, release: str) -> bytes:
         "components": [_python(), *(components[ref] for ref in sorted(components))],
     }
     return json.dumps(document, indent=1, sort_keys=True).encode()
-
-
-def sbom_name(sha256: str) -> str:
-    """Return the name in the repository of the document with that digest."""
-    return f"{FOLDER}/{sha256}.cdx.json"
-
-
-def request_name(sha256: str) -> str:
-    """Return the name in the repository of the request with that digest, which the warm-up sends."""
-    return f"{REQUEST_FOLDER}/{sha256}.json"
-
-
-def store(
-    document: bytes, repository: Repository, s3: S3Client, *, name: Callable[[str], str] = sbom_name
-) -> str:
-    """Upload a document to the repository, unless it exists.
-
-    Args:
-        document: The document.
-        repository: The repository.
-        s3: The client to use.
-        name: Returns the name of the document with a digest.
-
-    Returns:
-        Its SHA-256, in hexadecimal.
-
-    Raises:
-        botocore.exceptions.ClientError: S3 refuses.
-    """
-    from botocore.exceptions import ClientError
-
-    digest = hashlib.sha256(document)
-    try:
-        s3.put_object(
-            Bucket=repository.bucket,
-            Key=repository.key(name(digest.hexdigest())),
-            Body=document,
-            ContentType="application/vnd.cyclonedx+json" if name is sbom_name else "application/json",
-            ChecksumAlgorithm="SHA256",
-            ChecksumSHA256=base64.b64encode(digest.digest()).decode(),
-            IfNoneMatch="*",
-        )
-    except ClientError as error:
-        if error_code(error) not in LOST_RACE:
-            raise
-    return digest.hexdigest()
 
 
 def _python() -> dict[str, Any]:

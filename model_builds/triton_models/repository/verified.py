@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from triton_models.base.errors import Problem, raise_if_any
+from triton_models.repository.documents import REQUEST, SBOM
 from triton_models.repository.download import read_digest
 from triton_models.repository.manifest import Repository
 from triton_models.repository.published import PublishedArtifact
 from triton_models.repository.s3 import workers
-from triton_models.repository.sbom import request_name, sbom_name
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -60,9 +60,9 @@ def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Clie
 def _recorded(row: PublishedArtifact) -> Iterator[Recorded]:
     yield Recorded(name=row.artifact, sha256=row.record.sha256)
     if row.record.sbom:
-        yield Recorded(name=sbom_name(row.record.sbom), sha256=row.record.sbom)
+        yield Recorded(name=SBOM.name(row.record.sbom), sha256=row.record.sbom)
     if row.record.request:
-        yield Recorded(name=request_name(row.record.request), sha256=row.record.request)
+        yield Recorded(name=REQUEST.name(row.record.request), sha256=row.record.request)
 
 
 def _differs(wanted: Recorded, found: str | None, repository: Repository) -> Problem:
