@@ -21,6 +21,7 @@ from pathlib import Path
 
 _LIBRARY = re.compile(r"python(\d+\.\d+)")
 _IMPORT_S = 60.0
+_TRIED = "imports-numpy"  # the file in a stand-in whose interpreter has been tried, which takes a load's time
 
 
 def main(environment: str, folder: str, stubs: str, own: str, mark: str) -> str:
@@ -45,7 +46,8 @@ def main(environment: str, folder: str, stubs: str, own: str, mark: str) -> str:
     for prefix, shared in interpreters(Path(environment), version):
         own_folder = _stand_in(Path(environment), Path(folder), prefix, version)
         found = f"{shared}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
-        if _imports_numpy(own_folder / "bin" / "python3", found):
+        if (own_folder / _TRIED).exists() or _imports_numpy(own_folder / "bin" / "python3", found):
+            (own_folder / _TRIED).touch()
             sys.stderr.write(f"Python {version} of {prefix} runs the model, as its environment requires\n")
             variables = {"PATH": f"{own_folder / 'bin'}:{os.environ['PATH']}", "LD_LIBRARY_PATH": found}
             exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
