@@ -318,6 +318,7 @@ def test_published_models_are_loaded_too_and_one_without_a_request_fails_nothing
 def test_where_no_other_endpoint_serves_nothing_fails(new_endpoint: World, alias: str | None) -> None:
     new_endpoint.alias, new_endpoint.broken = alias, {"new": 1000}
     assert first_loads(new_endpoint)["Status"] == "SUCCESS"
+    assert (len(new_endpoint.asked), new_endpoint.clock.now) == (1, 0)
 
 
 def test_a_first_deployment_waits_for_no_manifest(new_endpoint: World) -> None:

@@ -139,9 +139,9 @@ def _loads(wanted: Mapping[str, Any], context: Any, *, sleep: Callable[[float], 
             rounds -= 1
             continue
         refusals += all("ModelError" in answer for answer in failures.values())
-        # A model of gigabytes is loaded after its first request has failed: it is asked again.
-        # Before a first publication there is no manifest, and no one waits for this endpoint.
-        if refusals >= REFUSALS or not in_time or (requests is None and not _moves(ssm, alias, endpoint)):
+        # A model of gigabytes is loaded after its first request has failed: it is asked again, but not where
+        # no other endpoint serves meanwhile. A first deployment would only take longer.
+        if refusals >= REFUSALS or not in_time or not _moves(ssm, alias, endpoint):
             break
         sleep(every)
     _say_missing(asked, answered)
