@@ -99,8 +99,9 @@ def test_no_template_names_an_account_or_region_of_this_machine(output: Path) ->
         ),
         ({"models": "*,minilm"}, ["[every-model]"]),
         ({"models": "minilm,resnet5"}, ["where:    models of TritonFleetModels/Default/Builds"]),
+        ({"models": "a\x1b[31m"}, ["a\\x1b[31m"]),
     ],
-    ids=["in the configuration", "in a combination", "in a construct"],
+    ids=["in the configuration", "in a combination", "in a construct", "with control characters"],
 )
 def test_every_mistake_is_reported_on_stderr_and_nothing_is_written(
     context: dict[str, str],
@@ -119,6 +120,7 @@ def test_every_mistake_is_reported_on_stderr_and_nothing_is_written(
     assert out == ""
     assert err.count("error: ") == len(reported)
     assert [each for each in reported if each not in err] == []
+    assert "\x1b" not in err
     assert not list(tmp_path.rglob("*.template.json"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +15,7 @@ from triton_fleet.app.config import FleetConfig
 from triton_fleet.app.context import fleet_configs
 from triton_fleet.arguments.late import defer, late_problems
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import show_problems
 
 PACKS: Mapping[str, Callable[..., NagPack]] = MappingProxyType(
     {
@@ -47,8 +47,7 @@ def synthesize(
         attach(app, packs=packs)
         write_templates(app)
     except FleetError as error:
-        problems = dict.fromkeys((*error.problems, *late_problems(app)))
-        sys.stderr.writelines(f"error: {problem}\n" for problem in problems)
+        show_problems(dict.fromkeys((*error.problems, *late_problems(app))))
         return 1
     return 0
 

@@ -12,6 +12,7 @@ import jsii
 
 from triton_models.base import errors
 from triton_models.base.errors import FleetError
+from triton_models.base.outcome import show_problems
 
 _Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
@@ -39,6 +40,6 @@ def short_for_mistakes(others: _Hook) -> _Hook:
             if not any(Path(each.filename).resolve().is_relative_to(folder) for folder in _NOT_THE_APPS)
         ]
         sys.stderr.writelines(traceback.format_list(own))
-        sys.stderr.writelines(f"error: {problem}\n" for problem in error.problems)
+        show_problems(error.problems)
 
     return hook

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from triton_models.base.errors import Problem
+
 # C0 without tab and line feed, C1, what reverses the direction of writing, and what UTF-8 has no bytes for.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -28,6 +30,11 @@ class Outcome(Protocol):
 def printable(text: str) -> str:
     """Return a line for a terminal: control characters, which could move its cursor, are escaped."""
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def show_problems(problems: Iterable[Problem]) -> None:
+    """Write problems to standard error. What they quote has no control characters."""
+    sys.stderr.writelines(f"error: {printable(str(problem))}\n" for problem in problems)
 
 
 def progress(message: str) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from triton_models.base.outcome import printable
+from triton_models.base.outcome import printable, show_problems
 from triton_models.cli import account, begin, jobs, models, repository, review
 from triton_models.cli.options import use_account
 
@@ -184,8 +184,7 @@ def _show_error(error: FleetError, *, as_json: bool) -> None:
         _write_json({"error": [problem.as_dict() for problem in error.problems]})
         sys.stdout.flush()
     else:
-        for problem in error.problems:
-            sys.stderr.write(f"error: {printable(str(problem))}\n")
+        show_problems(error.problems)
 
 
 def _write_json(document: object) -> None:

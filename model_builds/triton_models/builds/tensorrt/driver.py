@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import show_problems
 from triton_models.builds.tensorrt.machine import gpu_problems, query_gpus
 from triton_models.facts.instances import Gpu
 from triton_models.facts.instances import gpu as gpu_named
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         found = library_path(gpu=gpu_named(given.gpu), release=release_named(given.release))
     except FleetError as error:
-        sys.stderr.write("".join(f"error: {problem}\n" for problem in error.problems))
+        show_problems(error.problems)
         return 1
     sys.stdout.write(f"{found}\n")
     return 0
