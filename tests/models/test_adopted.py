@@ -393,6 +393,13 @@ def test_wrong_options_are_refused(options: list[str], rule: str, tmp_path: Path
     assert (status, f"[{rule}]" in said, "fleet new" in said) == (1, True, False)
 
 
+def test_a_directory_that_holds_the_model_builds_is_refused(tmp_path: Path, fleet: Cli) -> None:
+    source = directory(tmp_path / "source")
+    (source / "models").mkdir()
+    status, _, said = fleet("adopt", source, "--name", "net", "--models", source / "models")
+    assert (status, "[adopted-directory]" in said, list((source / "models").iterdir())) == (1, True, [])
+
+
 def test_models_that_take_strings_or_sequences_get_no_drawn_examples(tmp_path: Path, fleet: Cli) -> None:
     source = directory(tmp_path / "source", more=SEQUENCE, also="START")
     assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0

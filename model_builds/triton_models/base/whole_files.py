@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -16,6 +17,8 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         OSError: The file cannot be written.
     """
+    if not path.name:  # such as "." and "/"
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:

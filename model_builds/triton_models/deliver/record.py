@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from triton_models.base.errors import FleetError, Problem
+from triton_models.base.outcome import printable
 from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Results
 from triton_models.repository.s3 import publisher
@@ -102,7 +103,7 @@ class Record:
 def say(line: str) -> None:
     """Write a line to standard error; ignore a closed pipe."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{printable(line)}\n")
         sys.stderr.flush()
 
 

@@ -73,7 +73,16 @@ def run(arguments: argparse.Namespace) -> Begun:
     read_layout(folder)  # refuses links that lead out or never end
     config = read_config(top / CONFIG_FILE)
     name = arguments.name or config.name or top.name
-    fleet = cdk_json(check_name(name, arguments.models, command="fleet adopt"))
+    models = check_name(name, arguments.models, command="fleet adopt")
+    if models.resolve().is_relative_to(folder.resolve()):
+        raise FleetError.of(
+            what=f"{models}, the folder of model builds, is inside {arguments.source}",
+            where="fleet adopt DIR",
+            expected="a directory that is copied into the folder of model builds",
+            fix="name the model's own directory, or another folder of model builds in --models",
+            rule="adopted-directory",
+        )
+    fleet = cdk_json(models)
     served_by = fleet.release(DEFAULT_RELEASE) if fleet else DEFAULT_RELEASE
     if arguments.requests is not None:
         recorded_examples(arguments.requests)()
