@@ -204,6 +204,16 @@ def test_the_region_that_the_cdk_reads_counts_for_the_sdk_as_well(
     assert os.environ["AWS_DEFAULT_REGION"] == "eu-west-1"
 
 
+def test_an_empty_region_in_the_configuration_is_one_error(
+    no_account: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config").write_text("[default]\nregion =\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+
+    assert main(["history", "--repository", "s3://bucket/models/"]) == 1
+    assert "error: the AWS configuration is invalid" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_an_option_means_the_same_in_every_verb(verb: str) -> None:
     folders = {"--models", "--output", "--logs"}

@@ -40,7 +40,11 @@ def test_a_document_reads_back_as_it_was_written():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "at": null, "by": "", "models": [{}]}']
+    "text",
+    [
+        *("", "[]", "{}", '{"version": 2}', '{"version": 1, "at": null, "by": "", "models": [{}]}'),
+        Results(results=(GOOD,), by="ann", at=NOON, finished=True).to_json().replace('"good"', "[]"),
+    ],
 )
 def test_what_is_no_document_of_results_is_refused(text):
     with pytest.raises(FleetError, match="not a results document") as caught:

@@ -84,6 +84,10 @@ class ModelResult:
         if result.status not in get_args(Status):
             msg = f"unknown status {result.status!r}"
             raise ValueError(msg)
+        texts = (result.model, result.step, result.artifact, result.log)
+        if not all(isinstance(each, str) for each in texts) or not isinstance(result.seconds, int | float):
+            msg = f"a value of another type in {document}"
+            raise TypeError(msg)
         return result
 
 

@@ -38,14 +38,20 @@ def repository_client(*, profile: str | None = None, region: str | None = None) 
     Args:
         profile: The AWS profile; None for that of the environment.
         region: The AWS region; None for that of the environment or the profile.
+
+    Raises:
+        botocore.exceptions.BotoCoreError: The configuration is invalid.
     """
     import boto3.session
     from botocore.config import Config
+    from botocore.exceptions import InvalidConfigError
 
     # A separate session, because boto3's default session keeps its first credentials.
-    return boto3.session.Session(profile_name=profile, region_name=region).client(
-        "s3", config=Config(retries=_retries(), max_pool_connections=THREADS)
-    )
+    session = boto3.session.Session(profile_name=profile, region_name=region)
+    try:
+        return session.client("s3", config=Config(retries=_retries(), max_pool_connections=THREADS))
+    except ValueError as error:  # an endpoint of an empty region, for example
+        raise InvalidConfigError(error_msg=str(error)) from error
 
 
 def _retries() -> Any:
