@@ -204,8 +204,9 @@ def test_cdk_json_names_a_new_model_and_stays_as_it_is_otherwise(
         ('{"context": {"tritonFleet": {"models": ["net"]}}}', True),
         ('{"context": {"tritonFleet": {"stages": {"a": {"models": ["a"]}}}}}', False),
         ('{"context": {}}', False),
+        ('{"context": {"tritonFleet": {"models": [[]]}}}', False),
     ],
-    ids=["every model", "named before", "only a stage", "no fleet"],
+    ids=["every model", "named before", "only a stage", "no fleet", "a list in the list"],
 )
 def test_cdk_json_stays_if_it_has_the_model_or_no_list_of_models(
     text: str, named: bool, tmp_path: Path, fleet: Cli

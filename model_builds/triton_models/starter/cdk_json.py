@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,10 @@ class CdkJson:
         for match in _LISTS.finditer(self.text):  # a stage may have a list as well
             edited = self.text[: match.start("names")] + _with(match["names"], name)
             edited += self.text[match.end("names") :]
-            if json.loads(edited) == wanted:
-                write_whole(self.path, edited.encode())
-                return True
+            with suppress(ValueError):  # of a list in the list, or a bracket in a name
+                if json.loads(edited) == wanted:
+                    write_whole(self.path, edited.encode())
+                    return True
         return False
 
 
