@@ -143,7 +143,7 @@ class ScenarioResult:
         yield ""
         yield f"Instances: {_over_time(self.instances, self.scenario.speed)}."
         yield pace(self.scenario)
-        yield f"On AWS it also depends on what docs/ledger.md believes: {', '.join(ASSUMED)}."
+        yield f"On AWS it also depends on beliefs that Triton Fleet's ledger grades: {', '.join(ASSUMED)}."
 
 
 def pace(scenario: Scenario) -> str:
@@ -246,12 +246,16 @@ def _number(name: str, accepted: Range, seen: float) -> Condition:
     return Condition(name=name, expected=str(accepted), seen=f"{seen:g}", holds=seen in accepted)
 
 
+def _counted(times: int) -> str:
+    return f"fired {times} times" if times > 1 else "fired once" if times else "did not fire"
+
+
 def _alarm(name: str, fired: Mapping[str, int], *, fires: bool) -> Condition:
     times = fired.get(name, 0)
     unknown = did_you_mean(name, fired, otherwise="there is no such alarm")
     return Condition(
         name=f"alarm {name}",
         expected="fires" if fires else "does not fire",
-        seen=f"fired {times} times" if name in fired else unknown,
+        seen=_counted(times) if name in fired else unknown,
         holds=name in fired and bool(times) == fires,
     )
