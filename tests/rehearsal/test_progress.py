@@ -70,7 +70,18 @@ def test_a_log_never_has_control_characters_even_with_colors(monkeypatch: pytest
     assert "Deploy" in log.getvalue()
 
 
-def test_a_log_repeats_what_is_running() -> None:
+def test_a_log_does_not_repeat_an_event() -> None:
+    log = Log("Build the models")
+    with reporter(log, every_s=0.001).step("Build the models") as step:
+        step.enter("minilm: published")
+        log.seen.clear()
+
+        assert log.seen.wait(10)
+
+    assert log.getvalue().count("minilm: published") == 1
+
+
+def test_a_log_shows_what_is_running() -> None:
     log = Log("minilm: build  exporting")
     with reporter(log, every_s=0.001).step("Build") as step:
         step.enter("minilm: build")

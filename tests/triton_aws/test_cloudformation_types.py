@@ -756,6 +756,28 @@ def test_one_that_disappeared_from_its_service_is_named(aws: EmbeddedAws, it: Ca
     assert (missing.type_name, missing.logical_id) == (it.type_name, "It")
 
 
+@pytest.mark.parametrize(("value", "kept"), [(True, "true"), (5, "5")])
+def test_a_number_or_a_boolean_becomes_the_string_that_its_type_declares(
+    aws: EmbeddedAws, value: bool | int, kept: str
+) -> None:
+    bucket = {"BucketName": "tagged", "Tags": [{"Key": "stage", "Value": value}]}
+    parameter = {"Name": "/p", "Type": "String", "Value": value, "Tags": {"stage": value}}
+    body = {
+        "Resources": {
+            "Bucket": {"Type": "AWS::S3::Bucket", "Properties": bucket},
+            "Parameter": {"Type": "AWS::SSM::Parameter", "Properties": parameter},
+        }
+    }
+
+    aws.client("cloudformation").create_stack(StackName="s", TemplateBody=json.dumps(body))
+
+    ssm = aws.client("ssm")
+    tagged = ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId="/p")["TagList"]
+    assert aws.client("s3").get_bucket_tagging(Bucket="tagged")["TagSet"] == [{"Key": "stage", "Value": kept}]
+    assert tagged == [{"Key": "stage", "Value": kept}]
+    assert ssm.get_parameter(Name="/p")["Parameter"]["Value"] == kept
+
+
 def test_a_property_that_is_not_supported_fails_the_resource_and_is_named(aws: EmbeddedAws) -> None:
     body = {"Resources": {"It": {"Type": "AWS::S3::Bucket", "Properties": {"WebsiteConfiguration": {}}}}}
 

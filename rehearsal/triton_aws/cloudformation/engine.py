@@ -29,7 +29,7 @@ from triton_aws.cloudformation.resource import (
     ResourceType,
     UnsupportedUpdateError,
 )
-from triton_aws.cloudformation.schemas import must_replace, violations
+from triton_aws.cloudformation.schemas import must_replace, violations, with_strings
 from triton_aws.cloudformation.template import parameter_values
 
 # The deletion policies that keep a created resource during a rollback, by the assumption about
@@ -317,7 +317,8 @@ class Deployment:
     def _resolved(self, logical_id: str, type_name: str, declared: Mapping[str, Any]) -> Properties:
         try:
             evaluated = self._resources.resolve(declared.get("Properties", {}))
-            resolved: Properties = self._resources.references.resolve(evaluated, f"{type_name}/Properties")
+            known = self._resources.references.resolve(evaluated, f"{type_name}/Properties")
+            resolved = with_strings(type_name, known)
             if wrong := violations(type_name, resolved):
                 raise DeploymentError(_INVALID.format(logical_id, ", ".join(wrong)))
         except Exception as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from triton_aws.cloudformation.functions import text
 from triton_aws.cloudformation.resource import Properties
 
 
@@ -42,6 +43,31 @@ def _provided(type_name: str) -> Any:
         return None
 
 
+def with_strings(type_name: str, properties: Properties) -> Properties:
+    """Return properties whose numbers and booleans are strings where the type declares strings."""
+    schema = _schema(type_name)
+    converted: Properties = _with_strings(schema, schema, properties)
+    return converted
+
+
+def _with_strings(schema: Mapping[str, Any], root: Mapping[str, Any], value: Any) -> Any:
+    schema = _followed(schema, root)
+    if isinstance(value, list):
+        return [_with_strings(schema.get("items", {}), root, item) for item in value]
+    if isinstance(value, Mapping):
+        known = schema.get("properties", {})
+        other: Mapping[str, Any] = next(iter(schema.get("patternProperties", {}).values()), {})
+        return {key: _with_strings(known.get(key, other), root, item) for key, item in value.items()}
+    return text(value) if schema.get("type") == "string" and isinstance(value, (bool, int, float)) else value
+
+
+def _followed(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" not in schema:
+        return schema
+    found: Mapping[str, Any] = root["definitions"].get(schema["$ref"].removeprefix("#/definitions/"), {})
+    return found
+
+
 def violations(type_name: str, properties: Properties) -> list[str]:
     """Return the missing and the unknown properties, in CloudFormation's words."""
     schema = _schema(type_name)
@@ -49,8 +75,7 @@ def violations(type_name: str, properties: Properties) -> list[str]:
 
 
 def _violations(schema: Mapping[str, Any], root: Mapping[str, Any], value: Any, path: str) -> Iterator[str]:
-    if "$ref" in schema:
-        schema = root["definitions"].get(schema["$ref"].removeprefix("#/definitions/"), {})
+    schema = _followed(schema, root)
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from _violations(schema.get("items", {}), root, item, f"{path}/{number}")

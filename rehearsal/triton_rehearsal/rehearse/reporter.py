@@ -76,6 +76,7 @@ class Reporter:
         self._console = console or Console(file=sys.stderr, highlight=False)
         self._every_s = every_s
         self._began = time.monotonic()
+        self._logged_last = ""
         # Standard error may have colors without being a terminal, but then it cannot take lines back.
         self._is_live = self._console.file.isatty() and not self._console.is_dumb_terminal
 
@@ -118,7 +119,8 @@ class Reporter:
 
         def repeat() -> None:
             while not ended.wait(self._every_s):
-                self._log(step.latest or step.title)
+                # A line that is repeated would look like another event.
+                self._log(step.title if step.latest in ("", self._logged_last) else step.latest)
 
         self._log(step.title)
         thread = threading.Thread(target=repeat, name="progress", daemon=True)
@@ -130,6 +132,7 @@ class Reporter:
             thread.join()
 
     def _log(self, text: str) -> None:
+        self._logged_last = text
         self.say(f"{_clock(time.monotonic() - self._began)}  {text}")
 
 
