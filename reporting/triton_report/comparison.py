@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from triton_models.declare.reading import FORM_MARK
 from triton_models.facts.cost import Estimate
 from triton_report.assembly import Assembly, SynthesisWarning
 from triton_report.changes import Change, changes
-from triton_report.declared import ModelChange, model_changes
+from triton_report.declared import ModelChange, model_changes, published_name
 from triton_report.permissions import PermissionChange, permission_change
 from triton_report.revisions import Revision
 from triton_report.settings import Setting, setting_changes
@@ -135,10 +136,10 @@ class Comparison:
         return list(dict.fromkeys(found))
 
     def _loses(self, name: str, not_needed: Sequence[str]) -> bool:
-        folder, form, _ = name.partition(":")
-        if form:  # it is published under a name of its own, which only its declaration has
-            return not any(each.startswith(folder) for each in not_needed)
-        return name not in not_needed and (self.published is None or name in self.published)
+        if published_name(name) in not_needed:
+            return False
+        # A form may have been published under another name, which only its declaration has.
+        return FORM_MARK in name or self.published is None or name in self.published
 
     @property
     def targets_before(self) -> list[str]:

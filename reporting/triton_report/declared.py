@@ -12,6 +12,7 @@ from typing import Any, Literal
 from triton_models.base.digests import digest_of
 from triton_models.base.json_text import read_cdk_json
 from triton_models.base.source_files import contents
+from triton_models.declare.reading import FORM_MARK
 
 MODELS = Path("model_builds") / "models"
 TOOLKIT = Path("model_builds") / "triton_models"
@@ -31,15 +32,17 @@ class ModelChange:
     """A model build that differs.
 
     Attributes:
-        name: Its folder.
+        name: Its folder, or `folder:form`.
         what: The change; "built" and "not built" concern the build job's list alone.
-        built: True if the build job builds it afterwards.
+        built: True if the build job builds it afterwards; a changed folder, or forms of it.
+        only_forms: True for a changed folder of which the build job builds forms, and not its BUILD.
         files: The files in it that differ.
     """
 
     name: str
     what: Literal["added", "changed", "removed", "built", "not built"]
     built: bool = True
+    only_forms: bool = False
     files: tuple[str, ...] = ()
 
 
@@ -49,7 +52,7 @@ class Declared:
 
     Attributes:
         folders: The content of each folder: a digest of each file, by its name.
-        built: The folders that the build job makes, as cdk.json says.
+        built: The models that the build job makes, as cdk.json says.
         toolkit: A digest of what builds them.
         settings: The other settings of cdk.json, as text, by their names.
         library: The version of this library in requirements.txt; "" in a repository that contains it.
@@ -71,9 +74,18 @@ class Declared:
         """The models that the build job builds, each a folder or `folder:form`."""
         return tuple(self.folders) if _EVERY in self.built else self.built
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms that the build job builds, each `folder:form`."""
+        return tuple(name for name in self.built if FORM_MARK in name)
+
     def builds(self, name: str) -> bool:
-        """Return True if the build job builds the folder, or another form of its model."""
-        return any(each.partition(":")[0] in {name, _EVERY} for each in self.built)
+        """Return True if the build job builds the form, or the BUILD of the folder."""
+        return name in self.built or (_EVERY in self.built and FORM_MARK not in name)
+
+    def builds_only_forms(self, folder: str) -> bool:
+        """Return True if the build job builds forms of the folder, and not its BUILD."""
+        return not self.builds(folder) and any(name.partition(FORM_MARK)[0] == folder for name in self.forms)
 
     @classmethod
     def read(cls, checkout: Path) -> Declared:
@@ -91,25 +103,36 @@ class Declared:
         )
 
 
+def published_name(name: str) -> str:
+    """Return the name of the artifacts of a folder or `folder:form`, whose declaration is not executed."""
+    return name.replace(FORM_MARK, "_")
+
+
 def model_changes(before: Declared, after: Declared) -> list[ModelChange]:
     """The differences, by name."""
     return [
         change
-        for name in sorted({*before.folders, *after.folders})
+        for name in sorted({*before.folders, *after.folders, *before.forms, *after.forms})
         if (change := _change(name, before, after)) is not None
     ]
 
 
 def _change(name: str, before: Declared, after: Declared) -> ModelChange | None:
-    old, new = before.folders.get(name), after.folders.get(name)
+    folder, form, _ = name.partition(FORM_MARK)
+    old, new = before.folders.get(folder), after.folders.get(folder)
     was, is_ = before.builds(name), after.builds(name)
+    if form and was == is_:
+        return None  # what changes in its folder is a row of the folder
     if old is None:
-        return ModelChange(name=name, what="added", built=is_)
+        return None if after.builds_only_forms(name) else ModelChange(name=name, what="added", built=is_)
     if new is None:
-        return ModelChange(name=name, what="removed", built=False)
-    if old != new:
+        return None if before.builds_only_forms(name) else ModelChange(name=name, what="removed", built=False)
+    if old != new and not form:
         files = sorted(file for file in {*old, *new} if old.get(file) != new.get(file))
-        return ModelChange(name=name, what="changed", built=is_, files=tuple(files))
+        only_forms = after.builds_only_forms(name)
+        return ModelChange(
+            name=name, what="changed", built=is_ or only_forms, only_forms=only_forms, files=tuple(files)
+        )
     if was == is_:
         return None
     return ModelChange(name=name, what="built" if is_ else "not built", built=is_)

@@ -10,7 +10,7 @@ from triton_models.facts.cost import Estimate, dollars
 from triton_report.assembly import Assembly, Resource
 from triton_report.changes import Change, Effect, PropertyChange
 from triton_report.comparison import Comparison
-from triton_report.declared import ModelChange
+from triton_report.declared import ModelChange, published_name
 from triton_report.intrinsics import written
 from triton_report.permissions import Grant
 from triton_report.risk import WORDS, Risk, meaning
@@ -145,11 +145,13 @@ def _table(comparison: Comparison) -> Iterator[str]:
 def _lost_models(comparison: Comparison) -> Iterator[str]:
     for each in comparison.moves_without:
         names = ", ".join(f"`{name}`" for name in each.models)
-        leave, they = ("leaves", "it") if len(each.models) == 1 else ("leave", "they")
+        published = ", ".join(f"`{published_name(name)}`" for name in each.models)
+        one = len(each.models) == 1
+        leave, they, word = ("leaves", "it", "name") if one else ("leave", "they", "names")
         yield (
             f"| 🛑 deployment stops | {names} {leave} `models` while the fleet moves from {each.before} to "
-            f"{each.after} | `Custom::TritonNames` fails if {they} cannot be loaded there: add {names} to "
-            "`retired_models` |"
+            f"{each.after} | `Custom::TritonNames` fails if {they} cannot be loaded there: add the "
+            f"published {word} {published} to `retired_models` |"
         )
 
 
@@ -291,7 +293,7 @@ def _table_of_models(comparison: Comparison) -> Iterator[str]:
         targets = comparison.targets_after if each.built else []
         cells = [f"`{each.name}`", _became(each), " and ".join(targets) or "nothing"]
         if published is not None:
-            cells.append(published.get(each.name, "nothing"))
+            cells.append(published.get(published_name(each.name), "nothing"))
         yield _row(cells)
 
 
@@ -308,7 +310,8 @@ def _became(change: ModelChange) -> str:
     files = f": {', '.join(f'`{file}`' for file in change.files)}" if change.files else ""
     idle = change.what in ("added", "changed") and not change.built
     unbuilt = "; **not in `models`, so the build job does not build it**" if idle else ""
-    return f"{words.get(change.what, change.what)}{files}{unbuilt}"
+    forms = "; only its forms are built" if change.only_forms else ""
+    return f"{words.get(change.what, change.what)}{files}{unbuilt}{forms}"
 
 
 def _watching(comparison: Comparison) -> Iterator[str]:
