@@ -213,6 +213,8 @@ def test_every_mistake_is_reported_at_once() -> None:
         ({"alarm_topic": TOPIC, "region": "eu-central-1"}, ["topic-arn"]),
         ({"alarm_topic": TOPIC, "alarm_email": "a@b.c"}, ["alarm-destination"]),
         ({"models": ["minilm"], "retired_models": ["bert", "minilm"]}, ["retired-model"]),
+        ({"models": ["minilm:b"], "retired_models": ["minilm:a"]}, ["retired-form"]),
+        ({"models": ["minilm:a"], "retired_models": ["minilm:a"]}, ["retired-model"]),
     ],
 )
 def test_a_mistake_names_its_rule_and_a_key(given: dict[str, object], rules: list[str]) -> None:
@@ -220,6 +222,14 @@ def test_a_mistake_names_its_rule_and_a_key(given: dict[str, object], rules: lis
 
     assert [problem.rule for problem in problems] == rules
     assert {name for name in given if name in str([each.where for each in problems])}
+
+
+def test_a_retired_form_is_named_as_it_is_published() -> None:
+    (problem,) = _problems({"models": ["minilm"], "retired_models": ["score:acme"]})
+
+    assert problem.what == "retired_models has 'score:acme'"
+    assert problem.fix == "write score_acme, the name under which the form is published"
+    assert _read({"models": ["minilm"], "retired_models": ["score_acme"]}).retired_models == ("score_acme",)
 
 
 def test_a_type_that_aws_does_not_list_can_be_asked_for() -> None:

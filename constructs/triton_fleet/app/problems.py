@@ -22,12 +22,14 @@ from triton_fleet.scaling.capacity_checks import capacity
 from triton_fleet.scaling.checks import SCALING_TARGET_HARDWARE, scaling_target
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
+from triton_models.declare.reading import FORM_MARK
 from triton_models.facts.instances import InstanceType, instance_type
 from triton_models.facts.releases import Release, release
 
 EVERY_MODEL_ALONE = Check(id="every-model", source=FROM_ARGUMENTS)
 ALARM_DESTINATION = Check(id="alarm-destination", source=FROM_ARGUMENTS)
 RETIRED_MODEL = Check(id="retired-model", source=FROM_ARGUMENTS)
+RETIRED_FORM = Check(id="retired-form", source=FROM_ARGUMENTS)
 FLEET_NAME = Check(
     id="fleet-name",
     source="2026-11-22: CreateStack of CloudFormation and CreateEndpoint of SageMaker in botocore 1.44.5",
@@ -83,6 +85,7 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
     if EVERY_MODEL in config.models and len(config.models) > 1:
         yield from _every_model_and_more(config.models, where=where("models"))
     yield from _retired_and_built(config, where=where("retired_models"))
+    yield from _retired_forms(config, where=where("retired_models"))
     yield from build_weights(config.weights, read=None, where=where("weights"))
     yield from weights_prefixes(config.weights_from, where=where("weights_from"))
     yield from secret_arn(config.hub_token or None, where=where("hub_token"))
@@ -226,6 +229,19 @@ def _retired_and_built(config: FleetConfig, *, where: str) -> Iterator[Problem]:
         why="a model that is built has to be ready before the fleet moves",
         fix=f"remove {', '.join(both)} from one of the two",
     )
+
+
+def _retired_forms(config: FleetConfig, *, where: str) -> Iterator[Problem]:
+    """Yield a problem per form, except for those in `models`, which have one already."""
+    for name in config.retired_models:
+        if FORM_MARK in name and name not in config.models:
+            yield RETIRED_FORM.problem(
+                what=f"retired_models has {name!r}",
+                where=where,
+                expected="published names",
+                why="it would match no model, and the deployment would stop",
+                fix=f"write {name.replace(FORM_MARK, '_')}, the name under which the form is published",
+            )
 
 
 def _github(config: FleetConfig, *, where: Callable[[str], str]) -> Iterator[Problem]:
