@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.reported import reported
 from triton_models.base.errors import FleetError
 from triton_rehearsal.rehearse.stage import Stage, read_stage
 
@@ -39,8 +40,29 @@ def test_a_named_stage_is_rehearsed_with_the_shared_settings(tmp_path: Path) -> 
     assert (stage.region, stage.context()) == ("eu-west-2", ["-c", "stage=production", *HERE])
 
 
-def test_an_unknown_stage_is_left_to_the_app(tmp_path: Path) -> None:
-    assert _stage(tmp_path, {"stages": STAGES}, "third").context() == ["-c", "stage=third"]
+@pytest.mark.parametrize(
+    ("settings", "name", "fix"),
+    [
+        ({"stages": STAGES}, "productio", "did you mean production?"),
+        ({"stages": STAGES}, "*", "declare it in `stages`"),
+        ({"name": "Search"}, "production", "remove --stage"),
+        ({"name": "Search", "stages": {}}, "production", "remove --stage"),
+    ],
+)
+def test_an_unknown_stage_is_one_error_before_anything_starts(
+    tmp_path: Path, settings: Any, name: str, fix: str
+) -> None:
+    with reported("unknown-stage") as problems:
+        _stage(tmp_path, settings, name)
+
+    assert [(each.what, each.where, each.fix) for each in problems] == [
+        (f"unknown stage {name!r}", "--stage", fix)
+    ]
+
+
+@pytest.mark.parametrize("settings", [None, {"stages": ["production"]}])
+def test_a_stage_is_left_to_an_app_with_settings_of_another_type(tmp_path: Path, settings: Any) -> None:
+    assert _stage(tmp_path, settings, "third").context() == ["-c", "stage=third"]
 
 
 @pytest.mark.parametrize("settings", [{"name": "Search"}, {"stages": {}}, None, []])
