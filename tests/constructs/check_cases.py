@@ -80,6 +80,14 @@ def _completing(release: str, gpu: str) -> PlanTarget:
     return replace(_target(release, gpu), completes=True)
 
 
+def _strict(release: str, gpu: str) -> PlanTarget:
+    return replace(_target(release, gpu), strict=True)
+
+
+def _completed(release: str, gpu: str) -> PlanTarget:
+    return replace(_target(release, gpu), plans=(), completed=True)
+
+
 def _forests(release: str, gpu: str | None) -> PlanTarget:
     return replace(_target(release, gpu), plans=(), forests=True)
 
@@ -1174,6 +1182,15 @@ REPOSITORY_AND_BUILDS = (
             given(build=_planless("25.09", "A10G"), endpoint=_completing("25.09", "A10G")),
         ),
         bad=(given(build=_target("25.09", "A10G"), endpoint=_completing("25.09", "A10G")),),
+    ),
+    Case(
+        portability_checks.plan_portability,
+        "auto-complete",
+        good=(
+            given(build=_completed("25.09", "A10G"), endpoint=_planless("25.09", "A10G")),
+            given(build=_planless("25.09", "A10G"), endpoint=_strict("25.09", "A10G")),
+        ),
+        bad=(given(build=_completed("25.09", "A10G"), endpoint=_strict("25.09", "A10G")),),
     ),
     Case(
         portability_checks.endpoint_fits,

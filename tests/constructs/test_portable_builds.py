@@ -128,6 +128,19 @@ def test_a_multi_model_endpoint_with_plans_completes_no_configurations(
     assert [problem.rule for problem in late_problems(stack)] == ["plan-auto-complete"]
 
 
+@pytest.mark.parametrize("completes", [False, True])
+def test_an_endpoint_completes_the_configurations_of_declarations_that_rely_on_it(
+    completes: bool, stack: Stack, build: Build, serve: Endpoint, source: Path
+) -> None:
+    declaration = source / "models" / "minilm" / "build.py"
+    declare(source / "models", "minilm")
+    declaration.write_text(declaration.read_text().replace("output=", "auto_complete=True, output="))
+    build(GPU)
+    serve(GPU, server=TritonServer(auto_complete_config=completes))
+
+    assert [problem.rule for problem in late_problems(stack)] == ([] if completes else ["auto-complete"])
+
+
 @pytest.mark.parametrize("mib", [1024, 2048])
 def test_the_pool_of_an_endpoint_holds_what_the_forests_of_a_model_declare(
     mib: int, stack: Stack, build: Build, serve: Endpoint, source: Path

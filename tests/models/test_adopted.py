@@ -16,6 +16,7 @@ import pytest
 
 from triton_models.builds.build import build
 from triton_models.cli.main import main
+from triton_models.deliver.building import check_built
 from triton_models.spec import load_build
 
 CONFIG = """\
@@ -418,3 +419,97 @@ def test_weights_that_a_request_may_replace_are_inputs(tmp_path: Path, fleet: Cl
     config.write_text(config.read_text() + bias)
     assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
     assert verify(fleet, tmp_path, "net")[0] == 0
+
+
+IMPORTING = """\
+import cv2
+
+class TritonPythonModel:
+    pass
+"""
+COMPLETING = """\
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        config.add_input({"name": "X", "data_type": "TYPE_FP32", "dims": [2]})
+        config.add_output({"name": "Y", "data_type": "TYPE_FP32", "dims": [2]})
+        config.set_max_batch_size(8)
+        return config
+
+    def execute(self, requests):
+        found = [pb_utils.get_input_tensor_by_name(each, "X").as_numpy() for each in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", -each)]) for each in found]
+"""
+
+
+def python_model(folder: Path, code: str, config: str) -> Path:
+    """Write the directory of a Python model."""
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text(config)
+    (folder / "1" / "model.py").write_text(code)
+    return folder
+
+
+def test_a_module_of_a_custom_image_is_accepted_from_adoption_to_publication(
+    tmp_path: Path, fleet: Cli
+) -> None:
+    config = CONFIG.format(x="X", y="Y", more="").replace('platform: "onnxruntime_onnx"', 'backend: "python"')
+    source = python_model(tmp_path / "source", IMPORTING, config)
+    given = ("adopt", source, "--name", "net", "--models", tmp_path)
+    status, _, problem = fleet(*given)
+    assert (status, "[python-import]" in problem, "--image-adds of `fleet adopt`" in problem) == (
+        1,
+        True,
+        True,
+    )
+    status, said, _ = fleet(*given, "--image-adds", "cv2", "--image-adds", "torch")
+    assert (status, "It needs an image with cv2, torch: name it in `image` in cdk.json." in said) == (0, True)
+    assert load_build("net", tmp_path).custom_image_adds == ["cv2", "torch"]
+    check_built(build("net", models=tmp_path, output=tmp_path / "out"))
+
+
+@pytest.mark.parametrize("config", ['backend: "python"', ""], ids=["a backend alone", "an empty file"])
+def test_a_completed_configuration_is_accepted_from_adoption_to_publication(
+    config: str, tmp_path: Path, fleet: Cli
+) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    (tmp_path / "cdk.json").write_text(SPACED)
+    source = python_model(tmp_path / "source", COMPLETING, config)
+    requests = recorded(tmp_path / "requests", -1.0)
+    given = ("adopt", source, "--name", "net", "--requests", requests, "--models", models)
+    status, _, problem = fleet(*given)
+    assert (status, "[tensors-missing]" in problem) == (1, True)
+    assert "TritonServer(auto_complete_config=True) and pass --auto-complete to `fleet adopt`" in problem
+    status, said, _ = fleet(*given, "--auto-complete")
+    assert (status, "MultiModelEndpoint(server=TritonServer(auto_complete_config=True))" in said) == (0, True)
+    assert (tmp_path / "cdk.json").read_text() == SPACED  # its fleet completes nothing
+    assert load_build("net", models).output == "Y"
+    root = build("net", models=models, output=tmp_path / "out")
+    check_built(root)
+    strict = shutil.copytree(root, tmp_path / "strict")
+    record = json.loads((root / "build.json").read_text())
+    assert record.pop("auto_complete") is True
+    (strict / "build.json").write_text(json.dumps(record))
+    status, said, _ = fleet("verify", strict, root, "--models", models)
+    assert (status, said.count("largest difference 0.0e+00 in Y"), said.count("[not-served]")) == (1, 1, 1)
+
+
+def test_a_completed_configuration_without_inputs_gets_no_drawn_examples(tmp_path: Path, fleet: Cli) -> None:
+    source = python_model(tmp_path / "source", COMPLETING, 'backend: "python"')
+    given = ("adopt", source, "--name", "net", "--auto-complete", "--models", tmp_path)
+    status, said, _ = fleet(*given)
+    assert (status, "Next: name the output and replace the examples" in said) == (0, True)
+    assert load_build("net", tmp_path).examples() == []
+    assert verify(fleet, tmp_path, "net")[0] == 0
+
+
+def test_several_models_and_no_configuration_are_refused_with_what_to_run(tmp_path: Path, fleet: Cli) -> None:
+    without_ensemble(tmp_path / "several")
+    _, _, said = fleet("adopt", tmp_path / "several", "--models", tmp_path)
+    assert 'for d in */; do fleet adopt "$d"; done' in said
+    (directory(tmp_path / "bare") / "config.pbtxt").unlink()
+    _, _, said = fleet("adopt", tmp_path / "bare", "--models", tmp_path)
+    assert "it may be empty with --auto-complete" in said

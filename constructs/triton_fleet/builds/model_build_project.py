@@ -267,6 +267,7 @@ class ModelBuildProject(Construct):
                     plugins=checked.plugins,
                     forests=checked.forests,
                     pool=checked.forests_mib,
+                    completed=checked.auto_complete,
                 )
                 yield BuiltModel(asked=asked, name=checked.artifact, target=target)
 

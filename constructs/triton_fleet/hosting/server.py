@@ -130,8 +130,8 @@ class TritonServer:
         shared_memory_growth: The growth of a region if a tensor does not fit.
         auto_complete_config: Let Triton fill in what a config.pbtxt leaves out. Off: it starts every Python
             model a second time, which makes a cold load about ten times slower, and the configs that are
-            published here are complete. Builds, `fleet adopt` and `fleet verify` need complete configurations
-            in any case; `fleet check --auto-complete` does not.
+            published here are complete. Declarations with `auto_complete` need it, as `fleet adopt
+            --auto-complete` writes them.
         request_threads: Threads that take requests in, each of which a load or unload of a model occupies
             while it lasts. If as many models load at the same time, pings and invocations wait for them. With
             Triton's default, 8, that happens when a new instance of a large fleet receives its first

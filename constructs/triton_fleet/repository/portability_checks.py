@@ -47,6 +47,10 @@ FORESTS_FIT_POOL = Check(
     id="forests-fit-pool",
     source="2026-11-25: https://github.com/triton-inference-server/core/blob/main/src/cuda_memory_manager.cc",
 )
+AUTO_COMPLETE = Check(
+    id="auto-complete",
+    source="2026-11-21: https://github.com/triton-inference-server/core/blob/main/src/model_config_utils.cc",
+)
 PLAN_AUTO_COMPLETE = Check(
     id="plan-auto-complete",
     source=(
@@ -72,6 +76,8 @@ class PlanTarget:
         any_gpu: The model needs a GPU of any kind; for a build job only.
         plugins: The libraries that plans need; of an endpoint, those that its server opens.
         completes: The server completes configurations and serves many models; of an endpoint alone.
+        strict: The server does not complete configurations; of an endpoint alone.
+        completed: The server completes the model's configurations; for a build job only.
         forests: The model has forests that may run on a GPU; for a build job only.
         pool: The MiB that its forests declare to take on a GPU; of an endpoint, its server's pool, or None if
             that is unknown.
@@ -86,6 +92,8 @@ class PlanTarget:
     any_gpu: bool = False
     plugins: tuple[str, ...] = ()
     completes: bool = False
+    strict: bool = False
+    completed: bool = False
     forests: bool = False
     pool: float | None = None
 
@@ -130,7 +138,7 @@ def plan_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> 
         yield _no_gpu(build=build, endpoint=endpoint, where=where)
         return
     first = (_plans, _completed) if compiled else (_python_portability,)
-    kinds = (*first, _plugins, _dali, _forests)
+    kinds = (*first, _uncompleted, _plugins, _dali, _forests)
     problems = chain.from_iterable(each(build=build, endpoint=endpoint, where=where) for each in kinds)
     yield from islice(problems, 1)
 
@@ -211,6 +219,19 @@ def _completed(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterat
             expected="auto_complete_config=False",
             why="a plan that does not fit would be refused, and no other model evicted",
             fix="remove auto_complete_config: the configurations that builds write are complete",
+        )
+
+
+def _uncompleted(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
+    """Yield a problem if the server must complete a configuration, and does not."""
+    if build.completed and endpoint.strict:
+        yield AUTO_COMPLETE.problem(
+            what=f"{build.path} leaves configurations to the server, which {endpoint.path} does not complete",
+            where=where,
+            expected="auto_complete_config=True, or complete configurations",
+            why="the model would not load",
+            fix="set server=TritonServer(auto_complete_config=True) on the endpoint; or write the inputs and "
+            "outputs into config.pbtxt, and remove auto_complete from the declaration",
         )
 
 

@@ -67,6 +67,7 @@ class ServedModels:
                 path=self.path,
                 plugins=self.plugins,
                 completes=self.completes and self.artifact is None,
+                strict=not self.completes,
                 pool=self.pool,
             )
             for each in self.types

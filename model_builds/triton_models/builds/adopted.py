@@ -16,6 +16,7 @@ from triton_models.base.json_text import parsed
 from triton_models.base.suggest import some_of
 from triton_models.builds.export.weights import address_of, fetch
 from triton_models.builds.job import BuildJob
+from triton_models.check.target import COMPLETED_BY
 from triton_models.client.encoding import decode
 from triton_models.config.pbtxt import CONFIG_FILE, read_config, schema
 from triton_models.declare.declaration import Example, Tensors
@@ -56,7 +57,8 @@ def adopted(directory: Weights, *, name: str) -> Callable[[BuildJob], None]:
 def drawn_examples(directory: Weights) -> Callable[[], list[Example]]:
     """Return examples drawn from the configuration: ones of the declared shapes, with 4 for open sizes.
 
-    Empty for strings, because any text may be wrong, and for sequences, whose requests belong together.
+    Empty for strings, because any text may be wrong, for sequences, whose requests belong together, and for
+    configurations that the server completes, because they may not list every input.
 
     Args:
         directory: As for `adopted`.
@@ -103,7 +105,8 @@ def models_in(folder: Path, source: str) -> tuple[Path, Sequence[Path]]:
             where=source,
             expected=f"{CONFIG_FILE} in the folder, or in a folder in it",
             why="a multi-model endpoint does not complete configurations",
-            fix=f"write a {CONFIG_FILE}: `fleet check` names what is missing in it",
+            fix=f"write a {CONFIG_FILE}: `fleet check` names what is missing in it; it may be empty with "
+            f"--auto-complete of `fleet adopt`, for {COMPLETED_BY}",
             rule="adopted-directory",
         )
     tops = ensembles or found
@@ -113,7 +116,7 @@ def models_in(folder: Path, source: str) -> tuple[Path, Sequence[Path]]:
             where=source,
             expected="one model, or one ensemble with the models of its steps",
             why="SageMaker loads one model per artifact, and the models that it depends on",
-            fix="adopt each model's directory by itself",
+            fix='adopt each model\'s directory by itself: `for d in */; do fleet adopt "$d"; done`',
             rule="adopted-directory",
         )
     return tops[0], found
@@ -153,8 +156,8 @@ def _uses_tf32(model: Path, job: BuildJob) -> bool:
 def _drawn(directory: Weights) -> list[Example]:
     top, _ = models_in(fetch(directory), address_of(directory))
     config = read_config(top / CONFIG_FILE)
-    sequence = config.HasField("sequence_batching")
-    if sequence or any(_type(each) not in NUMPY_TYPES for each in config.input):
+    unknown = config.HasField("sequence_batching") or not (config.input and config.output)
+    if unknown or any(_type(each) not in NUMPY_TYPES for each in config.input):
         return []
     return [Example(name="ones", inputs={each.name: _ones(each, config) for each in config.input})]
 

@@ -25,6 +25,7 @@ from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
 from triton_models.builds.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
+from triton_models.check.target import AUTO_COMPLETE
 from triton_models.config.pbtxt import CONFIG_FILE, read_config, request_of
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.reading import blame, fix_of, folder_of, load_build, load_builds, place_of
@@ -253,4 +254,5 @@ def _about(declaration: ModelDefinition, job: BuildJob) -> dict[str, Any]:
             if declaration.custom_image_adds
             else {}
         ),
+        **({AUTO_COMPLETE: True} if declaration.auto_complete else {}),
     }

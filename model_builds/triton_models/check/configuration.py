@@ -15,7 +15,7 @@ from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.backend import MODEL_FILES, PLATFORM_BACKENDS
 from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
-from triton_models.check.target import ENDPOINTS
+from triton_models.check.target import ENDPOINTS, LET_COMPLETE
 from triton_models.config.pbtxt import ModelConfig, schema
 
 _SOURCE = "2026-11-21: Triton core 24.10, src/model_config_utils.cc"
@@ -95,7 +95,7 @@ def tensors_missing(subject: Subject) -> Iterator[Problem]:
                     f"{model.folder!r} lists no {part}",
                     expected=f"every {part} with name, data_type and dims",
                     why="by default, this library's endpoints do not complete configurations",
-                    fix=f"add the {part}s",
+                    fix=f"add the {part}s; or {LET_COMPLETE}",
                 )
 
 

@@ -9,17 +9,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from triton_models.artifact.layout import BUILD_FILE
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import CLOSER, close_to, did_you_mean
 from triton_models.check.subject import ArtifactCheck, Model, Subject
 from triton_models.config.pbtxt import ModelConfig
-from triton_models.facts.image_contents import (
-    BACKEND_LIBRARIES,
-    CUSTOM_IMAGE_ADDS,
-    REPOSITORY_AGENTS,
-    backends,
-)
+from triton_models.facts.image_contents import BACKEND_LIBRARIES, NAME_ADDED, REPOSITORY_AGENTS, backends
 from triton_models.facts.releases import REMOVED_BACKENDS
 
 _SOURCE = "2026-11-22: Triton core r25.09, src/backend_model.cc and src/repo_agent.cc"
@@ -47,9 +41,7 @@ def backend_unknown(subject: Subject) -> Iterator[Problem]:
             if target.release
             else f"Triton's images{cpus} lack"
         )
-        elsewhere = (
-            f'put libtriton_{name}.so into the model, or name it in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}'
-        )
+        elsewhere = f"put libtriton_{name}.so into the model, or name it in {NAME_ADDED}"
         yield subject.refuse(
             model,
             "backend",
@@ -91,7 +83,8 @@ def repository_agent(subject: Subject) -> Iterator[Problem]:
             what if all(names) else "an agent without a name",
             expected=f"the name of an agent that the server has, such as {' or '.join(sorted(known))}",
             why="Triton refuses the model" if names else "it crashes the server",
-            fix="name an agent, or remove model_repository_agents",
+            fix="name an agent, or remove model_repository_agents; if a custom image has it, name it in "
+            f"{NAME_ADDED}",
         )
 
 

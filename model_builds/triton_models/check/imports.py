@@ -11,11 +11,10 @@ import posixpath
 import sys
 from collections.abc import Iterator, Sequence
 
-from triton_models.artifact.layout import BUILD_FILE
 from triton_models.base.errors import Problem
 from triton_models.check.subject import ArtifactCheck, Model, Subject
 from triton_models.config.pbtxt import ModelConfig
-from triton_models.facts.image_contents import CUSTOM_IMAGE_ADDS, python_packages
+from triton_models.facts.image_contents import NAME_ADDED, python_packages
 
 _SOURCE = "2026-11-22: python_backend r25.09, src/pb_stub.cc"
 
@@ -47,7 +46,7 @@ def python_import(subject: Subject) -> Iterator[Problem]:
                     expected="modules of Python, the image, the model's environment or its folder",
                     why="the import fails, and the model does not load",
                     fix=f"{_DECLARED if subject.record else _WRITTEN}; if a custom image has them, name "
-                    f'them in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}, or in --image-adds of `fleet check`',
+                    f"them in {NAME_ADDED}",
                 )
 
 

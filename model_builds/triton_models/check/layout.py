@@ -12,6 +12,7 @@ from triton_models.base.suggest import did_you_mean
 from triton_models.check.backend import MODEL_FILES
 from triton_models.check.release import refuses_outside
 from triton_models.check.subject import PORTABLE_FILES, ArtifactCheck, Model, Subject, version_number
+from triton_models.check.target import LET_COMPLETE
 from triton_models.config.pbtxt import CONFIG_FILE
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
@@ -71,7 +72,10 @@ def config_missing(subject: Subject) -> Iterator[Problem]:
     for folder in subject.unconfigured():
         if not subject.ensembles or folder in steps:
             yield _no_config(
-                subject, folder, why="by default, this library's endpoints do not complete configurations"
+                subject,
+                folder,
+                why="by default, this library's endpoints do not complete configurations",
+                otherwise=f"; or {LET_COMPLETE}",
             )
 
 
@@ -261,13 +265,13 @@ def _no_version(subject: Subject, model: Model) -> tuple[str, str, str]:
     )
 
 
-def _no_config(subject: Subject, folder: str, *, why: str) -> Problem:
+def _no_config(subject: Subject, folder: str, *, why: str, otherwise: str = "") -> Problem:
     return Problem(
         what=f"no {CONFIG_FILE} in {folder!r}",
         where=subject.layout.place(folder),
         expected=f"{folder}/{CONFIG_FILE}",
         why=why,
-        fix=f"write {CONFIG_FILE} with name, backend, max_batch_size, inputs and outputs",
+        fix=f"write {CONFIG_FILE} with name, backend, max_batch_size, inputs and outputs{otherwise}",
     )
 
 

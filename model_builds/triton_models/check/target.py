@@ -18,6 +18,13 @@ from triton_models.facts.tensorrt import TENSORRT_VERSION
 
 UNKNOWN_ENDPOINT = Check(id="unknown-endpoint", source=FROM_ARGUMENTS)
 
+AUTO_COMPLETE = "auto_complete"
+"""The key of build.json that is true if the server must complete the configurations."""
+
+COMPLETED_BY = "TritonServer(auto_complete_config=True)"
+LET_COMPLETE = f"serve it with {COMPLETED_BY} and pass --auto-complete to `fleet adopt` or `fleet check`"
+"""The way to serve a model that relies on it, for fixes."""
+
 MULTI_MODEL_ENDPOINT = "multi-model"
 SINGLE_MODEL_ENDPOINT = "single-model"
 ENDPOINTS = (MULTI_MODEL_ENDPOINT, SINGLE_MODEL_ENDPOINT)
@@ -60,7 +67,8 @@ class CheckTarget:
             release = replace(release, tensorrt=tensorrt)
         gpus = built_gpus(record)
         gpu = GPUS.get(gpus[0]) if len(gpus) == 1 else None
-        return replace(self, release=release, gpu=self.gpu or gpu)
+        completes = self.auto_complete or record.get(AUTO_COMPLETE) is True
+        return replace(self, release=release, gpu=self.gpu or gpu, auto_complete=completes)
 
 
 PLAIN = CheckTarget()

@@ -48,6 +48,7 @@ def adopt(parser: argparse.ArgumentParser) -> None:
         help="recorded requests with their answers, which every build must reproduce: JSON lines with inputs "
         "and outputs",
     )
+    _add_served_by(parser)
     add_models(parser)
 
 
@@ -98,19 +99,7 @@ def check(parser: argparse.ArgumentParser) -> None:
         help="check for a SageMaker endpoint of this kind (default: multi-model for the output of "
         "`fleet build`, otherwise a Triton server of your own, which completes configurations)",
     )
-    parser.add_argument(
-        "--auto-complete",
-        action="store_true",
-        help="the endpoint completes configurations too: TritonServer(auto_complete_config=True)",
-    )
-    parser.add_argument(
-        "--image-adds",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a Python module, backend or repository agent that the server has besides those of NVIDIA's "
-        "image; may be repeated",
-    )
+    _add_served_by(parser)
 
 
 def verify(parser: argparse.ArgumentParser) -> None:
@@ -181,4 +170,21 @@ def pack(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="N",
         help="pack each model N times, as NAME-1, NAME-2, ..., to try many models on one endpoint",
+    )
+
+
+def _add_served_by(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments about a server that completes configurations or has more than NVIDIA's image."""
+    parser.add_argument(
+        "--auto-complete",
+        action="store_true",
+        help="the endpoint completes configurations too: TritonServer(auto_complete_config=True)",
+    )
+    parser.add_argument(
+        "--image-adds",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a Python module, backend or repository agent that the server has besides those of NVIDIA's "
+        "image; may be repeated",
     )

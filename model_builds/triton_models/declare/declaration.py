@@ -127,6 +127,8 @@ class ModelDefinition:
             install, such as "nvidia.dali". `fleet build` reports how to install a missing one.
         custom_image_adds: Backends, repository agents and Python modules that a custom image adds to those of
             the release's image, for models from `write` and imports of model.py.
+        auto_complete: True if the server completes the configurations that `write` makes, which needs
+            `TritonServer(auto_complete_config=True)`.
     """
 
     name: str
@@ -140,6 +142,7 @@ class ModelDefinition:
     write: Callable[[Any], None] | None = None
     requires: Sequence[str] = ()
     custom_image_adds: Sequence[str] = ()
+    auto_complete: bool = False
 
     @property
     def precisions(self) -> frozenset[Precision]:

@@ -73,6 +73,9 @@ _MODULES_SINCE: Mapping[str, frozenset[str]] = MappingProxyType(
 CUSTOM_IMAGE_ADDS = "custom_image_adds"
 """The key of build.json with the backends, agents and modules that a custom image adds."""
 
+NAME_ADDED = f"{CUSTOM_IMAGE_ADDS} of the declaration, or --image-adds of `fleet adopt` or `fleet check`"
+"""The places that name what a custom image adds, for fixes."""
+
 
 def backends(release: Release | None = None, *, cpu: bool = False) -> frozenset[str]:
     """Return the backends of an image.

@@ -12,11 +12,11 @@ from pathlib import Path
 from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.processes import stopped_by_sigterm
-from triton_models.builds.adopted import adopted, models_in, recorded_examples
+from triton_models.builds.adopted import adopted, models_in, recorded_examples, recorded_reference
 from triton_models.builds.export.weights import fetch
 from triton_models.builds.job import BuildJob
 from triton_models.check.check import check_path
-from triton_models.check.target import MULTI_MODEL_ENDPOINT, target
+from triton_models.check.target import COMPLETED_BY, MULTI_MODEL_ENDPOINT, CheckTarget, target
 from triton_models.config.pbtxt import CONFIG_FILE, read_config
 from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_at
 from triton_models.facts.releases import DEFAULT_RELEASE, Release, release
@@ -44,7 +44,7 @@ BUILD = ModelDefinition(
     weights=DIRECTORY,
     write=adopted(DIRECTORY, name={name}),
 {examples}    output={output},
-)
+{served_by})
 """
 _RECORDED = """\
     examples=recorded_examples(REQUESTS),
@@ -83,13 +83,20 @@ def run(arguments: argparse.Namespace) -> Begun:
             rule="adopted-directory",
         )
     fleet = cdk_json(models)
-    served_by = fleet.release(DEFAULT_RELEASE) if fleet else DEFAULT_RELEASE
+    served_by = release(fleet.release(DEFAULT_RELEASE) if fleet else DEFAULT_RELEASE)
+    endpoint = target(
+        release=served_by.name,
+        endpoint=MULTI_MODEL_ENDPOINT,
+        auto_complete=arguments.auto_complete,
+        image_adds=arguments.image_adds,
+    )
+    outputs = [each.name for each in config.output]
     if arguments.requests is not None:
-        recorded_examples(arguments.requests)()
-    source = Path(arguments.source).name
-    output = next((each.name for each in config.output), "")
-    refuse_unprintable([source, output], where="fleet adopt DIR")
-    raise_if_any(_problems(weights, folder, name, release(served_by)))
+        first, *_ = recorded_examples(arguments.requests)()
+        outputs.extend(recorded_reference(arguments.requests)(first.inputs))
+    source, output = Path(arguments.source).name, next(iter(outputs), "")
+    refuse_unprintable([source, output, *endpoint.image_adds], where="fleet adopt DIR")
+    raise_if_any(_problems(weights, folder, name, served_by, endpoint))
 
     def write(made: Path) -> None:
         made.mkdir()
@@ -98,16 +105,34 @@ def run(arguments: argparse.Namespace) -> Begun:
         if arguments.requests is not None:
             shutil.copyfile(arguments.requests, made / _REQUESTS)
         text = _text(
-            weights, name=name, source=source, output=output, recorded=arguments.requests is not None
+            weights,
+            name=name,
+            source=source,
+            output=output,
+            recorded=arguments.requests is not None,
+            endpoint=endpoint,
         )
         (made / "build.py").write_text(text, encoding="utf-8")
 
     with stopped_by_sigterm():
-        begun = begin(name, write, models=arguments.models, command="fleet adopt")
-    return replace(begun, next=REPLACE_EXAMPLES if arguments.requests is None else "set the tolerance")
+        begun = begin(
+            name, write, models=arguments.models, command="fleet adopt", servable=not endpoint.auto_complete
+        )
+    next_step = REPLACE_EXAMPLES if arguments.requests is None else "set the tolerance"
+    next_step = next_step if output else f"name the output and {next_step}"
+    return replace(begun, next=next_step, needs=tuple(_needs(endpoint)))
 
 
-def _text(weights: Weights, *, name: str, source: str, output: str, recorded: bool) -> str:
+def _needs(endpoint: CheckTarget) -> Iterator[str]:
+    if endpoint.image_adds:
+        yield f"an image with {', '.join(sorted(endpoint.image_adds))}: name it in `image` in cdk.json"
+    if endpoint.auto_complete:
+        yield f"a MultiModelEndpoint(server={COMPLETED_BY}): the fleet of cdk.json has no such setting"
+
+
+def _text(
+    weights: Weights, *, name: str, source: str, output: str, recorded: bool, endpoint: CheckTarget
+) -> str:
     is_local = isinstance(weights, LocalWeights)
     directory = f"S3Weights(url={literal(weights.url)})" if isinstance(weights, S3Weights) else repr(weights)
     return _DECLARATION.format(
@@ -121,11 +146,21 @@ def _text(weights: Weights, *, name: str, source: str, output: str, recorded: bo
         directory=_HERE if is_local else directory,
         requests=f'REQUESTS = Path(__file__).with_name("{_REQUESTS}")\n' if recorded else "",
         examples=_RECORDED if recorded else "    examples=drawn_examples(DIRECTORY),\n",
+        served_by=_served_by(endpoint),
     )
 
 
-def _problems(weights: Weights, folder: Path, name: str, served_by: Release) -> Iterator[Problem]:
-    """Yield what a multi-model endpoint of a release would refuse."""
+def _served_by(endpoint: CheckTarget) -> str:
+    adds = ", ".join(map(literal, sorted(endpoint.image_adds)))
+    return (f"    custom_image_adds=[{adds}],\n" if adds else "") + (
+        "    auto_complete=True,\n" if endpoint.auto_complete else ""
+    )
+
+
+def _problems(
+    weights: Weights, folder: Path, name: str, served_by: Release, endpoint: CheckTarget
+) -> Iterator[Problem]:
+    """Yield what an endpoint would refuse."""
     plans = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.plan"))]
     if plans:
         yield Problem(
@@ -140,8 +175,6 @@ def _problems(weights: Weights, folder: Path, name: str, served_by: Release) -> 
     with tempfile.TemporaryDirectory(prefix="fleet-adopt-") as staging:
         root = Path(staging) / name
         root.mkdir()
-        job = BuildJob(root=root, release=served_by, source=root)
-        adopted(weights, name=name)(job)
-        endpoint = target(release=served_by.name, endpoint=MULTI_MODEL_ENDPOINT)
+        adopted(weights, name=name)(BuildJob(root=root, release=served_by, source=root))
         for problem in check_path(root, target=endpoint):
             yield replace(problem, where=problem.where.replace(str(root), str(folder)))

@@ -31,6 +31,7 @@ class Begun:
         like: The model build that was copied; None without one.
         renamed: The new names, by the names in the copied declaration.
         next: The next thing to do in build.py.
+        needs: The properties of an endpoint that can serve the model, besides the usual ones.
         install: The command that installs the packages of the reference; empty if it needs none.
         fixed_batch: The rows that every request must have, because the network's first size is fixed.
         named_in: The cdk.json whose fleet builds the model now; None if it has to be added there.
@@ -39,6 +40,7 @@ class Begun:
     name: str
     folder: Path
     next: str = "declare the model"
+    needs: tuple[str, ...] = ()
     like: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     install: str = ""
@@ -53,6 +55,7 @@ class Begun:
             "like": self.like,
             "folder": str(self.folder),
             "renamed": dict(self.renamed),
+            "needs": list(self.needs),
             "install": self.install or None,
             "fixed_batch": self.fixed_batch,
             "named_in": str(self.named_in) if self.named_in else None,
@@ -68,6 +71,7 @@ class Begun:
             yield "dynamic_shapes to batch."
         if self.install:
             yield f"Its reference needs its framework here: {self.install}"
+        yield from (f"It needs {each}." for each in self.needs)
         yield f"Next: {self.next} in {self.folder / 'build.py'}, then run `fleet build {self.name}` and"
         in_aws = (
             f"{self.named_in} names it: a deployment builds and serves it."
@@ -122,7 +126,12 @@ def begin_like(name: str, *, like: str, models: Path | None = None) -> Begun:
 
 
 def begin(
-    name: str, write: Callable[[Path], object], *, models: Path | None = None, command: str = "fleet new"
+    name: str,
+    write: Callable[[Path], object],
+    *,
+    models: Path | None = None,
+    command: str = "fleet new",
+    servable: bool = True,
 ) -> Begun:
     """Start a model build, atomically, and name it in the cdk.json of its repository.
 
@@ -131,6 +140,7 @@ def begin(
         write: Creates and fills a folder with the model's name.
         models: The folder of model builds; by default that of `models_folder`.
         command: The command that starts it, for errors.
+        servable: False if the fleet in cdk.json cannot serve it, and must not name it.
 
     Raises:
         FleetError: The folder is missing, the name is invalid or taken, or what was written is not a valid
@@ -143,7 +153,7 @@ def begin(
         load_build(name, Path(staging))
         made.rename(folder / name)
     fleet = cdk_json(folder)
-    named = fleet is not None and (fleet.builds(name) or fleet.add(name))
+    named = fleet is not None and (fleet.builds(name) or (servable and fleet.add(name)))
     return Begun(name=name, folder=folder / name, named_in=fleet.path if fleet and named else None)
 
 

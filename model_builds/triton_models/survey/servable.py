@@ -54,6 +54,7 @@ class CheckedDeclaration:
         platforms: The platforms of its models in the PyTorch backend: "pytorch_libtorch", "torch_aoti".
         forests: True if it has forests that may run on a GPU.
         forests_mib: The memory on a GPU that its forests declare, in MiB.
+        auto_complete: True if the server completes its configurations.
     """
 
     artifact: str = ""
@@ -70,6 +71,7 @@ class CheckedDeclaration:
     platforms: tuple[str, ...] = ()
     forests: bool = False
     forests_mib: int = 0
+    auto_complete: bool = False
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> CheckedDeclaration:
@@ -135,6 +137,7 @@ def check_declaration(
         precisions=tuple(sorted(build.precisions)) if gpu else (),
         plugins=tuple(sorted(_plugins(build))) if gpu else (),
         platforms=tuple(sorted(_platforms(build))),
+        auto_complete=build.auto_complete,
         forests=any(
             isinstance(model, Forest) and model.instances.kind != "KIND_CPU" for model in build.models
         ),

@@ -61,6 +61,7 @@ class ServerProcess:
         self._pool: urllib3.HTTPConnectionPool | None = None
         self._since = 0
         self._plugins: tuple[str, ...] = ()
+        self._completes = False
 
     @property
     def alive(self) -> bool:
@@ -92,6 +93,12 @@ class ServerProcess:
         if libraries != self._plugins:
             self.stop()
             self._plugins = libraries
+
+    def complete(self, *, completes: bool) -> None:
+        """Set whether the server completes configurations; a running one that differs is ended."""
+        if completes != self._completes:
+            self.stop()
+            self._completes = completes
 
     def log_tail(self) -> str:
         """Return the last lines of the server's output since `begin_log`, without its flags."""
@@ -163,7 +170,7 @@ class ServerProcess:
             f"--id={self._id}",
             "--model-control-mode=explicit",
             f"--model-repository={self.repository}",
-            "--disable-auto-complete-config",
+            *([] if self._completes else ["--disable-auto-complete-config"]),
             f"--http-address={_HOST}",
             f"--http-port={port}",
             "--allow-grpc=false",

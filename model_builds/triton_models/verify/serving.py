@@ -1,7 +1,8 @@
 """A local Triton server that serves built roots one after the other.
 
 Inside NVIDIA's image, this is the image's own server. It listens only on this machine. Like the endpoints of
-this project, it loads models on request and does not auto-complete configurations.
+this project, it loads models on request and does not complete configurations, except those of declarations
+with `auto_complete`.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from triton_models.artifact.layout import BUILD_FILE, read_layout
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import progress
 from triton_models.builds.tensorrt.machine import query_gpus
+from triton_models.check.target import AUTO_COMPLETE
 from triton_models.client.encoding import Parameters, Tensors
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import blame, fix_of, load_build, model_names, read_folder
@@ -189,6 +190,7 @@ def compare(root: Path, expect: Callable[[], Expected], *, server: Server) -> Ac
     """
     record = _record(root)
     server.open_plugins(_plugins(record))
+    server.complete(completes=record.get(AUTO_COMPLETE) is True)
     server.start()
     try:
         found = _verify(root, record, expect(), server)
