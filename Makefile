@@ -56,9 +56,8 @@ rehearse: $(REHEARSE) ## Deploy, build, publish, serve and verify on this machin
 rehearse-all: $(REHEARSE) $(STAMPS)/rehearsal-all ## The same with every model, the heavy ones too
 	fleet rehearse --all
 
-docs: setup ## Write the generated pages, and build the site of all pages in build/site/html
+docs: setup ## Build the site in build/site/html: the written pages, and the reference from the code
 	python -m docs.generate
-	python -m docs.generate.site
 	zensical build --strict --clean --config-file build/site/mkdocs.yml
 	@echo "The site is build/site/html/index.html. Its search needs a server: python3 -m http.server --directory build/site/html"
 

@@ -1,1 +1,1 @@
-"""Makes the pages of docs/ that say what the code says."""
+"""Stages the site: the written pages, and those that are made from the code and from nothing else."""

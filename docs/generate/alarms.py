@@ -1,10 +1,9 @@
-"""docs/alarms.md: every alarm with the reason for its threshold, from the declarations."""
+"""The page of alarms: each with the reason for its threshold, from the declarations."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
@@ -25,14 +24,11 @@ from triton_fleet.operations.queue_alarms import queueing
 from triton_fleet.operations.thresholds import Thresholds
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 
-PAGE = Path(__file__).resolve().parents[1] / "alarms.md"
-
 _HEAD = """\
 # Alarms
 
 `EndpointAlarms` creates them, and `EndpointDashboard` draws their thresholds. This page shows the defaults of
-`Thresholds`, for a fleet of 1 to 4 instances. It is generated from the declarations in
-`constructs/triton_fleet/operations/alarm_declarations.py`.
+`Thresholds`, for a fleet of 1 to 4 instances.
 
 An alarm that **pages** says that requests fail or are slow now: wake someone up. All paging alarms belong to
 one composite alarm, so that one outage is one page. A **ticket** is an early warning, which can wait for

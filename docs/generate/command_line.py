@@ -1,15 +1,12 @@
-"""docs/command_line.md: every verb of `fleet` with its options, from the parsers."""
+"""The page of `fleet`: what `fleet VERB --help` prints, for every verb."""
 
 from __future__ import annotations
 
 import argparse
-import re
+import os
 from collections.abc import Iterator
-from pathlib import Path
 
-from triton_models.cli.main import PROGRAM, SECTIONS, Verb
-
-PAGE = Path(__file__).resolve().parents[1] / "command_line.md"
+from triton_models.cli.main import PROGRAM, SECTIONS
 
 _HEAD = """\
 # The `fleet` command
@@ -22,82 +19,22 @@ interrupted.
 
 def page() -> str:
     """Return the page."""
-    parts = [_HEAD, *_overview()]
-    for verbs in SECTIONS.values():
-        for name, verb in verbs.items():
-            parser = argparse.ArgumentParser(prog=f"{PROGRAM} {name}", add_help=False)
-            verb.add_arguments(parser)
-            parts += ["", f"## {PROGRAM} {name}", "", f"{_sentence(verb.help)}", *_verb(parser, level=2)]
-    return "\n".join(parts) + "\n"
-
-
-def _overview() -> Iterator[str]:
-    yield "| verb | |"
-    yield "|---|---|"
+    os.environ["COLUMNS"] = "100"
+    parts = [_HEAD]
     for title, verbs in SECTIONS.items():
-        yield f"| **{title}** | |"
-        yield from (_row(name, verb) for name, verb in verbs.items())
+        parts += [f"## {title}", ""]
+        for name, verb in verbs.items():
+            parser = argparse.ArgumentParser(prog=f"{PROGRAM} {name}", description=f"{verb.help}.")
+            verb.add_arguments(parser)
+            helps = "\n".join(_helps(parser))
+            parts += [f"### {PROGRAM} {name}", "", "```text", helps.rstrip(), "```", ""]
+    return "\n".join(parts)
 
 
-def _row(name: str, verb: Verb) -> str:
-    return f"| [`{PROGRAM} {name}`](#{PROGRAM}-{name}) | {_sentence(verb.help)} |"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _verb(parser: argparse.ArgumentParser, *, level: int) -> Iterator[str]:
-    """Yield the usage and the options of a verb, then those of the verbs below it."""
-    given = [each for each in parser._actions if not isinstance(each, argparse._SubParsersAction)]
-    actions = sorted(given, key=_is_option)
-    if actions:
-        yield ""
-        yield f"    {' '.join([parser.prog, *map(_usage, actions)])}"
-        yield ""
-        yield "| argument | |"
-        yield "|---|---|"
-        yield from (f"| {_spelling(each)} | {_meaning(each)} |" for each in actions)
-    for each in parser._actions:
-        if isinstance(each, argparse._SubParsersAction):
-            for name, below in each.choices.items():
-                yield ""
-                yield f"{'#' * (level + 1)} {parser.prog} {name}"
-                yield from _verb(_without_help(below), level=level + 1)
-
-
-def _without_help(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser._actions = [each for each in parser._actions if not isinstance(each, argparse._HelpAction)]
-    return parser
-
-
-def _is_option(action: argparse.Action) -> bool:
-    return bool(action.option_strings)
-
-
-def _value(action: argparse.Action) -> str:
-    """Return the value that an argument takes, as a usage line has it."""
-    if action.nargs == 0:
-        return ""
-    if action.choices is not None:
-        return "{" + ",".join(map(str, action.choices)) + "}"
-    metavar = action.metavar or action.dest.upper()
-    return metavar if isinstance(metavar, str) else " ".join(metavar)
-
-
-def _usage(action: argparse.Action) -> str:
-    value = _value(action)
-    if not action.option_strings:
-        return {"+": f"{value}...", "*": f"[{value}...]", "?": f"[{value}]"}.get(str(action.nargs), value)
-    text = f"{action.option_strings[-1]} {value}".rstrip()
-    return text if action.required else f"[{text}]"
-
-
-def _spelling(action: argparse.Action) -> str:
-    names = ", ".join(action.option_strings)
-    return f"`{f'{names} {_value(action)}'.strip()}`".replace("|", "\\|")
-
-
-def _meaning(action: argparse.Action) -> str:
-    text = (action.help or "") % {**vars(action), "prog": PROGRAM}
-    return re.sub(r"\s+", " ", text).replace("|", "\\|")
+def _helps(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the help of a verb, then of the verbs below it."""
+    yield parser.format_help()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _helps(below)

@@ -1,11 +1,10 @@
-"""docs/embedded_aws.md: the operations and resource types of the embedded AWS, and where moto differs."""
+"""The page of the embedded AWS: the operations and resource types of the embedded AWS, and where moto differs."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from pathlib import Path
 from types import MappingProxyType
 
 from moto.core.responses import BaseResponse
@@ -15,8 +14,6 @@ from benchmarks.moto_tests import reasons
 from triton_aws.cloudformation.catalogue import TYPES
 from triton_aws.moto_gaps.members import ADDED, MOTO, REPLACED
 from triton_aws.moto_gaps.s3 import UNSUPPORTED
-
-PAGE = Path(__file__).resolve().parents[1] / "embedded_aws.md"
 
 # The services that apps of this kind use, with moto's names for them where they differ.
 _SERVICES: Mapping[str, str] = MappingProxyType(
@@ -47,7 +44,7 @@ _SERVICES: Mapping[str, str] = MappingProxyType(
 _HEAD = f"""\
 # What the embedded AWS covers
 
-The [embedded AWS](../rehearsal/triton_aws/README.md) is an emulator for rehearsals and tests, not a copy
+The [embedded AWS](../rehearsal/triton_aws/index.md) is an emulator for rehearsals and tests, not a copy
 of AWS. It is moto {MOTO} with its gaps closed where apps of this kind need it, and refuses the rest at once:
 
 - An operation that it lacks fails with `UnsupportedOperation`, and a crash with `InternalFailure`. Both name

@@ -1,19 +1,17 @@
-"""docs/ledger.md and the tables of docs/verified.md: the ledger, with what transcripts say of it."""
+"""The page of the ledger, with what transcripts say of it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from triton_models.ledger import BELIEFS, SUBJECTS, Belief, DecidedBy
+from docs.generate.places import ROOT
+from triton_models.ledger import SUBJECTS, Belief
 from triton_models.probe.catalogue import commands
 from triton_models.probe.transcript import Transcript, read_transcripts
 from triton_models.probe.verdict import Outcome
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "ledger.md"
-VERIFIED = ROOT / "docs" / "verified.md"
 TRANSCRIPTS = ROOT / "docs" / "transcripts"
 
 Seen = Mapping[str, tuple[str, ...]]
@@ -23,16 +21,15 @@ _HEAD = """\
 # The ledger
 
 Every belief about AWS, Triton, TensorRT or an image that a default, a check or a stand-in rests on. A grade
-says how well it is founded: *observed* (by a probe, with a transcript in [transcripts](transcripts)),
+says how well it is founded: *observed* (by a probe, with a transcript in [transcripts](../transcripts/index.md)),
 *public record* (what others saw and published, with repository, place and figure), *AWS documentation*,
 *documentation* (of NVIDIA or another project), *source read* or *assumption*.
-`fleet probe gpu` and `fleet probe account` decide those that need a GPU or an account. This page is made from
-`model_builds/triton_models/ledger/` and the transcripts; a test keeps it in step.
+`fleet probe gpu` and `fleet probe account` decide those that need a GPU or an account.
 """
 
 
 def page(folder: Path = TRANSCRIPTS) -> str:
-    """docs/ledger.md as it should be."""
+    """Return the page."""
     seen = observed(transcript for _, transcript in read_transcripts(folder))
     parts = [_HEAD]
     for subject, rows in SUBJECTS.items():
@@ -42,27 +39,6 @@ def page(folder: Path = TRANSCRIPTS) -> str:
         parts += [_row(row, seen) for row in rows]
         parts.append("")
     return "\n".join(parts)
-
-
-def verified(text: str, folder: Path = TRANSCRIPTS) -> str:
-    """docs/verified.md with the tables between its markers as they should be."""
-    seen = observed(transcript for _, transcript in read_transcripts(folder))
-    for place in DecidedBy:
-        marker = re.escape(f"<!-- ledger: {place.value} -->\n"), re.escape("<!-- end of ledger -->")
-        table = _table([row for row in BELIEFS.values() if row.decided_by is place], seen)
-        text = re.sub(
-            f"({marker[0]}).*?({marker[1]})",
-            lambda found, table=table: f"{found[1]}{table}{found[2]}",  # type: ignore[misc]
-            text,
-            flags=re.DOTALL,
-        )
-    return text
-
-
-def write() -> None:
-    """Write both pages."""
-    PAGE.write_text(page(), encoding="utf-8")
-    VERIFIED.write_text(verified(VERIFIED.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def observed(transcripts: Iterable[Transcript]) -> Seen:
@@ -88,7 +64,7 @@ def _row(row: Belief, seen: Seen) -> str:
         row.belief,
         f"{grade(row, seen)} ({'; '.join(_origins(row))})",
         ", ".join(f"`{name}`" for name in row.depends),
-        "; ".join(_deciding(row)),
+        "; ".join(_deciding(row)).replace(":;", ":"),
         row.if_false,
     ]
     return _line(cells)
@@ -100,18 +76,8 @@ def _origins(row: Belief) -> Iterator[str]:
         yield row.source
 
 
-def _table(rows: Sequence[Belief], seen: Seen) -> str:
-    if not rows:
-        return "Nothing today.\n"
-    lines = ["| belief | grade | what decides it |", "|---|---|---|"]
-    lines += [
-        _line([f"[{row.belief}](ledger.md#{row.id})", grade(row, seen), "; ".join(_deciding(row))])
-        for row in rows
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def _deciding(row: Belief) -> Iterator[str]:
+    yield f"{row.decided_by.value}:"
     command = commands().get(row.id)
     if command:
         yield f"`{command}`"

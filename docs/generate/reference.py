@@ -1,120 +1,95 @@
-"""docs/reference: a page for each public name of triton_fleet, from its docstrings.
+"""The reference: a page per room of the constructs, one of the client and one of declarations.
 
-Read statically, without importing the CDK.
+The pages name the objects; mkdocstrings fills in the docstrings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 import griffe
 
-from docs.generate.docstrings import (
-    ROOT,
-    default_of,
-    described,
-    fields,
-    line,
-    load,
-    prose,
-    public_names,
-    sections,
-    summary,
-    target,
-    type_of,
-)
+from docs.generate.places import ROOT
 
-REFERENCE = ROOT / "docs" / "reference"
-_GIVEN_BY_EVERY_CONSTRUCT = ("self", "scope", "construct_id")
+_SECTIONS = {
+    "declare.declaration": "The declaration",
+    "declare.models": "Models",
+    "declare.tensors": "Tensors",
+    "declare.backends": "Backends",
+    "declare.serving": "Serving",
+    "declare.weights": "Weights",
+    "declare.environments": "Environments of Python models",
+    "builds.job": "Models that no class can declare",
+}
+"""The modules behind `triton_models.spec`, in the order of the page."""
+_DECLARATIONS = """\
+# Declarations
+
+The classes of a `build.py`. Import them from `triton_models.spec`. [Bring your model](../bring_models.md) has
+a complete declaration.
+"""
+_CLIENT = """\
+# The client
+
+[Call a model](../clients.md) has examples.
+
+::: triton_models.client
+    options: {heading_level: 1, show_root_heading: false}
+"""
 
 
-def pages() -> Mapping[str, str]:
-    """Every page by its file name."""
-    package = load("triton_fleet")
-    names = public_names(package)
-    classes = {name: target(package[name]) for name in names}
-    index = "\n".join(f"| [{name}]({name}.md) | {summary(each)} |" for name, each in classes.items())
-    first = (
-        f"# Reference of `triton_fleet`\n\n{summary(package)}\n\n| name | what it is |\n|---|---|\n{index}\n"
+def rooms() -> Mapping[str, str]:
+    """Return the page of each room of the constructs, by the room's name."""
+    package = _load("triton_fleet")
+    found: dict[str, list[str]] = {}
+    for name, path in [*_public(package), *_public(package["app"])]:
+        room = path.split(".")[1]
+        if path.startswith("triton_fleet.") and name != "FleetConfig":  # which has a page of its own
+            found.setdefault(room, []).append(path)
+    return {room: _room(package[room], paths) for room, paths in sorted(found.items())}
+
+
+def declarations() -> str:
+    """Return the page of the names in `triton_models.spec`."""
+    package = _load("triton_models")
+    public = dict(_public(package["spec"]))
+    parts = [_DECLARATIONS]
+    for module, title in _SECTIONS.items():
+        path = f"triton_models.{module}"
+        objects = [
+            package[each.removeprefix("triton_models.")]
+            for each in public.values()
+            if each.startswith(f"{path}.")
+        ]
+        named = sorted((each for each in objects if each.has_docstring), key=lambda each: each.lineno or 0)
+        parts += [
+            f"## {title}\n",
+            *(f"::: {each.path}\n    options: {{heading_level: 3}}\n" for each in named),
+        ]
+    return "\n".join(parts)
+
+
+def client() -> str:
+    """Return the page of the client."""
+    return _CLIENT
+
+
+def _load(package: str) -> griffe.Object:
+    loaded = griffe.load(package, search_paths=[ROOT / "constructs", ROOT / "model_builds"])
+    assert isinstance(loaded, griffe.Object)  # noqa: S101
+    return loaded
+
+
+def _public(module: griffe.Object | griffe.Alias) -> Iterator[tuple[str, str]]:
+    """Yield the names in `__all__`, and the path of the object behind each."""
+    for name in module.exports or ():
+        member = module.members[str(name)]
+        yield str(name), member.target_path if isinstance(member, griffe.Alias) else member.path
+
+
+def _room(room: griffe.Object | griffe.Alias, paths: list[str]) -> str:
+    text = room.docstring.value if room.docstring is not None else ""
+    first = text.partition("\n\n")[0]
+    return "\n".join(
+        [f"# {room.name.capitalize()}\n", f"{first}\n", *(f"::: {each}\n" for each in sorted(paths))]
     )
-    return {"README.md": first, **{f"{name}.md": _page(name, each, names) for name, each in classes.items()}}
-
-
-def write() -> None:
-    """Write the pages, and remove those of names that are gone."""
-    REFERENCE.mkdir(exist_ok=True)
-    current = pages()
-    for stale in REFERENCE.glob("*.md"):
-        if stale.name not in current:
-            stale.unlink()
-    for name, content in current.items():
-        (REFERENCE / name).write_text(content, encoding="utf-8")
-
-
-def _page(name: str, documented: griffe.Object, names: Sequence[str]) -> str:
-    parts = [
-        f"# {name}",
-        prose(documented),
-        *_bases(documented, names),
-        *_arguments(documented),
-        *_attributes(documented),
-    ]
-    parts += _methods(documented)
-    parts.append(f"Source: [{documented.relative_filepath.name}]({_source(documented)})")
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _bases(documented: griffe.Object, names: Sequence[str]) -> Iterator[str]:
-    """Link to the pages of the public base classes."""
-    inherited = [str(each) for each in getattr(documented, "bases", ()) if str(each) in names]
-    if inherited:
-        yield f"Has everything of {' and '.join(f'[{each}]({each}.md)' for each in inherited)} as well."
-
-
-def _arguments(documented: griffe.Object) -> Iterator[str]:
-    """The table of what a construct takes."""
-    init = documented.members.get("__init__")
-    if not isinstance(init, griffe.Function) or init.docstring is None:
-        return
-    meanings = described(init, "parameters")
-    rows = [
-        f"| `{parameter.name}` | {type_of(parameter.annotation)} | {default_of(parameter.default)} "
-        f"| {meanings.get(parameter.name, '')} |"
-        for parameter in init.parameters
-        if parameter.name not in _GIVEN_BY_EVERY_CONSTRUCT
-        and parameter.kind is not griffe.ParameterKind.var_keyword
-    ]
-    if rows:
-        yield "## Arguments\n\n| argument | type | default | |\n|---|---|---|---|\n" + "\n".join(rows)
-    for section in sections(init, "raises"):
-        lines = [f"- `{each.annotation}`: {line(each.description)}" for each in section.value]
-        yield "## Errors\n\n" + "\n".join(lines)
-
-
-def _attributes(documented: griffe.Object) -> Iterator[str]:
-    """Return the public attributes; those of a value are its arguments too."""
-    meanings = described(documented, "attributes")
-    if not meanings:
-        return
-    if "dataclass" in documented.labels:
-        yield "## Fields\n\n" + "\n".join(fields(documented))
-        return
-    rows = [f"| `{name}` | {meaning} |" for name, meaning in meanings.items()]
-    yield "## Attributes\n\n| attribute | |\n|---|---|\n" + "\n".join(rows)
-
-
-def _methods(documented: griffe.Object) -> Iterator[str]:
-    for member in map(target, documented.members.values()):
-        if isinstance(member, griffe.Function) and not member.name.startswith("_"):
-            taken = ", ".join(
-                parameter.name for parameter in member.parameters if parameter.name not in ("self", "cls")
-            )
-            meanings = described(member, "parameters")
-            lines = "\n".join(f"- `{name}`: {meaning}" for name, meaning in meanings.items())
-            yield f"## {member.name}({taken})\n\n{prose(member)}" + (f"\n\n{lines}" if lines else "")
-
-
-def _source(documented: griffe.Object) -> str:
-    path = Path(documented.filepath if isinstance(documented.filepath, Path) else documented.filepath[0])
-    return f"../../{path.relative_to(ROOT).as_posix()}"

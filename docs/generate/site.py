@@ -1,7 +1,7 @@
-"""The sources of the site: every page of the repository, the files that they link to, and mkdocs.yml.
+"""The sources of the site: the pages of the repository, the files that they link to, and those made from code.
 
 Links in the repository lead from docs/ to the code, and from the README to docs/. A site has one folder, so
-each link is written again, and a linked file that is no page becomes one. The navigation gets the constructs.
+each link is written again. A link to code leads to its page of the reference, or to one that shows the file.
 """
 
 from __future__ import annotations
@@ -9,71 +9,63 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from docs.generate import alarms, command_line, embedded_aws, errors, ledger, probe, reference, settings
+from docs.generate.places import ROOT, is_copied, is_reference, place
+
 STAGED = ROOT / "build" / "site"
 CONFIGURATION = ROOT / "mkdocs.yml"
-STYLE = ROOT / "docs" / "site.css"
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
-_CONSTRUCTS = "      - Constructs: reference/index.md\n"
-_ROOM = re.compile(r"^Source: .*/constructs/triton_fleet/(\w+)/", re.MULTILINE)
 _CODE = re.compile(r"`[^`\n]+`")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
-_COPIED = (".svg", ".png")
 _LANGUAGES = {".py": "python", ".json": "json", ".yml": "yaml", ".txt": "text"}
 _UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
+_ROOMS = "      - Constructs: reference/rooms\n"
 
 
 def stage(folder: Path = STAGED) -> None:
     """Write the sources of the site into a folder: mkdocs.yml and pages/."""
     shutil.rmtree(folder, ignore_errors=True)
     pages = folder / "pages"
-    waiting = list(_pages())
+    waiting = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     seen = set(waiting)
     while waiting:
         path = waiting.pop()
-        linked = [each for each in _links(path) if each not in seen]
+        linked = [each for each in _links(path) if each not in seen and not is_reference(each)]
         waiting += linked
         seen.update(linked)
         _write(path, pages)
-    shutil.copy(STYLE, pages)
-    (folder / "mkdocs.yml").write_text(_configuration(), encoding="utf-8")
+    shutil.copy(ROOT / "docs" / "site.css", pages)
+    rooms = reference.rooms()
+    (pages / "reference").mkdir()
+    for name, text in {**rooms, **_made()}.items():
+        (pages / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
+    (folder / "mkdocs.yml").write_text(_configuration(rooms), encoding="utf-8")
 
 
-def place(path: Path) -> PurePosixPath:
-    """Return the place of a file of the repository in the site."""
-    within = path.relative_to(ROOT)
-    if within == Path("README.md"):
-        return PurePosixPath("index.md")
-    if within.suffix in _COPIED:
-        return PurePosixPath(within.name)
-    if within.parts[0] == "docs":
-        within = within.relative_to("docs")
-    if within.suffix == ".md":
-        return PurePosixPath(within).with_name(within.name.replace("README", "index"))
-    return PurePosixPath("source") / within.with_name(f"{within.name}.md")
+def _made() -> Mapping[str, str]:
+    """Return the pages of the reference by name."""
+    return {
+        "alarms": alarms.page(),
+        "client": reference.client(),
+        "command_line": command_line.page(),
+        "declarations": reference.declarations(),
+        "embedded_aws": embedded_aws.page(),
+        "errors": errors.page(),
+        "ledger": ledger.page(),
+        "probe": probe.page(),
+        "settings": settings.page(),
+    }
 
 
-def _configuration() -> str:
-    """Return mkdocs.yml with the page of each construct in its navigation, by the folder of its source."""
-    rooms: dict[str, list[str]] = {}
-    for page in sorted((ROOT / "docs" / "reference").glob("*.md")):
-        if page.name == "README.md":
-            continue
-        found = _ROOM.search(page.read_text(encoding="utf-8"))
-        rooms.setdefault(found[1].capitalize() if found else "Errors", []).append(page.stem)
-    lines = ["      - Constructs:", "          - Overview: reference/index.md"]
-    for room, names in sorted(rooms.items()):
-        lines += [f"          - {room}:", *(f"              - {name}: reference/{name}.md" for name in names)]
-    return CONFIGURATION.read_text(encoding="utf-8").replace(_CONSTRUCTS, "\n".join(lines) + "\n")
-
-
-def _pages() -> Iterator[Path]:
-    yield from ROOT.glob("*.md")
-    yield from (ROOT / "docs").rglob("*.md")
+def _configuration(rooms: Mapping[str, str]) -> str:
+    """Return mkdocs.yml with the rooms of the constructs in its navigation."""
+    listed = "".join(f"          - {name.capitalize()}: reference/{name}.md\n" for name in rooms)
+    text = CONFIGURATION.read_text(encoding="utf-8").replace("{root}", str(ROOT))
+    return text.replace(_ROOMS, f"      - Constructs:\n{listed}")
 
 
 def _links(path: Path) -> Iterator[Path]:
@@ -92,7 +84,7 @@ def _target(path: Path, link: str) -> Path:
 def _write(path: Path, folder: Path) -> None:
     target = folder / place(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix in _COPIED:
+    if is_copied(path):
         shutil.copy(path, target)
     elif path.suffix == ".md":
         target.write_text(_rewritten(path), encoding="utf-8")
@@ -103,7 +95,7 @@ def _write(path: Path, folder: Path) -> None:
 
 
 def _rewritten(path: Path) -> str:
-    """Return a page whose links lead to places in the site."""
+    """Return a page whose links lead to places on the site."""
     here = place(path).parent
 
     def link(found: re.Match[str]) -> str:
@@ -118,7 +110,3 @@ def _rewritten(path: Path) -> str:
 
     parts = _FENCED.split(path.read_text(encoding="utf-8"))
     return "".join(part if part.startswith("```") else prose(part) for part in parts)
-
-
-if __name__ == "__main__":
-    stage()

@@ -54,10 +54,10 @@ class LateProblems:
 
 @contextmanager
 def defer() -> Iterator[list[LateProblems]]:
-    """Let a synthesis go on while its late collector are being found, to be looked at when it is over.
+    """Collect late problems during synthesis instead of raising them.
 
     Yields:
-        The late collector, in the end.
+        The problems found.
     """
     waiting: list[LateProblems] = []
     token = _DEFERRED.set(waiting)

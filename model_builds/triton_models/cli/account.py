@@ -80,7 +80,7 @@ def _place(
         "--only",
         nargs="+",
         metavar="ID",
-        help="run only these probes; the id of a probe, or of a belief in docs/ledger.md",
+        help="run only these probes; the id of a probe, or of a belief",
     )
     parser.add_argument(
         "--transcript",
@@ -111,7 +111,8 @@ def _account(parser: argparse.ArgumentParser) -> None:
         "Before it starts, it lists the resources, the duration and the cost, and asks for confirmation. "
         "Without --only and --all it runs the cheap probes: under 15 minutes and 2 USD. It always removes "
         "what it created. After a crash, use --clean, which reads its journal in "
-        "~/.local/state/triton-fleet. docs/probe.md lists the probes and the permissions that they need."
+        "~/.local/state/triton-fleet. The page about probes, which `make docs` builds, "
+        "has the permissions that they need."
     )
     parser.add_argument(
         "--release", default=DEFAULT_RELEASE, help="the Triton release (default: %(default)s)"

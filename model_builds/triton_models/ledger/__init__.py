@@ -1,7 +1,7 @@
 """The ledger: every belief about AWS, Triton, TensorRT or an image that was not observed here.
 
 A `Belief` has an id, a grade, a source, a list of dependents, and the probe or command that decides it. Each
-module holds the beliefs about one subject. docs/ledger.md is generated from them, and `fleet probe` decides
+module holds the beliefs about one subject. `make docs` makes a page of them, and `fleet probe` decides
 them.
 
 Imports: base.
@@ -48,7 +48,7 @@ def belief(wanted: str) -> Belief:
         raise FleetError.of(
             what=f"unknown belief {wanted!r}",
             where="the ledger",
-            expected="an id in docs/ledger.md",
-            fix=did_you_mean(wanted, BELIEFS, otherwise="see docs/ledger.md"),
+            expected="the id of a belief",
+            fix=did_you_mean(wanted, BELIEFS, otherwise="see the ids in triton_models/ledger"),
             rule="unknown-belief",
         ) from None

@@ -174,7 +174,7 @@ def as_one_error(region: str | None) -> Iterator[None]:
             f"AWS refused {error.operation_name}: {code(error)}",
             "the account",
             "permission to run the probes",
-            "use a role with the permissions in docs/probe.md",
+            "use a role with the permissions on the page about probes, which `make docs` builds",
             why=message(error),
         ) from None
     except aws.BotoCoreError as error:

@@ -1,17 +1,14 @@
-"""docs/probe.md: what `fleet probe account` creates, its duration, cost and permissions."""
+"""The page of probes: what `fleet probe account` creates, its duration, cost and permissions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from triton_models.facts import prices
 from triton_models.facts.instances import instance_type
 from triton_models.probe.account import costs
 from triton_models.probe.account.probe import AccountProbe
 from triton_models.probe.account.probes import PROBES
-
-PAGE = Path(__file__).resolve().parents[1] / "probe.md"
 
 _INSTANCE = "ml.g5.2xlarge"
 _HEAD = """\

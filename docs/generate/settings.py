@@ -1,19 +1,16 @@
-"""docs/configuration.md: the settings in cdk.json, from FleetConfig."""
+"""The page of the settings in `cdk.json`, from FleetConfig."""
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields
-from pathlib import Path
 from typing import Any
 
-from docs.generate.docstrings import described, load, prose, type_of
+import griffe
+
 from triton_fleet.app.config import FleetConfig
 
-PAGE = Path(__file__).resolve().parents[1] / "configuration.md"
-
-# The JSON in cdk.json for each type of a field.
 _KINDS = {
     "str": "string",
     "str | None": "string",
@@ -27,8 +24,9 @@ _KINDS = {
     "CapacitySize | None": "string or integer",
     "tuple[str, ...]": "list of strings",
 }
+"""The JSON in cdk.json for each type of a field."""
 _HEAD = """\
-# Configuration
+# Settings
 
 `cdk.json` holds the settings of the fleet under `context.tritonFleet`. Every key has a default. An unknown
 key, a value of the wrong kind and values that do not fit together fail at `cdk synth`, all at once.
@@ -38,17 +36,25 @@ key, a value of the wrong kind and values that do not fit together fail at `cdk 
 ```
 
 `-c` changes a setting for one command: `npx cdk deploy --all -c max_capacity=8 -c models=minilm,resnet50`.
+
+| key | kind | default | meaning |
+|---|---|---|---|
 """
 
 
 def page() -> str:
     """Return the page."""
-    documented = load("triton_fleet")["app.config.FleetConfig"]
-    meanings = described(documented, "attributes")
-    notes = "\n\n".join(map(_note, prose(documented).split("\n\n")[1:]))
+    sections = griffe.parse_google(griffe.Docstring(inspect.getdoc(FleetConfig) or ""))
+    meanings = {
+        each.name: " ".join(each.description.split())
+        for section in sections
+        if isinstance(section, griffe.DocstringSectionAttributes)
+        for each in section.value
+    }
+    prose = [each.value for each in sections if isinstance(each, griffe.DocstringSectionText)]
+    notes = [paragraph for text in prose for paragraph in text.split("\n\n")][1:]
     rows = [_row(each, meanings[each.name]) for each in fields(FleetConfig) if each.metadata.get("key", True)]
-    table = "\n".join(["| key | kind | default | meaning |", "|---|---|---|---|", *rows])
-    return f"{_HEAD}\n{table}\n\n{notes}\n"
+    return _HEAD + "\n".join(rows) + "\n\n" + "\n\n".join(map(_note, notes)) + "\n"
 
 
 def _note(paragraph: str) -> str:
@@ -58,12 +64,6 @@ def _note(paragraph: str) -> str:
 
 
 def _row(each: Field[Any], meaning: str) -> str:
-    kind = _KINDS.get(str(each.type)) or type_of(each.type)
-    return f"| `{each.name}` | {kind} | {next(_default(each), '')} | {meaning} |"
-
-
-def _default(each: Field[Any]) -> Iterator[str]:
-    """Yield the default as JSON, unless it is the absence of a value."""
     value = each.default_factory() if each.default_factory is not MISSING else each.default
-    if value is not None:
-        yield f"`{json.dumps(value, default=list)}`"
+    default = "" if value is None else f"`{json.dumps(value, default=list)}`"
+    return f"| `{each.name}` | {_KINDS.get(str(each.type), f'`{each.type}`')} | {default} | {meaning} |"

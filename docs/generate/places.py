@@ -1,0 +1,49 @@
+"""Where a file of the repository is on the site."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parents[2]
+_COPIED = (".svg", ".png")
+_REFERENCE = {
+    "constructs/triton_fleet/__init__.py": "fleet",
+    "constructs/triton_fleet/app/config.py": "settings",
+    "constructs/triton_fleet/operations/alarm_declarations.py": "alarms",
+    "model_builds/triton_models/spec.py": "declarations",
+    "model_builds/triton_models/client/__init__.py": "client",
+    "model_builds/triton_models/cli/main.py": "command_line",
+    "model_builds/triton_models/ledger/__init__.py": "ledger",
+    "model_builds/triton_models/probe/account/probes.py": "probe",
+    "model_builds/triton_models/base/errors.py": "errors",
+    "rehearsal/triton_aws/moto_gaps/members.py": "embedded_aws",
+}
+"""The code whose docstrings are a page of the reference: on GitHub a link leads to the code."""
+
+
+def place(path: Path) -> PurePosixPath:
+    """Return the place of a file of the repository on the site."""
+    within = path.relative_to(ROOT)
+    if page := _REFERENCE.get(within.as_posix()):
+        return PurePosixPath("reference", f"{page}.md")
+    if within.parts[:2] == ("constructs", "triton_fleet"):
+        return PurePosixPath("reference", f"{within.parts[2]}.md")
+    if within == Path("README.md"):
+        return PurePosixPath("index.md")
+    if within.suffix in _COPIED:
+        return PurePosixPath(within.name)
+    if within.parts[0] == "docs":
+        within = within.relative_to("docs")
+    if within.suffix == ".md":
+        return PurePosixPath(within).with_name(within.name.replace("README", "index"))
+    return PurePosixPath("source") / within.with_name(f"{within.name}.md")
+
+
+def is_copied(path: Path) -> bool:
+    """Return True for pictures."""
+    return path.suffix in _COPIED
+
+
+def is_reference(path: Path) -> bool:
+    """Return True for code that has a page of the reference."""
+    return place(path).parts[0] == "reference"
