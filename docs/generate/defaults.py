@@ -14,7 +14,7 @@ import griffe
 _FIELD = re.compile(
     r"field\((?:default_factory=lambda: |default=)(?P<value>.+)\)|field\(default_factory=(?P<factory>\w+)\)"
 )
-_EMPTY = {"dict": "{}", "list": "[]", "tuple": "()"}
+_EMPTY = {"dict": "{}", "list": "[]", "tuple": "()", "MappingProxyType({})": "{}"}
 _DEEPEST = 5  # constants that name other constants
 
 
@@ -57,7 +57,8 @@ def _readable(value: str | griffe.Expr | None, loader: griffe.GriffeLoader) -> s
         if not isinstance(constant, griffe.Attribute) or constant.value is None:
             break
         value = constant.value
-    made = _FIELD.fullmatch(" ".join(str(value).split()))
+    text = " ".join(str(value).split())
+    made = _FIELD.fullmatch(text)
     if made is None:
-        return value
+        return _EMPTY.get(text, value)
     return made["value"] or _EMPTY.get(made["factory"], f"{made['factory']}()")

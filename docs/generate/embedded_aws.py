@@ -1,4 +1,4 @@
-"""The page of the embedded AWS: the operations and resource types of the embedded AWS, and where moto differs."""
+"""The page of the embedded AWS: its operations and resource types, and where moto differs."""
 
 from __future__ import annotations
 

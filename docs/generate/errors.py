@@ -12,6 +12,7 @@ from pathlib import Path
 
 from docs.generate.places import ROOT
 from triton_models.artifact.unpacking import refusals
+from triton_models.declare.mistakes import BAD_DECLARATION
 
 _PACKAGES = (
     "constructs/triton_fleet",
@@ -19,8 +20,8 @@ _PACKAGES = (
     "rehearsal/triton_rehearsal",
     "reporting",
 )
-_CONSTANT = re.compile(r'^(\w+) = "([a-z0-9:-]+)"$', re.MULTILINE)
 _CHECK = re.compile(r'^(\w+) = Check\(\s*id="([^"]+)"', re.MULTILINE)
+_WORD = re.compile(r"[a-z]{3}")
 _HEAD = """\
 # Errors
 
@@ -37,7 +38,7 @@ error: ml.g5.12xlarge has 4 GPUs [multi-model-one-gpu]
 
 A warning's id begins with `triton-fleet:`. `Annotations.of(construct).acknowledge_warning(id)` accepts it.
 
-| id | an example | source of the rule |
+| id | what it reports | source of the rule |
 |---|---|---|
 """
 _TAIL = """
@@ -49,45 +50,50 @@ _TAIL = """
 
 def page() -> str:
     """Return the page."""
-    rows = {name: ("", check.source) for name, check in refusals.CHECKS.items()}
+    rows = {BAD_DECLARATION.id: ("a declaration that cannot be built or served", BAD_DECLARATION.source)}
+    for name, check in refusals.CHECKS.items():
+        rows[name] = (f"expected: {refusals.problem(name, '', where='').expected}", check.source)
     for package in _PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             for name, what, source in _reported(path):
                 before = rows.get(name, ("", ""))
                 rows[name] = (before[0] or what, before[1] or source)
-    return (
-        _HEAD
-        + "".join(
-            f"| `{name}` | {_cell(what)} | {_cell(_linked(source))} |\n"
-            for name, (what, source) in sorted(rows.items())
-        )
-        + _TAIL
-    )
+    listed = [
+        f"| `{name}` | {_cell(what)} | {_linked(_cell(source))} |"
+        for name, (what, source) in sorted(rows.items())
+    ]
+    return _HEAD + "\n".join(listed) + "\n" + _TAIL
 
 
 def _reported(path: Path) -> Iterator[tuple[str, str, str]]:
     """Yield the ids in a module, with a text or a source."""
-    source = path.read_text(encoding="utf-8")
-    tree = ast.parse(source)
-    names = {**dict(_CONSTANT.findall(source)), **dict(_CHECK.findall(source))}
+    code = path.read_text(encoding="utf-8")
+    tree = ast.parse(code)
+    names = dict(_CHECK.findall(code))
+    for each in tree.body:
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant | ast.JoinedStr | ast.BinOp):
+            names[ast.unparse(each.targets[0])] = _text(each.value, names)
     functions = {
-        each.name: ast.get_docstring(each) or "" for each in tree.body if isinstance(each, ast.FunctionDef)
+        each.name: ast.get_docstring(each) for each in tree.body if isinstance(each, ast.FunctionDef)
     }
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call):
             continue
-        given = {each.arg: each.value for each in call.keywords}
-        texts = [_text(each, names) for each in call.args]
+        given = {each.arg: _text(each.value, names) for each in call.keywords if each.arg}
         owner, _, method = ast.unparse(call.func).rpartition(".")
-        if "id" in given and "source" in given:
-            find = functions.get(ast.unparse(given["find"]), "") if "find" in given else ""
-            yield _text(given["id"], names), find.partition("\n\n")[0], _text(given["source"], names)
-        elif "rule" in given and "what" in given:
-            yield _text(given["rule"], names), _text(given["what"], names), ""
-        elif method in ("problem", "error") and owner in names and "what" in given:
-            yield names[owner], _text(given["what"], names), ""
-        elif texts and texts[0].startswith("triton-fleet:") and len(texts) > 1:
-            yield texts[0], texts[1], ""
+        if method in ("Check", "ArtifactCheck") and "…" not in given.get("id", "…"):
+            find = next((ast.unparse(each.value) for each in call.keywords if each.arg == "find"), "")
+            yield given["id"], (functions.get(find) or "").partition("\n\n")[0], given["source"]
+        elif "what" in given and (rule := given.get("rule") or names.get(owner, "")).strip("…"):
+            yield rule, _worded(given), ""
+        elif method == "add_warning_v2" and (warning := _text(call.args[0], names)) != "…":
+            yield warning, _text(call.args[1], names), ""
+
+
+def _worded(given: dict[str, str]) -> str:
+    """Return the first part of an error that has words of its own."""
+    parts = {"": given["what"], "expected: ": given.get("expected", ""), "fix: ": given.get("fix", "")}
+    return next((f"{name}{text}" for name, text in parts.items() if _WORD.search(text)), "")
 
 
 def _text(node: ast.expr, names: dict[str, str]) -> str:
@@ -104,7 +110,8 @@ def _text(node: ast.expr, names: dict[str, str]) -> str:
 
 
 def _linked(source: str) -> str:
-    return re.sub(r"(https?://[^ ,;]*[^ ,;:.])", r"<\1>", "" if source == "…" else source)
+    """Return a source whose addresses are links, named after their hosts."""
+    return re.sub(r"(https?://([^/ ,;]+)[^ ,;]*[^ ,;:.])", r"[\2](\1)", source.strip("…"))
 
 
 def _cell(text: str) -> str:

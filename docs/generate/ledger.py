@@ -21,10 +21,10 @@ _HEAD = """\
 # The ledger
 
 Every belief about AWS, Triton, TensorRT or an image that a default, a check or a stand-in rests on. A grade
-says how well it is founded: *observed* (by a probe, with a transcript in [transcripts](../transcripts/index.md)),
-*public record* (what others saw and published, with repository, place and figure), *AWS documentation*,
-*documentation* (of NVIDIA or another project), *source read* or *assumption*.
-`fleet probe gpu` and `fleet probe account` decide those that need a GPU or an account.
+says how well it is founded: *observed* (by a probe, with a [transcript](../transcripts/index.md)), *public
+record* (what others saw and published, with repository, place and figure), *AWS documentation*,
+*documentation* (of NVIDIA or another project), *source read* or *assumption*. `fleet probe gpu` and
+`fleet probe account` decide those that need a GPU or an account.
 """
 
 

@@ -88,8 +88,13 @@ def _public(module: griffe.Object | griffe.Alias) -> Iterator[tuple[str, str]]:
 
 
 def _room(room: griffe.Object | griffe.Alias, paths: list[str]) -> str:
+    members = [room.package[each.partition(".")[2]] for each in sorted(paths)]
     text = room.docstring.value if room.docstring is not None else ""
     first = text.partition("\n\n")[0]
-    return "\n".join(
-        [f"# {room.name.capitalize()}\n", f"{first}\n", *(f"::: {each}\n" for each in sorted(paths))]
-    )
+    return "\n".join([f"# {room.name.capitalize()}\n", f"{first}\n", *map(_block, members)])
+
+
+def _block(each: griffe.Object | griffe.Alias) -> str:
+    """Return the block that mkdocstrings fills in; an enumeration has all of its members."""
+    is_enumeration = isinstance(each, griffe.Class) and "Enum" in map(str, each.bases)
+    return f"::: {each.path}\n" + ("    options: {show_if_no_docstring: true}\n" if is_enumeration else "")

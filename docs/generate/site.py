@@ -1,4 +1,4 @@
-"""The sources of the site: the pages of the repository, the files that they link to, and those made from code.
+"""The sources of the site: the pages of the repository, the files that they link to, and the reference.
 
 Links in the repository lead from docs/ to the code, and from the README to docs/. A site has one folder, so
 each link is written again. A link to code leads to its page of the reference, or to one that shows the file.
