@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -22,13 +23,13 @@ from triton_models.cli.main import VERBS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-NOTEBOOKS = (ROOT / "docs" / "notebooks.md").read_text()
+NOTEBOOKS = (ROOT / "docs" / "bring_models.md").read_text().partition("## From a notebook to a fleet")[2]
 NOT_IN_THE_API = {("s3", "cp"), ("logs", "tail"), ("sso", "login")}
 """What the AWS command line adds to the operations of services."""
 
 STARTER = ROOT / "model_builds" / "triton_models" / "starter" / "files"
-RUN_WHOLE = {"clients.md", "day_two.md", "notebooks.md"}
-"""The pages whose blocks run: here, and in tests/rehearsal/test_pages_rehearsed.py."""
+RUN_WHOLE = {"clients.md", "day_two.md"}
+"""The pages whose blocks run, in tests/rehearsal/test_pages_rehearsed.py."""
 FILES_AND_VARIABLES = {"cd", "cp", "export", "mkdir", "sed"}
 RUN_BY = {
     "make help": ".github/workflows/pull-request.yml",
@@ -79,6 +80,20 @@ RUN_BY = {
 }
 """What runs each documented command in its shortest form: a step of a workflow, or a test."""
 
+
+def options(verb: str) -> set[str]:
+    """The options of a verb, and of those below it."""
+    waiting = [argparse.ArgumentParser()]
+    VERBS[verb].add_arguments(waiting[0])
+    found: set[str] = set()
+    while waiting:
+        for action in waiting.pop()._actions:
+            found.update(action.option_strings)
+            if isinstance(action, argparse._SubParsersAction):
+                waiting += action.choices.values()
+    return found
+
+
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -111,7 +126,7 @@ def documented() -> Iterator[str]:
     for page in [*PAGES, STARTER / "README.md"]:
         if page.name in RUN_WHOLE:
             continue
-        text = page.read_text()
+        text = page.read_text().replace(NOTEBOOKS, "")  # which runs below
         shell = [
             line[2:] for block in blocks("console", text) for line in block.splitlines() if line[:2] == "$ "
         ]
@@ -166,12 +181,9 @@ def test_every_aws_command_is_one_that_the_api_has(page: Path) -> None:
 @every_page
 def test_every_fleet_command_has_a_verb_and_options_that_exist(page: Path) -> None:
     for verb, *rest in commands("fleet", page.read_text()):
-        if verb.startswith("-"):
-            continue
-        help_text = (ROOT / "docs" / "command_line.md").read_text().partition(f"\n## fleet {verb}\n")[2]
-        options = {word.partition("=")[0] for word in rest if word.startswith("--")} - {"--json"}
-        assert verb in VERBS
-        assert {each for each in options if f"{each}" not in help_text.partition("\n## ")[0]} == set()
+        if not verb.startswith("-"):
+            given = {word.partition("=")[0] for word in rest if word.startswith("--")}
+            assert given - {"--json"} <= options(verb), verb
 
 
 def test_the_models_of_a_notebook_are_published_unchanged(tmp_path: Path) -> None:

@@ -86,8 +86,10 @@ def _reported(path: Path) -> Iterator[tuple[str, str, str]]:
             yield given["id"], (functions.get(find) or "").partition("\n\n")[0], given["source"]
         elif "what" in given and (rule := given.get("rule") or names.get(owner, "")).strip("…"):
             yield rule, _worded(given), ""
-        elif method == "add_warning_v2" and (warning := _text(call.args[0], names)) != "…":
-            yield warning, _text(call.args[1], names), ""
+        elif len(call.args) > 1 and method != "add":  # which adds a tag
+            warning = _text(call.args[0], names)
+            if warning.startswith("triton-fleet:"):
+                yield warning, _text(call.args[1], names), ""
 
 
 def _worded(given: dict[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
-_COPIED = (".svg", ".png")
+PICTURES = [*(ROOT / "docs").glob("*.svg")]
 _REFERENCE = {
     "constructs/triton_fleet/__init__.py": "fleet",
     "constructs/triton_fleet/app/config.py": "settings",
@@ -30,20 +30,11 @@ def place(path: Path) -> PurePosixPath:
         return PurePosixPath("reference", f"{within.parts[2]}.md")
     if within == Path("README.md"):
         return PurePosixPath("index.md")
-    if within.suffix in _COPIED:
-        return PurePosixPath(within.name)
     if within.parts[0] == "docs":
         within = within.relative_to("docs")
-    if within.suffix == ".md":
-        return PurePosixPath(within).with_name(within.name.replace("README", "index"))
-    return PurePosixPath("source") / within.with_name(f"{within.name}.md")
+    return PurePosixPath(within).with_name(within.name.replace("README", "index"))
 
 
-def is_copied(path: Path) -> bool:
-    """Return True for pictures."""
-    return path.suffix in _COPIED
-
-
-def is_reference(path: Path) -> bool:
-    """Return True for code that has a page of the reference."""
-    return place(path).parts[0] == "reference"
+def is_page(path: Path) -> bool:
+    """Return True for what is on the site: pages, pictures, and code with a page of the reference."""
+    return path.suffix == ".md" or path in PICTURES or place(path).parts[0] == "reference"

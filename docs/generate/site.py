@@ -1,7 +1,7 @@
-"""The sources of the site: the pages of the repository, the files that they link to, and the reference.
+"""The sources of the site: the written pages, and the reference.
 
 Links in the repository lead from docs/ to the code, and from the README to docs/. A site has one folder, so
-each link is written again. A link to code leads to its page of the reference, or to one that shows the file.
+each link is written again. One to code leads to its page of the reference, or becomes the file's name.
 """
 
 from __future__ import annotations
@@ -9,20 +9,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from docs.generate import alarms, command_line, embedded_aws, errors, ledger, probe, reference, settings
-from docs.generate.places import ROOT, is_copied, is_reference, place
+from docs.generate.places import PICTURES, ROOT, is_page, place
 
 STAGED = ROOT / "build" / "site"
 CONFIGURATION = ROOT / "mkdocs.yml"
 
-_LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+_LINK = re.compile(r"(\[[^\]]*\])\(([^)\s#]+)(#[^)\s]*)?\)")
 _CODE = re.compile(r"`[^`\n]+`")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
-_LANGUAGES = {".py": "python", ".json": "json", ".yml": "yaml", ".txt": "text"}
-_UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 _ROOMS = "      - Constructs: reference/rooms\n"
 
 
@@ -30,17 +28,16 @@ def stage(folder: Path = STAGED) -> None:
     """Write the sources of the site into a folder: mkdocs.yml and pages/."""
     shutil.rmtree(folder, ignore_errors=True)
     pages = folder / "pages"
-    waiting = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    seen = set(waiting)
-    while waiting:
-        path = waiting.pop()
-        linked = [each for each in _links(path) if each not in seen and not is_reference(each)]
-        waiting += linked
-        seen.update(linked)
-        _write(path, pages)
+    (pages / "reference").mkdir(parents=True)
+    written = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "rehearsal").rglob("README.md")]
+    for path in written:
+        target = pages / place(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(_rewritten(path), encoding="utf-8")
+    for picture in PICTURES:
+        shutil.copy(picture, pages)
     shutil.copy(ROOT / "docs" / "site.css", pages)
     rooms = reference.rooms()
-    (pages / "reference").mkdir()
     for name, text in {**rooms, **_made()}.items():
         (pages / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
     (folder / "mkdocs.yml").write_text(_configuration(rooms), encoding="utf-8")
@@ -68,30 +65,9 @@ def _configuration(rooms: Mapping[str, str]) -> str:
     return text.replace(_ROOMS, f"      - Constructs:\n{listed}")
 
 
-def _links(path: Path) -> Iterator[Path]:
-    """Yield the files that a page links to."""
-    if path.suffix == ".md":
-        for _, link, _ in _LINK.findall(_FENCED.sub("", path.read_text(encoding="utf-8"))):
-            if "://" not in link:
-                yield _target(path, link)
-
-
 def _target(path: Path, link: str) -> Path:
     target = Path(os.path.normpath(path.parent / link))
     return target / "README.md" if target.is_dir() else target
-
-
-def _write(path: Path, folder: Path) -> None:
-    target = folder / place(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if is_copied(path):
-        shutil.copy(path, target)
-    elif path.suffix == ".md":
-        target.write_text(_rewritten(path), encoding="utf-8")
-    else:
-        name, fence = path.relative_to(ROOT).as_posix(), "`" * 6
-        code = f"{fence}{_LANGUAGES.get(path.suffix, 'text')}\n{path.read_text(encoding='utf-8')}\n{fence}"
-        target.write_text(f"{_UNSEARCHED}# {name}\n\n{code}\n", encoding="utf-8")
 
 
 def _rewritten(path: Path) -> str:
@@ -99,10 +75,13 @@ def _rewritten(path: Path) -> str:
     here = place(path).parent
 
     def link(found: re.Match[str]) -> str:
-        before, given, after = found.groups()
+        text, given, anchor = found.groups()
         if "://" in given:
             return found[0]
-        return f"{before}{os.path.relpath(place(_target(path, given)), here)}{after}"
+        target = _target(path, given)
+        if not is_page(target):
+            return f"{text[1:-1]}: `{target.relative_to(ROOT)}`"
+        return f"{text}({os.path.relpath(place(target), here)}{anchor or ''})"
 
     def prose(text: str) -> str:
         # On GitHub a vertical bar ends a cell even in code; on the site its backslash would show.

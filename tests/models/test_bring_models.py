@@ -31,9 +31,9 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_t
 RECIPES = {
     re.findall(r'^    name="(\w+)"', code, flags=re.MULTILINE)[0]: code
     for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    # Those are tried in tests/models/test_compiled.py, for the release, and, with their code, in
+    # The others are tried in tests/models/test_compiled.py, for the release, and, with their code, in
     # test_sequences.py and test_called_models.py.
-    if not re.search("AotInductor|SequenceBatching|TritonPythonModel|calls=", code)
+    if "ModelDefinition" in code and not re.search("AotInductor|SequenceBatching|calls=", code)
 }
 ROWS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 
@@ -110,7 +110,7 @@ def test_a_recipe_is_built_and_verified(
 
 
 def test_each_section_with_a_recipe_has_one() -> None:
-    assert list(RECIPES) == ["scores", "churn", "prices", "reviews", "limits", "fraud"]
+    assert list(RECIPES) == ["tiny", "scores", "churn", "prices", "reviews", "limits", "fraud"]
 
 
 def test_the_configuration_on_the_page_is_one() -> None:
