@@ -32,9 +32,6 @@ _CLIENT = """\
 # The client
 
 [Call a model](../clients.md) has examples.
-
-::: triton_models.client
-    options: {heading_level: 1, show_root_heading: false}
 """
 
 
@@ -70,8 +67,11 @@ def declarations() -> str:
 
 
 def client() -> str:
-    """Return the page of the client."""
-    return _CLIENT
+    """Return the page of the client, which comes first, and of what belongs to it."""
+    package = _load("triton_models")
+    members = [package[path.partition(".")[2]] for _, path in _public(package["client"])]
+    shown = [each for each in members if isinstance(each, griffe.Class | griffe.Function)]
+    return "\n".join([_CLIENT, *map(_block, sorted(shown, key=lambda each: each.name != "Client"))])
 
 
 def _load(package: str) -> griffe.Object:
