@@ -77,10 +77,7 @@ def _place(
     """Add the parser of one place, with the options of all places."""
     parser = places.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.add_argument(
-        "--only",
-        nargs="+",
-        metavar="ID",
-        help="run only these probes; the id of a probe, or of a belief",
+        "--only", nargs="+", metavar="ID", help="run only these probes; the id of a probe, or of a belief"
     )
     parser.add_argument(
         "--transcript",
