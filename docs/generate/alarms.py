@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from triton_fleet.metrics.published import EndpointMetrics
@@ -45,37 +42,33 @@ if `EndpointAlarms` gets the endpoint's log group, whose lines it counts in a cu
 
 There is no alarm for 4XX answers, which are mistakes of callers, or 429 while a model loads. Nor is there one
 for cache misses, loads and evictions alone, which are normal for a fleet with more models than memory.
-"""
 
+"""
 _ROLLBACK = """\
 # Alarms that roll back a deployment
 
-`RollbackAlarms` creates them before the endpoint, which names them; they refer to it by its literal name. A
-new fleet starts with no model loaded, so that requests miss and wait for models in the minutes after a
-deployment. These alarms ignore latency, cache and 4XX, so they do not mistake that for a failure. All of them
-decide within half of the ten minutes that a deployment waits.
-
 `RollbackAlarms` watch old and new instances together; `GreenFleetAlarms` are the same alarms for the new
-fleet alone. If the old version already fails, `RollbackAlarms` stop every deployment: deploy without them.
-The canary's share of the traffic must be larger than their threshold, or they do not notice a failure: a
-canary of 10 % that always fails makes 10 % of all requests fail.
-"""
+fleet alone. They ignore latency, cache and 4XX, because a new fleet starts with no model loaded. All of them
+decide within half of the ten minutes that a deployment waits. If the old version already fails,
+`RollbackAlarms` stop every deployment: deploy without them. The canary's share of the traffic must be larger
+than their threshold: a canary of 10 % that always fails makes 10 % of all requests fail.
 
+"""
 _QUEUE = """\
 # Alarms of an asynchronous endpoint
 
 AWS publishes metrics of the queue of such an endpoint, but not of its invocations. These alarms replace those
 above that look at requests or latency.
+
 """
+_URGENCY = {Severity.PAGE: "Pages.", Severity.TICKET: "A ticket."}
 
 
 def page() -> str:
     """Return the page."""
     thresholds = Thresholds()
     metrics = EndpointMetrics(endpoint_name="fleet", instance_type=DEFAULT_INSTANCE_TYPE)
-    failures = cloudwatch.Metric(
-        namespace="TritonFleet/fleet", metric_name="ModelLoadFailures", statistic="Sum"
-    )
+    failures = cloudwatch.Metric(namespace="TritonFleet/fleet", metric_name="ModelLoadFailures")
     regular = [
         *serving(metrics, thresholds),
         *caching(metrics, thresholds),
@@ -87,53 +80,25 @@ def page() -> str:
     ]
     parts = [
         _HEAD.format(minimum_requests=thresholds.minimum_requests),
-        _table(regular),
-        *(_section(each) for each in regular),
+        *(_section(each, _URGENCY[each.severity]) for each in regular),
         _ROLLBACK,
-        *(_section(each, rollback=True) for each in rolling_back(metrics, thresholds)),
+        *(_section(each, "Rolls back.", "Rollback: ") for each in rolling_back(metrics, thresholds)),
         _QUEUE,
-        *(_section(each) for each in queueing(metrics, thresholds)),
+        *(_section(each, _URGENCY[each.severity]) for each in queueing(metrics, thresholds)),
     ]
-    return "\n".join(parts)
+    return "".join(parts)
 
 
-def _table(declarations: Iterable[AlarmDeclaration]) -> str:
-    lines = ["| alarm | urgency | meaning |", "|---|---|---|"]
-    lines += [
-        f"| [{each.name}](#{each.name.lower()}) | {each.severity.value} | {each.what} |"
-        for each in declarations
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _section(declaration: AlarmDeclaration, *, rollback: bool = False) -> str:
-    who = (
-        "Rolls back."
-        if rollback
-        else {Severity.PAGE: "Pages.", Severity.TICKET: "A ticket."}[declaration.severity]
-    )
-    title = f"Rollback: {declaration.name}" if rollback else declaration.name
-    often = f"{declaration.out_of} of the last {declaration.minutes} minutes"
+def _section(declaration: AlarmDeclaration, urgency: str, kind: str = "") -> str:
     return f"""\
-## {title}
+## {kind}{declaration.name}
 
-{who} {declaration.what}
+{urgency} {declaration.what}
 
-In alarm when `{_watched(declaration.metric)}` is above {declaration.threshold:g} in {often}.
+**In alarm:** {declaration.line().label}
 
 **Why:** {declaration.why}
 
 **What to do:** {declaration.runbook}
+
 """
-
-
-def _watched(metric: cloudwatch.IMetric) -> str:
-    """Return the metric, or the expression with the names of its metrics."""
-    if not isinstance(metric, cloudwatch.MathExpression):
-        assert isinstance(metric, cloudwatch.Metric)  # noqa: S101
-        return f"{metric.statistic}({metric.metric_name})"
-    names = {}
-    for variable, each in metric.using_metrics.items():
-        assert isinstance(each, cloudwatch.Metric)  # noqa: S101
-        names[variable] = f"{each.statistic}({each.metric_name})"
-    return re.sub(r"[a-z_]+", lambda found: names.get(found[0], found[0]), metric.expression)
