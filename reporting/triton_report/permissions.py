@@ -120,7 +120,7 @@ def _endpoint_name(endpoint: Resource) -> str | None:
 
 
 def _under_new_names(old: list[Grant], new: list[Grant]) -> list[Grant]:
-    """The old permissions as if whoever only got another name had had it before."""
+    """The old permissions, with renamed principals mapped to their new names."""
     before, after = _by_holder(old), _by_holder(new)
     gone = {_likeness(each, who): who for who, each in before.items() if who not in after}
     names = {

@@ -178,8 +178,8 @@ class FleetConfig:
             alarm_topic before it is reached. Needs the tag triton-fleet:fleet as a cost allocation tag of the
             account, and a topic to which budgets.amazonaws.com may publish. Without it, no budget.
         hourly_price_usd: The price of an instance per hour. By default the known price on demand.
-        deployed_in: No key: `region`, or else the region of the CDK's command line. It decides the machine of
-            builds, because CodeBuild has GPUs on demand in few regions.
+        deployed_in: Derived: `region`, or the CLI's default region. It decides the machine of builds, because
+            CodeBuild has GPUs on demand in few regions.
         follows: No key: the settings of the stage before, if it is in the same account.
         stage: No key: the stage that these settings are of, or None without stages. See "Stages".
 

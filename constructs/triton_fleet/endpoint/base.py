@@ -64,9 +64,9 @@ class Endpoint(Resource, VariantMetrics):
     another are its variant's: `endpoint.variant("b").metric_gpu_utilization()`. See `VariantMetrics`.
 
     Attributes:
-        literal_name: The endpoint's name as a string. Use it where nothing may wait for the endpoint, such as
-            in an alarm that it is rolled back on. `endpoint_name` is the same name as a token: CloudFormation
-            deploys what uses that one after the endpoint.
+        literal_name: The endpoint's name as a string. Use it to avoid a dependency on the endpoint, for
+            example in a rollback alarm. `endpoint_name` is the same name as a token: CloudFormation deploys
+            what uses that one after the endpoint.
         variants: Its variants by name, in the order in which they were given.
         variant_name: The name of the first variant, of most endpoints the only one.
         instance: The first variant's instance type with its facts.

@@ -125,10 +125,10 @@ class MultiModelEndpoint(Endpoint):
             model_download_timeout: For the platform's download of model data to an instance, 60 to 3600 s.
                 Ten minutes by default.
             detailed_observability: Publish metrics of each GPU and of the container to CloudWatch's
-                OpenTelemetry store. Set in any case, for SageMaker's own default depends on when the
-                configuration was made; off, for no alarm or dashboard here can read that store.
-            enhanced_metrics: Publish metrics of each instance as well, under its id. AWS's page about them
-                names single-model endpoints for those of requests, and all real-time ones for those of hosts.
+                OpenTelemetry store. Always set explicitly, because SageMaker's default has changed. Off by
+                default: the alarms and dashboard do not use these metrics.
+            enhanced_metrics: Publish metrics of each instance as well, under its id. AWS documents request
+                metrics for single-model endpoints only, and host metrics for all real-time endpoints.
             metric_interval: The interval at which metrics of hosts are published, and with enhanced_metrics
                 those of requests: 10, 30 or 60 s, by default a minute.
             log_retention: The retention of the containers' logs.
@@ -153,7 +153,8 @@ class MultiModelEndpoint(Endpoint):
                 others is encrypted by their hardware.
             role: An existing role for the instances, which SageMaker may assume; permissions are added to it.
                 By default a new one.
-            volume_size: Of the volume that caches models, 1 to 512 GiB, on types without local NVMe only.
+            volume_size: Size of the model cache volume, 1 to 512 GiB. Only for instance types without local
+                NVMe.
             instance_pools: Up to four types that stand in for instance_type, in this order, when there is no
                 capacity for it. All need its GPU model. Refused without allow_unlisted_instance_pools.
             allow_unlisted_instance_pools: Try instance_pools, which AWS documents for single-model endpoints
@@ -165,7 +166,7 @@ class MultiModelEndpoint(Endpoint):
             inference_ami: The host image, which brings the GPU's driver. By default the one for the CUDA of
                 `release`, even for a custom image. If SageMaker refuses it on your instance type, use release
                 25.04, or name another one here.
-            excluded: Nothing: what a multi-model endpoint cannot do is refused with the reason.
+            excluded: Not allowed. Arguments of single-model endpoints raise an error that explains why.
 
         Raises:
             FleetError: An unknown instance type or release, a type with several GPUs, or one that AWS does

@@ -21,7 +21,7 @@ class NamesReady(Construct):
 
     Compared is what the alias names now with what is to come: each model that the target of today's endpoint
     has an artifact of must have one for the new target. A deployment that would lose one fails, and names it.
-    So does one that would bring back, built for the new target, what a rollback took back. The first
+    It also fails if it would restore a version that was rolled back. The first
     deployment of a fleet, which has no alias yet, is not checked.
 
     It is checked before the new endpoint is created, and once more before the alias moves. Both resources

@@ -57,7 +57,7 @@ class EndpointDashboard(Construct):
 
     First the states of the alarms and the numbers that say most. Then a section for each question: is it
     serving, is it fast, is the cache working, is it full, is it scaling, what does it cost? Each begins with
-    how to read it. What the endpoint has not, such as a cache or a GPU, is left out.
+    how to read it. Sections that do not apply, such as the GPU's, are omitted.
 
     Attributes:
         dashboard: The dashboard; add widgets of your own to it.

@@ -33,7 +33,7 @@ class AlarmTopic(Construct):
             email: The address. SNS asks it to confirm before the first alarm arrives.
 
         Raises:
-            FleetError: It is no address.
+            FleetError: The email address is invalid.
         """
         super().__init__(scope, construct_id)
         collector = ProblemCollector.of(self)

@@ -54,7 +54,7 @@ SCHEDULED_CAPACITY = Check(
     id="scheduled-capacity",
     source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html",
 )
-"""A scheduled action sets a valid range, at a time that comes."""
+"""A scheduled action sets a valid range and is due at least once."""
 
 
 def scheduled_range(

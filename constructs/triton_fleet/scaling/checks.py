@@ -146,7 +146,7 @@ SCALING_NUMBER = Check(
     id="scaling-number",
     source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_Operations.html",
 )
-"""Numbers of auto scaling are finite, and known if others are computed from them."""
+"""Scaling numbers are finite; those used in calculations are known at synthesis."""
 
 
 def is_number(value: object, *, whole: bool = False) -> bool:
