@@ -105,6 +105,12 @@ def refused(service: str, operation: str, request: Mapping[str, Any]) -> list[st
     return list(_check(shape, request, operation))
 
 
+def bounds(service: str, shape: str) -> tuple[int, int]:
+    """Return the least and the most of a number, or of the length of a list or a string."""
+    metadata = _service(service).shape_for(shape).metadata
+    return metadata.get("min", 0), metadata["max"]
+
+
 def resolved(value: Any, template: Mapping[str, Any]) -> Any:
     """A value of a template as a deployment might make it."""
     return _resolved(value, template)

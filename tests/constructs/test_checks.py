@@ -1,168 +1,452 @@
-"""Every check, found by looking: it accepts what is right, reports what is wrong, and names its source.
-
-The examples are in `check_cases`. A new check fails here until it has some there, right ones and wrong ones.
-"""
+"""Each rule accepts what the services accept and refuses what they refuse, up to the edge."""
 
 from __future__ import annotations
 
-import ast
-import inspect
 import re
-import sys
-from collections.abc import Iterator
-from importlib import import_module
-from pathlib import Path
-from pkgutil import resolve_name
-from types import ModuleType
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any, TypeAlias
 
+import botocore.session
 import pytest
-from syrupy.assertion import SnapshotAssertion
+from aws_cdk import CfnParameter, Duration, Size, Stack
 
-import triton_fleet
-from tests.constructs.check_cases import CASES, Case, CheckFunction
-from tests.text_snapshots import TextFile
-from triton_fleet.arguments.checks import secret_arn
-from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_fleet.arguments import checks as arguments
+from triton_fleet.builds import checks as builds
+from triton_fleet.builds import machine_checks as machines
+from triton_fleet.delivery import checks as delivery
+from triton_fleet.endpoint import checks as endpoint
+from triton_fleet.endpoint import instance_checks as instances
+from triton_fleet.endpoint import multi_model_checks as multi_model
+from triton_fleet.functions import checks as functions
+from triton_fleet.hosting import checks as hosting
+from triton_fleet.hosting import deployment_checks as deployment
+from triton_fleet.images import checks as images
+from triton_fleet.network import checks as network
+from triton_fleet.operations import checks as operations
+from triton_fleet.repository import checks as repository
+from triton_fleet.repository.portability_checks import PlanTarget, endpoint_fits, plan_portability
+from triton_fleet.scaling import capacity_checks as capacity
+from triton_fleet.scaling import checks as scaling
 from triton_models.base.errors import Problem
-
-ROOMS = Path(triton_fleet.__file__).parent
-MODULES = {
-    path.relative_to(ROOMS).as_posix(): import_module(f"triton_fleet.{path.parent.name}.{path.stem}")
-    for path in sorted(ROOMS.glob("*/*checks.py"))
-}
-LONGEST_WHY = 15  # words
-_TABLE = re.compile(r"triton_models(\.\w+)+")
-
-every_case = pytest.mark.parametrize("case", CASES, ids=str)
-every_module = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
+from triton_models.facts.instances import InstanceType, gpu, instance_type
+from triton_models.facts.releases import release
 
 
-def functions_of(module: ModuleType) -> list[CheckFunction]:
-    """The checks of a module: the public functions of its own that yield problems."""
-    functions = [each for each in vars(module).values() if inspect.isfunction(each)]
-    return [
-        each
-        for each in functions
-        if each.__module__ == module.__name__
-        and not each.__name__.startswith("_")
-        and each.__annotations__.get("return") == "Iterator[Problem]"
-    ]
+class Named(dict[str, object]):
+    """Arguments by name."""
 
 
-def checks_of(module: ModuleType) -> list[Check]:
-    """Return the checks of a module, which are constants or attributes of constants."""
-    values = [getattr(each, "check", each) for each in vars(module).values()]
-    return [each for each in values if isinstance(each, Check)]
+def given(**arguments: object) -> Named:
+    return Named(arguments)
 
 
-FUNCTIONS = [each for module in MODULES.values() for each in functions_of(module)]
+Row: TypeAlias = object
+"""The arguments of a check by name, or its first argument alone."""
 
 
-def cases_of(module: ModuleType) -> list[Case]:
-    return [case for case in CASES if case.function in functions_of(module)]
+@dataclass(frozen=True)
+class Rule:
+    """A check by example."""
 
+    id: str
+    check: Callable[..., Iterator[Problem]]
+    accepts: Sequence[Row]
+    refuses: Sequence[Row]
+    common: Mapping[str, object]
 
-def is_a_phrase(text: str) -> bool:
-    return bool(text) and text == text.strip() and not text.endswith(".")
-
-
-@every_case
-def test_what_is_right_has_no_problem(case: Case) -> None:
-    assert [arguments for arguments in case.good if case.problems(arguments)] == []
-
-
-@every_case
-def test_what_is_wrong_is_one_problem_of_that_check_at_that_place(case: Case) -> None:
-    for arguments in case.bad:
-        found = [(problem.rule, problem.where) for problem in case.problems(arguments)]
-        assert (found, arguments) == ([(case.id, "here")], arguments)
-
-
-@every_case
-def test_a_problem_has_a_source_and_phrases_without_a_full_stop(case: Case) -> None:
-    for arguments in case.bad:
-        (problem,) = case.problems(arguments)
-        assert problem.source
-        assert all(map(is_a_phrase, (problem.what, problem.expected, problem.why or "none", problem.fix))), (
-            problem
+    def found(self, row: Row) -> list[tuple[str, str]]:
+        """Return rule and place of each problem with these arguments."""
+        of_row = (
+            self.check(**row, **self.common, where="here")
+            if isinstance(row, Named)
+            else self.check(row, **self.common, where="here")
         )
-        assert len(problem.why.split()) <= LONGEST_WHY, problem
+        return [(problem.rule, problem.where) for problem in of_row]
 
 
-def test_the_texts_are_as_they_were_reviewed(snapshot: SnapshotAssertion) -> None:
-    texts = [
-        f"{case.function.__name__}\n{problem}"
-        for case in CASES
-        for arguments in case.bad
-        for problem in case.problems(arguments)
-    ]
+def rule(
+    id: str,  # noqa: A002 -- as the problem has it
+    check: Callable[..., Iterator[Problem]],
+    accepts: Sequence[Row],
+    refuses: Sequence[Row],
+    **common: object,
+) -> Rule:
+    return Rule(id, check, accepts, refuses, common)
 
-    assert "\n\n".join(texts) == snapshot(extension_class=TextFile)
+
+def ml(name: str) -> InstanceType:
+    return instance_type(f"ml.{name}")
 
 
-@pytest.mark.parametrize(
-    "function",
-    [each for module in MODULES.values() for each in functions_of(module)],
-    ids=lambda it: it.__name__,
+def target(name: str, gpu_name: str | None, *plans: str, **more: Any) -> PlanTarget:
+    """Return the target of a build job or an endpoint; a build job for a GPU has plans by default."""
+    found = None if gpu_name is None else gpu(gpu_name)
+    return PlanTarget(
+        gpu=found, release=release(name), path="Fleet/Somewhere", plans=plans or ("this-gpu",), **more
+    )
+
+
+def planless(name: str, gpu_name: str | None, **more: Any) -> PlanTarget:
+    return replace(target(name, gpu_name, **more), plans=())
+
+
+ROLE, SECRET = "arn:aws:iam::123456789012:role", "arn:aws-cn:secretsmanager:cn-north-1:123456789012:secret"
+TOPIC, KEY = "arn:aws-cn:sns:cn-north-1:123456789012", "arn:aws-cn:kms:cn-north-1:123456789012"
+PROVIDER = "oidc-provider/token.actions.githubusercontent.com"
+PLAN = "arn:aws-us-gov:sagemaker:us-gov-west-1:123456789012:training-plan/"
+REGISTRY, DIGEST = "123456789012.dkr.ecr.eu-west-1.amazonaws.com", "sha256:" + 64 * "0"
+AMI_12, AMI_13 = "al2-ami-sagemaker-inference-gpu-3-1", "al2023-ami-sagemaker-inference-gpu-4-1"
+AMI_NEWER = "al2023-ami-sagemaker-inference-gpu-5-1"
+PAST_PROXY = {"NO_PROXY": "169.254.169.254, 169.254.170.2,.amazonaws.com"}
+NOON = datetime(2026, 12, 1, 12, tzinfo=timezone.utc)
+LATER = CfnParameter(Stack(), "Later", type="Number").value_as_number
+LABEL = images.MULTI_MODEL_LABEL
+PORTION = {"lowest_percent": 5, "highest_percent": 50}
+A10G, L4, T4 = target("25.09", "A10G"), target("25.09", "L4"), target("25.09", "T4")
+
+STATISTICS = (
+    *("Average", "Minimum", "Maximum", "Sum", "SampleCount", "IQM"),
+    *("p0", "p90", "p99.95", "p100", "tm90", "wm98.5", "tc1", "ts99.9999999999"),
+    *("TM(10%:90%)", "WM(:99.5%)", "TC(0%:)", "TS(80%:100.0%)"),
+    *("PR(:300)", "PR(100.5:)", "TM(150:1000)", "WM(1e3:2.5E+5)", "TC(:10)", "TS(0:1)"),
 )
-def test_every_check_has_right_and_wrong_cases(function: CheckFunction) -> None:
-    cases = [case for case in CASES if case.function is function]
+NO_STATISTICS = (
+    *("", "average", "avg", "iqm", "Median"),
+    *("p", "p.5", "p100.5", "p101", "p99.12345678901", "p-1", "p\uff19\uff10", "P90", "tm100.1", "pr300"),
+    *("TM90", "TM(10:90%)", "TM(:)", "TM(101%:)", "tm(10%:90%)", "PR(10%:90%)", "PR(300)", "PR(-1:1)"),
+    *("p90 ", "p90_E", "o90"),
+)
 
-    assert cases
-    assert all(case.good and case.bad for case in cases)
+# A rule reads as a row: id, check, what it accepts, what it refuses, and what all of these have in common.
+# fmt: off
+RULES = (
+    # names, identifiers and requests
+    rule("role-arn", arguments.role_arn, ["arn:aws-cn:iam::123456789012:role/path/to/deploy", None],
+         ["deploy", "arn:aws:iam::123456789012:user/ann", "arn:aws:iam::123:role/deploy", f"{ROLE}/*"]),
+    rule("secret-arn", arguments.secret_arn, [f"{SECRET}:hub/token-a1B2c3", f"{SECRET}:t-a1B2c3", None],
+         ["hub/token", "hf_abcdefghijklmnop", f"{SECRET}:hub/token", f"{SECRET}:hub-*"]),
+    rule("key-arn", arguments.key_arn,
+         [given(arn=None, region="cn-north-1"), given(arn=f"{KEY}:key/mrk-1", region=None)],
+         [given(arn="1234-abcd", region=None), given(arn=f"{KEY}:alias/models", region=None),
+          given(arn=f"{KEY}:key/1234-abcd", region="us-east-1")]),
+    rule("topic-arn", arguments.topic_arn,
+         [given(arn=f"{TOPIC}:alarms", region=None),
+          given(arn=f"{TOPIC}:on_call-1.fifo", region="cn-north-1")],
+         [given(arn="alarms", region=None), given(arn=f"{TOPIC}:alarms", region="eu-central-1")]),
+    rule("reservation-arn", arguments.reservation_arn, [PLAN + 192 * "n", None], ["name", PLAN + 193 * "n"]),
+    rule("resource-name", hosting.resource_name, [63 * "a", "search-g5"],
+         ["", 64 * "a", "-".join(33 * "a"), "a_b", "a-"], what="the endpoint"),
+    rule("policy-name", scaling.policy_name, ["Q", 100 * "q", "Queue.Depth_2-a"], ["", 101 * "q", "-Queue"]),
+    rule("statistic-name", scaling.statistic_name, STATISTICS, NO_STATISTICS),
+    rule("network-id", network.network_id,
+         [given(given="vpc-0123456789abcdef0", kind="vpc"), given(given=None, kind="sg")],
+         [given(given="my-vpc", kind="vpc"), given(given="vpc-0123456789abcdef0", kind="subnet")]),
+    rule("account-id", network.account_id, ["123456789012", None], ["12345678901", "production"]),
+    rule("email-address", operations.email_address, ["oncall@example.com", None],
+         ["oncall", "on call@example.com"]),
+    rule("repository-prefix", repository.repository_prefix,
+         ["models/", "model.tar.gz/models/", 512 * "m", None],
+         ["", "/", "search//models/", "models/*/", 513 * "m", "models/model.tar.gz", "/Model.TGZ/"]),
+    rule("existing-bucket", repository.bucket_name, ["my.models-1", 63 * "m", None],
+         ["s3://models/", "Models", "a", 64 * "m", "a..b"]),
+    rule("single-model-artifact", endpoint.single_model_artifact, ["resnet50-0123456789ab.tar.gz", None],
+         ["models/a.tar.gz", "a.zip", "*.tar.gz", "a b.tar.gz", ".tar.gz"]),
+    rule("content-types", hosting.content_types, [["application/" + 244 * "x"], ["application/json"] * 10],
+         [["application/ld+json"], ["application/" + 245 * "x"], ["text/csv"] * 11],
+         name="csv_content_types"),
+    rule("warm-up-requests", operations.warm_up_models, [["minilm", "resnet50", None, None]],
+         [[], ["minilm", "minilm"]]),
+    rule("warm-up-requests", operations.warm_up_request,
+         [given(model="resnet50", body="0 1 2", content_type="text/csv")],
+         [given(model=None, body="{}", content_type="text/csv"),
+          given(model="a", body="", content_type="application/json"),
+          given(model="a", body="{'inputs': []}", content_type="Application/JSON; charset=utf-8")]),
+    # a role for GitHub trusts one repository, and one environment of it
+    rule("github-repository", delivery.github_repository,
+         [None, f"{39 * 'o'}/{100 * 'n'}", "octo-org/.github", "octo_company/my_models.v2"],
+         ["search", "octo-org/*", "octo-org/..", f"{40 * 'o'}/a", f"o/{101 * 'n'}",
+          "https://github.com/octo-org/search"]),
+    rule("github-ids", delivery.github_ids,
+         [given(owner=None, repository=None), given(owner="583231", repository="1296269")],
+         [given(owner="583231", repository=None), given(owner="583231", repository="0"),
+          given(owner="octo-org", repository="1")]),
+    rule("github-environment", delivery.github_environment, [None, "eu west/1", 255 * "e"],
+         ["", "*", "prod?", "production:v1", "production ", 256 * "e"]),
+    rule("github-provider", delivery.github_provider, [None, f"arn:aws-cn:iam::123456789012:{PROVIDER}"],
+         ["token.actions.githubusercontent.com", "arn:aws:iam::123456789012:oidc-provider/gitlab.com"]),
+    # numbers
+    rule("whole-time", arguments.whole_quantity, [Duration.minutes(2)],
+         [Duration.seconds(90), Duration.seconds(LATER)], name="timeout", unit="minutes"),
+    rule("whole-size", arguments.whole_quantity, [Size.mebibytes(1), Size.bytes(LATER)],
+         [Size.bytes(1.5), Size.mebibytes(LATER)], name="shared_memory", unit="bytes"),
+    rule("number-range", arguments.quantity_range, [None, Size.gibibytes(512)],
+         [Size.gibibytes(513)], least=1, most=512, name="volume_size", unit="gibibytes"),
+    rule("whole-size", arguments.quantity_range, [Size.mebibytes(1024)],
+         [Size.gibibytes(0.5)], least=1, most=512, name="volume_size", unit="gibibytes"),
+    rule("number-range", arguments.quantity_range, [Duration.seconds(60), Duration.seconds(LATER)],
+         [Duration.seconds(59)], least=60, most=3600, name="timeout"),
+    rule("number-range", arguments.number_range, [1, 10, None], [0, 11], least=1, most=10, name="instances"),
+    rule("number-range", arguments.number_range, [1], [0], least=1, most=None, name="instances"),
+    rule("alarm-threshold", operations.alarm_threshold, [0, 99.9, None],
+         [100, -1], lowest=0, below=100, unit="%"),
+    rule("alarm-threshold", operations.alarm_threshold, [1], [0], lowest=1, below=None, unit="ms"),
+    rule("hourly-price", operations.hourly_price, [0.001, None], [0, float("inf"), float("nan")]),
+    rule("monthly-limit", operations.monthly_limit, [0.5, None], [0, float("inf")]),
+    rule("warm-up-interval", operations.warm_up_interval, [1, 300], [None, 0.9, 301]),
+    rule("metric-interval", endpoint.metric_interval, [10, 30, 60, None], [45, 120]),
+    rule("warm-up-requests", operations.warm_up_size, [8192], [8193]),
+    rule("artifact-timeout", functions.artifact_timeout, [60, 3600], [None, 59, 3601]),
+    rule("inline-code", functions.inline_code, [given(size=1), given(size=999_999)],
+         [given(size=0), given(size=1_000_000)]),
+    rule("number-range", builds.build_runs, [given(models_per_build=1000, max_concurrency=10_000)],
+         [given(models_per_build=0, max_concurrency=1), given(models_per_build=1001, max_concurrency=1),
+          given(models_per_build=1, max_concurrency=0), given(models_per_build=1, max_concurrency=10_001)],
+         reserved=None),
+    rule("build-runs", builds.build_runs, [given(max_concurrency=2)],
+         [given(max_concurrency=3)], models_per_build=1, reserved=2),
+    # hardware and images
+    rule("host-ami", instances.host_ami,
+         [given(ami=None, instance=ml("g7.2xlarge"), release=release("25.09")),
+          given(ami=AMI_12, instance=ml("g5.2xlarge"), release=release("25.04")),
+          given(ami=AMI_NEWER, instance=ml("g7.2xlarge"), release=release("25.09"))],
+         [given(ami="gpu-4-1", instance=ml("g5.2xlarge"), release=release("25.09")),
+          given(ami=AMI_13, instance=ml("c7i.xlarge"), release=release("25.09")),
+          given(ami=AMI_12, instance=ml("g5.2xlarge"), release=release("25.09")),
+          given(ami=AMI_13, instance=ml("g7.2xlarge"), release=release("25.09"))]),
+    rule("triton-fleet:host-ami-refused", instances.host_ami_reported,
+         [given(instance=ml("g5.2xlarge"), release=release("25.09")),
+          given(instance=ml("g5.12xlarge"), release=release("25.04"))],
+         [given(instance=ml("g5.12xlarge"), release=release("25.09"))], ami=None),
+    rule("gpu-generation-supported", images.gpu_generation, [given(release=release("24.09"))],
+         [given(release=release("25.04"))], gpu=gpu("V100")),
+    rule("release-not-in-region", images.image_region,
+         [given(release=release("25.04"), region="cn-north-1"),
+          given(release=release("24.12"), region="eu-west-1")],
+         [given(release=release("25.09"), region="cn-north-1"),
+          given(release=release("25.09"), region="eu-west-9")]),
+    rule("triton-fleet:unload-stall", multi_model.unload_stall, [release("25.09")], [release("25.12")]),
+    rule("triton-fleet:release-unlisted", images.release_unlisted, [release("25.09")], [release("26.10")]),
+    rule("own-image-version", images.image_version,
+         [given(tag=128 * "a", digest=None), given(tag=None, digest=DIGEST)],
+         [given(tag=None, digest=None), given(tag="v1", digest=DIGEST), given(tag=129 * "a", digest=None),
+          given(tag="repo:v7", digest=None), given(tag=None, digest="sha256:0123456789ab"),
+          given(tag=None, digest=f"{DIGEST}00")]),
+    rule("own-image-version", images.image_uri,
+         [f"{REGISTRY}/mirror/triton:25.09-py3", f"{REGISTRY}/triton@{DIGEST}"],
+         ["triton:25.09-py3", f"{REGISTRY}/triton", f"{REGISTRY}/triton@sha256:12"], region=None),
+    rule("own-image-region", images.image_uri, [given(region="eu-west-1")],
+         [given(region="us-east-1")], uri=f"{REGISTRY}/triton:1"),
+    rule("own-image-label", images.multi_model_label,
+         [given(labels={LABEL: "true"}, stated=False), given(labels=None, stated=True)],
+         [given(labels=None, stated=False), given(labels={}, stated=True),
+          given(labels={LABEL: "True"}, stated=True)], source="Dockerfile"),
+    rule("instance-pools", instances.instance_pools, [[f"ml.c7i.{size}xlarge" for size in (2, 4, 8, 12, 16)]],
+         [[f"ml.c7i.{size}xlarge" for size in (2, 4, 8, 12, 16, 24)],
+          ["ml.g5.xlarge", "ml.g5.2xlarge", "ml.g5.xlarge"]]),
+    rule("container-environment", endpoint.container_environment,
+         [given(server={"LOG": "1"}, extra={"BEAMS": 1024 * "4", "TOKEN": None}),
+          given(server={}, extra={f"O{n}": "1" for n in range(100)}),
+          given(server={}, extra={f"T_{n:02}": 1020 * "1" for n in range(32)})],
+         [given(server={"LOG": "1"}, extra={"LOG": "0"}), given(server={}, extra={"BEAMS": 1025 * "4"}),
+          given(server={}, extra={"5_BEAMS": "4"}),
+          given(server={"LOG": "1"}, extra={f"O{n}": "1" for n in range(100)}),
+          given(server={"L": ""}, extra={f"T_{n:02}": 1020 * "1" for n in range(32)}),
+          given(server={}, extra={f"T_{n:02}": 1024 * "1" for n in range(32)})]),
+    rule("multi-model-argument", multi_model.multi_model_arguments, [["--pinned-memory-pool-byte-size=0"]],
+         [["--model-load-gpu-limit=0:0.8"], ["--cache-config=local,size=1048576"],
+          ["--response-cache-byte-size=1048576"]]),
+    # variants, their deployment and scaling
+    rule("variant-set", endpoint.variant_set,
+         [given(names=["AllTraffic"], weights=[None], has_shadow=False),
+          given(names=["AllTraffic", "Candidate"], weights=[1], has_shadow=True),
+          given(names=[f"V{n}" for n in range(10)], weights=[0] * 9 + [0.1], has_shadow=False)],
+         [given(names=[], weights=[], has_shadow=False),
+          given(names=[f"V{n}" for n in range(11)], weights=[1] * 11, has_shadow=False),
+          given(names=["A", "A"], weights=[1, 1], has_shadow=False),
+          given(names=["A", "B"], weights=[0, 0], has_shadow=False),
+          given(names=["A", "B", "Shadow"], weights=[1, 1], has_shadow=True)]),
+    rule("deployment-portion", deployment.deployment_portion, [5, 50, None],
+         [0, 4, 12.5, 51, float("inf")], by_percent=True, capacity=4, **PORTION),
+    rule("deployment-portion", deployment.deployment_portion,
+         [given(value=1, capacity=2), given(value=1, capacity=20), given(value=9, capacity=None)],
+         [given(value=1, capacity=1), given(value=3, capacity=5), given(value=1, capacity=21),
+          given(value=0, capacity=None), given(value=0.5, capacity=4)], by_percent=False, **PORTION),
+    rule("deployment-times", deployment.deployment_times,
+         [given(waits={"wait": 3600, "termination_wait": 0}, maximum=28_800, total_wait=28_799),
+          given(waits={"wait": None}, maximum=600, total_wait=None)],
+         [given(waits={"wait": 3601}, maximum=None, total_wait=3601),
+          given(waits={}, maximum=599, total_wait=0), given(waits={}, maximum=28_801, total_wait=0),
+          given(waits={"wait": 600}, maximum=600, total_wait=600)]),
+    rule("rollback-alarms", deployment.rollback_alarms,
+         [given(names=[f"alarm-{n}" for n in range(10)], has_deployment=True),
+          given(names=[], has_deployment=False)],
+         [given(names=[f"alarm-{n}" for n in range(11)], has_deployment=True),
+          given(names=["a", "a"], has_deployment=True), given(names=["a", "b"], has_deployment=False)]),
+    rule("capacity-range", capacity.capacity,
+         [given(minimum=1, maximum=1), given(minimum=3, maximum=None), given(minimum=None, maximum=0)],
+         [given(minimum=0, maximum=4), given(minimum=5, maximum=4)]),
+    rule("capacity-range", capacity.capacity, [0], [-1], maximum=4, has_queue=True),
+    rule("capacity-range", capacity.scheduled_range, [(4, None), (None, 1)],
+         [(5, None), (0, None)], standing=(1, 4)),
+    rule("scheduled-capacity", capacity.scheduled_period,
+         [given(start=NOON, end=NOON.replace(hour=13)), given(start=None, end=None)],
+         [given(start=datetime(2026, 12, 1), end=None), given(start=NOON, end=NOON),
+          given(start=NOON, end=NOON.replace(hour=11))]),
+    rule("scheduled-capacity", capacity.scheduled_zone,
+         [given(expression="cron(0 7 ? * MON-FRI *)", zoned=True),
+          given(expression="rate(1 day)", zoned=False), given(expression=None, zoned=True)],
+         [given(expression="rate(1 day)", zoned=True),
+          given(expression="at(2026-12-01T07:00:00)", zoned=True)]),
+    rule("scaling-steps", capacity.scaling_steps,
+         [given(bounds=[80, 95], changes=[1, 2], grows=True), given(bounds=[80], changes=[None], grows=True)],
+         [given(bounds=[], changes=[], grows=True), given(bounds=[80, 80], changes=[1, 2], grows=True),
+          given(bounds=[80], changes=[0], grows=True), given(bounds=[20], changes=[0], grows=False)],
+         adjustment="ChangeInCapacity"),
+    rule("scaling-steps", capacity.scaling_steps, [given(changes=[1]), given(changes=[0], has_queue=True)],
+         [given(changes=[0]), given(changes=[-1], has_queue=True)],
+         bounds=[20], grows=False, adjustment="ExactCapacity"),
+    rule("scaling-steps", capacity.scaling_steps, [given(changes=[-0.1])],
+         [given(changes=[0.1])], bounds=[20], grows=False, adjustment="PercentChangeInCapacity"),
+    rule("scaling-target-reachable", scaling.scaling_target, [100, 1, None], [101, 0, 0.6], limit=100),
+    rule("scaling-target-reachable", scaling.scaling_target, [0.1], [0, -1], limit=None, per="instance"),
+    rule("scaling-target-reachable", scaling.scaling_target, [1], [0], limit=1),
+    rule("one-target-a-metric", scaling.scaling_names, [["Invocations", "GpuUtilization"], []],
+         [["Invocations", "GpuUtilization", "Invocations"], ["Target"], ["FromZero"]]),
+    rule("scaling-number", scaling.scaling_number, [0.5],
+         ["2", True, float("nan")], deferred=False, name="change"),
+    rule("scaling-number", scaling.scaling_number, [2],
+         [0.5, float("inf"), None, "2"], deferred=False, whole=True, name="change"),
+    rule("alias-endpoint-name", scaling.alias_endpoint_name, ["search-g5", "search-g5-0f1e2d"],
+         ["search"], expected="search-g5"),
+    rule("alias-endpoint-name", scaling.alias_name_length, [52 * "a" + "-g5-2xlarge"],
+         [53 * "a" + "-g5-2xlarge"], fleet="a"),
+    rule("triton-fleet:sequences-spread", endpoint.sequences,
+         [given(models=[], instances=4), given(models=["dialogue"], instances=1)],
+         [given(models=["dialogue"], instances=2), given(models=["a", "b", "c", "d"], instances=None)],
+         setting="max_capacity=1"),
+    # builds: where they run, and what they read
+    rule("build-gpu-is-serving-gpu", machines.build_gpu, [ml("g5.xlarge"), ml("m5.large")],
+         [ml("g4dn.xlarge"), ml("p4d.24xlarge")], region=None),
+    rule("build-gpu-is-serving-gpu", machines.build_region,
+         [given(instance=ml("g5.xlarge"), region="us-west-2"),
+          given(instance=ml("m5.large"), region="us-east-2")],
+         [given(instance=ml("g5.xlarge"), region="us-east-2")]),
+    rule("build-gpu-is-serving-gpu", machines.nowhere_to_build,
+         [given(instance=ml("g5.xlarge"), region="eu-north-1"),
+          given(instance=ml("p5.48xlarge"), region=None)],
+         [given(instance=ml("p4d.24xlarge"), region="eu-west-1"),
+          given(instance=ml("p6-b200.48xlarge"), region="us-east-1")]),
+    rule("build-gpu-is-serving-gpu", machines.processing_gpu,
+         [ml("g6.48xlarge"), ml("p5.48xlarge"), ml("m5.large")],
+         [ml("p4d.24xlarge")], region="us-east-1"),
+    rule("build-gpu-is-serving-gpu", machines.processing_instance,
+         [given(name="ml.g5.xlarge", instance=ml("g5.48xlarge")),
+          given(name="ml.g5.xlarge", instance=ml("p4d.24xlarge"))],
+         [given(name="ml.g6.xlarge", instance=ml("g5.48xlarge")),
+          given(name="ml.p5.48xlarge", instance=ml("p5.48xlarge"))]),
+    rule("build-gpu-is-serving-gpu", machines.reserved_gpu, [ml("p4d.24xlarge"), ml("m5.large")],
+         [ml("p4de.24xlarge")], region=None),
+    rule("build-gpu-is-serving-gpu", machines.reserved_region,
+         [given(region="ap-southeast-2"), given(region=None)],
+         [given(region="ca-central-1")], instance=ml("g5.xlarge")),
+    rule("build-network", builds.s3_of_builds, [given(narrowed=False)], [given(narrowed=True)]),
+    rule("build-environment", builds.build_environment,
+         [{"PIP_INDEX_URL": "https://index.example.com/simple"},
+          {"HTTPS_PROXY": "http://proxy.example.com:3128", **PAST_PROXY}],
+         [{"FLEET_MODELS": "a"}, {"PIP_USER": "0"}, {"A-B": "c"}, {"T5_WEIGHTS": "s3://bucket/t5.pt"},
+          {"NOTE": "x" * 257}, {"PIP_INDEX_URL": "https://ann:secret@index.example.com/"},
+          {"PIP_INDEX_URL": "https://index.example.com:simple"},
+          {"HTTPS_PROXY": "http://proxy.example.com:3128"},
+          {"https_proxy": "http://proxy.example.com", **PAST_PROXY}], weights=("T5_WEIGHTS",)),
+    rule("build-weights", builds.build_weights,
+         [given(weights={"T5_WEIGHTS": f"hf://google-t5/t5-small@{40 * 'a'}"}, read={"T5_WEIGHTS"})],
+         [given(weights={"T5_WEIGHT": "s3://weights/t5"}, read={"T5_WEIGHTS"}),
+          given(weights={"T5_WEIGHTS": "s3://weights/t5"}, read=set()),
+          given(weights={"HF_HOME": "s3://weights/t5"}, read={"HF_HOME"})]),
+    rule("build-weights", builds.build_weights, [{"T5_WEIGHTS": "s3://weights/" + 243 * "k"}],
+         [{"t5_weights": "s3://weights/t5"}, {"FLEET_GPU": "s3://weights/t5"}, {"T5_WEIGHTS": ""},
+          {"T5_WEIGHTS": "s3://weights"}, {"T5_WEIGHTS": "s3://weights/" + 244 * "k"},
+          {"T5_WEIGHTS": "s3://weights/t5*"}, {"T5_WEIGHTS": "/home/me/t5"},
+          {"T5_WEIGHTS": "hf://google-t5/t5-small@main"}], read=None),
+    rule("build-weights", builds.weights_uploaded, [given(elsewhere=())],
+         [given(elsewhere=("/data/t5.pt",))]),
+    rule("build-weights", builds.weights_prefixes, [("s3://data/", "s3://data/checkpoints/")],
+         [("s3://data/checkpoints",), ("s3://data/*/",)]),
+    rule("build-weights", builds.weights_unreadable,
+         [given(objects=("s3://data/t5.pt",), weights=("s3://data/t5.pt",), prefixes=()),
+          given(objects=("s3://data/t5/",), weights=(), prefixes=("s3://data/",))],
+         [given(objects=("s3://data/t5/net.pt",), weights=(), prefixes=("s3://data/bert/",))]),
+    rule("deployed-model", functions.deployed_model,
+         [given(model="minilm:int8", models=None), given(model="minilm", models=["minilm"])],
+         [given(model="minilm:int8", models=["minilm"]), given(model="t5", models=None)],
+         declared=["minilm"]),
+    # an artifact loads on the endpoint
+    rule("plan-fits-endpoint", plan_portability,
+         [given(build=target("23.12", "A10G"), endpoint=target("24.01", "A10G")),
+          given(build=target("25.04", None), endpoint=L4),
+          given(build=target("25.09", "L4", "same-compute-capability"), endpoint=target("25.09", "L40S")),
+          given(build=target("25.09", "A10G", "ampere+"), endpoint=L4),
+          given(build=planless("25.04", "A10G"), endpoint=T4),
+          given(build=planless("25.09", "A10G", environments=True), endpoint=target("25.09", None)),
+          given(build=planless("25.04", "A10G", pipelines=True, any_gpu=True), endpoint=T4),
+          given(build=planless("26.04", "A10G", pipelines=True), endpoint=target("26.05", None))],
+         [given(build=target("25.09", "A10G", "same-compute-capability"), endpoint=L4),
+          given(build=target("25.09", "A10G", "ampere+"), endpoint=T4),
+          given(build=target("25.09", "A10G", "ampere+", "this-gpu"), endpoint=L4),
+          given(build=target("25.04", "A10G", "ampere+"), endpoint=L4),
+          given(build=L4, endpoint=target("25.09", "L40S")),
+          given(build=target("25.04", "A10G"), endpoint=A10G),
+          given(build=planless("24.09", "A10G"), endpoint=A10G),
+          given(build=planless("25.04", "A10G", environments=True), endpoint=A10G),
+          given(build=A10G, endpoint=target("25.09", None)),
+          given(build=planless("25.09", "A10G", any_gpu=True), endpoint=target("25.09", None)),
+          given(build=target("26.05", "A10G", pipelines=True), endpoint=target("26.04", "A10G")),
+          given(build=planless("25.09", "A10G", pipelines=True), endpoint=target("25.04", "A10G"))]),
+    rule("tensorrt-plugins", plan_portability, [given(build=replace(A10G, plugins=("/a.so",)))],
+         [given(build=replace(A10G, plugins=("/a.so", "/b.so")))],
+         endpoint=replace(A10G, plugins=("/a.so",))),
+    rule("forests-fit-release", plan_portability,
+         [given(build=planless("25.09", "A10G", forests=True), endpoint=target("26.06", "A10G")),
+          given(build=planless("25.04", "A10G", forests=True), endpoint=A10G),
+          given(build=planless("25.09", "A10G", forests=True), endpoint=target("25.04", None)),
+          given(build=planless("25.09", "A10G"), endpoint=target("25.04", "A10G"))],
+         [given(build=planless("25.09", None, forests=True), endpoint=target("25.04", "A10G"))]),
+    rule("forests-fit-pool", plan_portability,
+         [given(endpoint=replace(A10G, pool=1025)), given(endpoint=replace(A10G, pool=None))],
+         [given(endpoint=replace(A10G, pool=1024))], build=planless("25.09", "A10G", pool=1025)),
+    rule("plan-auto-complete", plan_portability,
+         [given(build=A10G, endpoint=A10G),
+          given(build=planless("25.09", "A10G"), endpoint=replace(A10G, completes=True))],
+         [given(build=A10G, endpoint=replace(A10G, completes=True))]),
+    rule("plan-fits-endpoint", endpoint_fits,
+         [given(models={}, endpoint=[L4]), given(models={"m": [A10G, L4]}, endpoint=[L4]),
+          given(models={"m": [target("25.09", "A10G", "ampere+")]}, endpoint=[A10G, L4]),
+          given(models={"m": [L4], "n": [planless("25.09", "A10G")]}, endpoint=[L4])],
+         [given(models={"m": [A10G, target("25.04", "L4")]}, endpoint=[L4]),
+          given(models={"m": [A10G, L4]}, endpoint=[A10G, L4]),
+          given(models={"m": [L4], "n": [A10G]}, endpoint=[L4])]),
+)
+# fmt: on
 
 
-@every_module
-def test_every_check_of_a_module_finds_something(module: ModuleType) -> None:
-    found = {case.id for case in CASES}
-
-    assert {check.id for check in checks_of(module)} <= found
-
-
-@every_module
-def test_every_problem_that_a_module_can_report_is_reported(
-    module: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reported: set[int] = set()
-    report = Check.problem
-
-    def noting_the_line(check: Check, **fields: Any) -> Problem:
-        caller = sys._getframe(1)
-        if caller.f_code.co_filename == module.__file__:
-            reported.add(caller.f_lineno)
-        return report(check, **fields)
-
-    monkeypatch.setattr(Check, "problem", noting_the_line)
-    for case in cases_of(module):
-        for arguments in case.bad:
-            case.problems(arguments)
-
-    assert reported == set(_lines_of_problems(module))
-
-
-def _lines_of_problems(module: ModuleType) -> Iterator[int]:
-    for node in ast.walk(ast.parse(inspect.getsource(module))):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "problem"
-        ):
-            yield node.lineno
-
-
-@every_module
-def test_every_source_is_a_link_with_its_day_or_a_table_or_the_arguments(module: ModuleType) -> None:
-    for check in checks_of(module):
-        table = _TABLE.search(check.source)
-        assert (
-            check.source == FROM_ARGUMENTS
-            or re.match(r"20\d\d-\d\d-\d\d: https://", check.source)
-            or (table is not None and resolve_name(table[0]))
-        ), check
+@pytest.mark.parametrize("each", RULES, ids=lambda each: f"{each.id}-{each.check.__name__}")
+def test_a_rule_accepts_what_is_right_and_refuses_what_is_wrong(each: Rule) -> None:
+    assert [row for row in each.accepts if each.found(row)] == []
+    assert [row for row in each.refuses if each.found(row) != [(each.id, "here")]] == []
 
 
 def test_what_may_be_the_secret_itself_is_not_shown() -> None:
-    (problem,) = secret_arn("hf_abc", where="here")
+    (problem,) = arguments.secret_arn("hf_abc", where="here")
 
     assert "hf_abc" not in str(problem)
+
+
+def test_a_statistic_is_right_where_cloudwatch_says_so() -> None:
+    model = botocore.session.Session().get_service_model("cloudwatch")
+    pattern = re.compile(model.shape_for("AnomalyDetectorMetricStat").metadata["pattern"], re.ASCII)
+
+    assert [each for each in STATISTICS if not pattern.fullmatch(each)] == []
+    # The two are in the pattern, but explained on no page of CloudWatch.
+    assert {each for each in NO_STATISTICS if pattern.fullmatch(each)} == {"p90_E", "o90"}
