@@ -24,10 +24,9 @@ ROOT = Path(__file__).parent.parent
 BUILDS = ROOT / "model_builds" / "triton_models" / "builds" / "packages"
 STARTER = ROOT / "model_builds" / "triton_models" / "starter" / "files"
 LOCKS = sorted([*ROOT.glob("locks/*.txt"), *BUILDS.glob("locks/*.txt")])
-OF_THE_RELEASES_PYTHON = {"autocast.txt"}  # release 26.06 and newer have Python 3.12
+# The first is for the Python of release 26.06 and newer; the requirements of the others state all versions.
+WITHOUT_CONSTRAINTS = {"autocast.txt", "requirements-sdk.txt", "requirements-triton.txt"}
 PYTHONS = ("3.10.13", "3.11.7", "3.12.1", "3.13.0")
-
-every_lock = pytest.mark.parametrize("lock", LOCKS, ids=lambda path: f"{path.parents[1].name}/{path.stem}")
 
 
 def requirements(path: Path) -> list[Requirement]:
@@ -63,35 +62,33 @@ def test_the_cdks_modules_are_its_own() -> None:
     assert entry.__jsii_type__.startswith("aws-cdk-lib.")
 
 
-@every_lock
-def test_everything_in_a_lock_has_one_version_and_hashes(lock: Path) -> None:
-    blocks = re.split(r"\n(?=\w)", re.sub(r"^#.*\n", "", lock.read_text(), flags=re.MULTILINE).strip())
+def test_everything_in_a_lock_has_one_version_and_hashes() -> None:
+    assert LOCKS
+    for lock in LOCKS:
+        blocks = re.split(r"\n(?=\w)", re.sub(r"^#.*\n", "", lock.read_text(), flags=re.MULTILINE).strip())
+        assert blocks
+        for block in blocks:
+            assert re.fullmatch(r"[\w.-]+==[^\\\n]+( \\\n    --hash=sha256:[0-9a-f]{64})+", block), lock
 
-    assert blocks
-    for block in blocks:
-        assert re.fullmatch(r"[\w.-]+==[^\\\n]+( \\\n    --hash=sha256:[0-9a-f]{64})+", block)
 
-
-@every_lock
 @pytest.mark.parametrize("python", PYTHONS)
-def test_a_lock_has_the_version_that_the_constraints_name(lock: Path, python: str) -> None:
-    if lock.name in OF_THE_RELEASES_PYTHON | {"requirements-sdk.txt", "requirements-triton.txt"}:
-        return  # the requirements state the versions themselves, and nothing else is installed
+def test_locks_have_the_versions_that_the_constraints_name(python: str) -> None:
     held = pins(BUILDS / "constraints.txt", python)
 
-    locked = {name: version.partition("+")[0] for name, version in pins(lock, python).items()}
-    assert {name: version for name, version in locked.items() if held.get(name, version) != version} == {}
+    for lock in LOCKS:
+        if lock.name in WITHOUT_CONSTRAINTS:
+            continue
+        locked = {name: version.partition("+")[0] for name, version in pins(lock, python).items()}
+        other = {name: version for name, version in locked.items() if held.get(name, version) != version}
+        assert (lock.name, other) == (lock.name, {})
 
 
-@pytest.mark.parametrize(
-    "lock",
-    [each for each in LOCKS if (each.parents[1] / each.name).is_file()],
-    ids=lambda path: f"{path.parents[1].name}/{path.stem}",
-)
-def test_a_lock_has_all_that_its_requirements_name(lock: Path) -> None:
-    named = requirements(lock.parents[1] / lock.name)
-
-    assert {canonicalize_name(each.name) for each in named} - names(lock) <= {"torch"}
+def test_a_lock_has_all_that_its_requirements_name() -> None:
+    for lock in LOCKS:
+        path = lock.parents[1] / lock.name
+        if path.is_file():
+            named = {canonicalize_name(each.name) for each in requirements(path)}
+            assert named - names(lock) <= {"torch"}, lock
 
 
 def test_both_builds_of_pytorch_are_of_one_version() -> None:
