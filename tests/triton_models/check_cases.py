@@ -43,7 +43,7 @@ from tests.triton_models.correct_artifacts import (
     unpacked,
     write_ensemble_around,
 )
-from tests.triton_models.hostile_archives import HOSTILE, Hostile
+from tests.triton_models.hostile_archives import ONE_PER_RULE, Hostile
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
 from tests.triton_models.spoils import (
     ENVIRONMENT,
@@ -141,7 +141,7 @@ FILES = (
     Case("unpackable", "a name that is not UTF-8", RESNET50, with_a_name_of_bytes),
     Case("archive-damaged", "an archive without its end", PACKED_RESNET50, cut_short),
     Case("archive-link", "a link that leads outside, packed", PACKED_RESNET50, packed_with_a_link_outside),
-    *(Case(each.rule, each.name, PACKED_RESNET50, replaced(each)) for each in HOSTILE),
+    *(Case(each.rule, each.name, PACKED_RESNET50, replaced(each)) for each in ONE_PER_RULE),
 )
 
 SAGEMAKER = (

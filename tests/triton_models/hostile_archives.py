@@ -302,3 +302,7 @@ TRAILING = [
 ]
 
 HOSTILE = (*DAMAGED, *AMBIGUOUS, *NAMES, *LINKS, *KINDS, *CLASHES, *LIMITED, *TRAILING)
+ONE_PER_RULE = tuple(
+    kind[0] for kind in (DAMAGED, AMBIGUOUS, NAMES, LINKS, KINDS, CLASHES, LIMITED, TRAILING)
+)
+"""For what passes an archive on to the reader, which all of them are tried on."""
