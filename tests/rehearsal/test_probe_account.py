@@ -21,8 +21,6 @@ from triton_fleet.functions.code.warm_up import REFUSED_INPUT
 from triton_models.builds.locked import torch_version
 from triton_models.builds.tensorrt.machine import IMAGE_TRTEXEC
 from triton_models.facts.instances import INSTANCE_TYPES
-from triton_models.ledger import belief
-from triton_models.ledger.belief import DecidedBy
 from triton_models.probe.account import costs, source_build
 from triton_models.probe.account.endpoint import START
 from triton_models.probe.account.probe import AccountProbe
@@ -197,11 +195,6 @@ def test_probes_take_and_cost_no_more_than_is_promised(
         sum(costs.usd(probe, INSTANCE_TYPES["ml.g5.2xlarge"]) or 1e9 * bool(probe.pays) for probe in chosen)
         < usd
     )
-
-
-def test_every_assumption_of_the_rehearsal_is_a_belief_that_a_probe_decides_or_a_person() -> None:
-    assert beliefs(set(ASSUMPTIONS)) - set(DECIDED) == beliefs(BY_HAND)
-    assert {belief(each).decided_by for each in beliefs(BY_HAND)} == {DecidedBy.BY_HAND}
 
 
 @pytest.mark.story

@@ -23,22 +23,6 @@ def test_every_instance_type_is_one_that_sagemaker_hosts() -> None:
     assert set(INSTANCE_TYPES) <= set(model.shape_for("ProductionVariantInstanceType").enum)
 
 
-def test_every_gpu_instance_type_of_sagemaker_is_known_but_the_ones_left_out() -> None:
-    model = botocore.session.get_session().get_service_model("sagemaker")
-    hosted = {
-        name
-        for name in model.shape_for("ProductionVariantInstanceType").enum
-        if name.startswith(("ml.g", "ml.p"))
-    }
-
-    assert hosted - set(INSTANCE_TYPES) == {
-        "ml.p2.xlarge",
-        "ml.p2.8xlarge",
-        "ml.p2.16xlarge",
-        "ml.p6e-gb200.36xlarge",
-    }
-
-
 def test_no_instance_type_has_a_processor_that_cannot_run_the_image() -> None:
     # EC2 marks Graviton with a g behind the generation: c7g, m6gd, g5g. Triton's image is for x86-64.
     assert [name for name in INSTANCE_TYPES if re.match(r"ml\.[a-z]+\d+[a-z]*g", name)] == []

@@ -36,7 +36,7 @@ def test_every_host_ami_is_one_that_sagemaker_knows() -> None:
     known = set(model.shape_for("ProductionVariantInferenceAmiVersion").enum)
 
     assert {each.inference_ami for each in RELEASES.values()} <= known
-    assert {name for name in known if PATTERN.fullmatch(name)} == set(HOST_AMIS)
+    assert set(HOST_AMIS) <= {name for name in known if PATTERN.fullmatch(name)}
 
 
 def test_every_region_of_a_release_has_an_account() -> None:
