@@ -17,6 +17,12 @@ def test_an_address_gets_the_warnings(stack: Stack, resources: Resources) -> Non
     assert {str(each["Subscribers"]) for each in budget["NotificationsWithSubscribers"]} == {
         str([{"Address": "ml@example.com", "SubscriptionType": "EMAIL"}])
     }
+    warnings = [each["Notification"] for each in budget["NotificationsWithSubscribers"]]
+    assert [(each["Threshold"], each["NotificationType"]) for each in warnings] == [
+        (80, "ACTUAL"),
+        (100, "ACTUAL"),
+        (100, "FORECASTED"),
+    ]
 
 
 def test_all_that_is_wrong_with_a_budget_is_named(stack: Stack) -> None:

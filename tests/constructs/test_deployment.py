@@ -84,6 +84,12 @@ def test_linear_steps_are_equal(rendered: Callable[..., Any]) -> None:
     assert policy["MaximumExecutionTimeoutInSeconds"] == 5 * 600 + 1800
 
 
+def test_a_last_step_may_be_smaller(rendered: Callable[..., Any]) -> None:
+    policy = rendered(Linear(step=CapacitySize.percent(30)))["BlueGreenUpdatePolicy"]
+
+    assert policy["MaximumExecutionTimeoutInSeconds"] == 4 * 600 + 1800
+
+
 def test_rolling_starts_instances_with_every_batch(rendered: Callable[..., Any]) -> None:
     assert rendered(Rolling(rollback_batch=CapacitySize.percent(50))) == {
         "RollingUpdatePolicy": {

@@ -59,7 +59,7 @@ def test_a_function_reads_a_manifest_as_everything_else_does(moves: list[Any]) -
     manifest = published(*moves)
     document = json.loads(manifest.to_json())["models"]["m"]
 
-    for target in (OLD, NEW, T4, "sm89-trt10.13.3", "cpu-trt10.13.3"):
+    for target in (OLD, NEW, T4, "sm80-trt10.13.3", "sm89-trt10.13.3", "cpu-trt10.13.3"):
         assert artifact_on(document, target) == manifest.models["m"].on(ArtifactTarget.parse(target))
 
 
