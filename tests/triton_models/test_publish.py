@@ -128,15 +128,17 @@ def test_publishing_again_sends_nothing(resnet50: Artifact, repository: str, s3)
     assert puts == []
     assert again.uploaded == ()
     assert again.present == (resnet50.path.name,)
+    assert again.unchanged == ("resnet50",)
 
 
 def test_a_new_version_becomes_current_and_the_old_object_stays(
     resnet50: Artifact, newer: Artifact, repository: str, s3
 ) -> None:
     publish([resnet50], repository=repository, s3=another_client())
-    publish([newer], repository=repository, s3=another_client())
+    published = publish([newer], repository=repository, s3=another_client())
 
     model = consistent_manifest(repository, s3).models["resnet50"]
+    assert published.unchanged == ()
     assert set(model.current.values()) == {newer.path.name}
     assert [change.artifact for change in model.history] == [resnet50.path.name, newer.path.name]
     assert resnet50.path.name in objects(repository, s3)
