@@ -25,13 +25,16 @@ def _captured(stack: Stack, resources: Resources, **options: Any) -> dict[str, A
 
 
 def test_all_requests_and_answers_are_kept_below_the_prefix(stack: Stack, resources: Resources) -> None:
-    config = _captured(stack, resources)
+    config = _captured(stack, resources, csv_content_types=["text/csv"])
 
     assert config["EnableCapture"] is True
     assert config["InitialSamplingPercentage"] == 100
     assert config["DestinationS3Uri"]["Fn::Join"][1][-1] == "/captured/"
     assert config["CaptureOptions"] == [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}]
-    assert config["CaptureContentTypeHeader"] == {"JsonContentTypes": ["application/json"]}
+    assert config["CaptureContentTypeHeader"] == {
+        "CsvContentTypes": ["text/csv"],
+        "JsonContentTypes": ["application/json"],
+    }
     assert "KmsKeyId" not in config
 
 

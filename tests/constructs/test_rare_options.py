@@ -1,4 +1,4 @@
-"""Options that few endpoints need: reservations, core dumps, finer metrics, suspended scaling."""
+"""Options of variants, and those that few endpoints need: reservations, core dumps, finer metrics."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from aws_cdk import Duration, Stack
+from aws_cdk import App, Duration, Size, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
 from synthesised import Resources, refusals, statements, the_variant
 
 from tests.reported import reported
@@ -21,12 +22,14 @@ from triton_fleet import (
     EndpointScaling,
     ModelRepository,
     MultiModelEndpoint,
+    Routing,
     S3Folder,
     SingleModelEndpoint,
     SuspendedScaling,
     Variant,
 )
 
+ARTIFACT = "a-0123.tar.gz"
 RESERVATION = "arn:aws:sagemaker:eu-west-1:123456789012:training-plan/reserved"
 
 
@@ -42,6 +45,42 @@ def _admitted(resources: Resources) -> list[dict[str, Any]]:
         each for each in resources("AWS::EC2::VPCEndpoint") if each.get("VpcEndpointType") == "Gateway"
     )
     return list(gateway["PolicyDocument"]["Statement"])
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "value"),
+    [
+        (
+            {"container_start_timeout": Duration.minutes(4)},
+            "ContainerStartupHealthCheckTimeoutInSeconds",
+            240,
+        ),
+        ({"initial_instance_count": 3}, "InitialInstanceCount", 3),
+        ({"model_download_timeout": Duration.minutes(5)}, "ModelDataDownloadTimeoutInSeconds", 300),
+        ({"provision_timeout": Duration.minutes(10)}, "VariantInstanceProvisionTimeoutInSeconds", 600),
+        ({"routing": Routing.RANDOM}, "RoutingConfig", {"RoutingStrategy": "RANDOM"}),
+        ({"ssm_access": True}, "EnableSSMAccess", True),
+        ({"volume_size": Size.gibibytes(50), "instance_type": "ml.m5.xlarge"}, "VolumeSizeInGB", 50),
+    ],
+)
+@pytest.mark.parametrize("shadow", [False, True])
+def test_an_option_of_a_variant_is_its_property(
+    options: dict[str, Any], name: str, value: object, *, shadow: bool
+) -> None:
+    stack = Stack(App(), "Fleet")
+    plain, given = Variant(artifact=ARTIFACT), Variant(artifact=ARTIFACT, name="Given", **options)
+    SingleModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=ModelRepository(stack, "Repository"),
+        variants=[plain if shadow else given],
+        shadow_variant=given if shadow else None,
+        artifact_timeout=None,
+    )
+    (config,) = Template.from_stack(stack).find_resources("AWS::SageMaker::EndpointConfig").values()
+    (variant,) = config["Properties"]["ShadowProductionVariants" if shadow else "ProductionVariants"]
+
+    assert variant[name] == value
 
 
 def test_instances_are_taken_from_the_reservation_and_from_nothing_else(
@@ -88,7 +127,7 @@ def test_a_queue_in_a_vpc_can_be_read_and_answered(stack: Stack, resources: Reso
         stack,
         "Endpoint",
         repository=ModelRepository(stack, "Repository"),
-        variants=[Variant(artifact="a-0123.tar.gz")],
+        variants=[Variant(artifact=ARTIFACT)],
         artifact_timeout=None,
         network=network,
         async_inference=AsyncInference(
