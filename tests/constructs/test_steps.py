@@ -43,6 +43,7 @@ def test_steps_upwards_add_the_more_the_further_the_metric_is_off(policy: Policy
     found = policy(steps=OUT)
 
     assert (found["PolicyType"], found["PolicyName"]) == ("StepScaling", "fleet-Slow")
+    assert found["ScalingTargetId"]["Ref"].startswith("ScalingTarget")
     assert found["StepScalingPolicyConfiguration"] == {
         "AdjustmentType": "ChangeInCapacity",
         "Cooldown": 900,
