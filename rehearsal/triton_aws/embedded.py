@@ -100,7 +100,7 @@ class EmbeddedAws:
             # Bound before the heavy imports, so that a taken port is reported at once.
             listener = self._open.enter_context(listen(port))
             self.port: int = listener.getsockname()[1]
-            serve(listener, self.door, prices or _no_price, self._open)
+            serve(listener, self.door, prices or _no_price, self._open, self._elsewhere)
             self._clients = Clients(self.url, _keys(self.door.key))
             self._open.callback(self._clients.close)
             self._connect()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import socket
 import threading
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Any
@@ -25,6 +27,10 @@ _PIECE = 1 << 20
 _NO_ACTION = "action has not been implemented"
 # The services that sign with another name than IAM's.
 _SIGNED_AS = {"monitoring": "cloudwatch"}
+
+_Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+_RUNTIME = "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME"
+_INVOCATION = re.compile(r"/endpoints/([^/]+)/(async-invocations|invocations(-response-stream)?)")
 
 
 def listen(port: int) -> socket.socket:
@@ -61,8 +67,18 @@ class _Pieces(io.BufferedIOBase):
         return len(view)
 
 
-def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStack) -> None:
-    """Answer on the listener from threads of this process until `closing` closes."""
+def serve(
+    listener: socket.socket, door: Door, prices: Prices, closing: ExitStack, elsewhere: Mapping[str, str]
+) -> None:
+    """Answer on the listener from threads of this process until `closing` closes.
+
+    Args:
+        listener: The socket.
+        door: Lets requests in.
+        prices: The price list.
+        closing: Stops the server.
+        elsewhere: The addresses of services that another server answers, by their variables' names.
+    """
     # moto takes a second or two to import.
     from triton_aws.moto_gaps import close_gaps
 
@@ -100,8 +116,8 @@ def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStac
     default_user_config["stepfunctions"] = {"execute_state_machine": True}
     moto_api_backend.reset()
     closing.callback(moto_api_backend.reset)
-    inside = behind(door, price_list.before(DomainDispatcherApplication(_Errors().application), prices))
-    application = ANSWERS.before(inside)
+    services = price_list.before(DomainDispatcherApplication(_Errors().application), prices)
+    application = ANSWERS.before(behind(door, _without_instances(services, elsewhere)))
     server = Server(
         "127.0.0.1", listener.getsockname()[1], application, QuietRequestHandler, fd=listener.fileno()
     )
@@ -116,6 +132,25 @@ def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStac
         thread.join()
 
     closing.callback(stop)
+
+
+def _without_instances(application: _Application, elsewhere: Mapping[str, str]) -> _Application:
+    """Wrap an application, and refuse invocations as SageMaker does for an endpoint without an instance."""
+    from moto.core.models import DEFAULT_ACCOUNT_ID
+
+    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        invoked = _INVOCATION.fullmatch(environ["PATH_INFO"])
+        if invoked is None:
+            return application(environ, start_response)
+        environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        message = f"Endpoint {invoked[1]} of account {DEFAULT_ACCOUNT_ID} not found."
+        if url := elsewhere.get(_RUNTIME):
+            message += f" Its instances are elsewhere: set {_RUNTIME}={url}."
+        headers, body = error_answer(environ, "ValidationError", message)
+        start_response("400 Bad Request", list(headers.items()))
+        return [body]
+
+    return serve
 
 
 class _Errors:

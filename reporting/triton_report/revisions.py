@@ -66,6 +66,15 @@ def committed(project: Path, ref: str, *, install: bool = False) -> Revision:
     """
     commit = _git(project, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
     if commit is None:
+        if _git(project, "rev-parse", "--git-dir") is None:
+            raise FleetError.of(
+                what="the project is not in a git repository",
+                where=str(project),
+                expected="a folder of a git repository",
+                why="the base of a report is a commit",
+                fix="change to a clone of the repository; `git status` there says why if it is one",
+                rule="revision",
+            )
         raise FleetError.of(
             what=f"there is no commit {ref!r}",
             where=f"the git repository of {project}",

@@ -83,6 +83,9 @@ _HARMLESS = frozenset(
     }
 )
 
+# Those of this library answer nothing to resources elsewhere.
+_CUSTOM = "Custom::Triton"
+
 # What it means that a resource becomes another one.
 _BECOMES_ANOTHER: Mapping[str, str] = {
     "AWS::SageMaker::EndpointConfig": "a new fleet of instances starts next to the old one and takes over",
@@ -109,7 +112,8 @@ def meaning(change: Change) -> Meaning:
         return _of_data(
             change, held, kept=resource.kept_when_removed if removed else resource.kept_when_replaced
         )
-    if change.effect is Effect.REMOVED or resource.type in _HARMLESS:
+    harmless = resource.type in _HARMLESS or resource.type.startswith(_CUSTOM)
+    if change.effect is Effect.REMOVED or harmless:
         return Meaning(risk=Risk.NONE, text="")
     text = _BECOMES_ANOTHER.get(resource.type, "references to its name or ARN elsewhere must change")
     return Meaning(risk=Risk.REPLACEMENT, text=text)

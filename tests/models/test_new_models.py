@@ -396,6 +396,14 @@ def test_a_file_of_something_else_is_refused_and_leaves_nothing(
     assert f"[{rule}]" in refusal(tmp_path, capsys, option, str(file))
 
 
+def test_a_missing_file_with_a_line_break_in_its_name_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, *_ = refusal(tmp_path, capsys, "--onnx", "n\no").splitlines()
+
+    assert first == "error: n\\no cannot be read: No such file or directory [network-file]"
+
+
 def test_an_onnx_file_without_its_side_file_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

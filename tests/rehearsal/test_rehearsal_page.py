@@ -295,6 +295,17 @@ def test_no_text_of_a_document_ends_the_element_that_holds_it() -> None:
     assert json.loads(held) == {"model": "</script><script>x()"}
 
 
+@pytest.mark.parametrize(
+    ("document", "title"),
+    [
+        ({"scenario": {"scenario": "a<b"}}, "Scenario a&lt;b: fleet rehearsal"),
+        ({"scenario": None}, "Fleet rehearsal"),
+    ],
+)
+def test_the_title_names_a_scenario(document: dict[str, Any], title: str) -> None:
+    assert f"<title>{title}</title>" in report.html_page(json.dumps(document), live=False)
+
+
 def test_the_page_loads_nothing_from_elsewhere() -> None:
     page = report.html_page("{}", live=False)
 

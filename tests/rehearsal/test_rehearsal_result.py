@@ -98,7 +98,9 @@ def test_at_every_width_no_line_is_wider_and_no_digest_is_broken(
 def test_values_are_shown_if_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     rehearsed = result(BUILT, predictions=(RIGHT,))
     monkeypatch.setenv("COLUMNS", "80")
-    assert RIGHT.output not in shown(rehearsed)
+    assert "-0.5598" not in shown(rehearsed)
+    monkeypatch.setenv("COLUMNS", "110")
+    assert "[2, 1000] -0.5598…  -0.5598…" in shown(rehearsed)
     monkeypatch.setenv("COLUMNS", "160")
     assert f"{RIGHT.output}  {RIGHT.reference}" in shown(rehearsed)
 

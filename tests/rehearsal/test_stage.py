@@ -60,12 +60,28 @@ def test_an_unknown_stage_is_one_error_before_anything_starts(
     ]
 
 
-@pytest.mark.parametrize("settings", [None, {"stages": ["production"]}])
-def test_a_stage_is_left_to_an_app_with_settings_of_another_type(tmp_path: Path, settings: Any) -> None:
-    assert _stage(tmp_path, settings, "third").context() == ["-c", "stage=third"]
+def test_a_stage_is_left_to_an_app_without_settings(tmp_path: Path) -> None:
+    assert _stage(tmp_path, None, "third").context() == ["-c", "stage=third"]
 
 
-@pytest.mark.parametrize("settings", [{"name": "Search"}, {"stages": {}}, None, []])
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ([], "tritonFleet is []"),
+        ({"stages": ["production"]}, "stages is ['production']"),
+        ({"stages": {"production": 1}}, "stage 'production' is 1"),
+    ],
+)
+def test_settings_of_another_type_are_one_error_before_anything_starts(
+    tmp_path: Path, settings: Any, what: str
+) -> None:
+    with reported("config-value-kind") as problems:
+        _stage(tmp_path, settings)
+
+    assert [each.what for each in problems] == [what]
+
+
+@pytest.mark.parametrize("settings", [{"name": "Search"}, {"stages": {}}, None])
 def test_a_fleet_without_stages_is_deployed_as_it_is(tmp_path: Path, settings: Any) -> None:
     assert _stage(tmp_path, settings) == Stage()
     assert _stage(tmp_path, settings).context() == []

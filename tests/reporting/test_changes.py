@@ -15,6 +15,7 @@ ENDPOINT = "AWS::SageMaker::Endpoint"
 CONFIG = "AWS::SageMaker::EndpointConfig"
 MODEL = "AWS::SageMaker::Model"
 BUCKET = "AWS::S3::Bucket"
+FIRST_LOADS = "Custom::TritonFirstLoads"
 
 
 def fleet(*, image: str = "a", name: str = "search", model: str = "Model") -> list[Resource]:
@@ -118,8 +119,10 @@ def test_a_stack_that_is_no_longer_in_the_app_is_not_removed() -> None:
         ([resource("B", BUCKET), *fleet()], fleet(), Risk.DATA),
         ([resource("B", BUCKET, kept_when_removed=True), *fleet()], fleet(), Risk.DATA),
         ([resource("P", "AWS::IAM::Policy"), *fleet()], fleet(), Risk.NONE),
+        ([resource("Old", FIRST_LOADS)], [resource("New", FIRST_LOADS)], Risk.NONE),
+        ([resource("Old", "Custom::Own")], [resource("New", "Custom::Own")], Risk.REPLACEMENT),
     ],
-    ids=["endpoint-gone", "endpoint-renamed", "bucket", "kept-bucket", "policy"],
+    ids=["endpoint-gone", "endpoint-renamed", "bucket", "kept-bucket", "policy", "custom", "others-custom"],
 )
 def test_what_can_go_wrong_has_its_risk(before: list[Resource], after: list[Resource], risk: Risk) -> None:
     assert [meaning(change).risk for change in changes(of(*before), of(*after))] == [risk]

@@ -103,6 +103,15 @@ def test_a_revision_that_does_not_exist_is_reported(tmp_path: Path) -> None:
         committed(tmp_path, "nonsense")
 
 
+def test_a_project_outside_of_git_has_no_revision(tmp_path: Path) -> None:
+    with pytest.raises(FleetError) as raised:
+        committed(tmp_path, "HEAD")
+
+    (problem,) = raised.value.problems
+    assert (problem.rule, problem.where) == ("revision", str(tmp_path))
+    assert problem.what == "the project is not in a git repository"
+
+
 def test_a_revision_that_cannot_be_synthesised_says_why(tmp_path: Path) -> None:
     make_repository(tmp_path)
     (tmp_path / "app.py").write_text("raise SystemExit('the fleet is no more')\n")

@@ -215,6 +215,7 @@ def test_every_mistake_is_reported_at_once() -> None:
         ({"models": ["minilm"], "retired_models": ["bert", "minilm"]}, ["retired-model"]),
         ({"models": ["minilm:b"], "retired_models": ["minilm:a"]}, ["retired-form"]),
         ({"models": ["minilm:a"], "retired_models": ["minilm:a"]}, ["retired-model"]),
+        ({"models": ["minilm"], "retired_models": ['a"b', "x\ny", "日本", "ok"]}, ["retired-form"] * 3),
     ],
 )
 def test_a_mistake_names_its_rule_and_a_key(given: dict[str, object], rules: list[str]) -> None:

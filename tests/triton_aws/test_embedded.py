@@ -212,6 +212,22 @@ def test_a_crash_of_a_service_is_an_error_of_the_service_with_the_reason(
     assert answer["ResponseMetadata"]["RetryAttempts"] == 0
 
 
+def test_an_invocation_finds_no_instance_here(aws: EmbeddedAws) -> None:
+    def refused() -> dict[str, Any]:
+        with pytest.raises(ClientError) as caught:
+            aws.client("sagemaker-runtime").invoke_endpoint(EndpointName="mine", Body=b"\x80")
+        return dict(caught.value.response["Error"])
+
+    assert refused() == {
+        "Code": "ValidationError",
+        "Message": "Endpoint mine of account 123456789012 not found.",
+    }
+
+    aws.serve_elsewhere("sagemaker-runtime", "http://localhost:9")
+
+    assert "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME=http://localhost:9" in refused()["Message"]
+
+
 def test_one_publisher_wins_when_several_put_the_same_new_object(aws: EmbeddedAws) -> None:
     aws.client("s3").create_bucket(Bucket="race")
 

@@ -247,6 +247,13 @@ def test_an_environment_may_hold_links_and_a_file_again_and_be_plain() -> None:
     assert found == ["a", "a", "b"]
 
 
+def test_an_empty_file_is_said_to_be_empty_where_an_archive_may_be_plain() -> None:
+    with reported("archive-damaged") as problems:
+        list(members(io.BytesIO(b""), where="it", form=ENVIRONMENT))
+
+    assert [(each.what, each.where) for each in problems] == [("the file is empty", "it")]
+
+
 def test_an_environment_is_otherwise_read_as_strictly() -> None:
     with reported("archive-damaged"):
         list(members(io.BytesIO(os.urandom(5000)), where="it", form=ENVIRONMENT))

@@ -252,3 +252,12 @@ def test_the_outcome_tells_accepted_from_refused(tmp_path: Path) -> None:
     assert list(outcome.lines())[-1] == f"{bad}: 1 problem"
     assert outcome.as_dict()["paths"][str(good)] == []
     assert check.run(_arguments(good)).exit_code == 0
+
+
+def test_a_path_with_a_line_break_stays_in_its_line(tmp_path: Path) -> None:
+    missing = tmp_path / "no\nfile"
+
+    lines = list(check.run(_arguments(missing)).lines())
+
+    assert f"\n  where:    {tmp_path}/no\\nfile\n" in lines[0]
+    assert lines[-1] == f"{tmp_path}/no\\nfile: 1 problem"

@@ -20,6 +20,7 @@ from triton_fleet.operations.checks import budget_destination, hourly_price, mon
 from triton_fleet.repository.checks import bucket_name, existing_bucket
 from triton_fleet.scaling.capacity_checks import capacity
 from triton_fleet.scaling.checks import SCALING_TARGET_HARDWARE, scaling_target
+from triton_models.artifact.layout import MODEL_NAME
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
 from triton_models.declare.reading import FORM_MARK
@@ -232,15 +233,17 @@ def _retired_and_built(config: FleetConfig, *, where: str) -> Iterator[Problem]:
 
 
 def _retired_forms(config: FleetConfig, *, where: str) -> Iterator[Problem]:
-    """Yield a problem per form, except for those in `models`, which have one already."""
+    """Yield a problem per name that no published model has; those in `models` have one already."""
     for name in config.retired_models:
-        if FORM_MARK in name and name not in config.models:
+        if not MODEL_NAME.fullmatch(name) and name not in config.models:
+            published = name.replace(FORM_MARK, "_")
+            form = published != name and MODEL_NAME.fullmatch(published)
             yield RETIRED_FORM.problem(
                 what=f"retired_models has {name!r}",
                 where=where,
                 expected="published names",
                 why="it would match no model, and the deployment would stop",
-                fix=f"write {name.replace(FORM_MARK, '_')}, the name under which the form is published",
+                fix=f"write {published}, the name under which the form is published" if form else "remove it",
             )
 
 

@@ -220,7 +220,7 @@ class _Reading:
     def _unpacked(self, source: IO[bytes]) -> Iterator[bytes]:
         parts = parts_of(source)
         first = next(parts, b"")
-        if self._form.plain and not first.startswith(MAGIC[: len(first)] or MAGIC):
+        if self._form.plain and not first.startswith(MAGIC[: len(first)]):
             return limited(itertools.chain([first], parts), self._limits)
         return inflated(itertools.chain([first] if first else [], parts), self._limits)
 

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 
+def one_line(text: str) -> str:
+    """Return text that is a line, such as a path, with its line breaks escaped."""
+    return text.replace("\n", "\\n")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One mistake, with everything needed to fix it.
@@ -30,7 +35,7 @@ class Problem:
 
     def __str__(self) -> str:
         head = f"{self.what} [{self.rule}]" if self.rule else self.what
-        lines = [head, f"  where:    {self.where}", f"  expected: {self.expected}"]
+        lines = [head, f"  where:    {one_line(self.where)}", f"  expected: {one_line(self.expected)}"]
         if self.why:
             lines.append(f"  why:      {self.why}")
         lines.append(f"  fix:      {self.fix}")

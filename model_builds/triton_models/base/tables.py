@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-LOG_WIDTH = 160
+LOG_WIDTH = 100
 """The width where there is no terminal, in characters. COLUMNS overrides it."""
 
 _GAP = "  "

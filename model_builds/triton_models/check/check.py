@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.artifact.layout import BUILD_FILE, Layout, read_layout
-from triton_models.base.errors import FleetError, Problem
+from triton_models.base.errors import FleetError, Problem, one_line
 from triton_models.check import (
     calls,
     compiled,
@@ -116,7 +116,8 @@ class Checked:
             for problem in found:
                 yield from (str(problem), "")
             count = len(found)
-            yield f"{path}: {count} problem{'s' * (count != 1)}" if found else f"{path}: accepted"
+            said = f"{count} problem{'s' * (count != 1)}" if found else "accepted"
+            yield f"{one_line(path)}: {said}"
 
 
 def run(arguments: argparse.Namespace) -> Checked:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from triton_models.artifact.onnx_head import read_onnx_file, side_files
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.errors import FleetError, Problem, one_line, raise_if_any
 from triton_models.base.processes import tie_to_parent
 from triton_models.builds.derived import served_tensors
 from triton_models.builds.export.weights import fetch
@@ -285,7 +285,7 @@ def _signature(file: Path) -> Signature:
         head, said = None, error.strerror or str(error)
     if head is None or not head.signature.outputs:
         raise FleetError.of(
-            what=f"{file} cannot be read: {said}",
+            what=f"{one_line(str(file))} cannot be read: {said}",
             where="--onnx",
             expected="a file written by torch.onnx.export or another exporter",
             fix="check the path, or export it again",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from triton_models.artifact import refusal as mark
 from triton_models.artifact.layout import BUILD_FILE, read_layout
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.errors import FleetError, Problem, one_line, raise_if_any
 from triton_models.base.outcome import progress
 from triton_models.builds.tensorrt.machine import query_gpus
 from triton_models.check.target import AUTO_COMPLETE
@@ -130,7 +130,7 @@ class Verified:
             for problem in each:
                 yield from (str(problem), "")
             count = len(each)
-            yield f"{path}: not verified, {count} problem{'s' * (count != 1)}"
+            yield f"{one_line(path)}: not verified, {count} problem{'s' * (count != 1)}"
 
 
 def run(arguments: argparse.Namespace) -> Verified:

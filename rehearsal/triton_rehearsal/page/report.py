@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from triton_rehearsal.page.document import in_json
 
 HTML, PNG = ".html", ".png"
 
-_DOCUMENT, _LIVE = "{{document}}", "{{live}}"
+_DOCUMENT, _LIVE, _TITLE = "{{document}}", "{{live}}", "{{title}}"
 
 
 def check_target(file: Path) -> None:
@@ -65,9 +67,11 @@ def html_page(document: str, *, live: bool) -> str:
         document: The document as JSON.
         live: True to let the page ask for newer documents.
     """
+    played = json.loads(document).get("scenario")
+    title = f"Scenario {played['scenario']}: fleet rehearsal" if played else "Fleet rehearsal"
+    page = _template().replace(_TITLE, escape(title)).replace(_LIVE, "true" if live else "false")
     # In a script element "<" could end it, or begin a comment.
-    embedded = document.replace("<", "\\u003c")
-    return _template().replace(_LIVE, "true" if live else "false").replace(_DOCUMENT, embedded)
+    return page.replace(_DOCUMENT, document.replace("<", "\\u003c"))
 
 
 @cache

@@ -24,6 +24,8 @@ from triton_rehearsal.rehearse.rehearsal import Deployed
 # The source folder of a build, which is removed with the build, and the folder that it was copied from.
 _SOURCE = re.compile(r"\S*/fleet-build-\w+/src/")
 _FOLDER = "model_builds/"
+# The shape of a tensor, if there is one, its first value, and the others.
+_FIRST_VALUE = re.compile(r"^((?:\[[^]]*\] )?\S+) .+$")
 _GOOD = ("published", "unchanged", "equal", "identical")
 _BAD = ("failed in", "FAILED", "WRONG")
 _STYLES = ("bold green", "bold red")  # by exit code
@@ -134,10 +136,16 @@ def _predictions(predictions: Sequence[Prediction]) -> list[Column]:
         Column(title="example", cells=[made.example for made in predictions]),
         Column(title="cold ms", cells=[_ms(made.cold_ms) for made in predictions], right=True),
         Column(title="warm ms", cells=[_ms(made.warm_ms) for made in predictions], right=True),
-        Column(title="output", cells=[made.output for made in predictions], rank=1),
-        Column(title="reference", cells=[made.reference for made in predictions], rank=2),
+        _values("output", [made.output for made in predictions], rank=1),
+        _values("reference", [made.reference for made in predictions], rank=2),
         Column(title="result", cells=[compared(made) for made in predictions]),
     ]
+
+
+def _values(title: str, cells: Sequence[str], *, rank: int) -> Column:
+    """Return a column of tensors' first values; if there is no room, only the first of each."""
+    short = [_FIRST_VALUE.sub(r"\1…", cell) for cell in cells]
+    return Column(title=title, cells=cells, short=short, rank=rank)
 
 
 def _ms(milliseconds: float | None) -> str:

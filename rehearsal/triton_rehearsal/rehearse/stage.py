@@ -43,16 +43,16 @@ def read_stage(project: Path, name: str | None = None) -> Stage:
         name: The stage; None for the first one that is declared, if any.
 
     Raises:
-        FleetError: The file is not what the CDK reads, or does not declare the stage.
+        FleetError: The file is not what the CDK reads, its settings or stages are not objects, or it does not
+            declare the stage.
     """
-    settings = _object(read_cdk_json(project / "cdk.json")["context"].get("tritonFleet"))
-    declared = settings.get("stages", _NONE)
-    stages = _object(declared)
-    if name and settings and declared is stages and name not in stages:  # other types are left to the app
+    settings = _object("tritonFleet", read_cdk_json(project / "cdk.json")["context"].get("tritonFleet"))
+    stages = _object("stages", settings.get("stages"))
+    if name and settings and name not in stages:
         raise _unknown(name, list(stages))
     name = name or next(iter(stages), None)
-    values = {**settings, **_object(stages.get(name or ""))}
-    region = values.get("region")  # one of another type is left to the app as well
+    values = {**settings, **_object(f"stage {name!r}", stages.get(name or ""))}
+    region = values.get("region")  # one of another type is left to the app
     return Stage(
         name=name, region=region if isinstance(region, str) else None, fixed=values.get("account") is not None
     )
@@ -69,5 +69,18 @@ def _unknown(name: str, stages: list[str]) -> FleetError:
     )
 
 
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else _NONE
+def _object(name: str, given: object) -> Mapping[str, Any]:
+    """Return an object of cdk.json, empty if it is omitted.
+
+    Raises:
+        FleetError: It is something else.
+    """
+    if given is None or isinstance(given, Mapping):
+        return given or _NONE
+    raise FleetError.of(
+        what=f"{name} is {given!r}",
+        where="the context of cdk.json",
+        expected="an object of keys and values",
+        fix="give an object of keys and values",
+        rule="config-value-kind",
+    )
