@@ -272,7 +272,7 @@ def refused(models: Path, name: str, file: Path, options: str = "", **given: Any
     ("content", "said"),
     [
         (b'{"version": [99, 0, 0], "learner": {"new": 1}}', "could not be parsed as XGBoost model"),
-        (b"tree\nversion=v9\n", "Ill-formed LightGBM model file"),
+        (b"tree\nversion=v9\nend of trees\n", "Ill-formed LightGBM model file"),
         (b"\x04\0\0\0\x07\0\0\0\0\0\0\0", "threshold_type"),
         (b"\x05\0\0\0\0\0\0\0\0\0\0\0", "not a file of XGBoost, LightGBM or Treelite"),
         (pickle.dumps({}), "a pickle"),
@@ -300,6 +300,19 @@ def test_a_checkpoint_that_treelite_crashes_or_hangs_at_is_refused(
     (tmp_path / "given.tl").write_bytes(content)
     problem = refused(tmp_path, "net", tmp_path / "given.tl")
     assert (problem.rule, said in problem.what) == ("forest-file", True), problem.what
+
+
+@pytest.mark.parametrize("last", ["version", "Tree=0", "Tree=2", "leaf_value", "end of tree", "[boosting: "])
+def test_a_file_of_lightgbm_that_was_cut_off_is_refused_before_lightgbm_ends_the_process(
+    last: str, trained: Any, tmp_path: Path
+) -> None:
+    content, mark, _ = trained["lightgbm-binary"][1].read_text().partition(last)
+    file = tmp_path / "forest.txt"
+    file.write_text(content + mark)
+    assert refused(tmp_path, "net", file).rule == "forest-file"
+    with pytest.raises(FleetError) as error:
+        forest_reference(LocalWeights(path=str(file)))({"input__0": NO_GAPS})
+    assert [problem.rule for problem in error.value.problems] == ["forest-file"]
 
 
 def test_a_file_that_treelite_cannot_quote_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ same sums.
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 import sys
 import tempfile
@@ -236,6 +237,8 @@ def _trained(weights: Weights | None) -> Any:
     if kind == "lightgbm":
         import lightgbm
 
+        if not _complete(path):
+            raise _unreadable("the reference", address_of(_given(weights)), f"{path.name} is incomplete")
         return lightgbm.Booster(model_file=path)
     if kind in _FRAMEWORKS:
         import xgboost
@@ -315,7 +318,7 @@ def _load(path: Path) -> treelite.Model:
     try:
         if kind == "json":
             path.read_bytes().decode()  # or Treelite prints a traceback about its own message
-        if kind == "lightgbm":
+        if kind == "lightgbm" and _complete(path):
             return treelite.frontend.load_lightgbm_model(path)
         if kind == "legacy":
             return treelite.frontend.load_xgboost_model_legacy_binary(path)
@@ -329,9 +332,25 @@ def _load(path: Path) -> treelite.Model:
     message = (
         "it is a pickle, which only the framework can load: use estimator="
         if kind == "pickle"
+        else f"{path.name} is incomplete"
+        if kind == "lightgbm"
         else f"{path.name} is not a file of XGBoost, LightGBM or Treelite"
     )
     raise treelite.TreeliteError(message)
+
+
+def _complete(path: Path) -> bool:
+    """Return whether a file of LightGBM has all the trees and parameters that it begins.
+
+    Treelite reads the beginning of a file that was cut off, and LightGBM ends the process.
+    """
+    content = path.read_bytes()
+    first = re.search(rb"^Tree=", content, re.MULTILINE)
+    sizes = re.search(rb"^tree_sizes=([\d ]+)$", content, re.MULTILINE)
+    listed = sum(map(int, sizes[1].split())) if sizes else 0
+    rest = content[first.start() + listed if first and sizes else content.find(b"end of trees") :]
+    has_parameters = b"\nend of parameters" in rest or b"\nparameters:" not in rest
+    return rest.startswith(b"end of trees") and has_parameters
 
 
 def _checkpoint(path: Path) -> treelite.Model:
