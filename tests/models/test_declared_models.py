@@ -235,6 +235,16 @@ def test_a_file_that_the_weights_lack_is_named(declared, tmp_path):
         declared(weights + PYTHON.replace("WARM", 'weights_files=["vocab.txt"]'))
 
 
+def test_weights_of_one_file_are_named_as_that_file(declared, tmp_path):
+    (tmp_path / "knn.pkl").write_bytes(b"a")
+    weights = f"weights=LocalWeights(path={str(tmp_path / 'knn.pkl')!r}), "
+    root = declared(weights + PYTHON.replace("WARM", 'weights_files=["knn.pkl"]'))
+    assert (root / "m" / "1" / "knn.pkl").read_bytes() == b"a"
+    with pytest.raises(FleetError) as refused:
+        declared(weights + PYTHON.replace("WARM", 'weights_files=["other.pkl"]'))
+    assert "'knn.pkl'" in refused.value.problems[0].fix
+
+
 def test_parameters_are_written_as_text(declared):
     root = declared(PYTHON.replace("WARM", ""))
     assert read_config(root / "m" / "config.pbtxt").parameters["threshold"].string_value == "0.5"

@@ -110,7 +110,9 @@ def _make_python(model: PythonModel, build: ModelDefinition, job: BuildJob) -> M
         _copy(job.source / name, version / Path(name).name, model)
     for name in model.weights_files:
         if build.weights is not None:  # a declaration without weights is refused when it is read
-            _copy(fetch(build.weights) / name, version / Path(name).name, model)
+            weights = fetch(build.weights)
+            source = weights if weights.is_file() and weights.name == name else weights / name
+            _copy(source, version / Path(name).name, model)
     job.add_packages(version, *model.packages)
     parameters = {name: str(value) for name, value in model.parameters.items()}
     if model.calls:
@@ -351,7 +353,9 @@ def _copy(
             what=f"cannot copy {source.name!r}: {error.strerror}",
             where=f"the files of the model {model.name!r}: {source}",
             expected="a readable file",
-            fix="correct its name in the declaration, or add the file",
+            fix=f"the weights are the one file {source.parent.name!r}: name that, or a folder of weights"
+            if isinstance(error, NotADirectoryError)
+            else "correct its name in the declaration, or add the file",
             rule="model-file",
         ) from error
 

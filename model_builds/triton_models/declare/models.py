@@ -204,7 +204,7 @@ class PythonModel:
         calls: Models of the declaration that its code calls with `CalledModels`. Triton calls this business
             logic scripting (BLS). Such a model has one instance.
         files: More files next to the declaration.
-        weights_files: Files of the declaration's weights.
+        weights_files: Paths in the folder of the declaration's weights; of weights of one file, its name.
         packages: Installed Python packages to copy into the artifact; the Triton images only have numpy.
         environment: The environment that replaces the image's packages: `Wheels`, or a `PackedEnvironment`.
         parameters: Parameters of the configuration that its code reads.
