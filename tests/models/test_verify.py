@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,9 @@ from triton_models.verify.serving import Limits, Server, serving
 from triton_models.verify.verify import declaration_of, verify
 from triton_rehearsal.triton import command
 from triton_rehearsal.triton.python_backend.environment import interpreters
+
+ROOT = Path(__file__).parents[2]
+MAKEFILES = [ROOT / "Makefile", ROOT / "model_builds/triton_models/starter/files/Makefile"]
 
 # Answers twice what it is asked, as an ONNX network behind a Python model: an ensemble of two.
 TWICE = """
@@ -362,6 +366,9 @@ def test_an_import_that_the_missing_environment_explains_is_not_called_the_endpo
     assert "environment is not loaded here: it is for Python 3.7" in problem.why
     assert "the endpoint would" not in problem.why
     assert "Python 3.7" in problem.fix
+    ((*goals, _),) = (made.split() for made in re.findall(r"`make (.+)`", problem.fix))
+    for makefile in MAKEFILES:
+        assert [goal for goal in goals if f"\n{goal}:" not in makefile.read_text()] == []
 
 
 def test_an_environment_of_another_python_runs_in_that_python(declarations, twice, server):
@@ -558,7 +565,7 @@ def test_no_server_is_an_error_that_says_where_there_is_one(monkeypatch, tmp_pat
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(program_module, "IMAGE_SERVER", tmp_path / "none")
     monkeypatch.setattr(program_module, "INSTALLED", tmp_path / "none")
-    with pytest.raises(FleetError, match=r"tritonserver not found(.|\n)*`make setup`"), serving():
+    with pytest.raises(FleetError, match=r"tritonserver not found(.|\n)*`make rehearse`"), serving():
         pass
 
 

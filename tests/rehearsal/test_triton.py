@@ -170,13 +170,13 @@ def test_a_container_ends_at_a_port_that_sagemaker_does_not_allow(tmp_path):
 
 
 def test_a_missing_environment_is_an_error_that_names_make_setup(tmp_path):
-    with pytest.raises(FleetError, match="make setup"):
+    with pytest.raises(FleetError, match="make rehearse"):
         find_runtime(tmp_path / "none")
 
 
 def test_an_environment_without_the_server_is_an_error_that_names_make_setup(tmp_path):
     venv.create(tmp_path, symlinks=True)
-    with pytest.raises(FleetError, match=r"no nvidia-pytriton(.|\n)*make setup"):
+    with pytest.raises(FleetError, match=r"no nvidia-pytriton(.|\n)*make rehearse"):
         find_runtime(tmp_path)
 
 
@@ -203,7 +203,7 @@ def environment_that_says(folder, **changes):
     ("changes", "said"),
     [
         ({}, r"the package libpython3\.11"),
-        ({"numpy": None}, r"has no numpy(.|\n)*make setup"),
+        ({"numpy": None}, r"has no numpy(.|\n)*make rehearse"),
         ({"version": [3, 14]}, r"with Python 3\.14"),
     ],
     ids=["no shared library", "no NumPy", "no stub"],

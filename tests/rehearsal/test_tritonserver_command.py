@@ -150,7 +150,7 @@ def test_a_machine_without_the_server_is_reported_to_set_it_up(
 
     monkeypatch.setattr(command, "find_runtime", lambda: find_runtime(Path("/none")))
     assert command.main([]) == 1
-    assert "make setup" in capsys.readouterr().err
+    assert "make rehearse" in capsys.readouterr().err
 
 
 @pytest.mark.story

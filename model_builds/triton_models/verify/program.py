@@ -15,13 +15,13 @@ from triton_models.facts.releases import RELEASE_VARIABLE, known_release
 
 _NAME = "tritonserver"
 INSTALLED = Path(sys.prefix).parent / ".venv-triton" / "bin" / _NAME
-"""The server that `make setup` installs next to the environment that runs this."""
+"""The server that `make rehearse` installs next to the environment that runs this."""
 
 _NO_NUMPY = "the python3 on PATH has no NumPy for Python models"
 
 
 def find_server(given: Path | None = None) -> Path:
-    """Return the server's executable: the given one, the first on PATH, NVIDIA's, or that of `make setup`.
+    """Return the server's executable: the given one, the first on PATH, NVIDIA's, or that of `make rehearse`.
 
     Raises:
         FleetError: The executable does not exist.
@@ -38,7 +38,7 @@ def find_server(given: Path | None = None) -> Path:
         where=f"PATH, {IMAGE_SERVER} and {INSTALLED}" if given == IMAGE_SERVER else "--tritonserver",
         expected="the Triton server of NVIDIA's or SageMaker's Triton images",
         why="the server that will serve a build must verify it",
-        fix="run this in the image, as the build job does, or `make setup` for a server on this machine",
+        fix="run this in the image, as the build job does, or `make rehearse` to install a server here",
         rule="no-tritonserver",
     )
 

@@ -232,7 +232,7 @@ def _with_python(not_loaded: str) -> str:
     python = found[0] if found else "3.12"
     return (
         f"install Python {python}, for example `uv python install {python}`, and verify again; or set the "
-        f"server up with it: `make clean setup PYTHON=python{python}`"
+        f"server up with it: `make clean rehearse PYTHON=python{python}`"
     )
 
 

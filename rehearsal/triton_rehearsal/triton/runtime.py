@@ -111,7 +111,7 @@ def _libraries(facts: dict[str, Any], version: str, bundled: Path) -> tuple[Path
         expected=f"{name} of the interpreter that made .venv-triton",
         why="the Triton server runs Python models in a process that embeds this interpreter",
         fix=f"install the package libpython{version} (Debian, Ubuntu) or python{version}-libs (Fedora), "
-        "or a Python built with --enable-shared; then run `make clean setup`",
+        "or a Python built with --enable-shared; then run `make clean rehearse`",
     )
 
 
@@ -120,7 +120,7 @@ def _not_set_up(environment: Path, *, what: str) -> FleetError:
         what=what,
         where=str(environment),
         expected="the environment of the bundled Triton server, from requirements-triton.txt",
-        fix="run `make setup`",
+        fix="run `make rehearse`",
     )
 
 
@@ -130,5 +130,5 @@ def _unsupported(version: str, stubs: Path) -> FleetError:
         what=f"the bundled Triton server cannot run models with Python {version}",
         where=str(stubs),
         expected=f"one of Python {', '.join(known)}",
-        fix="run `make clean setup PYTHON=python3.12`",
+        fix="run `make clean rehearse PYTHON=python3.12`",
     )
