@@ -363,7 +363,8 @@ def test_an_import_that_the_missing_environment_explains_is_not_called_the_endpo
     with pytest.raises(FleetError, match="No module named 'greeting'") as caught:
         verify(twice, load_build("twice", declarations), server=server)
     (problem,) = caught.value.problems
-    assert "environment is not loaded here: it is for Python 3.7" in problem.why
+    assert problem.what.startswith("its environment is not loaded here: it is for Python 3.7, and this")
+    assert "No module named 'greeting'" in problem.why
     assert "the endpoint would" not in problem.why
     assert "Python 3.7" in problem.fix
     ((*goals, _),) = (made.split() for made in re.findall(r"`make (.+)`", problem.fix))

@@ -209,18 +209,20 @@ class Server(ServerProcess):
         return answer.status, answer.data, answer.headers.get(_HEADER_LENGTH)
 
     def _refused(self, what: str, *, where: str) -> FleetError:
-        not_loaded = self.environment_not_loaded()
-        known = f"its environment is not loaded here: {not_loaded}" if not_loaded else _SAME
-        fix = _with_python(not_loaded) if not_loaded else _FIX
-        lacking = _LACKS.search(what)
+        lacking, not_loaded = _LACKS.search(what), self.environment_not_loaded()
+        known, fix = _SAME, _FIX
         if lacking and lacking[1] in backends():
             known = f"this server has no backend {lacking[1]!r}, which the image has"
             fix = "verify it in the image, or let the build job do that"
+        why = f"{known}; the end of the server's log:\n{indented(self.log_tail())}"
+        if not_loaded and known == _SAME:
+            why, fix = f"it runs with this server's packages instead: {what}", _with_python(not_loaded)
+            what = f"its environment is not loaded here: {not_loaded}"
         return FleetError.of(
             what=what,
             where=where,
             expected="a model that loads and answers the examples of its declaration",
-            why=f"{known}; the end of the server's log:\n{indented(self.log_tail())}",
+            why=why,
             fix=fix,
             rule="not-served",
         )
