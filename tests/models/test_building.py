@@ -1,9 +1,11 @@
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from triton_models.base import extras
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build, run
 from triton_models.cli.main import main
@@ -116,6 +118,17 @@ def test_the_colours_of_an_exporters_message_are_left_out(tiny):
 def test_a_package_missing_from_the_build_environment_is_said_to_be_installable(tiny):
     with pytest.raises(FleetError) as caught:
         tiny("import a_package_that_nobody_has")
+    assert "python -m triton_models.builds.locked build" in caught.value.problems[0].fix
+
+
+def test_a_package_of_the_extra_is_installed_with_it_and_in_a_job_from_the_locks(tiny, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(FleetError) as caught:
+        tiny("import onnx")
+    assert caught.value.problems[0].fix == "pip install 'triton-fleet[build]'"
+    monkeypatch.setattr(extras, "DISTRIBUTION", "nothing-of-this-name")
+    with pytest.raises(FleetError) as caught:
+        tiny("import onnx")
     assert "python -m triton_models.builds.locked build" in caught.value.problems[0].fix
 
 

@@ -307,6 +307,25 @@ def test_a_missing_package_is_a_users_mistake(monkeypatch, capsys) -> None:
     assert "pip install 'triton-fleet[rehearse]'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("verb", "module", "missing"),
+    [
+        ("rehearse", "triton_rehearsal.rehearse.command", "numpy"),
+        ("build", "triton_models.builds.build", "google.protobuf"),
+    ],
+)
+def test_an_extra_that_includes_the_others_is_named_at_once(
+    verb: str, module: str, missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def load(name: str) -> None:
+        assert name == module
+        raise ModuleNotFoundError(name=missing)
+
+    monkeypatch.setattr("importlib.import_module", load)
+    assert main([verb] + ["net"] * (verb == "build")) == 1
+    assert f"pip install 'triton-fleet[{verb}]'" in capsys.readouterr().err
+
+
 def test_a_module_of_ours_that_is_missing_is_a_bug(monkeypatch) -> None:
     monkeypatch.setitem(VERBS, "check", VERBS["check"]._replace(module="no_such_module"))
 

@@ -8,6 +8,8 @@ from types import MappingProxyType
 
 from triton_models.base.errors import FleetError
 
+DISTRIBUTION = "triton-fleet"
+
 EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "client": frozenset({"boto3", "botocore", "google", "numpy", "tritonclient", "urllib3"}),
@@ -16,6 +18,7 @@ EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
             {
                 *("huggingface_hub", "onnx", "onnxscript", "packaging", "safetensors", "tokenizers", "torch"),
                 "transformers",
+                "treelite",
             }
         ),
         "rehearse": frozenset(
@@ -37,20 +40,34 @@ def extra_of(module: str) -> str | None:
 
 def install_command(extra: str) -> str:
     """Return the command that installs an extra."""
-    return f"pip install 'triton-fleet[{extra}]'"
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
-def explained(error: ModuleNotFoundError, *, where: str) -> FleetError | ModuleNotFoundError:
+def build_extra(module: str) -> str:
+    """Return the command that installs a module of builds; empty in a build job, which runs the source."""
+    from importlib import metadata
+
+    try:
+        metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return ""
+    return install_command("build") if extra_of(module) in {"client", "build"} else ""
+
+
+def explained(error: ModuleNotFoundError, *, where: str, own: str = "") -> FleetError | ModuleNotFoundError:
     """Return an error with the extra that installs a missing module; without one, the original error.
 
     Args:
         error: The error of an import.
         where: The command or function in use, such as "`fleet build`".
+        own: The extra of the command, which is named if it includes the module's.
     """
     module = (error.name or "").partition(".")[0]
     extra = extra_of(module)
     if extra is None:
         return error
+    if own and extra != "constructs":
+        extra = max(extra, own, key=[*EXTRAS].index)
     return FleetError.of(
         what=f"the package {module!r} is not installed",
         where=where,

@@ -202,11 +202,13 @@ def _run(verb: str, arguments: argparse.Namespace) -> Outcome:
     from triton_models.base.extras import explained
 
     name = VERBS[verb].module
-    module = name if name.startswith("triton_") else f"triton_models.{name}"
+    module, own = f"triton_models.{name}", "build" if verb == "build" else ""
+    if name.startswith("triton_"):
+        module, own = name, "rehearse"
     try:
         outcome: Outcome = importlib.import_module(module).run(arguments)
     except ModuleNotFoundError as error:
-        raise explained(error, where=f"`{PROGRAM} {verb}`") from None
+        raise explained(error, where=f"`{PROGRAM} {verb}`", own=own) from None
     return outcome
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.extras import build_extra
 from triton_models.base.matching import fits
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare import backends, models, serving, tensors, weights
@@ -236,8 +237,12 @@ def fix_of(error: Exception, *, otherwise: str) -> str:
         return otherwise
     folders = (Path(frame.filename).parent for frame in traceback.extract_tb(error.__traceback__))
     own = next((folder for folder in folders if (folder / "build.py").is_file()), None)
-    return _absent_file(error) or install_command(
-        own, otherwise="install the build requirements: python -m triton_models.builds.locked build"
+    return (
+        _absent_file(error)
+        or build_extra(error.name or "")
+        or install_command(
+            own, otherwise="install the build requirements: python -m triton_models.builds.locked build"
+        )
     )
 
 
