@@ -9,6 +9,8 @@ from triton_models.base import extras
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build, run
 from triton_models.cli.main import main
+from triton_models.spec import load_build
+from triton_models.verify.verify import own_function
 
 
 def arguments(*names: str, output: Path, models: Path, gpu: str | None = None, release: str = "25.09"):
@@ -107,6 +109,23 @@ def test_an_interrupted_build_leaves_nothing(tiny, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         tiny("raise KeyboardInterrupt")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_declaration_that_exits_is_an_error_of_its_line(tiny, declare, models):
+    with pytest.raises(FleetError) as caught:
+        tiny("raise SystemExit(4)")
+    assert caught.value.problems[0].rule == "build-failed"
+    declare("tiny", declaration="import sys\nsys.exit()\n")
+    with pytest.raises(FleetError) as caught:
+        load_build("tiny", models)
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.where) == ("bad-declaration", f"{models / 'tiny' / 'build.py'}:2")
+
+
+def test_a_reference_that_exits_is_an_error_of_the_declaration():
+    with pytest.raises(FleetError) as caught:
+        own_function("reference()", sys.exit)
+    assert caught.value.problems[0].rule == "declaration-failed"
 
 
 def test_the_colours_of_an_exporters_message_are_left_out(tiny):

@@ -186,7 +186,7 @@ def _write(declaration: ModelDefinition, job: BuildJob) -> None:
             replace(problem, where=f"model {declaration.name!r}: {problem.where}")
             for problem in error.problems
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         said = _COLOUR.sub("", str(error))
         raise FleetError.of(
             what=f"building {declaration.name!r} failed: {type(error).__name__}: {said}",

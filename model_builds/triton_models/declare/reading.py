@@ -231,7 +231,7 @@ def blame(error: BaseException, folder: Path) -> str:
     return str(folder)
 
 
-def fix_of(error: Exception, *, otherwise: str) -> str:
+def fix_of(error: BaseException, *, otherwise: str) -> str:
     """Return the fix of an error that a declaration raised: for a missing module, the way to get it."""
     if not isinstance(error, ModuleNotFoundError):
         return otherwise
@@ -246,7 +246,7 @@ def fix_of(error: Exception, *, otherwise: str) -> str:
     )
 
 
-def _absent_file(error: Exception) -> str:
+def _absent_file(error: BaseException) -> str:
     """Return the fix of an import of a file that a model's folder does not have; empty for another error."""
     package, _, module = (getattr(error, "name", None) or "").partition(".")
     if not isinstance(error, ModuleNotFoundError) or not package.startswith(_PACKAGE):
@@ -386,12 +386,12 @@ def _execute(path: Path) -> ModuleType:
         loader.exec_module(module)
     except FleetError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _unreadable(path, error) from error
     return module
 
 
-def _unreadable(path: Path, error: Exception) -> FleetError:
+def _unreadable(path: Path, error: BaseException) -> FleetError:
     """Report all wrong arguments with the fields of their classes, and other errors with Python's message."""
     wrong = list(Places(path, classes=_CLASSES).wrong_arguments())
     if wrong and isinstance(error, TypeError):

@@ -423,7 +423,7 @@ def own_function(called: str, function: Callable[[], _T]) -> _T:
             return function()
     except FleetError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FleetError.of(
             what=f"{called} failed: {type(error).__name__}: {error}",
             where=_line(error),
@@ -434,7 +434,7 @@ def own_function(called: str, function: Callable[[], _T]) -> _T:
         ) from error
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     """Return the location of an error in the declaration's folder."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     return blame(error, Path(own[0].filename).parent) if own else "its build.py"
