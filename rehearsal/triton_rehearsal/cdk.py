@@ -178,7 +178,7 @@ def _not_installed(what: str, where: str) -> FleetError:
         what=f"{what} is not installed",
         where=where,
         expected="the CDK command line of package.json, and Node from requirements.txt",
-        fix="make setup",
+        fix="make rehearse",
     )
 
 

@@ -41,7 +41,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         path = folder / (config.get("default_model_filename") or "model.xml")
         if not path.exists():
             self._refuse(f"unable to find '{path}' for model '{self.name}'")
-        self.openvino = build_package("openvino", fix="run `make setup`")
+        self.openvino = build_package("openvino", fix="run `make rehearse`")
         core = self.openvino.Core()
         try:
             model = core.read_model(path)

@@ -13,7 +13,7 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 PACKAGES = Path(__file__).parent / "packages"
 
 
-def build_package(module: str, *, fix: str = "run `make clean setup`") -> Any:
+def build_package(module: str, *, fix: str = "run `make clean rehearse`") -> Any:
     """Import a module, which may take seconds, so that only models that need it wait for it.
 
     Args:
