@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from one_server import tensors_of
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
-from triton_models.spec import load_build
+from triton_models.spec import load_build, models_folder
 from triton_models.starter import from_file
 from triton_models.starter.from_file import literal
 from triton_models.starter.from_file import write_onnx as begin_onnx
@@ -265,6 +266,33 @@ def test_the_name_of_an_output_is_data_or_refused(name: str) -> None:
             assert rules & {"unprintable-name", "bad-declaration", "network-file"}
         else:
             assert load_build("net", Path(folder)).output == name
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, list[str]]:
+    """The options of each way to begin a model, with the files that they name."""
+    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(np.array(DATA), TARGET), 2)
+    booster.save_model(tmp_path / "churn.ubj")
+    network = write_onnx(tmp_path / "net.onnx", kind=1, shape=["rows", 3])
+    return {
+        "like": ["--like", "resnet50"],
+        "minimal": ["--minimal"],
+        "onnx": ["--onnx", str(network)],
+        "forest": ["--forest", str(tmp_path / "churn.ubj")],
+    }
+
+
+@pytest.mark.parametrize("way", ["like", "minimal", "onnx", "forest"])
+def test_a_cdk_json_that_cannot_be_read_leaves_nothing(
+    way: str, files: dict[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = tmp_path / "model_builds" / "models"
+    shutil.copytree(models_folder() / "resnet50", models / "resnet50")
+    (tmp_path / "cdk.json").write_text("{")
+
+    assert "[cdk-json]" in refusal(models, capsys, *files[way])
+    (tmp_path / "cdk.json").unlink()
+    assert new(models, "net", *files[way]) == 0
 
 
 @pytest.mark.parametrize("option", ["--onnx", "--forest"])

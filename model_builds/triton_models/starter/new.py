@@ -147,12 +147,12 @@ def begin(
             declaration.
     """
     folder = check_name(name, models, command=command)
+    fleet = cdk_json(folder)  # first, because one that is not valid must leave no folder
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as staging:
         made = Path(staging) / name
         write(made)
         load_build(name, Path(staging))
         made.rename(folder / name)
-    fleet = cdk_json(folder)
     named = fleet is not None and (fleet.builds(name) or (servable and fleet.add(name)))
     return Begun(name=name, folder=folder / name, named_in=fleet.path if fleet and named else None)
 
