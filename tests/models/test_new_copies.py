@@ -8,6 +8,7 @@ import pytest
 
 from triton_models.base.errors import FleetError
 from triton_models.spec import load_build, model_names, models_folder
+from triton_models.starter.init import starter_models
 from triton_models.starter.new import begin_like as begin
 
 DECLARATION = '''"""Made up.
@@ -63,6 +64,24 @@ def test_a_copy_of_every_model_here_is_a_declaration_of_its_own(like: str, tmp_p
 
     own = {model.name for model in load_build("news", tmp_path).models}
     assert own.isdisjoint(model.name for model in load_build(like, tmp_path).models)
+
+
+@pytest.mark.parametrize("like", starter_models())
+def test_a_model_that_the_repository_lacks_is_copied_from_the_library(like: str, old: Path) -> None:
+    begin("news", like=like, models=old)
+
+    assert load_build("news", old).name == "news"
+    assert sorted(folder.name for folder in old.iterdir()) == ["news", "old"]
+
+
+def test_a_model_of_the_repository_comes_before_one_of_the_library(old: Path) -> None:
+    (old / "old").rename(old / "resnet50")
+    text = DECLARATION.replace('name="old"', 'name="resnet50"').replace("an old thing", "mine")
+    (old / "resnet50" / "build.py").write_text(text)
+
+    begin("news", like="resnet50", models=old)
+
+    assert load_build("news", old).description == "mine"
 
 
 def test_names_that_begin_with_the_folders_begin_with_the_new_one(old: Path) -> None:

@@ -24,8 +24,10 @@ from triton_models.declare.declaration import is_name
 RECORD = ".fleet-init.json"
 """The file in a repository that says what `fleet init` wrote, and from which version."""
 
+STARTER_MODELS = Path(__file__).parent / "models"
+"""The models that a repository can begin with."""
+
 _FILES = Path(__file__).parent / "files"
-_MODELS = Path(__file__).parent / "models"
 _NAME = re.compile(r"[A-Za-z](-*[A-Za-z0-9])*")
 _LONGEST_NAME = 63
 _OTHER_NAMES = {"gitignore": ".gitignore"}  # a .gitignore here would apply to this folder
@@ -131,7 +133,7 @@ def begin(folder: Path, *, name: str, models: Sequence[str]) -> Started:
             write_whole(staging / path, content)
         for model in models:
             leave_out = shutil.ignore_patterns(*LEFTOVERS)
-            shutil.copytree(_MODELS / model, staging / "model_builds" / "models" / model, ignore=leave_out)
+            shutil.copytree(STARTER_MODELS / model, staging / "model_builds" / "models" / model, ignore=leave_out)
         write_whole(staging / RECORD, _record(name, models, files))
         staging.replace(folder)  # an empty folder is replaced; one that is not empty by now is an error
     return Started(folder=folder, files=tuple(files), models=tuple(models))
@@ -173,7 +175,7 @@ def upgrade(folder: Path, *, write: bool = False) -> Upgrade:
 
 def starter_models() -> list[str]:
     """Return the models that a repository can begin with."""
-    return sorted(path.parent.name for path in _MODELS.glob("*/build.py"))
+    return sorted(path.parent.name for path in STARTER_MODELS.glob("*/build.py"))
 
 
 def _rendered(name: str, models: Sequence[str]) -> dict[str, bytes]:

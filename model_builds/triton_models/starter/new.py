@@ -17,6 +17,7 @@ from triton_models.declare.requires import install_command
 from triton_models.starter.cdk_json import cdk_json
 from triton_models.starter.copied import copy_of
 from triton_models.starter.from_file import fixed_batch, write_forest, write_minimal, write_onnx
+from triton_models.starter.init import STARTER_MODELS, starter_models
 
 REPLACE_EXAMPLES = "replace the examples by real requests"
 
@@ -109,18 +110,20 @@ def begin_like(name: str, *, like: str, models: Path | None = None) -> Begun:
 
     Args:
         name: The name of the new model.
-        like: The folder to copy.
+        like: The folder to copy, here or else of the models that `fleet init` can begin with.
         models: The folder of model builds; by default that of `models_folder`.
 
     Raises:
         FleetError: The name is invalid or taken, or the model to copy does not exist.
     """
     renamed: dict[str, str] = {}
-    source = models or models_folder()
+    here = models or models_folder()
+    starts = like in starter_models() and not (here / like / "build.py").is_file()
+    source = STARTER_MODELS if starts else here
     begun = begin(
         name,
         lambda folder: renamed.update(copy_of(like, name, models=source, staging=folder.parent)),
-        models=source,
+        models=here,
     )
     return replace(begun, like=like, renamed=renamed)
 
