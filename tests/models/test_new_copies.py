@@ -140,7 +140,15 @@ def test_the_original_stays_as_it_was(old: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "like", "rule"),
-    [("a b", "old", "model-name"), ("old", "old", "model-taken"), ("new", "odl", "unknown-model")],
+    [
+        ("a b", "old", "model-name"),
+        ("", "old", "model-name"),
+        ("a" * 300, "old", "model-name"),
+        ("a" * 201, "old", "model-name"),
+        ("old", "old", "model-taken"),
+        ("Old", "old", "model-taken"),
+        ("new", "odl", "unknown-model"),
+    ],
 )
 def test_a_wrong_name_is_refused_and_leaves_nothing(old: Path, name: str, like: str, rule: str) -> None:
     with pytest.raises(FleetError) as refused:
@@ -148,6 +156,12 @@ def test_a_wrong_name_is_refused_and_leaves_nothing(old: Path, name: str, like: 
 
     assert [problem.rule for problem in refused.value.problems] == [rule]
     assert [folder.name for folder in old.iterdir()] == ["old"]
+
+
+def test_the_longest_name_is_accepted(old: Path) -> None:
+    begin("a" * 200, like="old", models=old)
+
+    assert load_build("a" * 200, old).name == "a" * 200
 
 
 def test_a_declaration_that_cannot_be_read_is_not_copied(old: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from triton_models.base.errors import FleetError
+from triton_models.cli.main import main
 from triton_models.starter import init
 from triton_models.starter.init import RECORD, begin, starter_models, upgrade
 
@@ -89,6 +90,25 @@ def test_a_folder_with_files_is_left_as_it_is(tmp_path: Path) -> None:
 
     assert refused(tmp_path) == ["init-folder"]
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("name", ["日本", "modèles", "日本_a", "..-_"])
+def test_a_folder_whose_name_makes_no_name_of_a_fleet_needs_one(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / name)
+
+    assert main(["init", folder]) == 1
+    assert "[fleet-name]" in capsys.readouterr().err
+    assert main(["init", folder, "--name", ""]) == 1
+    assert list(tmp_path.iterdir()) == []
+    assert main(["init", folder, "--name", "Search"]) == 0
+
+
+@pytest.mark.parametrize("name", ["q\nz", "q\x1bz/repository"])
+def test_a_folder_with_control_characters_is_refused(name: str, tmp_path: Path) -> None:
+    assert refused(tmp_path / name) == ["init-folder"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> Started | Upgrade:
     """
     if arguments.upgrade:
         return upgrade(arguments.folder, write=arguments.write)
-    name = arguments.name or _fleet_name(arguments.folder)
+    name = _fleet_name(arguments.folder) if arguments.name is None else arguments.name
     return begin(arguments.folder, name=name, models=arguments.models or ["minilm"])
 
 
@@ -133,7 +133,9 @@ def begin(folder: Path, *, name: str, models: Sequence[str]) -> Started:
             write_whole(staging / path, content)
         for model in models:
             leave_out = shutil.ignore_patterns(*LEFTOVERS)
-            shutil.copytree(STARTER_MODELS / model, staging / "model_builds" / "models" / model, ignore=leave_out)
+            shutil.copytree(
+                STARTER_MODELS / model, staging / "model_builds" / "models" / model, ignore=leave_out
+            )
         write_whole(staging / RECORD, _record(name, models, files))
         staging.replace(folder)  # an empty folder is replaced; one that is not empty by now is an error
     return Started(folder=folder, files=tuple(files), models=tuple(models))
@@ -248,6 +250,15 @@ def _problems(folder: Path, name: str, models: Sequence[str]) -> Iterator[Proble
             fix="name another folder, or use `--upgrade` for a repository that `fleet init` wrote",
             rule="init-folder",
         )
+    if not str(folder.absolute()).isprintable():
+        yield Problem(
+            what=f"the folder {str(folder.absolute())!r}",
+            where="fleet init DIR",
+            expected="a path of printable characters",
+            why="make and shells cannot use others",
+            fix="name another folder",
+            rule="init-folder",
+        )
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         yield Problem(
             what=f"the name is {name!r}",
@@ -272,9 +283,23 @@ def _problems(folder: Path, name: str, models: Sequence[str]) -> Iterator[Proble
 
 
 def _fleet_name(folder: Path) -> str:
-    """Return a name like the folder's: SearchModels for search_models."""
-    words = re.findall(r"[A-Za-z0-9]+", folder.resolve().name)
-    return "".join(word[:1].upper() + word[1:] for word in words) or "TritonFleet"
+    """Return a name like the folder's: SearchModels for search_models.
+
+    Raises:
+        FleetError: The folder's name has no letters that a stack's name may have, or others as well.
+    """
+    own = folder.resolve().name
+    words = re.findall(r"[A-Za-z0-9]+", own) if own.isascii() else []
+    if not words:
+        raise FleetError.of(
+            what=f"no name can be made of the folder's, {own!r}",
+            where="fleet init DIR",
+            expected="a folder whose name has ASCII letters, and no others; or `--name`",
+            why="another folder could get the same name, and its stacks too",
+            fix="choose a name with `--name`, such as search-prod",
+            rule="fleet-name",
+        )
+    return "".join(word[:1].upper() + word[1:] for word in words)
 
 
 def _version() -> str:

@@ -20,6 +20,7 @@ from triton_models.starter.from_file import fixed_batch, write_forest, write_min
 from triton_models.starter.init import STARTER_MODELS, starter_models
 
 REPLACE_EXAMPLES = "replace the examples by real requests"
+_LONGEST_NAME = 200  # files named after it, such as its archive, have at most 255 bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,20 +174,21 @@ def check_name(name: str, models: Path | None = None, *, command: str = "fleet n
 
 
 def _problems(name: str, folder: Path, command: str) -> Iterator[Problem]:
-    if not is_name(name):
+    taken = next((each for each in folder.iterdir() if each.name.lower() == name.lower()), None)
+    if not is_name(name) or len(name) > _LONGEST_NAME:
         yield Problem(
             what=f"the name {name!r}",
             where=f"the name of {command}",
-            expected=NAME_RULE,
+            expected=f"1 to {_LONGEST_NAME} {NAME_RULE}",
             why="it becomes a folder, a Triton model and the prefix of artifact names",
             fix="choose another name",
             rule="model-name",
         )
-    elif (folder / name).exists():
+    elif taken is not None:
         yield Problem(
-            what=f"{folder / name} exists",
+            what=f"{taken} exists",
             where=f"the name of {command}",
-            expected="a name that no model has yet",
+            expected="a name that no model has yet, in any case",
             why=f"`{command}` does not overwrite anything",
             fix="choose another name, or remove that folder",
             rule="model-taken",
