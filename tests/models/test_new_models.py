@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
+import json
 import shutil
 import subprocess
 import sys
@@ -384,7 +386,6 @@ def test_a_forest_of_xgboost_becomes_a_model(tmp_path: Path, capsys: pytest.Capt
     booster.save_model(tmp_path / "churn.ubj")
     assert new(tmp_path, "churn", "--forest", str(tmp_path / "churn.ubj")) == 0
     assert (tmp_path / "churn" / "requirements.txt").read_text() == "xgboost-cpu\n"
-    assert f"pip install -r {tmp_path}/churn/requirements.txt\n" in capsys.readouterr().out
     assert "churn: fp32, 1 example, largest difference" in verified(tmp_path, "churn", capsys)
 
 
@@ -439,6 +440,37 @@ def test_an_onnx_file_without_its_side_file_is_refused(
     file.with_name("fraud.onnx.data").unlink()
     said = refusal(tmp_path, capsys, "--onnx", str(file))
     assert "fraud.onnx.data, which is missing [weights]" in said
+
+
+@pytest.mark.parametrize(
+    ("place", "missing", "command"),
+    [
+        ("models", False, None),
+        ("models", True, ".venv/bin/pip install -r models/churn/requirements.txt"),
+        ("model_builds/models", True, ".venv/bin/pip install -r model_builds/models/churn/requirements.txt"),
+        ("other/src/models", True, "pip install -r other/src/models/churn/requirements.txt"),
+    ],
+)
+def test_a_forest_says_what_to_install_only_if_it_is_missing(  # noqa: PLR0917  fixtures
+    place: str,
+    missing: bool,
+    command: str | None,
+    files: dict[str, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for folder in (tmp_path / place, tmp_path / ".venv" / "bin"):
+        folder.mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "pip").touch()
+    monkeypatch.chdir(tmp_path)
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if missing and name == "xgboost" else find_spec(name)
+    )
+
+    assert new(Path(place), "churn", *files["forest"], "--json") == 0
+    assert json.loads(capsys.readouterr().out)["install"] == command
 
 
 def test_a_forest_whose_framework_is_missing_names_its_requirements(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.processes import stopped_by_sigterm
 from triton_models.declare.declaration import NAME_RULE, is_name
 from triton_models.declare.reading import load_build, model_names, models_folder
-from triton_models.declare.requires import install_command
+from triton_models.declare.requires import install_command, missing
 from triton_models.starter.cdk_json import cdk_json
 from triton_models.starter.copied import copy_of
 from triton_models.starter.from_file import fixed_batch, write_forest, write_minimal, write_onnx
@@ -101,9 +102,24 @@ def _run(arguments: argparse.Namespace) -> Begun:
         begun = begin(arguments.name, lambda folder: write_onnx(arguments.onnx, folder), models=models)
         return replace(begun, next=REPLACE_EXAMPLES, fixed_batch=fixed_batch(arguments.onnx))
     if arguments.forest:
-        begun = begin(arguments.name, lambda folder: write_forest(arguments.forest, folder), models=models)
-        return replace(begun, next=REPLACE_EXAMPLES, install=install_command(begun.folder, otherwise=""))
+        modules: list[str] = []
+        begun = begin(
+            arguments.name,
+            lambda folder: modules.append(write_forest(arguments.forest, folder)),
+            models=models,
+        )
+        return replace(
+            begun, next=REPLACE_EXAMPLES, install=_install(begun.folder) if missing(modules) else ""
+        )
     return begin(arguments.name, write_minimal, models=models)
+
+
+def _install(folder: Path) -> str:
+    """Return the command that installs a model's requirements, by the pip of its repository if it has one."""
+    models = folder.resolve().parent
+    pips = (place / ".venv" / "bin" / "pip" for place in (models.parent, models.parent.parent))
+    pip = next((os.path.relpath(each) for each in pips if each.is_file()), "pip")
+    return install_command(folder, otherwise="").replace("pip", pip, 1)
 
 
 def begin_like(name: str, *, like: str, models: Path | None = None) -> Begun:
