@@ -8,6 +8,7 @@ import hashlib
 import importlib.metadata
 import json
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,8 +55,11 @@ class Started:
 
     def lines(self) -> Iterator[str]:
         """Yield the folder, the models and the next steps."""
-        yield f"{self.folder}: {len(self.files)} files, with the models {', '.join(self.models)}"
-        yield f"Next: `cd {self.folder}`, then `make rehearse` to deploy, build and serve on this machine."
+        models = f"model{'s' if len(self.models) > 1 else ''} {', '.join(self.models)}"
+        yield f"{self.folder}: {len(self.files)} files, with the {models}"
+        folder = shlex.quote(str(self.folder))
+        yield f"Next: `cd {folder}`, then `make rehearse` to deploy, build and serve here."
+        yield f"Before that, if no index has triton-fleet {_version()}, put its wheel into `wheels/` there."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
