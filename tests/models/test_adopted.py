@@ -385,6 +385,7 @@ def test_a_line_that_is_no_recorded_request_is_refused(line: str, tmp_path: Path
         (["--requests", "nothing"], "recorded-request"),
         (["--requests", os.devnull], "recorded-request"),
         (["--name", "a/b"], "model-name"),
+        (["--name", ""], "model-name"),
         (["--name", "taken"], "model-taken"),
     ],
 )

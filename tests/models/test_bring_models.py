@@ -32,8 +32,8 @@ RECIPES = {
     re.findall(r'^    name="(\w+)"', code, flags=re.MULTILINE)[0]: code
     for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     # The others are tried in tests/models/test_compiled.py, for the release, and, with their code, in
-    # test_sequences.py and test_called_models.py.
-    if "ModelDefinition" in code and not re.search("AotInductor|SequenceBatching|calls=", code)
+    # test_environments_served.py, test_sequences.py and test_called_models.py.
+    if "ModelDefinition" in code and not re.search("AotInductor|Wheels|SequenceBatching|calls=", code)
 }
 ROWS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 

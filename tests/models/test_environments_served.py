@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import pickle
+import re
+import sysconfig
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from one_server import ENDPOINT, ask
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from test_environments import DECLARATION as SUMS
 from test_environments import SHARED
 from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
@@ -25,6 +31,11 @@ from triton_rehearsal.hosting.unpack import unpack
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_text()
+RECIPE, RECIPE_CODE = (
+    next(code for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if word in code)
+    for word in ('code="spam.py"', 'spam.pkl").read_bytes())\n\n    def')
+)
 DECLARATION = SUMS.replace('"code.py"', 'f"{name}.py"').replace("{models}", SHARED)
 DECLARATION = DECLARATION.replace("{environment}", 'Wheels(["numpy==2.2.6", "digits==1.0"])')
 CODE = """
@@ -96,3 +107,34 @@ def test_the_folder_beside_the_ensemble_does_not_disturb_a_single_model_endpoint
         answer = pool.urlopen("POST", "/v2/models/sums/infer", body=json.dumps(body).encode())
 
     assert answer.json()["outputs"][0]["data"] == [512]
+
+
+def test_the_recipe_for_scikit_learn_answers_as_its_pickle(models: Path, shelf: Path, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    estimator = make_pipeline(StandardScaler(), LogisticRegression()).fit(rows, rows[:, 0] > 0)
+    (models / "spam").mkdir()
+    (models / "spam" / "build.py").write_text(RECIPE)
+    (models / "spam" / "spam.py").write_text(RECIPE_CODE)
+    (models / "spam" / "spam.pkl").write_bytes(pickle.dumps(estimator))
+    for name, version in re.findall(r'"([\w-]+)==([\d.]+)"', RECIPE):
+        leads_here = {f"{name}.pth": f"{sysconfig.get_path('purelib')}\n"}  # the real ones need a network
+        put_wheel(shelf, name.replace("-", "_"), leads_here, version=version)
+    declared = load_build("spam", models)
+    root = tmp_path / "built" / "spam"
+    root.mkdir(parents=True)
+    make(
+        declared,
+        BuildJob(
+            root=root, release=replace(release("25.09"), python=PYTHON), source=models / "spam", cpu=True
+        ),
+    )
+    use_servers_python(root / "spam" / "environment")
+    (example,) = declared.examples()
+
+    with TritonServer(ENDPOINT, tmp_path / "server") as server, MultiModelContract(server.socket) as contract:
+        answer = contract.load(model_id="spam", target_model="spam", folder=str(root))
+        assert answer.ok, f"{answer.text}\n{server.log_tail()}"
+        answered = ask(contract, "spam", example.inputs)
+        assert contract.unload(model_id="spam", target_model="spam").ok
+    expected = declared.reference(example.inputs)["SCORES"]
+    np.testing.assert_allclose(answered["SCORES"], expected, atol=1e-5)

@@ -8,6 +8,7 @@ import pytest
 
 from triton_models.base.errors import FleetError
 from triton_models.spec import load_build, model_names, models_folder
+from triton_models.starter.init import starter_models
 from triton_models.starter.new import begin_like as begin
 
 DECLARATION = '''"""Made up.
@@ -63,6 +64,24 @@ def test_a_copy_of_every_model_here_is_a_declaration_of_its_own(like: str, tmp_p
 
     own = {model.name for model in load_build("news", tmp_path).models}
     assert own.isdisjoint(model.name for model in load_build(like, tmp_path).models)
+
+
+@pytest.mark.parametrize("like", starter_models())
+def test_a_model_that_the_repository_lacks_is_copied_from_the_library(like: str, old: Path) -> None:
+    begin("news", like=like, models=old)
+
+    assert load_build("news", old).name == "news"
+    assert sorted(folder.name for folder in old.iterdir()) == ["news", "old"]
+
+
+def test_a_model_of_the_repository_comes_before_one_of_the_library(old: Path) -> None:
+    (old / "old").rename(old / "resnet50")
+    text = DECLARATION.replace('name="old"', 'name="resnet50"').replace("an old thing", "mine")
+    (old / "resnet50" / "build.py").write_text(text)
+
+    begin("news", like="resnet50", models=old)
+
+    assert load_build("news", old).description == "mine"
 
 
 def test_names_that_begin_with_the_folders_begin_with_the_new_one(old: Path) -> None:
@@ -121,7 +140,15 @@ def test_the_original_stays_as_it_was(old: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "like", "rule"),
-    [("a b", "old", "model-name"), ("old", "old", "model-taken"), ("new", "odl", "unknown-model")],
+    [
+        ("a b", "old", "model-name"),
+        ("", "old", "model-name"),
+        ("a" * 300, "old", "model-name"),
+        ("a" * 201, "old", "model-name"),
+        ("old", "old", "model-taken"),
+        ("Old", "old", "model-taken"),
+        ("new", "odl", "unknown-model"),
+    ],
 )
 def test_a_wrong_name_is_refused_and_leaves_nothing(old: Path, name: str, like: str, rule: str) -> None:
     with pytest.raises(FleetError) as refused:
@@ -129,6 +156,12 @@ def test_a_wrong_name_is_refused_and_leaves_nothing(old: Path, name: str, like: 
 
     assert [problem.rule for problem in refused.value.problems] == [rule]
     assert [folder.name for folder in old.iterdir()] == ["old"]
+
+
+def test_the_longest_name_is_accepted(old: Path) -> None:
+    begin("a" * 200, like="old", models=old)
+
+    assert load_build("a" * 200, old).name == "a" * 200
 
 
 def test_a_declaration_that_cannot_be_read_is_not_copied(old: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
+import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,7 +28,7 @@ from one_server import tensors_of
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
-from triton_models.spec import load_build
+from triton_models.spec import load_build, models_folder
 from triton_models.starter import from_file
 from triton_models.starter.from_file import literal
 from triton_models.starter.from_file import write_onnx as begin_onnx
@@ -267,6 +270,33 @@ def test_the_name_of_an_output_is_data_or_refused(name: str) -> None:
             assert load_build("net", Path(folder)).output == name
 
 
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, list[str]]:
+    """The options of each way to begin a model, with the files that they name."""
+    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(np.array(DATA), TARGET), 2)
+    booster.save_model(tmp_path / "churn.ubj")
+    network = write_onnx(tmp_path / "net.onnx", kind=1, shape=["rows", 3])
+    return {
+        "like": ["--like", "resnet50"],
+        "minimal": ["--minimal"],
+        "onnx": ["--onnx", str(network)],
+        "forest": ["--forest", str(tmp_path / "churn.ubj")],
+    }
+
+
+@pytest.mark.parametrize("way", ["like", "minimal", "onnx", "forest"])
+def test_a_cdk_json_that_cannot_be_read_leaves_nothing(
+    way: str, files: dict[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = tmp_path / "model_builds" / "models"
+    shutil.copytree(models_folder() / "resnet50", models / "resnet50")
+    (tmp_path / "cdk.json").write_text("{")
+
+    assert "[cdk-json]" in refusal(models, capsys, *files[way])
+    (tmp_path / "cdk.json").unlink()
+    assert new(models, "net", *files[way]) == 0
+
+
 @pytest.mark.parametrize("option", ["--onnx", "--forest"])
 @pytest.mark.parametrize("name", ['a"b', "a'b", "a\nb", "a\\b", "a\x1b[0m"])
 def test_a_file_with_a_name_that_is_no_name_in_code_is_refused(
@@ -356,7 +386,6 @@ def test_a_forest_of_xgboost_becomes_a_model(tmp_path: Path, capsys: pytest.Capt
     booster.save_model(tmp_path / "churn.ubj")
     assert new(tmp_path, "churn", "--forest", str(tmp_path / "churn.ubj")) == 0
     assert (tmp_path / "churn" / "requirements.txt").read_text() == "xgboost-cpu\n"
-    assert f"pip install -r {tmp_path}/churn/requirements.txt\n" in capsys.readouterr().out
     assert "churn: fp32, 1 example, largest difference" in verified(tmp_path, "churn", capsys)
 
 
@@ -421,6 +450,37 @@ def test_an_onnx_file_without_its_side_file_is_refused(
     file.with_name("fraud.onnx.data").unlink()
     said = refusal(tmp_path, capsys, "--onnx", str(file))
     assert "fraud.onnx.data, which is missing [weights]" in said
+
+
+@pytest.mark.parametrize(
+    ("place", "missing", "command"),
+    [
+        ("models", False, None),
+        ("models", True, ".venv/bin/pip install -r models/churn/requirements.txt"),
+        ("model_builds/models", True, ".venv/bin/pip install -r model_builds/models/churn/requirements.txt"),
+        ("other/src/models", True, "pip install -r other/src/models/churn/requirements.txt"),
+    ],
+)
+def test_a_forest_says_what_to_install_only_if_it_is_missing(  # noqa: PLR0917  fixtures
+    place: str,
+    missing: bool,
+    command: str | None,
+    files: dict[str, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for folder in (tmp_path / place, tmp_path / ".venv" / "bin"):
+        folder.mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "pip").touch()
+    monkeypatch.chdir(tmp_path)
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if missing and name == "xgboost" else find_spec(name)
+    )
+
+    assert new(Path(place), "churn", *files["forest"], "--json") == 0
+    assert json.loads(capsys.readouterr().out)["install"] == command
 
 
 def test_a_forest_whose_framework_is_missing_names_its_requirements(

@@ -90,6 +90,17 @@ def test_wrong_usage_exits_with_2(arguments: list[str], capsys) -> None:
     assert "usage: fleet" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "arguments", [["init", "folder", "--name", "X", "minilm"], ["build", "x", "--frobnicate"]]
+)
+def test_an_argument_too_many_shows_the_usage_of_its_verb(arguments: list[str], capsys) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+
+    assert caught.value.code == 2
+    assert f"usage: fleet {arguments[0]} " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_json_and_help(verb: str, capsys) -> None:
     with pytest.raises(SystemExit) as caught:

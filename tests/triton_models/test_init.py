@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import importlib.metadata
 import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from triton_models.base.errors import FleetError
+from triton_models.cli.main import main
 from triton_models.starter import init
 from triton_models.starter.init import RECORD, begin, starter_models, upgrade
 
@@ -84,11 +94,103 @@ def test_every_model_of_this_repository_can_be_a_beginning(tmp_path: Path) -> No
     assert found == sorted(path.parent.name for path in ROOT.glob("model_builds/models/*/build.py"))
 
 
+@pytest.fixture
+def make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """A function that runs make in a repository whose path has spaces, with no index."""
+    repository = tmp_path / "of mine" / "a b"
+    begin(repository, name="Search", models=["minilm"])
+    programs = repository / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python").touch()
+    (programs / "pip").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pip "$@"\n')
+    (programs / "pip").chmod(0o755)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+
+    def run(target: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["make", target], cwd=repository, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    return run
+
+
+def test_the_wheel_in_a_repository_is_pinned(
+    tmp_path: Path, make: Callable[[str], subprocess.CompletedProcess[str]]
+) -> None:
+    repository, version = tmp_path / "of mine" / "a b", importlib.metadata.version("triton-fleet")
+    wheel = repository / "wheels" / f"triton_fleet-{version}-py3-none-any.whl"
+    wheel.parent.mkdir()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        info = f"triton_fleet-{version}.dist-info"
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: triton-fleet\nVersion: {version}\n"
+        )
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+
+    ended = make("pin")
+
+    assert ended.returncode == 0, ended.stderr
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert f"--hash=sha256:{digest}" in (repository / "locks" / "triton-fleet.txt").read_text()
+
+
+def test_make_says_where_the_wheel_goes_that_no_index_has(
+    make: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
+    ended = make("rehearse")
+
+    assert ended.returncode == 2
+    assert "mkdir -p wheels && cp PATH/triton_fleet-*.whl wheels/" in ended.stderr
+
+
+def test_the_first_use_says_how_much_it_installs_as_here(repository: Path) -> None:
+    said = re.findall(r"^\t@echo .* GB .*", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+
+    assert len(said) == 1
+    assert re.findall(r"^\t@echo .* GB .*", (repository / "Makefile").read_text(), flags=re.MULTILINE) == said
+
+
+@pytest.mark.parametrize(
+    ("models", "said"), [(["minilm"], " model minilm"), (["minilm", "resnet50"], " models ")]
+)
+def test_the_end_of_init_names_its_models_and_the_wheel(
+    models: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", str(tmp_path / "a b"), *models]) == 0
+    first, then, before = capsys.readouterr().out.splitlines()
+    assert said in first
+    assert f"`cd '{tmp_path}/a b'`" in then
+    assert "`wheels/`" in before
+
+
 def test_a_folder_with_files_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
 
     assert refused(tmp_path) == ["init-folder"]
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("name", ["日本", "modèles", "日本_a", "..-_"])
+def test_a_folder_whose_name_makes_no_name_of_a_fleet_needs_one(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / name)
+
+    assert main(["init", folder]) == 1
+    assert "[fleet-name]" in capsys.readouterr().err
+    assert main(["init", folder, "--name", ""]) == 1
+    assert list(tmp_path.iterdir()) == []
+    assert main(["init", folder, "--name", "Search"]) == 0
+
+
+@pytest.mark.parametrize("name", ["q\nz", "q\x1bz/repository"])
+def test_a_folder_with_control_characters_is_refused(name: str, tmp_path: Path) -> None:
+    assert refused(tmp_path / name) == ["init-folder"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:

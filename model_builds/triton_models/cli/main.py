@@ -231,6 +231,13 @@ class _Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         super()._print_message(printable(message), file)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse all arguments: an error about one has the usage of its verb, which argparse does not show."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         if action.nargs is None and arg_strings == ["--"]:
             return self._get_value(action, "--")  # of `--name=--`; before Python 3.12.5 it becomes a list

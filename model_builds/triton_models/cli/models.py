@@ -22,7 +22,9 @@ def new(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `fleet new`."""
     parser.add_argument("name", metavar="NAME", help="the new model's name")
     begin = parser.add_mutually_exclusive_group(required=True)
-    begin.add_argument("--like", metavar="FOLDER", help="copy this model build, with new names")
+    begin.add_argument(
+        "--like", metavar="FOLDER", help="copy this model build, or a model of `fleet init`, with new names"
+    )
     begin.add_argument(
         "--onnx", type=Path, metavar="FILE", help="serve this ONNX file, with its names, types and shapes"
     )

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> Begun:
     top, _ = models_in(folder, arguments.source)
     read_layout(folder)  # refuses links that lead out or never end
     config = read_config(top / CONFIG_FILE)
-    name = arguments.name or config.name or top.name
+    name = config.name or top.name if arguments.name is None else arguments.name
     models = check_name(name, arguments.models, command="fleet adopt")
     if models.resolve().is_relative_to(folder.resolve()):
         raise FleetError.of(

@@ -220,8 +220,8 @@ def fixed_batch(file: Path) -> int | None:
     return size if isinstance(size, int) and not others and rows else None
 
 
-def write_forest(file: Path, folder: Path) -> None:
-    """Write the declaration of a forest of XGBoost or LightGBM, with its file.
+def write_forest(file: Path, folder: Path) -> str:
+    """Write the declaration of a forest, with its file, and return its framework: xgboost or lightgbm.
 
     Raises:
         FleetError: It is not a file of XGBoost or LightGBM, or cannot be read.
@@ -235,6 +235,7 @@ def write_forest(file: Path, folder: Path) -> None:
     text = _FOREST.format(**names, features=found.features, batch=_FOREST_BATCH)
     (folder / "build.py").write_text(text, encoding="utf-8")
     (folder / REQUIREMENTS).write_text(f"{_FRAMEWORKS[found.framework]}\n")
+    return found.framework
 
 
 def literal(text: str) -> str:

@@ -8,6 +8,7 @@ import hashlib
 import importlib.metadata
 import json
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +25,10 @@ from triton_models.declare.declaration import is_name
 RECORD = ".fleet-init.json"
 """The file in a repository that says what `fleet init` wrote, and from which version."""
 
+STARTER_MODELS = Path(__file__).parent / "models"
+"""The models that a repository can begin with."""
+
 _FILES = Path(__file__).parent / "files"
-_MODELS = Path(__file__).parent / "models"
 _NAME = re.compile(r"[A-Za-z](-*[A-Za-z0-9])*")
 _LONGEST_NAME = 63
 _OTHER_NAMES = {"gitignore": ".gitignore"}  # a .gitignore here would apply to this folder
@@ -52,8 +55,11 @@ class Started:
 
     def lines(self) -> Iterator[str]:
         """Yield the folder, the models and the next steps."""
-        yield f"{self.folder}: {len(self.files)} files, with the models {', '.join(self.models)}"
-        yield f"Next: `cd {self.folder}`, then `make rehearse` to deploy, build and serve on this machine."
+        models = f"model{'s' if len(self.models) > 1 else ''} {', '.join(self.models)}"
+        yield f"{self.folder}: {len(self.files)} files, with the {models}"
+        folder = shlex.quote(str(self.folder))
+        yield f"Next: `cd {folder}`, then `make rehearse` to deploy, build and serve here."
+        yield f"Before that, if no index has triton-fleet {_version()}, put its wheel into `wheels/` there."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +113,7 @@ def run(arguments: argparse.Namespace) -> Started | Upgrade:
     """
     if arguments.upgrade:
         return upgrade(arguments.folder, write=arguments.write)
-    name = arguments.name or _fleet_name(arguments.folder)
+    name = _fleet_name(arguments.folder) if arguments.name is None else arguments.name
     return begin(arguments.folder, name=name, models=arguments.models or ["minilm"])
 
 
@@ -131,7 +137,9 @@ def begin(folder: Path, *, name: str, models: Sequence[str]) -> Started:
             write_whole(staging / path, content)
         for model in models:
             leave_out = shutil.ignore_patterns(*LEFTOVERS)
-            shutil.copytree(_MODELS / model, staging / "model_builds" / "models" / model, ignore=leave_out)
+            shutil.copytree(
+                STARTER_MODELS / model, staging / "model_builds" / "models" / model, ignore=leave_out
+            )
         write_whole(staging / RECORD, _record(name, models, files))
         staging.replace(folder)  # an empty folder is replaced; one that is not empty by now is an error
     return Started(folder=folder, files=tuple(files), models=tuple(models))
@@ -173,7 +181,7 @@ def upgrade(folder: Path, *, write: bool = False) -> Upgrade:
 
 def starter_models() -> list[str]:
     """Return the models that a repository can begin with."""
-    return sorted(path.parent.name for path in _MODELS.glob("*/build.py"))
+    return sorted(path.parent.name for path in STARTER_MODELS.glob("*/build.py"))
 
 
 def _rendered(name: str, models: Sequence[str]) -> dict[str, bytes]:
@@ -246,6 +254,15 @@ def _problems(folder: Path, name: str, models: Sequence[str]) -> Iterator[Proble
             fix="name another folder, or use `--upgrade` for a repository that `fleet init` wrote",
             rule="init-folder",
         )
+    if not str(folder.absolute()).isprintable():
+        yield Problem(
+            what=f"the folder {str(folder.absolute())!r}",
+            where="fleet init DIR",
+            expected="a path of printable characters",
+            why="make and shells cannot use others",
+            fix="name another folder",
+            rule="init-folder",
+        )
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         yield Problem(
             what=f"the name is {name!r}",
@@ -270,9 +287,23 @@ def _problems(folder: Path, name: str, models: Sequence[str]) -> Iterator[Proble
 
 
 def _fleet_name(folder: Path) -> str:
-    """Return a name like the folder's: SearchModels for search_models."""
-    words = re.findall(r"[A-Za-z0-9]+", folder.resolve().name)
-    return "".join(word[:1].upper() + word[1:] for word in words) or "TritonFleet"
+    """Return a name like the folder's: SearchModels for search_models.
+
+    Raises:
+        FleetError: The folder's name has no letters that a stack's name may have, or others as well.
+    """
+    own = folder.resolve().name
+    words = re.findall(r"[A-Za-z0-9]+", own) if own.isascii() else []
+    if not words:
+        raise FleetError.of(
+            what=f"no name can be made of the folder's, {own!r}",
+            where="fleet init DIR",
+            expected="a folder whose name has ASCII letters, and no others; or `--name`",
+            why="another folder could get the same name, and its stacks too",
+            fix="choose a name with `--name`, such as search-prod",
+            rule="fleet-name",
+        )
+    return "".join(word[:1].upper() + word[1:] for word in words)
 
 
 def _version() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,12 +14,14 @@ from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.processes import stopped_by_sigterm
 from triton_models.declare.declaration import NAME_RULE, is_name
 from triton_models.declare.reading import load_build, model_names, models_folder
-from triton_models.declare.requires import install_command
+from triton_models.declare.requires import install_command, missing
 from triton_models.starter.cdk_json import cdk_json
 from triton_models.starter.copied import copy_of
 from triton_models.starter.from_file import fixed_batch, write_forest, write_minimal, write_onnx
+from triton_models.starter.init import STARTER_MODELS, starter_models
 
 REPLACE_EXAMPLES = "replace the examples by real requests"
+_LONGEST_NAME = 200  # files named after it, such as its archive, have at most 255 bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +102,24 @@ def _run(arguments: argparse.Namespace) -> Begun:
         begun = begin(arguments.name, lambda folder: write_onnx(arguments.onnx, folder), models=models)
         return replace(begun, next=REPLACE_EXAMPLES, fixed_batch=fixed_batch(arguments.onnx))
     if arguments.forest:
-        begun = begin(arguments.name, lambda folder: write_forest(arguments.forest, folder), models=models)
-        return replace(begun, next=REPLACE_EXAMPLES, install=install_command(begun.folder, otherwise=""))
+        modules: list[str] = []
+        begun = begin(
+            arguments.name,
+            lambda folder: modules.append(write_forest(arguments.forest, folder)),
+            models=models,
+        )
+        return replace(
+            begun, next=REPLACE_EXAMPLES, install=_install(begun.folder) if missing(modules) else ""
+        )
     return begin(arguments.name, write_minimal, models=models)
+
+
+def _install(folder: Path) -> str:
+    """Return the command that installs a model's requirements, by the pip of its repository if it has one."""
+    models = folder.resolve().parent
+    pips = (place / ".venv" / "bin" / "pip" for place in (models.parent, models.parent.parent))
+    pip = next((os.path.relpath(each) for each in pips if each.is_file()), "pip")
+    return install_command(folder, otherwise="").replace("pip", pip, 1)
 
 
 def begin_like(name: str, *, like: str, models: Path | None = None) -> Begun:
@@ -109,18 +127,20 @@ def begin_like(name: str, *, like: str, models: Path | None = None) -> Begun:
 
     Args:
         name: The name of the new model.
-        like: The folder to copy.
+        like: The folder to copy, here or else of the models that `fleet init` can begin with.
         models: The folder of model builds; by default that of `models_folder`.
 
     Raises:
         FleetError: The name is invalid or taken, or the model to copy does not exist.
     """
     renamed: dict[str, str] = {}
-    source = models or models_folder()
+    here = models or models_folder()
+    starts = like in starter_models() and not (here / like / "build.py").is_file()
+    source = STARTER_MODELS if starts else here
     begun = begin(
         name,
         lambda folder: renamed.update(copy_of(like, name, models=source, staging=folder.parent)),
-        models=source,
+        models=here,
     )
     return replace(begun, like=like, renamed=renamed)
 
@@ -147,12 +167,12 @@ def begin(
             declaration.
     """
     folder = check_name(name, models, command=command)
+    fleet = cdk_json(folder)  # first, because one that is not valid must leave no folder
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as staging:
         made = Path(staging) / name
         write(made)
         load_build(name, Path(staging))
         made.rename(folder / name)
-    fleet = cdk_json(folder)
     named = fleet is not None and (fleet.builds(name) or (servable and fleet.add(name)))
     return Begun(name=name, folder=folder / name, named_in=fleet.path if fleet and named else None)
 
@@ -170,20 +190,21 @@ def check_name(name: str, models: Path | None = None, *, command: str = "fleet n
 
 
 def _problems(name: str, folder: Path, command: str) -> Iterator[Problem]:
-    if not is_name(name):
+    taken = next((each for each in folder.iterdir() if each.name.lower() == name.lower()), None)
+    if not is_name(name) or len(name) > _LONGEST_NAME:
         yield Problem(
             what=f"the name {name!r}",
             where=f"the name of {command}",
-            expected=NAME_RULE,
+            expected=f"1 to {_LONGEST_NAME} {NAME_RULE}",
             why="it becomes a folder, a Triton model and the prefix of artifact names",
             fix="choose another name",
             rule="model-name",
         )
-    elif (folder / name).exists():
+    elif taken is not None:
         yield Problem(
-            what=f"{folder / name} exists",
+            what=f"{taken} exists",
             where=f"the name of {command}",
-            expected="a name that no model has yet",
+            expected="a name that no model has yet, in any case",
             why=f"`{command}` does not overwrite anything",
             fix="choose another name, or remove that folder",
             rule="model-taken",
