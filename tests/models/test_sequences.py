@@ -34,7 +34,7 @@ from triton_models.verify.asking import answered
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_text()
 RECIPE, CODE = (
     next(code for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if word in code)
-    for word in ("SequenceBatching", "TritonPythonModel")
+    for word in ("SequenceBatching", "self.totals")
 )
 OF_ONNX = """
 from pathlib import Path

@@ -144,7 +144,7 @@ def test_a_published_model_is_reported_with_its_artifact(mixed, s3):
     ("model", "step", "rule", "what"),
     [
         ("crashes", "build", "crashed", "its process ended unexpectedly with the exit code 7"),
-        ("exits", "read", "unexpected", "SystemExit: not today"),
+        ("exits", "read", "bad-declaration", "SystemExit: not today"),
         ("hangs", "build", "timed-out", "it was killed after the time limit of 2 seconds"),
         ("mistyped", "read", "bad-declaration", "build.py of model 'mistyped' cannot be read: SyntaxError"),
         ("raises", "build", "build-failed", "building 'raises' failed: RuntimeError: no such layer"),
