@@ -41,8 +41,9 @@ lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, th
 	ruff check .
 	ruff format --check .
 	mypy
-	mypy app.py docs/generate
+	mypy app.py docs/generate embedded-aws/moto_tests.py
 	lint-imports
+	cd embedded-aws && lint-imports
 	codespell --dictionary - --dictionary docs/words.txt
 	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml $(STARTER)/.github/workflows/*.yml
 	check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
@@ -76,10 +77,10 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # With dependencies, so that they come first: aws-cdk-lib has to overwrite a module that one of them brings as well.
-$(STAMPS)/synth: locks/requirements.txt pyproject.toml | $(BIN)/python
+$(STAMPS)/synth: locks/requirements.txt pyproject.toml embedded-aws/pyproject.toml | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	pip install $(HASHED) -r locks/requirements.txt
-	pip install --quiet --no-deps --no-index --no-build-isolation -e .
+	pip install --quiet --no-deps --no-index --no-build-isolation -e . -e ./embedded-aws
 	@touch $@
 
 $(STAMPS)/rehearsal: locks/requirements-rehearsal.txt $(wildcard $(PACKAGES)/locks/torch-*.txt) $(STAMPS)/synth

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.load import Load
 from benchmarks.ratio import Ratio
 from benchmarks.serving import OURS, TARGET, write_echo
-from triton_aws import EmbeddedAws
+from embedded_aws import EmbeddedAws
 from triton_models.client import Content, encode
 from triton_rehearsal.hosting.multi_model import model_id
 from triton_rehearsal.hosting.service import Hosting

@@ -30,7 +30,10 @@ settings.register_profile(
 settings.load_profile("untimed")
 
 # If a long file starts last, the other workers run out of work.
-_LONG_FIRST = ("rehearsal/test_story.py", "rehearsal/", "models/", "triton_aws/", "stacks/", "reporting/")
+_LONG_FIRST = (
+    *("tests/rehearsal/test_story.py", "tests/rehearsal/", "tests/models/", "embedded-aws/", "tests/stacks/"),
+    "tests/reporting/",
+)
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -40,10 +43,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the files with the longest tests first."""
-    tests = Path(__file__).parent
+    root = Path(__file__).parents[1]
 
     def rank(item: pytest.Item) -> int:
-        path = item.path.relative_to(tests).as_posix()
+        path = item.path.relative_to(root).as_posix()
         return next((place for place, start in enumerate(_LONG_FIRST) if path.startswith(start)), 9)
 
     items.sort(key=rank)

@@ -33,8 +33,8 @@ IMPORTS = {
     "client": ("triton_models.spec", "triton_models.client"),
     "constructs": ("triton_fleet", "triton_fleet.app"),
     "build": ("triton_models.builds.build", "triton_models.verify.verify"),
-    "rehearse": ("triton_aws", "triton_rehearsal.rehearse.command", "triton_report.command"),
-    "all": ("triton_fleet", "triton_aws"),
+    "rehearse": ("embedded_aws", "triton_rehearsal.rehearse.command", "triton_report.command"),
+    "all": ("triton_fleet", "embedded_aws"),
 }
 
 # What makes the interpreter run another program.

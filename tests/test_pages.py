@@ -17,8 +17,8 @@ import pytest
 from aws_cdk.assertions import Template
 from botocore import xform_name
 
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.served_models import onnx_model, tarball
-from triton_aws import EmbeddedAws
 from triton_models.cli.main import VERBS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -16,7 +16,7 @@ _REFERENCE = {
     "model_builds/triton_models/ledger/__init__.py": "ledger",
     "model_builds/triton_models/probe/account/probes.py": "probe",
     "model_builds/triton_models/base/errors.py": "errors",
-    "rehearsal/triton_aws/moto_gaps/members.py": "embedded_aws",
+    "embedded-aws/embedded_aws/coverage.py": "embedded_aws",
 }
 """The code whose docstrings are a page of the reference: on GitHub a link leads to the code."""
 

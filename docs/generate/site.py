@@ -29,7 +29,7 @@ def stage(folder: Path = STAGED) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     pages = folder / "pages"
     (pages / "reference").mkdir(parents=True)
-    written = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "rehearsal").rglob("README.md")]
+    written = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "embedded-aws" / "README.md"]
     for path in written:
         target = pages / place(path)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from triton_aws import EmbeddedAws, MissingResource, PortError
+from embedded_aws import EmbeddedAws, PortError
 from triton_models.base.errors import FleetError, Problem
 from triton_models.facts.prices import PRICES
 from triton_rehearsal.assumptions import holds
@@ -50,18 +50,14 @@ def open_aws(port: int = 0, *, region: str = REGION, speed: float = math.inf) ->
 def resource_problems(aws: EmbeddedAws, stack: str) -> Iterator[Problem]:
     """Yield a problem per resource of a deployed template that does not exist."""
     for missing in aws.missing_resources(stack):
-        yield _problem(missing)
-
-
-def _problem(missing: MissingResource) -> Problem:
-    kind, name = missing.type_name, missing.logical_id
-    return Problem(
-        what=f"{kind} {name} does not exist: {missing.reason}",
-        where=f"stack {missing.stack}, resource {name}",
-        expected="every resource of a deployed template exists",
-        why="the stack is reported as complete, but the rehearsal proves nothing about this resource",
-        fix=f"deploy the stack again, and leave {kind} {name} to CloudFormation",
-    )
+        kind, name = missing.type_name, missing.logical_id
+        yield Problem(
+            what=f"{kind} {name} does not exist: {missing.reason}",
+            where=f"stack {missing.stack}, resource {name}",
+            expected="every resource of a deployed template exists",
+            why="the stack is reported as complete, but the rehearsal proves nothing about this resource",
+            fix=f"deploy the stack again, and leave {kind} {name} to CloudFormation",
+        )
 
 
 def _price(instance_type: str, region: str) -> float | None:

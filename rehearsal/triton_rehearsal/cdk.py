@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_aws import ACCOUNT
+from embedded_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_models.base.json_text import read_cdk_json
 from triton_models.base.processes import end_group, tie_to_parent
@@ -76,7 +76,9 @@ class Cdk:
         qualifier = self._context().get("@aws-cdk/core:bootstrapQualifier")
         chosen = [f"--qualifier={qualifier}"] if qualifier else []
         # Run outside the app's folder: inside, the CLI would synthesize the app, which it does not need.
-        self._run("bootstrap", f"aws://{ACCOUNT}/{region}", *chosen, directory=self._assembly.parent)
+        self._run(
+            "bootstrap", f"aws://{EmbeddedAws.account}/{region}", *chosen, directory=self._assembly.parent
+        )
 
     def deploy(self, *arguments: str) -> dict[str, dict[str, str]]:
         """Synthesize and deploy every stack: `cdk deploy --all`.

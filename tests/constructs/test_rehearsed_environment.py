@@ -14,7 +14,7 @@ from aws_cdk.assertions import Template
 from botocore_model import resolved
 from declared import declare, template_of_build
 
-from triton_aws import EmbeddedAws
+from embedded_aws import EmbeddedAws
 from triton_fleet import ModelRepository, MultiModelEndpoint
 from triton_fleet.builds.code.run_processing_job import job_request
 from triton_fleet.builds.commands import ENVIRONMENT

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from aws_for_tests.patterns import matcher
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
-from triton_aws.filter_pattern import matcher
 from triton_fleet.metrics.server_log import (
     FAILED_LOADS,
     LOAD_FAILED,

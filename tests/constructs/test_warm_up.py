@@ -18,9 +18,9 @@ from function_world import Clock, Context, Requests, web_server
 from moto.sagemaker.models import sagemaker_backends
 from synthesised import Resources, only
 
+from aws_for_tests.patterns import event_matches
 from tests.rehearsal.aws_for_hosting import REGION, MotoAws, moto_aws
 from tests.triton_models.publishing_aws import file_name, record_of
-from triton_aws.eventbridge import matches
 from triton_fleet import (
     AllAtOnce,
     Canary,
@@ -99,7 +99,7 @@ def template() -> dict[str, Any]:
 def _starts(template: dict[str, Any], event: dict[str, Any]) -> bool:
     _, rule = only(template, "AWS::Events::Rule")
     pattern = rule["Properties"]["EventPattern"]
-    return matches(pattern, event, passes=lambda value, allowed: value in allowed, absent=object())
+    return event_matches(pattern, event)
 
 
 def test_a_fleet_that_begins_to_bake_starts_it(template: dict[str, Any]) -> None:

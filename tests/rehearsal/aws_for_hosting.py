@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -11,10 +10,8 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
-from triton_aws import clock
-from triton_aws.moto_gaps import close_gaps
+from aws_for_tests.open_server import open_server
 
 REGION = "us-east-1"
 
@@ -117,13 +114,5 @@ class MotoAws:
 @contextmanager
 def moto_aws() -> Iterator[MotoAws]:
     """An AWS on a free port of this machine, whose waits are over at once."""
-    close_gaps()
-    clock.connect(clock.Clock(speed=math.inf))
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        _, port = server.get_host_and_port()
-        yield MotoAws(f"http://localhost:{port}")
-    finally:
-        server.stop()
-        clock.connect(None)
+    with open_server() as url:
+        yield MotoAws(url)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from triton_aws import EmbeddedAws
+from embedded_aws import EmbeddedAws
 from triton_rehearsal.cdk import Cdk
 
 CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"

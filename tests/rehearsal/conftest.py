@@ -1,5 +1,5 @@
 """The embedded AWS of each test, unless its file opens another one."""
 
-from tests.triton_aws.embedded import embedded_aws
+from aws_for_tests.fixture import aws_fixture
 
-aws = embedded_aws()
+aws = aws_fixture()

@@ -15,7 +15,7 @@ import boto3.session
 from moto.cloudformation.models import cloudformation_backends
 from moto.sagemaker.models import sagemaker_backends
 
-from triton_aws import ACCOUNT, EmbeddedAws
+from embedded_aws import EmbeddedAws
 from triton_models.probe.account.cleaning import Cleaned
 from triton_models.probe.account.resources import found_in
 from triton_models.probe.account.run import run
@@ -96,7 +96,7 @@ class Account:
             time.sleep(0.01)
 
     def _stack_in_progress(self) -> bool:
-        stacks = cloudformation_backends[ACCOUNT][self.region].stacks.values()
+        stacks = cloudformation_backends[EmbeddedAws.account][self.region].stacks.values()
         return any(stack.status.endswith("IN_PROGRESS") for stack in stacks)
 
     def _start_endpoints(self) -> None:
@@ -114,7 +114,7 @@ class Account:
                 endpoint.endpoint_status = "Creating"
 
     def _endpoints(self) -> list[Any]:
-        return list(sagemaker_backends[ACCOUNT][self.region].endpoints.values())
+        return list(sagemaker_backends[EmbeddedAws.account][self.region].endpoints.values())
 
     def probe(self, *only: str, **options: Any) -> Probed | Cleaned:
         """Run `fleet probe account` with `--yes`."""

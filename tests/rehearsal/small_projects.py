@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from tests.triton_aws.executions import ROLE
-from triton_aws import EmbeddedAws
+from aws_for_tests.executions import ROLE
+from embedded_aws import EmbeddedAws
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 

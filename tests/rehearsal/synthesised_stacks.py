@@ -9,8 +9,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 
-from tests.triton_aws.deployed_functions import begin, ended
-from triton_aws import EmbeddedAws
+from aws_for_tests.deployed_functions import begin, ended
+from embedded_aws import EmbeddedAws
 from triton_fleet import ModelRepository
 
 

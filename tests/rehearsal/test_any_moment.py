@@ -11,9 +11,9 @@ from aws_cdk import Duration
 from botocore.exceptions import ClientError
 from synthesised_stacks import small_stack, template_of
 
+from aws_for_tests.deployed_functions import ended, reasons, status, until
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.test_instance_type_change import FLEET, alias, deploy, endpoints
-from tests.triton_aws.deployed_functions import ended, reasons, status, until
-from triton_aws import EmbeddedAws
 from triton_fleet import (
     AllAtOnce,
     EndpointAlias,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from synthesised_stacks import small_stack, template_of
 
-from tests.triton_aws.deployed_functions import begin, destroy, ended, logged, physical_ids, until
-from triton_aws import EmbeddedAws
+from aws_for_tests.deployed_functions import begin, destroy, ended, logged, physical_ids, until
+from embedded_aws import EmbeddedAws
 from triton_fleet import ModelRepository, SingleModelEndpoint, Variant
 
 pytestmark = pytest.mark.story

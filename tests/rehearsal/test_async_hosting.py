@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -15,11 +14,11 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from aws_for_tests.clocks import Clock, clock_is
+from aws_for_tests.deployed_functions import until
 from tests.rehearsal.aws_for_hosting import MotoAws, moto_aws
 from tests.rehearsal.served_models import onnx_model, python_model, tarball
 from tests.rehearsal.test_hosting import FLOATS
-from tests.triton_aws.deployed_functions import until
-from triton_aws import clock
 from triton_rehearsal.hosting.model_data import split
 from triton_rehearsal.hosting.service import Hosting
 
@@ -242,11 +241,8 @@ def test_a_request_that_is_too_long_in_the_queue_fails_without_being_answered(
     files = python_model(WAITING.format(path=str(gate)))
     queue = Queue(aws, hosting, files, client={"MaxConcurrentInvocationsPerInstance": 1})
     first, second = queue.invoke(), queue.invoke(RequestTTLSeconds=60)
-    clock.connect(clock.Clock(speed=600))  # a minute is over soon
-    try:
+    with clock_is(Clock(speed=600)):  # a minute is over soon
         failure = queue.found(second["FailureLocation"])["Body"].read().decode()
-    finally:
-        clock.connect(clock.Clock(speed=math.inf))
     assert "in the queue for more than 60 seconds" in failure
     gate.touch()
     assert queue.answer(first["OutputLocation"]) == [1, 2, 3]

@@ -11,10 +11,10 @@ import pytest
 from aws_cdk import aws_s3 as s3
 from synthesised_stacks import deploy_stack, small_stack
 
+from aws_for_tests.deployed_functions import until
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.served_models import onnx_model, tarball
 from tests.rehearsal.test_hosting import FLOATS
-from tests.triton_aws.deployed_functions import until
-from triton_aws import EmbeddedAws
 from triton_fleet import (
     AsyncInference,
     EndpointAlarms,

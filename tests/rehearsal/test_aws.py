@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from triton_aws import EmbeddedAws
+from embedded_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_models.facts.prices import PRICES
 from triton_rehearsal.aws import open_aws, resource_problems

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from aws_for_tests.deployed_functions import running, until
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.small_projects import create_project
-from tests.triton_aws.deployed_functions import running, until
-from tests.triton_aws.embedded import embedded_aws
-from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.builds.runner import BuildRunner
 
@@ -31,7 +31,7 @@ PHASES = [
     "FINALIZING",
     "COMPLETED",
 ]
-aws = embedded_aws(scope="module")
+aws = aws_fixture(scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.triton_aws.deployed_functions import running
+from aws_for_tests.deployed_functions import running
 from triton_models.base.errors import FleetError
 from triton_rehearsal.builds import buildspec
 from triton_rehearsal.builds.buildspec import FailedCommand

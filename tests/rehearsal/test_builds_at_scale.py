@@ -24,9 +24,9 @@ from aws_cdk.assertions import Template
 from generated_models import BROKEN, repair, source_folder
 from synthesised_stacks import small_stack
 
-from tests.triton_aws.deployed_functions import physical_ids, settle
-from tests.triton_aws.embedded import embedded_aws
-from triton_aws import EmbeddedAws
+from aws_for_tests.deployed_functions import physical_ids, settle
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
 from triton_fleet import BuildRuns, ModelBuildProject, ModelRepository
 from triton_rehearsal.builds.runner import WITHOUT_GPU, BuildRunner
 
@@ -172,7 +172,7 @@ class Deployed:
         return found
 
 
-aws = embedded_aws(scope="module")
+aws = aws_fixture(scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.cdk_apps import cdk_of, write_app
-from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.cdk import Cdk
 

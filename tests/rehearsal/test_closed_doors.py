@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
-from tests.triton_aws.embedded import embedded_aws
-from triton_aws import EmbeddedAws
 from triton_models.verify.process import SOCKETS
 from triton_models.verify.serving import serving
 from triton_rehearsal.hosting.service import Hosting
@@ -95,7 +95,7 @@ def is_private(place: Path) -> bool:
     return stat.S_IMODE(place.parent.stat().st_mode) == stat.S_IRWXU
 
 
-aws = embedded_aws(scope="module")
+aws = aws_fixture(scope="module")
 
 
 @pytest.fixture(scope="module")

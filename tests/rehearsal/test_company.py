@@ -10,9 +10,9 @@ import pytest
 from aws_cdk import Stack, Tags
 from aws_cdk.assertions import Template
 
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.synthesised_stacks import deploy_stack
 from tests.stacks.fleet_app import COMPANY, fleet_app, new_fleet
-from triton_aws import EmbeddedAws
 
 T4 = "ml.g4dn.xlarge"  # CodeBuild does not rent it: models are built in Processing jobs
 SUBNETS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]

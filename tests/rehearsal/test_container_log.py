@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.triton_aws.embedded import embedded_aws
-from triton_aws import EmbeddedAws
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
 from triton_rehearsal.hosting import container_log
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 
-aws = embedded_aws(scope="module")
+aws = aws_fixture(scope="module")
 
 GROUP, STREAM = "/aws/sagemaker/Endpoints/e", "AllTraffic/i-1"
 

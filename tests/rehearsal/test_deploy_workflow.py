@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from aws_for_tests.web_identity import token
+from embedded_aws import EmbeddedAws
 from tests.rehearsal import generated_models
 from tests.rehearsal.stayed import ROOT, clone_with
-from tests.triton_aws.web_identity import token
-from triton_aws import ACCOUNT, EmbeddedAws
 from triton_models.repository.manifest import Repository
 from triton_models.repository.stored_manifest import read_manifest
 from triton_rehearsal.aws import open_aws
@@ -31,16 +31,16 @@ pytestmark = pytest.mark.story
 WORKFLOW = ROOT / ".github" / "workflows" / "deploy.yml"
 STAGES = ("staging", "production")
 REGION = "eu-west-1"
-PROVIDER = f"arn:aws:iam::{ACCOUNT}:oidc-provider/token.actions.githubusercontent.com"
+PROVIDER = f"arn:aws:iam::{EmbeddedAws.account}:oidc-provider/token.actions.githubusercontent.com"
 SETTINGS: dict[str, Any] = {
     "models": ["double"],
     "github_repository": "octo-org/search",
     "github_owner_id": 583231,
     "github_repository_id": 1296269,
     "stages": {
-        "staging": {"account": ACCOUNT, "region": REGION, "wait_for_build": True},
+        "staging": {"account": EmbeddedAws.account, "region": REGION, "wait_for_build": True},
         "production": {
-            "account": ACCOUNT,
+            "account": EmbeddedAws.account,
             "region": REGION,
             "build_on_deployment": False,
             "github_provider": PROVIDER,

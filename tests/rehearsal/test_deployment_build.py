@@ -13,9 +13,9 @@ from aws_cdk import CfnOutput
 from aws_cdk.assertions import Template
 from synthesised_stacks import repository_in, small_stack, template_of
 
-from tests.triton_aws.deployed_functions import begin, destroy, ended, logged, outputs, reasons, until
-from triton_aws import EmbeddedAws
-from triton_aws.moto_gaps import service_quotas
+from aws_for_tests.deployed_functions import begin, destroy, ended, logged, outputs, reasons, until
+from aws_for_tests.quotas import set_quotas
+from embedded_aws import EmbeddedAws
 from triton_fleet import DeploymentBuild, ModelBuildProject, ModelRepository, SingleModelEndpoint, Variant
 from triton_models.repository.manifest import MANIFEST_NAME, ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.stored_manifest import read_manifest
@@ -164,15 +164,7 @@ def test_a_model_that_fails_fails_the_deployment_and_the_build_does_not_go_on(aw
 def test_a_deployment_fails_at_once_where_no_job_may_build(
     aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed = service_quotas._quotas
-    monkeypatch.setattr(
-        service_quotas,
-        "_quotas",
-        lambda backend, service: [
-            each | {"Value": 0.0} if "processing job" in each["QuotaName"] else each
-            for each in listed(backend, service)
-        ],
-    )
+    set_quotas(monkeypatch, "processing job", 0.0)
     stack = small_stack()
     repository = ModelRepository(stack, "Repository")
     builds = ModelBuildProject(

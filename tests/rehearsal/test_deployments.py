@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from aws_for_tests.deployment_configs import blue_green, rolling, size
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws
 from tests.rehearsal.served_models import FLEET, python_model, tarball
 from tests.rehearsal.traffic import Traffic
-from tests.triton_aws.deployment_configs import blue_green, rolling, size
-from tests.triton_aws.embedded import embedded_aws
-from triton_aws import EmbeddedAws
 from triton_rehearsal.hosting.service import Hosting
 
 # A quick wait takes a tenth of a second here, a long one a minute: a test that starts a long one must end it.
@@ -31,7 +31,7 @@ BODY = json.dumps({"inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32",
 BLUE, GREEN = 1.0, 2.0
 
 
-aws = embedded_aws(scope="module", speed=SPEED)
+aws = aws_fixture(scope="module", speed=SPEED)
 
 
 @pytest.fixture(scope="module")

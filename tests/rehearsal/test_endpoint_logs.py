@@ -12,9 +12,9 @@ import pytest
 from botocore.exceptions import ClientError
 from synthesised_stacks import deploy_stack
 
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.served_models import python_model, tarball
 from tests.stacks.fleet_app import fleet_app
-from triton_aws import EmbeddedAws
 from triton_rehearsal.hosting.service import Hosting
 
 pytestmark = pytest.mark.story

@@ -11,8 +11,8 @@ import pytest
 from aws_cdk import CfnOutput
 from synthesised_stacks import repository_in, small_stack, template_of
 
-from tests.triton_aws.deployed_functions import begin, destroy, ended, outputs
-from triton_aws import EmbeddedAws
+from aws_for_tests.deployed_functions import begin, destroy, ended, outputs
+from embedded_aws import EmbeddedAws
 from triton_fleet import MultiModelEndpoint
 from triton_models.repository.manifest import MANIFEST_NAME, Manifest
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from synthesised_stacks import deploy_stack
 
+from embedded_aws import EmbeddedAws
 from tests.stacks.fleet_app import fleet_app
-from triton_aws import EmbeddedAws
 
 pytestmark = pytest.mark.story
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.cdk_apps import cdk_of, write_app
 from tests.rehearsal.served_models import FLEET, python_model, tarball
 from tests.rehearsal.traffic import Traffic, runtime_of
-from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.hosting.service import Hosting
 

@@ -13,11 +13,11 @@ from aws_cdk import CfnOutput, Fn
 from aws_cdk import aws_iam as iam
 from moto.s3 import models
 
+from embedded_aws import EmbeddedAws
 from tests.granted import Access, needed, recorded, refused
 from tests.rehearsal.synthesised_stacks import deploy_stack, small_stack
 from tests.triton_models.publisher_nursery import PART_BYTES
 from tests.triton_models.publishing_aws import artifact
-from triton_aws import EmbeddedAws
 from triton_fleet import GitHubDeployRole, ModelRepository
 from triton_models.pack.pack import Artifact
 from triton_models.repository.manifest import Repository

@@ -13,10 +13,10 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from aws_for_tests.deployed_functions import until
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
 from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
 from tests.rehearsal.traces import traces
-from tests.triton_aws.deployed_functions import until
 from tests.triton_models.hostile_archives import ONE_PER_RULE
 from tests.triton_models.publishing_aws import EARLIER, file_name, record_of
 from triton_models.base.errors import FleetError

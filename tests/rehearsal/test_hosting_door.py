@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.triton_aws.test_door import CODE, foreign, status
-from triton_aws import EmbeddedAws
+from aws_for_tests.callers import CODE, foreign, status
+from embedded_aws import EmbeddedAws
 from triton_rehearsal.hosting.service import Hosting
 
 ENDPOINT = {"EndpointName": "search", "Body": b"{}"}

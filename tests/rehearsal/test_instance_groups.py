@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aws_for_tests.deployed_functions import until
+from embedded_aws import ASSUMPTIONS
 from tests.rehearsal.aws_for_hosting import moto_aws
 from tests.rehearsal.served_models import onnx_model, python_model
 from tests.rehearsal.test_hosting import Endpoint, model_that_first
 from tests.rehearsal.traces import traces
-from tests.triton_aws.deployed_functions import until
-from triton_aws.assumptions import assume
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_models.facts.instances import INSTANCE_TYPES
@@ -72,7 +72,7 @@ def test_a_busy_model_that_every_instance_has_goes_to_the_least_busy_one():
 
 def test_without_the_assumption_a_request_goes_to_any_instance():
     having = Routed(5, (("m", 1),))
-    with assume(routing_to_loaded=False):
+    with ASSUMPTIONS.assume(routing_to_loaded=False):
         chosen = {id(choose([having, Routed(0)], "m")) == id(having) for _ in range(100)}
     assert chosen == {True, False}
 
@@ -194,7 +194,7 @@ def test_an_instance_that_hangs_is_replaced(aws, tmp_path):
 
 @pytest.mark.story
 def test_without_the_assumption_an_instance_that_hangs_stays(aws, tmp_path):
-    with assume(hung_instance_replaced=False), fleet(aws, tmp_path, watch=WATCHFUL) as two:
+    with ASSUMPTIONS.assume(hung_instance_replaced=False), fleet(aws, tmp_path, watch=WATCHFUL) as two:
         two.hosting.start(two.name)
         first, second = two.instances
         os.kill(first.server.pid, signal.SIGSTOP)

@@ -12,9 +12,9 @@ import pytest
 from botocore.exceptions import ClientError
 from synthesised_stacks import small_stack, template_of
 
+from aws_for_tests.deployed_functions import destroy, ended
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.cdk_apps import cdk_of, write_app
-from tests.triton_aws.deployed_functions import destroy, ended
-from triton_aws import EmbeddedAws
 from triton_fleet import (
     EndpointAlarms,
     EndpointDashboard,

@@ -5,10 +5,9 @@ import threading
 
 import pytest
 
+from aws_for_tests.clocks import Clock, clock_is
 from tests.rehearsal.aws_for_hosting import moto_aws
 from tests.rehearsal.served_models import python_model, tarball
-from triton_aws import clock
-from triton_aws.clock import Clock
 from triton_rehearsal.hosting.metrics import (
     METRICS,
     Download,
@@ -108,9 +107,8 @@ def test_a_load_or_an_unload_reports_how_the_instance_is_used(aws):
     assert statistics(aws, "usage", "ModelUnloadingTime") == (1, 500000.0, "Microseconds")
 
 
-def test_the_usage_of_every_minute_is_reported_early_in_it(monkeypatch):
+def test_the_usage_of_every_minute_is_reported_early_in_it():
     fast = Clock(speed=60.0, began=0.0)
-    monkeypatch.setattr(clock, "current", lambda: fast)
     reported, twice = [], threading.Event()
 
     def usage():
@@ -119,9 +117,10 @@ def test_the_usage_of_every_minute_is_reported_early_in_it(monkeypatch):
             twice.set()
         return []
 
-    publisher = MetricsPublisher(Broken(), usage=usage)
-    assert twice.wait(60.0)
-    publisher.close()
+    with clock_is(fast):
+        publisher = MetricsPublisher(Broken(), usage=usage)
+        assert twice.wait(60.0)
+        publisher.close()
     assert 15 <= reported[0] < 60
     assert 75 <= reported[1] < 120
 

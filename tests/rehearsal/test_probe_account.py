@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from docs.generate.ledger import TRANSCRIPTS
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.probed_account import Account, on_path
 from tests.rehearsal.replays import account_disagreements
-from triton_aws import EmbeddedAws
 from triton_fleet.functions.code import deployment_build, endpoint_start
 from triton_fleet.functions.code.warm_up import REFUSED_INPUT
 from triton_models.builds.locked import torch_version

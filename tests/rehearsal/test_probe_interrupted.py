@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.probed_account import REGION, Account, arguments
-from tests.triton_aws.embedded import embedded_aws
-from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_models.probe.account import journal as journals
 from triton_models.probe.account import plan
@@ -34,7 +34,7 @@ class Killed(BaseException):
     """The process was killed: nothing after it runs."""
 
 
-aws = embedded_aws(scope="module")
+aws = aws_fixture(scope="module")
 
 
 @pytest.fixture

@@ -12,19 +12,18 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from aws_for_tests.deployed_functions import running, until
+from aws_for_tests.executions import ROLE
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.small_projects import create_project
-from tests.triton_aws.deployed_functions import running, until
-from tests.triton_aws.embedded import embedded_aws
-from tests.triton_aws.executions import ROLE
-from triton_aws import EmbeddedAws
-from triton_aws.moto_gaps import processing_jobs
 from triton_fleet.builds.commands import build_spec
 from triton_fleet.builds.processing_jobs import _ENTRYPOINT, program
 from triton_models.base.errors import FleetError
 from triton_rehearsal.builds.processing_job import run_job
 from triton_rehearsal.builds.runner import run_build
 
-aws = embedded_aws(scope="module")
+aws = aws_fixture(scope="module")
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +91,7 @@ def test_a_job_that_fails_fails_the_build_with_the_end_of_its_log(aws: EmbeddedA
 def test_a_job_shows_what_it_was_asked_for(aws: EmbeddedAws, source: str) -> None:
     sagemaker = aws.client("sagemaker")
     request = _request(source, "true") | {"ProcessingJobName": "shown", "Environment": {"A": "1"}}
-    with processing_jobs.hosted(partial(run_job, aws)):
+    with aws.run_jobs(partial(run_job, aws)):
         sagemaker.create_processing_job(**request)
         job = sagemaker.describe_processing_job(ProcessingJobName="shown")
 
@@ -112,7 +111,7 @@ def test_a_jobs_name_is_used_once(aws: EmbeddedAws, source: str) -> None:
 def test_a_job_that_cannot_be_run_has_failed(aws: EmbeddedAws, source: str) -> None:
     sagemaker = aws.client("sagemaker")
     request = _request("s3://nowhere/hash.zip", "true") | {"ProcessingJobName": "lost"}
-    with processing_jobs.hosted(partial(run_job, aws)):
+    with aws.run_jobs(partial(run_job, aws)):
         sagemaker.create_processing_job(**request)
         job = sagemaker.describe_processing_job(ProcessingJobName="lost")
 
@@ -137,7 +136,7 @@ def test_a_job_that_is_stopped_or_takes_too_long_ends_with_everything_that_it_st
     aws: EmbeddedAws, source: str, tmp_path: Path, how: str, more: dict[str, Any], end: Callable[[Any], None]
 ) -> None:
     mark, sagemaker = tmp_path / how, aws.client("sagemaker")
-    with processing_jobs.hosted(partial(run_job, aws)):
+    with aws.run_jobs(partial(run_job, aws)):
         sagemaker.create_processing_job(**_hangs(source, mark, **more))
         until(mark.exists)
         end(sagemaker)
@@ -149,7 +148,7 @@ def test_a_job_that_is_stopped_or_takes_too_long_ends_with_everything_that_it_st
 
 def test_a_job_that_still_runs_ends_with_the_rehearsal(aws: EmbeddedAws, source: str, tmp_path: Path) -> None:
     mark, sagemaker = tmp_path / "abandoned", aws.client("sagemaker")
-    with processing_jobs.hosted(partial(run_job, aws)):
+    with aws.run_jobs(partial(run_job, aws)):
         sagemaker.create_processing_job(**_hangs(source, mark))
         until(mark.exists)
 

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.triton_aws.embedded import embedded_aws
-from triton_aws import EmbeddedAws
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.page import alarms, browser, document, report
 from triton_rehearsal.page.server import PageServer
 
-aws = embedded_aws()
+aws = aws_fixture()
 
 NAMESPACE = "Shop"
 SALES = [NAMESPACE, "Sales", "City", "Bonn"]

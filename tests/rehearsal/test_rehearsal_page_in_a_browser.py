@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from synthesised_stacks import deploy_stack
 
+from embedded_aws import EmbeddedAws
 from tests.stacks.fleet_app import fleet_app
-from triton_aws import EmbeddedAws
 from triton_rehearsal.page import document, report, server
 from triton_rehearsal.page.server import PageServer
 from triton_rehearsal.scenario.result import Condition, Figures, ScenarioResult

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from botocore.exceptions import ClientError
 
+from aws_for_tests.deployed_functions import until
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.cdk_apps import cdk_of, write_app
 from tests.rehearsal.served_models import onnx_model, python_model, scaling_onnx, write
 from tests.rehearsal.traffic import Traffic
-from tests.triton_aws.deployed_functions import until
 from tests.triton_models.declared_models import declare
-from triton_aws import EmbeddedAws
 from triton_models.artifact.plan_header import plan_beginning
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError

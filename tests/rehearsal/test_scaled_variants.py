@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from triton_aws import EmbeddedAws
+from embedded_aws import EmbeddedAws
 from triton_rehearsal.rehearse import inventory
 
 RESOURCE = "endpoint/e/variant/First"

@@ -18,9 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stayed import run_fleet
 
+from aws_for_tests.clocks import clock_is
+from aws_for_tests.scaled_variant import scaled, track
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.aws_for_hosting import moto_aws
-from tests.triton_aws.scaled_variant import scaled, track
-from triton_aws import EmbeddedAws, clock
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source, Unload
@@ -222,10 +223,10 @@ class Hands:
 
 
 @pytest.fixture
-def hands(monkeypatch):
+def hands():
     hands = Hands()
-    monkeypatch.setattr(clock, "current", lambda: hands)
-    return hands
+    with clock_is(hands):
+        yield hands
 
 
 SOURCE = Source(endpoint="e", variant="AllTraffic", config="c")
@@ -241,7 +242,7 @@ def test_instances_come_for_the_rate_of_requests_whatever_the_speed(hands, rate,
     stream = Stream(rate=rate, seconds=12, last=1)
     arriving = requests(Scenario(name="x", about="x", models=1, streams=(stream,), speed=hands.requests))
     counts, began = [1], hands.seconds
-    with EmbeddedAws() as embedded:
+    with EmbeddedAws() as embedded, clock_is(hands):
         track(scaled(embedded, most=most), target=target)
         publisher = MetricsPublisher(embedded.client("cloudwatch"), usage=list)
         for minute, requests_of_minute in groupby(arriving, key=lambda request: int(request.at)):

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from aws_for_tests.deployed_functions import until
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.aws_for_hosting import MotoAws
 from tests.rehearsal.served_models import onnx_model, python_model, tarball
 from tests.rehearsal.test_hosting import FLOATS
-from tests.triton_aws.deployed_functions import until
-from triton_aws import EmbeddedAws
 from triton_rehearsal.hosting.service import Hosting
 
 pytestmark = pytest.mark.story

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from aws_for_tests.deployed_functions import until
+from aws_for_tests.executions import begin, distributed, end, run
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.small_projects import create_project
-from tests.triton_aws.deployed_functions import until
-from tests.triton_aws.embedded import embedded_aws
-from tests.triton_aws.executions import begin, distributed, end, run
-from triton_aws import EmbeddedAws
 from triton_rehearsal.builds.runner import BuildRunner
 
 BUILD = "arn:aws:states:::codebuild:startBuild.sync"
-aws = embedded_aws(scope="module", bucket="items")
+aws = aws_fixture(scope="module", bucket="items")
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from aws_for_tests.deployed_functions import until
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.cdk_apps import cdk_of, write_app
 from tests.rehearsal.served_models import python_model, tarball
 from tests.rehearsal.traffic import Traffic, runtime_of
-from tests.triton_aws.deployed_functions import until
-from triton_aws import EmbeddedAws
 from triton_rehearsal.hosting.service import Hosting
 
 pytestmark = pytest.mark.story

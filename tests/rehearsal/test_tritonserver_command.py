@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
 from tests.rehearsal import served_models
 from tests.rehearsal.small_projects import create_project
 from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY
-from tests.triton_aws.embedded import embedded_aws
-from triton_aws import EmbeddedAws
 from triton_models.verify.program import numpy_of_models, server_environment
 from triton_models.verify.serving import serving
 from triton_rehearsal.builds.processing_job import run_job
@@ -204,7 +204,7 @@ def test_servers_at_the_same_time_do_not_meet(program: Path, tmp_path: Path) -> 
 # The environment of builds
 
 
-aws = embedded_aws(scope="module")
+aws = aws_fixture(scope="module")
 
 
 def test_commands_of_a_build_find_it_on_path(aws: EmbeddedAws) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from synthesised_stacks import deploy_stack, small_stack, template_of
 
+from aws_for_tests.deployed_functions import logged, physical_ids, settle, until
+from embedded_aws import EmbeddedAws
 from tests.stacks.fleet_app import fleet_app
-from tests.triton_aws.deployed_functions import logged, physical_ids, settle, until
-from triton_aws import EmbeddedAws
 from triton_fleet import Canary, EndpointWarmUp, ModelRepository, MultiModelEndpoint, WarmUpRequest
 from triton_models.cli.main import main
 from triton_models.deliver.deliver import Delivery, deliver

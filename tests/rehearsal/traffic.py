@@ -9,7 +9,7 @@ from typing import Any
 import boto3
 from typing_extensions import Self
 
-from triton_aws import EmbeddedAws
+from embedded_aws import EmbeddedAws
 from triton_rehearsal.hosting.service import Hosting
 
 _PAUSE_S = 0.01

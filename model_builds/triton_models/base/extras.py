@@ -24,7 +24,7 @@ EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
         "rehearse": frozenset(
             {
                 *("cfnlint", "httptools", "jsonpath_ng", "moto", "rich", "uvloop", "werkzeug", "yaml"),
-                *("triton_aws", "triton_rehearsal", "triton_report"),  # which a build's toolkit lacks
+                *("embedded_aws", "triton_rehearsal", "triton_report"),  # which a build's toolkit lacks
             }
         ),
     }

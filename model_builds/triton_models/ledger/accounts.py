@@ -209,7 +209,7 @@ ROWS = (
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/"
         "intrinsic-function-reference-getstackoutput.html",
-        depends=("triton_fleet.app.stages", "triton_aws.cloudformation.stacks"),
+        depends=("triton_fleet.app.stages", "embedded_aws.cloudformation.stacks"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all` of two stages in one account with github_repository",
         if_false="Set promoted_from, which names the bucket",
@@ -273,7 +273,7 @@ ROWS = (
         belief="A stack in CREATE_FAILED continues with `cdk deploy --no-rollback`",
         grade=Grade.SOURCE_READ,
         source="The CDK's command line; the embedded AWS does the same",
-        depends=("triton_aws.cloudformation.stacks", "tests.rehearsal.test_cdk"),
+        depends=("embedded_aws.cloudformation.stacks", "tests.rehearsal.test_cdk"),
         decided_by=DecidedBy.ACCOUNT,
         command="a first deployment that fails with --no-rollback, then the same command again",
         if_false="Destroy the stack and deploy it again",

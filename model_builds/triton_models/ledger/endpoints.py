@@ -261,7 +261,7 @@ ROWS = (
                 seen="XGBoost on ml.c5d.18xlarge: InService after 2 min 30 s",
             ),
         ),
-        depends=("Cooldowns", "EndpointScaling", "triton_aws.moto_gaps.capacity.ARRIVALS"),
+        depends=("Cooldowns", "EndpointScaling", "embedded_aws.moto_gaps.capacity.ARRIVALS"),
         decided_by=DecidedBy.ACCOUNT,
         command="the time from CreateEndpoint to InService of `npx cdk deploy --all`",
         if_false="Correct the default cooldown after scale-out",
@@ -502,7 +502,7 @@ ROWS = (
                 'configuration "strands-decider-g6-config"\'',
             ),
         ),
-        depends=("triton_fleet.endpoint.base", "triton_aws.moto_gaps.sagemaker"),
+        depends=("triton_fleet.endpoint.base", "embedded_aws.moto_gaps.sagemaker"),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws sagemaker update-endpoint` with the endpoint's own configuration",
         if_false="Nothing: another strategy makes another configuration, which works in either case",
@@ -527,7 +527,7 @@ ROWS = (
         grade=Grade.ASSUMPTION,
         source="No record. Terraform's provider took it for a success (issues 39099 and 48997 of "
         "terraform-provider-aws)",
-        depends=("EndpointChange", "triton_aws.cloudformation.sagemaker"),
+        depends=("EndpointChange", "embedded_aws.cloudformation.sagemaker"),
         decided_by=DecidedBy.BY_HAND,
         command="`aws cloudwatch set-alarm-state` on a rollback alarm, then `npx cdk deploy --all -c "
         "min_capacity=2`: the events of the stack",
@@ -540,7 +540,7 @@ ROWS = (
         grade=Grade.ASSUMPTION,
         source="UpdateEndpoint refuses that configuration (`configuration-in-use-refused`), but no source "
         "reports a rollback that failed for it",
-        depends=("EndpointChange", "triton_aws.cloudformation.sagemaker"),
+        depends=("EndpointChange", "embedded_aws.cloudformation.sagemaker"),
         decided_by=DecidedBy.BY_HAND,
         command="`aws cloudwatch set-alarm-state` on a rollback alarm, then `npx cdk deploy --all -c "
         "min_capacity=2`: the stack ends in UPDATE_ROLLBACK_COMPLETE",
@@ -552,7 +552,7 @@ ROWS = (
         "on, then deletes what it has created",
         grade=Grade.DOCUMENTATION,
         source="docs/CLOUDFORMATION.md of aws/aws-cdk has the two phases; the order in the first is assumed",
-        depends=("EndpointChange", "triton_aws.cloudformation.engine"),
+        depends=("EndpointChange", "embedded_aws.cloudformation.engine"),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws cloudformation cancel-update-stack` while the endpoint is Updating: the events of the "
         "stack",

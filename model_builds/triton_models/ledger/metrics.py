@@ -104,11 +104,11 @@ ROWS = (
         "of 60 seconds; AWS documents neither. mikegc-aws/strands-decider-triton keeps its instances for 25 "
         "to 30 minutes after a test of 3 minutes, with a cooldown of 600 s; a public lab saw ALARM after "
         "about five minutes",
-        depends=("triton_aws.autoscaling.tracking_alarms", "GpuUtilization"),
+        depends=("embedded_aws.autoscaling.tracking_alarms", "GpuUtilization"),
         decided_by=DecidedBy.BY_HAND,
         command="`aws cloudwatch describe-alarms --alarm-name-prefix TargetTracking-endpoint/`, after a "
         "deployment",
-        if_false="Correct the constants in triton_aws/autoscaling/tracking_alarms.py",
+        if_false="Correct the constants in embedded_aws/autoscaling/tracking_alarms.py",
     ),
     Belief(
         id="alarm-evaluation-range",
@@ -116,11 +116,11 @@ ROWS = (
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html: five "
         "data points for three periods; for other periods AWS names no number",
-        depends=("triton_aws.cloudwatch.alarm_state", "triton_aws.cloudwatch.alarms"),
+        depends=("embedded_aws.cloudwatch.alarm_state", "embedded_aws.cloudwatch.alarms"),
         decided_by=DecidedBy.BY_HAND,
         command="an alarm of three periods on a metric that stops, then `aws cloudwatch "
         "describe-alarm-history`",
-        if_false="Correct MORE_PERIODS in triton_aws/cloudwatch/alarm_state.py",
+        if_false="Correct MORE_PERIODS in embedded_aws/cloudwatch/alarm_state.py",
     ),
     Belief(
         id="alarm-evaluated-every-minute",
@@ -129,11 +129,11 @@ ROWS = (
         grade=Grade.ASSUMPTION,
         source="AWS documents one evaluation a minute, not where the periods begin; metric data arrive later "
         "than here",
-        depends=("triton_aws.cloudwatch.alarm_data",),
+        depends=("embedded_aws.cloudwatch.alarm_data",),
         decided_by=DecidedBy.BY_HAND,
         command="an alarm with a period of five minutes, then startDate in `aws cloudwatch "
         "describe-alarm-history`",
-        if_false="Correct Reading.of in triton_aws/cloudwatch/alarm_data.py",
+        if_false="Correct Reading.of in embedded_aws/cloudwatch/alarm_data.py",
     ),
     Belief(
         id="alarm-messages",
@@ -141,11 +141,11 @@ ROWS = (
         grade=Grade.AWS_DOCUMENTATION,
         source="the AWS command line's example of describe-alarm-history, and messages in public "
         "repositories; AWS documents the events, not the messages",
-        depends=("triton_aws.cloudwatch.alarm_messages", "triton_aws.cloudwatch.alarm_data"),
+        depends=("embedded_aws.cloudwatch.alarm_messages", "embedded_aws.cloudwatch.alarm_data"),
         decided_by=DecidedBy.BY_HAND,
         command="`aws cloudwatch set-alarm-state` on an alarm with a topic, then `aws cloudwatch "
         "describe-alarm-history`",
-        if_false="Correct triton_aws/cloudwatch/alarm_messages.py",
+        if_false="Correct embedded_aws/cloudwatch/alarm_messages.py",
     ),
     Belief(
         id="overhead-latency",
@@ -184,11 +184,11 @@ ROWS = (
                 "moment on: 2 at the 13th poll, 3 at the 17th, 4 at the 61st, InService at the 70th",
             ),
         ),
-        depends=("triton_aws.moto_gaps.capacity",),
+        depends=("embedded_aws.moto_gaps.capacity",),
         decided_by=DecidedBy.BY_HAND,
         command="`aws sagemaker update-endpoint-weights-and-capacities`, then `aws sagemaker wait "
         "endpoint-in-service`, with a clock",
-        if_false="Correct ARRIVALS in triton_aws/moto_gaps/capacity.py",
+        if_false="Correct ARRIVALS in embedded_aws/moto_gaps/capacity.py",
     ),
     Belief(
         id="tracking-in-proportion",
@@ -214,30 +214,30 @@ ROWS = (
                 seen="target 10, one caller for 250 s: one change from 1 to the maximum of 4",
             ),
         ),
-        depends=("triton_aws.autoscaling.decisions", "GpuUtilization"),
+        depends=("embedded_aws.autoscaling.decisions", "GpuUtilization"),
         decided_by=DecidedBy.BY_HAND,
         command="steps of load on a scaled endpoint, then `aws application-autoscaling "
         "describe-scaling-activities --service-namespace sagemaker`",
-        if_false="Correct tracked_capacity in triton_aws/autoscaling/decisions.py",
+        if_false="Correct tracked_capacity in embedded_aws/autoscaling/decisions.py",
     ),
     Belief(
         id="step-metric-value",
         belief="A step policy compares the average of the periods that its alarm evaluated with its steps",
         grade=Grade.ASSUMPTION,
         source="AWS documents MetricAggregationType, but not the time that it covers",
-        depends=("triton_aws.autoscaling.decisions", "StepScaling"),
+        depends=("embedded_aws.autoscaling.decisions", "StepScaling"),
         decided_by=DecidedBy.BY_HAND,
         command="a step policy with an alarm of several periods, and a metric that rises in between",
-        if_false="Correct stepped_capacity in triton_aws/autoscaling/decisions.py",
+        if_false="Correct stepped_capacity in embedded_aws/autoscaling/decisions.py",
     ),
     Belief(
         id="scale-in-after-scale-out",
         belief="A cooldown after scaling out does not delay scaling in",
         grade=Grade.ASSUMPTION,
         source="AWS documents that it counts the capacity that was added, and nothing about removals",
-        depends=("triton_aws.moto_gaps.scaling",),
+        depends=("embedded_aws.moto_gaps.scaling",),
         decided_by=DecidedBy.BY_HAND,
         command="a step policy for each direction, with a scale-out cooldown of an hour",
-        if_false="Wait for the end of the cooldown in triton_aws/moto_gaps/scaling.py",
+        if_false="Wait for the end of the cooldown in embedded_aws/moto_gaps/scaling.py",
     ),
 )

@@ -304,11 +304,11 @@ ROWS = (
         belief="A term of a filter pattern also matches within a word of an event",
         grade=Grade.ASSUMPTION,
         source="AWS documents terms as words or phrases, and shows no term within a word",
-        depends=("triton_aws.filter_pattern", "triton_fleet.metrics.server_log"),
+        depends=("embedded_aws.filter_pattern", "triton_fleet.metrics.server_log"),
         decided_by=DecidedBy.BY_HAND,
         command="`aws logs test-metric-filter --filter-pattern '\"failed to load\"' --log-event-messages "
         "'xfailed to loady'`",
-        if_false="Compare whole words in triton_aws/filter_pattern.py, and read the patterns again",
+        if_false="Compare whole words in embedded_aws/filter_pattern.py, and read the patterns again",
     ),
     Belief(
         id="weights-from-hub",

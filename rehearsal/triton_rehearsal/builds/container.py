@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triton_aws.moto_gaps.codebuild_builds import BuildRecord
+from embedded_aws import BuildRecord
 from triton_models.base.errors import FleetError
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
 from triton_rehearsal.assumptions import holds
@@ -27,7 +27,7 @@ from triton_rehearsal.builds.shell import CommandShell
 from triton_rehearsal.triton.machine import Machine
 
 if TYPE_CHECKING:
-    from triton_aws import EmbeddedAws
+    from embedded_aws import EmbeddedAws
 
 SUCCEEDED, FAILED, FAULT, TIMED_OUT = "SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT"
 _CLIENT_ERROR = "CLIENT_ERROR"

@@ -20,7 +20,7 @@ from triton_rehearsal.triton.command import install
 from triton_rehearsal.triton.machine import Machine
 
 if TYPE_CHECKING:
-    from triton_aws import EmbeddedAws
+    from embedded_aws import EmbeddedAws
 
 DIFFERENCES: Mapping[str, str] = MappingProxyType(
     {

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from triton_aws.moto_gaps.codebuild_builds import BuildRecord
+from embedded_aws import BuildRecord
 
 OnLine = Callable[[str], None]
 

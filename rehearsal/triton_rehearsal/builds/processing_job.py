@@ -21,7 +21,7 @@ from triton_rehearsal.builds.processes import contain, end_contained
 from triton_rehearsal.triton.machine import Machine
 
 if TYPE_CHECKING:
-    from triton_aws import EmbeddedAws
+    from embedded_aws import EmbeddedAws
 
 _REQUIREMENTS = re.compile(r"models/[^/]+/requirements\.txt")
 LOG_GROUP = "/aws/sagemaker/ProcessingJobs"

@@ -15,8 +15,7 @@ from triton_rehearsal.builds.container import FAULT, SUCCEEDED, TIMED_OUT, Build
 from triton_rehearsal.builds.processing_job import run_job
 
 if TYPE_CHECKING:
-    from triton_aws import EmbeddedAws
-    from triton_aws.moto_gaps.codebuild_builds import BuildRecord
+    from embedded_aws import BuildRecord, EmbeddedAws
     from triton_rehearsal.builds.log import BuildLog
 
 WITHOUT_GPU: Mapping[str, str] = MappingProxyType({"FLEET_PORTABLE": "1"})
@@ -71,8 +70,6 @@ class BuildRunner:
         lacking: Mapping[str, str] = WITHOUT_GPU,
         minute_s: float = _MINUTE_S,
     ) -> None:
-        from triton_aws.moto_gaps import codebuild_builds, processing_jobs  # moto takes a second to import
-
         self._aws = aws
         self._lacking = lacking
         self._minute_s = minute_s
@@ -81,19 +78,17 @@ class BuildRunner:
         self._asked: dict[str, _Asked] = {}
         self._futures: dict[str, Future[None]] = {}
         self._open = ExitStack()
-        self._open.enter_context(processing_jobs.hosted(lambda request, stop: run_job(aws, request, stop)))
+        self._open.enter_context(aws.run_jobs(lambda request, stop: run_job(aws, request, stop)))
         self._pool = ThreadPoolExecutor(at_most, thread_name_prefix="build")
         self._open.callback(self._pool.shutdown)
         self._open.callback(self._end_all)
-        codebuild_builds.connect(self)
-        self._open.callback(codebuild_builds.connect, None)
+        self._open.enter_context(aws.run_builds(self))
 
     def start(self, record: BuildRecord) -> None:
         """Queue a build. Returns at once."""
-        from triton_aws import ACCOUNT
         from triton_rehearsal.builds.log import BuildLog
 
-        log = BuildLog(record, account=ACCOUNT, region=self._aws.region)
+        log = BuildLog(record, account=self._aws.account, region=self._aws.region)
         container = BuildContainer(self._aws, record, log, lacking=self._lacking)
         asked = _Asked(record=record, container=container, log=log)
         with self._lock:

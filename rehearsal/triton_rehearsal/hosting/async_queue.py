@@ -14,7 +14,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from triton_aws import clock
+from embedded_aws import current_clock
 from triton_models.base.errors import FleetError
 from triton_rehearsal.hosting.async_requests import AsyncSettings, Job
 from triton_rehearsal.hosting.async_results import Notifier, Outcome, read, store
@@ -79,7 +79,7 @@ class AsyncQueue:
         with self._change:
             jobs = [*self._running, *self._waiting]
             oldest = min((job.received for job in jobs), default=None)
-            age = 0.0 if oldest is None else max(0.0, clock.current().time() - oldest)
+            age = 0.0 if oldest is None else max(0.0, current_clock().time() - oldest)
             return variant.source, Backlog(requests=len(jobs), instances=variant.instances, oldest_s=age)
 
     def stop(self) -> None:
@@ -124,7 +124,7 @@ class AsyncQueue:
         settings = variant.asynchronous
         if settings is None:
             return  # replaced by an endpoint that answers at once
-        now, expired = clock.current().time(), []
+        now, expired = current_clock().time(), []
         with self._change:
             for job in [each for each in self._waiting if now - each.received > each.time_to_live_s]:
                 self._waiting.remove(job)

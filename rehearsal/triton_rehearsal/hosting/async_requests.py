@@ -15,7 +15,7 @@ from typing import Any
 
 import botocore.session
 
-from triton_aws import clock
+from embedded_aws import current_clock
 from triton_rehearsal.hosting.runtime_api import ApiError, Reply, validation_error
 
 LONGEST_BODY = 128_000
@@ -82,7 +82,7 @@ class Job:
         output: The S3 address for the answer.
         failure: The S3 address for a failure; None without one.
         headers: The headers for the container.
-        received: The time by `triton_aws.clock`, in seconds since 1970.
+        received: The time by `embedded_aws.current_clock`, in seconds since 1970.
         time_to_live_s: The longest time in the queue, in seconds by that clock.
         time_limit_s: The longest time of the container, in seconds.
     """
@@ -134,7 +134,7 @@ def accept(headers: Mapping[str, str], body: bytes, settings: AsyncSettings) -> 
         output=folder + headers.get(f"{_PREFIX}filename", f"{name}.out"),
         failure=f"{settings.failure}{name}-error.out" if settings.failure else None,
         headers={sent: headers[name] for name, sent in _FORWARDED.items() if name in headers},
-        received=clock.current().time(),
+        received=current_clock().time(),
         time_to_live_s=float(headers.get(f"{_PREFIX}requestttlseconds", _TIME_TO_LIVE_S)),
         time_limit_s=float(headers.get(f"{_PREFIX}invocationtimeoutseconds", _TIME_LIMIT_S)),
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from triton_aws import clock
+from embedded_aws import current_clock
 from triton_rehearsal.hosting.async_requests import LONGEST_BODY, AsyncSettings, Job
 from triton_rehearsal.hosting.model_data import split
 from triton_rehearsal.triton.contract import Answer
@@ -109,7 +109,7 @@ class Notifier:
         return _present(
             {
                 "awsRegion": self._region,
-                "eventTime": _time(clock.current().time()),
+                "eventTime": _time(current_clock().time()),
                 "receivedTime": _time(job.received),
                 "invocationStatus": outcome.status,
                 "failureReason": outcome.reason or None,

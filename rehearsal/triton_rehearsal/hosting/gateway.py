@@ -25,7 +25,7 @@ from urllib.parse import unquote
 import httptools
 import uvloop
 
-from triton_aws.door import refusal_of_pages
+from embedded_aws import refusal_of_pages
 from triton_models.base.errors import FleetError
 from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.runtime_api import ApiError, Reply, unknown_operation, validation_error

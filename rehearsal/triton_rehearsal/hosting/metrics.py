@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from triton_aws import clock
-from triton_aws.cloudwatch.series import at_most
+from embedded_aws import current_clock
 from triton_rehearsal.assumptions import holds
 
 INVOCATION_NAMESPACE = "AWS/SageMaker"
@@ -334,7 +333,7 @@ class MetricsPublisher:
         with self._change:
             if not self._events:
                 self._change.notify()
-            now = clock.current()
+            now = current_clock()
             at = now.time()
             last = self._last.get((source, type(event)), at)
             self._last[source, type(event)] = at
@@ -366,7 +365,7 @@ class MetricsPublisher:
                 isinstance(event, Load | Unload) for some in events.values() for event in some
             ):
                 for source, usage in self._usages():
-                    events.setdefault((source, int(clock.current().time())), Counter())[usage] += 1
+                    events.setdefault((source, int(current_clock().time())), Counter())[usage] += 1
                 report_at = _next_report()
             self._send(events)
             for done in flushed:
@@ -378,7 +377,7 @@ class MetricsPublisher:
         """Return the events of about a second, the waiting flushes, and True if there will be no more."""
         with self._change:
             self._change.wait_for(lambda: self._events or self._hurried(), report_at - time.monotonic())
-            gather_s = min(_GATHER_S, clock.current().every(PERIOD_S) / 4)
+            gather_s = min(_GATHER_S, current_clock().every(PERIOD_S) / 4)
             self._change.wait_for(self._hurried, min(gather_s, report_at - time.monotonic()))
             events, self._events = self._events, {}
             flushed, self._flushes = self._flushes, []
@@ -427,19 +426,26 @@ def _next_report() -> float:
 
     It is early in a minute of the control plane, so that none is left out if a report is a little late.
     """
-    now = clock.current()
+    now = current_clock()
     return time.monotonic() + now.every(PERIOD_S - (now.time() - PERIOD_S / 4) % PERIOD_S)
 
 
 def _by_namespace(events: _Events) -> dict[str, list[dict[str, Any]]]:
-    """Return PutMetricData's data of events: one datum per metric, dimensions and second."""
+    """Return PutMetricData's data of events, by metric, dimensions and second."""
     data: dict[str, list[dict[str, Any]]] = {}
     for (source, second), some in events.items():
         for name, values in _counted(some).items():
             for dimensions in _dimension_sets(source, METRICS[name]):
-                datum = _datum(name, dimensions, second, at_most(_VALUE_LIMIT, values))
-                data.setdefault(METRICS[name].namespace, []).append(datum)
+                of_namespace = data.setdefault(METRICS[name].namespace, [])
+                of_namespace += (_datum(name, dimensions, second, part) for part in _parts(values))
     return data
+
+
+def _parts(values: Mapping[float, int]) -> Iterator[list[tuple[float, int]]]:
+    """Yield values with their numbers, as many at a time as a datum takes."""
+    items = sorted(values.items())
+    for start in range(0, len(items), _VALUE_LIMIT):
+        yield items[start : start + _VALUE_LIMIT]
 
 
 def _counted(events: Counter[Event]) -> dict[str, Counter[float]]:

@@ -19,11 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from triton_aws import LaunchError, clock
-from triton_aws.deployment import Host
-from triton_aws.door import Door, refusal_of_pages
+from embedded_aws import EmbeddedAws, LaunchError, current_clock, refusal_of_pages
 from triton_models.base.errors import FleetError
 from triton_models.client.failures import error_in
 from triton_rehearsal.assumptions import holds
@@ -95,7 +93,7 @@ class Moment:
     """An event of an instance.
 
     Attributes:
-        at: Its time by `triton_aws.clock`, in seconds since 1970.
+        at: Its time by `embedded_aws.current_clock`, in seconds since 1970.
         endpoint: The endpoint's name.
         instance: The instance's id.
         event: The event.
@@ -107,28 +105,11 @@ class Moment:
     event: Event
 
 
-@runtime_checkable
-class DeployingAws(Aws, Protocol):
-    """An AWS that starts the instances of its deployments on a host, as `EmbeddedAws` does.
-
-    Attributes:
-        door: The access control of the AWS and of the server of its endpoints.
-    """
-
-    door: Door
-
-    def attach(self, host: Host) -> None:
-        """Start instances on a host from now on."""
-
-    def detach(self, host: Host) -> None:
-        """Stop starting instances on a host."""
-
-
 class Hosting:
     """Real-time hosting of the endpoints of an AWS, with one model or many.
 
     Args:
-        aws: The AWS with the endpoints. A `DeployingAws` starts new fleets here before they take traffic.
+        aws: The AWS with the endpoints. An `EmbeddedAws` starts new fleets here before they take traffic.
             With any other, the first request that needs a new fleet starts it.
         directory: The folder for the files of instances; a temporary one by default.
         port: The port to listen on; 0 for a free one.
@@ -163,7 +144,7 @@ class Hosting:
         on_s3_client: Callable[[Any], None] = _nothing,
         before_start: Callable[[], None] = _nothing,
     ) -> None:
-        self._deploying = aws if isinstance(aws, DeployingAws) else None
+        self._deploying = aws if isinstance(aws, EmbeddedAws) else None
         refusal = self._deploying.door.refusal if self._deploying else refusal_of_pages
         self._gateway = Gateway(self, port=port, refusal=refusal)
         self.url = f"http://localhost:{self._gateway.port}"
@@ -439,7 +420,7 @@ class Hosting:
                     self.figures[variant.endpoint, event.target].note(event)
             self.timeline.append(
                 Moment(
-                    at=clock.current().time(), endpoint=variant.endpoint, instance=instance_id, event=event
+                    at=current_clock().time(), endpoint=variant.endpoint, instance=instance_id, event=event
                 )
             )
 

@@ -16,7 +16,7 @@ from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.page import alarms, timeline, widgets
 
 if TYPE_CHECKING:
-    from triton_aws import EmbeddedAws
+    from embedded_aws import EmbeddedAws
 
 _DURATION = re.compile(
     r"-P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?)?"

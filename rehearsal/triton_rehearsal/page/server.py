@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import TracebackType
 from typing import Any
 
-from triton_aws.door import IDLE_LIMIT_S, BoundedThreads
+from embedded_aws import BoundedThreads
 from triton_rehearsal.page.document import in_json
 from triton_rehearsal.page.report import html_page
 
@@ -101,7 +101,7 @@ def _handler(page: PageServer, root: str) -> type[BaseHTTPRequestHandler]:
     """Return the handler of requests for a page under a secret path."""
 
     class Handler(BaseHTTPRequestHandler):
-        timeout = IDLE_LIMIT_S
+        timeout = BoundedThreads.idle_limit_s
 
         def do_GET(self) -> None:
             if not _may_ask(self.headers, f"127.0.0.1:{page.server.server_address[1]}"):

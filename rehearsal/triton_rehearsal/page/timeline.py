@@ -12,7 +12,7 @@ from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.page.alarms import KINDS, condition, described, of_policy
 
 if TYPE_CHECKING:
-    from triton_aws import EmbeddedAws
+    from embedded_aws import EmbeddedAws
 
 LONGEST = 500
 """The number of events on a page: the newest."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from triton_rehearsal.page import alarms
 
 if TYPE_CHECKING:
-    from triton_aws import EmbeddedAws
+    from embedded_aws import EmbeddedAws
 
 _INSTANCES = "/aws/sagemaker/Endpoints"  # the namespace of the instances' metrics
 

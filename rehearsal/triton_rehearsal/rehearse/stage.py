@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triton_aws import ACCOUNT
+from embedded_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_models.base.json_text import read_cdk_json
 from triton_models.base.suggest import did_you_mean
@@ -32,7 +32,7 @@ class Stage:
     def context(self) -> list[str]:
         """Return the arguments of the CDK's command line that deploy this stage to the embedded AWS."""
         chosen = ["-c", f"stage={self.name}"] if self.name else []
-        return [*chosen, *(["-c", f"account={ACCOUNT}"] if self.fixed else [])]
+        return [*chosen, *(["-c", f"account={EmbeddedAws.account}"] if self.fixed else [])]
 
 
 def read_stage(project: Path, name: str | None = None) -> Stage:

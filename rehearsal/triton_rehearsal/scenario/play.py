@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from triton_aws import clock
+from embedded_aws import current_clock
 from triton_models.client import Client
 from triton_models.client.call import InvocationError
 from triton_rehearsal.hosting.metrics import Ended, Load, Started, Unload
@@ -128,7 +128,7 @@ def play(scenario: Scenario, stage: Stage) -> Observed:
         answers.append(_ask(stage.client, request))
         stage.say(f"answered {len(answers)} of {len(arriving)} requests")
 
-    began = clock.current().time()
+    began = current_clock().time()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         planned: list[tuple[float, Callable[[], Any]]] = [
             *((fault.at, partial(_inject, fault, stage, started)) for fault in scenario.faults),
@@ -163,7 +163,7 @@ def ask_again(scenario: Scenario, stage: Stage) -> Sequence[Answer]:
 def _instances(moments: Sequence[Moment], *, began: float) -> Iterator[tuple[float, int]]:
     """Yield the number of instances at the start, and at each change."""
     changes = [
-        (max(0.0, moment.at - began) / clock.current().pace, 1 if isinstance(moment.event, Started) else -1)
+        (max(0.0, moment.at - began) / current_clock().pace, 1 if isinstance(moment.event, Started) else -1)
         for moment in moments
         if isinstance(moment.event, Started | Ended)
     ]

@@ -1,0 +1,204 @@
+"""Custom resources: `Custom::` types and AWS::CloudFormation::CustomResource. A function creates them.
+
+CloudFormation sends the function a request and waits until something puts an answer to the URL in it. Here
+the URL is one of the embedded AWS. If the function and everything that it invoked end without an answer, the
+resource fails at once, and the reason names the function's error. CloudFormation does not notice such an end
+and waits until the time is up.
+
+NoEcho in an answer has no effect: the events here never show properties.
+
+Read on 2026-11-21:
+https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html
+https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-requesttypes.html
+https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html
+"""
+
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
+from __future__ import annotations
+
+import json
+import queue
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from embedded_aws.cloudformation.answers import ANSWER_BYTES, ANSWERS
+from embedded_aws.cloudformation.resource import (
+    Call,
+    Identity,
+    PartiallyCreatedError,
+    Properties,
+    ResourceType,
+)
+from embedded_aws.functions.runner import Outcome
+from embedded_aws.moto_gaps import lambda_
+
+_TIMEOUT_S = 3600
+_COPIED = ("StackId", "RequestId", "LogicalResourceId")
+_ID_BYTES = 1024
+_GENERATED_ID_LIMIT = 255
+
+
+class CustomResourceError(Exception):
+    """A custom resource that failed; in CloudFormation's words if they are known.
+
+    Attributes:
+        physical_id: The physical id that the function gave it nevertheless; empty if none.
+    """
+
+    def __init__(self, reason: str, *, physical_id: str = "") -> None:
+        super().__init__(reason)
+        self.physical_id = physical_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Response:
+    """The part of the function's answer that concerns the stack."""
+
+    physical_id: str
+    attributes: Mapping[str, Any]
+
+
+class CustomResource(ResourceType):
+    """A resource that a function creates.
+
+    Args:
+        type_name: The resource's type.
+    """
+
+    name = "AWS::CloudFormation::CustomResource"
+
+    def __init__(self, type_name: str) -> None:
+        self._type_name = type_name
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Create the resource through the function.
+
+        Raises:
+            PartiallyCreatedError: The creation failed. CloudFormation deletes such a resource anyway.
+        """
+        try:
+            response = self._ask(call, "Create", properties)
+        except CustomResourceError as error:
+            physical_id = error.physical_id or call.unique_name(limit=_GENERATED_ID_LIMIT)
+            raise PartiallyCreatedError(str(error), Identity(physical_id=physical_id)) from error
+        return Identity(physical_id=response.physical_id, attributes=response.attributes)
+
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
+        """Update the resource through the function; another physical id means another resource."""
+        if before["ServiceToken"] != after["ServiceToken"]:
+            msg = "Modifying service token is not allowed."
+            raise CustomResourceError(msg)
+        response = self._ask(
+            call,
+            "Update",
+            after,
+            PhysicalResourceId=identity.physical_id,
+            OldResourceProperties=as_text(before),
+        )
+        return Identity(physical_id=response.physical_id, attributes=response.attributes)
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the resource through the function."""
+        self._ask(call, "Delete", properties, PhysicalResourceId=identity.physical_id)
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the function: only the function knows its resource."""
+        call.client("lambda").get_function(FunctionName=properties["ServiceToken"])
+
+    def _ask(self, call: Call, kind: str, properties: Properties, **more: Any) -> _Response:
+        """Send a request and wait for its answer."""
+        token = str(properties.get("ServiceToken", ""))
+        if ":lambda:" not in token:
+            msg = f"the embedded AWS only supports functions as ServiceToken, not {token!r}"
+            raise CustomResourceError(msg)
+        request_id = str(uuid.uuid4())
+        with ANSWERS.expect(request_id) as (url, answered):
+            request = {
+                "RequestType": kind,
+                "ServiceToken": token,
+                "ResponseURL": url,
+                "StackId": call.stack_id,
+                "RequestId": request_id,
+                "LogicalResourceId": call.logical_id,
+                "ResourceType": self._type_name,
+                "ResourceProperties": as_text(properties),
+                **more,
+            }
+            lambda_.start(token, json.dumps(request).encode(), on_end=answered.put)
+            call.answer()
+            timeout = float(properties.get("ServiceTimeout", _TIMEOUT_S))
+            body = _wait(answered, timeout=timeout, request_id=request_id)
+        return _read(body, request)
+
+
+def as_text(value: Any) -> Any:
+    """Return properties as a function receives them: every scalar is a string."""
+    if isinstance(value, Mapping):
+        return {str(key): as_text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_text(item) for item in value]
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _wait(answered: queue.Queue[bytes | Outcome], *, timeout: float, request_id: str) -> bytes:
+    """Return the body of the answer.
+
+    Raises:
+        CustomResourceError: No answer came in time, or the function ended without one.
+    """
+    try:
+        found = answered.get(timeout=timeout)
+    except queue.Empty:
+        msg = (
+            "CloudFormation did not receive a response from your Custom Resource. Please check your logs for "
+            f"requestId [{request_id}]. (It waited {timeout:g} seconds.)"
+        )
+        raise CustomResourceError(msg) from None
+    if isinstance(found, Outcome):
+        how = f" with {found.error}" if found.error else ""
+        msg = (
+            f"the function ended{how} and has not answered (RequestId: {request_id}); CloudFormation would "
+            f"wait {timeout:g} seconds for it"
+        )
+        raise CustomResourceError(msg)
+    return found
+
+
+def _read(body: bytes, request: Mapping[str, Any]) -> _Response:
+    """Parse an answer.
+
+    Raises:
+        CustomResourceError: The answer reports a failure, or does not belong to the request.
+    """
+    if len(body) > ANSWER_BYTES:
+        msg = f"Response object is too long: {len(body)} bytes, and {ANSWER_BYTES} are allowed."
+        raise CustomResourceError(msg)
+    try:
+        answer = json.loads(body)
+        status = answer["Status"]
+    except (ValueError, TypeError, KeyError) as error:
+        msg = f"Invalid response object: a JSON object with a Status is expected, not {body[:100]!r}"
+        raise CustomResourceError(msg) from error
+    physical_id = str(answer.get("PhysicalResourceId") or "")
+    if status != "SUCCESS":
+        msg = (
+            f"Received response status [{status}] from custom resource. Message returned: "
+            f"{answer.get('Reason', '')} (RequestId: {request['RequestId']})"
+        )
+        raise CustomResourceError(msg, physical_id=physical_id)
+    wrong = [name for name in _COPIED if answer.get(name) != request[name]]
+    if wrong:
+        msg = f"Invalid response object: {', '.join(wrong)} must be copied from the request"
+        raise CustomResourceError(msg)
+    if not 0 < len(physical_id.encode()) <= _ID_BYTES:
+        msg = f"Invalid PhysicalResourceId: 1 to {_ID_BYTES} bytes are expected"
+        raise CustomResourceError(msg)
+    return _Response(physical_id=physical_id, attributes=_attributes(answer.get("Data") or {}))
+
+
+def _attributes(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes for `Fn::GetAtt`: strings, and lists of strings."""
+    return {str(key): as_text(value) for key, value in data.items()}

@@ -1,0 +1,303 @@
+"""Alarms and their states: of metrics and of other alarms, with what happens when a state changes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Protocol
+
+from embedded_aws.cloudwatch.alarm_data import Reading, limit_of, stamp
+from embedded_aws.cloudwatch.alarm_rule import Rule, alarm_name
+from embedded_aws.cloudwatch.alarm_state import State
+from embedded_aws.cloudwatch.series import MetricStore
+
+SCALING = "arn:aws:autoscaling:"
+"""The beginning of the ARN of an action that is repeated while its alarm keeps the state."""
+
+_ACTIONS: Mapping[State, str] = {
+    "ALARM": "AlarmActions",
+    "OK": "OKActions",
+    "INSUFFICIENT_DATA": "InsufficientDataActions",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """The state of an alarm, with its reason and its time, in seconds since 1970."""
+
+    value: State
+    reason: str
+    data: str = ""
+    at: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Alarm:
+    """An alarm.
+
+    Attributes:
+        settings: The fields of PutMetricAlarm or PutCompositeAlarm.
+        alarm_arn: Its ARN.
+        status: Its state.
+        configured: The time of its last change, in seconds since 1970.
+        transitioned: The time at which its state last became another one.
+        held_back: The change of a composite alarm whose actions its suppressor holds back.
+        suppressed: The part of the suppressor that holds them back, as DescribeAlarms names it.
+    """
+
+    settings: Mapping[str, Any]
+    alarm_arn: str
+    status: Status
+    configured: float
+    transitioned: float
+    held_back: Change | None = None
+    suppressed: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.settings["AlarmName"])
+
+    @property
+    def kind(self) -> str:
+        """Its kind, as AlarmTypes names it."""
+        return "CompositeAlarm" if "AlarmRule" in self.settings else "MetricAlarm"
+
+    @property
+    def state_value(self) -> State:
+        """Its state."""
+        return self.status.value
+
+    @property
+    def alarm_actions(self) -> list[str]:
+        """The actions for its state ALARM."""
+        return list(self.settings.get("AlarmActions") or ())
+
+    def actions(self) -> list[str]:
+        """Return the actions for its present state; none if they are disabled."""
+        if not self.settings.get("ActionsEnabled", True):
+            return []
+        return list(self.settings.get(_ACTIONS[self.status.value]) or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of an alarm's state.
+
+    Attributes:
+        alarm: The alarm, whose state may have changed again since.
+        before: Its state before.
+        after: Its new state.
+    """
+
+    alarm: Alarm
+    before: Status
+    after: Status
+
+
+class Observer(Protocol):
+    """The receiver of everything that happens to alarms. It may call them again."""
+
+    def configured(self, alarm: Alarm, what: str, *, at: float) -> None:
+        """Note that an alarm was created, updated or deleted, as `what` says."""
+
+    def changed(self, change: Change) -> None:
+        """Note a change of a state, before its actions."""
+
+    def act(self, change: Change, action: str, *, at: float) -> None:
+        """Perform an action, given by its ARN."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Alarms:
+    """All alarms of an account in a region. Threads may share it.
+
+    Attributes:
+        prefix: The beginning of the alarms' ARNs.
+        metrics: The metrics.
+        observer: The receiver of events.
+        by_name: The alarms.
+    """
+
+    prefix: str
+    metrics: MetricStore
+    observer: Observer
+    by_name: MutableMapping[str, Alarm]
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def put(self, settings: Mapping[str, Any], *, at: float) -> None:
+        """Create an alarm or change its settings. A changed one keeps its state."""
+        name = str(settings["AlarmName"])
+        with self._lock:
+            former = self.by_name.get(name)
+            begin = Status(value="INSUFFICIENT_DATA", reason="Unchecked: Initial alarm creation", at=at)
+            alarm = Alarm(
+                settings=settings,
+                alarm_arn=f"{self.prefix}{name}",
+                status=former.status if former else begin,
+                configured=at,
+                transitioned=former.transitioned if former else at,
+            )
+            self.by_name[name] = alarm
+        self.observer.configured(alarm, "Update" if former else "Create", at=at)
+        self._follow({name}, at)
+
+    def delete(self, names: Sequence[str], *, at: float) -> None:
+        """Delete alarms. Those that do not exist are left out."""
+        with self._lock:
+            gone = [alarm for name in names if (alarm := self.by_name.pop(name, None)) is not None]
+        for alarm in gone:
+            self.observer.configured(alarm, "Delete", at=at)
+        self._follow({alarm.name for alarm in gone}, at)
+
+    def enable_actions(self, names: Sequence[str], *, enabled: bool, at: float) -> None:
+        """Enable or disable the actions of alarms."""
+        for name in names:
+            if (alarm := self.by_name.get(name)) is not None:
+                self.put({**alarm.settings, "ActionsEnabled": enabled}, at=at)
+
+    def set_state(self, name: str, status: Status) -> None:
+        """Set the state of an alarm until its next evaluation.
+
+        Raises:
+            KeyError: The alarm does not exist.
+        """
+        changes = self._change(self.by_name[name], status)
+        self._tell(changes, at=status.at)
+        self._follow(_names(changes), status.at, but=name)
+
+    def evaluate(self, *, at: float) -> None:
+        """Evaluate every alarm, then perform the actions of those that changed.
+
+        Args:
+            at: The time in seconds since 1970. Periods of metrics that have ended then count.
+        """
+        changes, steady = list[Change](), list[Alarm]()
+        for alarm in list(self.by_name.values()):
+            if alarm.kind == "MetricAlarm":
+                found = self._evaluate_metric(alarm, at)
+                changes += found
+                steady += [] if found else [alarm]
+        self._tell(changes, at=at)
+        self._follow(_names(changes), at)
+        for alarm in steady:
+            self._repeat(alarm, at)
+
+    def _evaluate_metric(self, alarm: Alarm, at: float) -> list[Change]:
+        limit = limit_of(alarm.settings)
+        reading = Reading.of(self.metrics, alarm.settings, at=at)
+        state = reading.state(limit)
+        if state is None or state == alarm.status.value:
+            return []
+        reason = reading.reason(limit, state, before=alarm.status.value)
+        data = json.dumps(reading.reason_data(alarm.settings, at=at))
+        return self._change(alarm, Status(value=state, reason=reason, data=data, at=at))
+
+    def _change(self, alarm: Alarm, status: Status) -> list[Change]:
+        """Set a state; return the change if it is another one and the alarm still exists."""
+        with self._lock:
+            if self.by_name.get(alarm.name) is not alarm:
+                return []
+            before, alarm.status = alarm.status, status
+            if before.value == status.value:
+                return []
+            alarm.transitioned = status.at
+        return [Change(alarm=alarm, before=before, after=status)]
+
+    def _tell(self, changes: Sequence[Change], *, at: float) -> None:
+        for change in changes:
+            if "ActionsSuppressor" in change.alarm.settings:
+                change.alarm.held_back = change
+            self.observer.changed(change)
+            if change.alarm.held_back is None:
+                self._act(change, at)
+
+    def _act(self, change: Change, at: float) -> None:
+        for action in change.alarm.actions():
+            self.observer.act(change, action, at=at)
+
+    def _repeat(self, alarm: Alarm, at: float) -> None:
+        """Perform the scaling actions of an alarm that keeps its state."""
+        change = Change(alarm=alarm, before=alarm.status, after=alarm.status)
+        for action in alarm.actions():
+            if action.startswith(SCALING):
+                self.observer.act(change, action, at=at)
+
+    def _follow(self, names: set[str], at: float, *, but: str = "") -> None:
+        """Evaluate the composite alarms on alarms that changed, then perform actions that were held back.
+
+        Args:
+            names: The alarms that changed.
+            at: The time.
+            but: A composite alarm whose state was set, which keeps it until one of its alarms changes.
+        """
+        for _ in range(len(self.by_name) + 1):  # a cycle of composite alarms ends as well
+            concerned = [
+                alarm for alarm in self._composites() if alarm.name != but and _concerns(alarm, names)
+            ]
+            changes = [change for each in concerned for change in self._evaluate_composite(each, at)]
+            self._tell(changes, at=at)
+            if not changes:
+                break
+            names = _names(changes)
+        for alarm in self._composites():
+            self._release(alarm, at)
+
+    def _composites(self) -> Iterator[Alarm]:
+        return (alarm for alarm in list(self.by_name.values()) if alarm.kind == "CompositeAlarm")
+
+    def _evaluate_composite(self, alarm: Alarm, at: float) -> list[Change]:
+        rule = Rule.of(alarm.settings["AlarmRule"])
+        with self._lock:
+            children = [self.by_name[name] for name in rule.alarms if name in self.by_name]
+            state: State = (
+                "ALARM" if rule.holds({each.name: each.status.value for each in children}) else "OK"
+            )
+        if state == alarm.status.value:
+            return []
+        # Of its alarms, the one that changed last brought the change about.
+        latest = max(children, key=lambda each: each.transitioned, default=None)
+        if latest is None:
+            return self._change(alarm, Status(value=state, reason="The rule is constant", data="{}", at=at))
+        moment = datetime.fromtimestamp(latest.transitioned, tz=timezone.utc)
+        reason = (
+            f"{latest.alarm_arn} transitioned to {latest.status.value} at {moment:%A %d %B, %Y %H:%M:%S} UTC"
+        )
+        trigger = {"value": latest.status.value, "timestamp": stamp(latest.transitioned)}
+        data = {"triggeringAlarms": [{"arn": latest.alarm_arn, "state": trigger}]}
+        return self._change(alarm, Status(value=state, reason=reason, data=json.dumps(data), at=at))
+
+    def _release(self, alarm: Alarm, at: float) -> None:
+        """Perform the actions that a suppressor held back, unless it still does."""
+        change = alarm.held_back
+        alarm.suppressed = self._suppressed(alarm, change, at) if change is not None else ""
+        if change is None or alarm.suppressed:
+            return
+        alarm.held_back = None
+        self._act(change, at)
+
+    def _suppressed(self, alarm: Alarm, change: Change, at: float) -> str:
+        """Return the part of a suppressor that holds the actions of a change back; empty if none does."""
+        suppressor = self.by_name.get(alarm_name(alarm.settings["ActionsSuppressor"]))
+        if suppressor is None:
+            return ""
+        if suppressor.status.value == "ALARM":
+            return "Alarm"
+        left = suppressor.transitioned if alarm.suppressed in ("Alarm", "ExtensionPeriod") else None
+        if left is not None:
+            wait = float(alarm.settings.get("ActionsSuppressorExtensionPeriod") or 0)
+            return "ExtensionPeriod" if at < left + wait else ""
+        wait = float(alarm.settings.get("ActionsSuppressorWaitPeriod") or 0)
+        return "WaitPeriod" if at < change.after.at + wait else ""
+
+
+def _names(changes: Sequence[Change]) -> set[str]:
+    return {change.alarm.name for change in changes}
+
+
+def _concerns(alarm: Alarm, names: set[str]) -> bool:
+    """Return True if a composite alarm, or one of its alarms, has one of the names."""
+    return alarm.name in names or not names.isdisjoint(Rule.of(alarm.settings["AlarmRule"]).alarms)

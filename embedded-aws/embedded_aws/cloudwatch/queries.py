@@ -1,0 +1,137 @@
+"""GetMetricData and GetMetricStatistics: statistics, metric math and searches over a span of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from embedded_aws.cloudwatch.expressions import ExpressionError, Node, names, parse
+from embedded_aws.cloudwatch.metric_math import Line, Value, evaluate
+from embedded_aws.cloudwatch.search import found
+from embedded_aws.cloudwatch.series import MetricKey, MetricStore
+from embedded_aws.cloudwatch.statistics import is_statistic, statistic
+
+_MINUTE_S = 60
+
+
+class Request:
+    """The queries of a request, each evaluated once.
+
+    Args:
+        store: The metrics.
+        queries: The queries by id, in the form of the API.
+        start: The beginning of the span, in seconds since 1970, rounded down to a minute, or to the period
+            of metrics with a shorter one.
+        end: The end of the span, which no longer belongs to it.
+    """
+
+    def __init__(
+        self, store: MetricStore, queries: Sequence[Mapping[str, Any]], *, start: float, end: float
+    ) -> None:
+        self._store = store
+        self._queries = {str(each["Id"]): each for each in queries}
+        self._start = start
+        self._end = int(end)
+        self._values: dict[str, Value] = {}
+        self._under_way: list[str] = []
+
+    def results(self) -> Iterator[tuple[str, Line]]:
+        """Yield the lines that the request wants, with the ids of their queries.
+
+        Raises:
+            ExpressionError: A query is not valid.
+        """
+        for name, query in self._queries.items():
+            if query.get("ReturnData", True):
+                value = self.value(name)
+                if not isinstance(value, Line | list):
+                    msg = f"{name} results in a number, not in a time series"
+                    raise ExpressionError(msg)
+                label = query.get("Label")
+                for line in value if isinstance(value, list) else [value]:
+                    yield name, _labelled(line, label, several=isinstance(value, list))
+
+    def value(self, name: str) -> Value:
+        """Return the result of a query by its id."""
+        if name not in self._queries:
+            msg = f"no query has the id {name}"
+            raise ExpressionError(msg)
+        if name in self._under_way:
+            msg = f"{name} refers to itself"
+            raise ExpressionError(msg)
+        if name not in self._values:
+            self._under_way.append(name)
+            try:
+                self._values[name] = self._evaluated(self._queries[name])
+            except ExpressionError as error:
+                error.query = error.query or name
+                raise
+            self._under_way.remove(name)
+        return self._values[name]
+
+    def metrics(self, part: str) -> list[Line]:
+        """Return the results of the queries for metrics whose ids contain a string."""
+        values = [
+            self.value(name) for name, each in self._queries.items() if "MetricStat" in each and part in name
+        ]
+        return [value for value in values if isinstance(value, Line)]
+
+    def times(self, period: int) -> Sequence[int]:
+        """Return the first second of every period of the request."""
+        return range(self._from(period), self._end, period)
+
+    def search(self, query: str, name: str, period: int) -> list[Line]:
+        """Return a statistic of each metric that a search finds."""
+        keys = found(query, self._store.keys())
+        return [self._line(key, name, period=period, label=_distinct(key)) for key in keys]
+
+    def _evaluated(self, query: Mapping[str, Any]) -> Value:
+        name = str(query["Id"])
+        if (stat := query.get("MetricStat")) is not None:
+            metric = stat["Metric"]
+            key = MetricKey.of(metric["Namespace"], metric["MetricName"], metric.get("Dimensions", ()))
+            return self._line(
+                key, stat["Stat"], period=int(stat["Period"]), unit=stat.get("Unit"), label=key.name
+            )
+        node = parse(str(query["Expression"]))
+        period = int(query.get("Period") or self._longest_period(node))
+        value = evaluate(node, self, period=period)
+        return replace(value, label=name) if isinstance(value, Line) else value
+
+    def _line(self, key: MetricKey, name: str, *, period: int, label: str, unit: str | None = None) -> Line:
+        if not is_statistic(name):
+            msg = f"there is no statistic {name}"
+            raise ExpressionError(msg)
+        start = self._from(period)
+        periods = self._store.periods(key, start=start, end=self._end, period=period, unit=unit)
+        values = {time: statistic(samples, name) for time, samples in periods.items()}
+        points = {time: value for time, value in values.items() if value is not None}
+        return Line(label=label, period=period, points=points)
+
+    def _longest_period(self, node: Node) -> int:
+        """Return the longest period of the metrics that an expression refers to, directly or indirectly."""
+        waiting, seen, periods = list(names(node)) or list(self._queries), set[str](), [_MINUTE_S]
+        while waiting:
+            query = self._queries.get(name := waiting.pop(), {})
+            if name not in seen and "MetricStat" in query:
+                periods.append(int(query["MetricStat"]["Period"]))
+            elif name not in seen and "Expression" in query:
+                waiting += names(parse(str(query["Expression"])))
+            seen.add(name)
+        return max(periods)
+
+    def _from(self, period: int) -> int:
+        step = min(period, _MINUTE_S)
+        return int(self._start // step * step)
+
+
+def _labelled(line: Line, label: str | None, *, several: bool) -> Line:
+    """Return a line with the label of its query; of several lines each keeps its own as well."""
+    if label is None:
+        return line
+    return replace(line, label=f"{label} {line.label}".strip() if several else label)
+
+
+def _distinct(key: MetricKey) -> str:
+    return " ".join([*(value for _, value in key.dimensions), key.name])

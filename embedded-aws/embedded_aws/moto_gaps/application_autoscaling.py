@@ -1,0 +1,200 @@
+"""Application Auto Scaling as SageMaker endpoints use it.
+
+moto's gaps:
+- A target of a SageMaker variant can be registered without the endpoint. AWS refuses, so a target that does
+  not depend on its endpoint fails there and must fail here.
+- A target registered without a role does not show one. AWS shows the service-linked role that it uses.
+- The policies and scheduled actions of a deregistered target stay. AWS deletes them with the target.
+- A policy that is written again gets a new ARN. In AWS it keeps its ARN.
+- A target tracking policy of a variant has no alarms. AWS creates two, and deletes them with the policy.
+- A policy without a registered target is accepted.
+- It accepts a negative capacity, and a maximum below the minimum; a target shows no SuspendedState until one
+  is set.
+- New bounds do not change the capacity. See `scaling`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moto.applicationautoscaling.exceptions import AWSValidationException
+from moto.applicationautoscaling.models import (
+    ApplicationAutoscalingBackend,
+    FakeApplicationAutoscalingPolicy,
+    FakeScalableTarget,
+)
+from moto.cloudwatch.models import cloudwatch_backends
+from moto.core.exceptions import JsonRESTError
+from moto.moto_api._internal import mock_random
+from moto.sagemaker.models import sagemaker_backends
+from moto.utilities.utils import get_partition
+
+from embedded_aws import clock
+from embedded_aws.assumptions import holds
+from embedded_aws.autoscaling.tracking_alarms import PREDEFINED, tracking_alarms
+from embedded_aws.moto_gaps import patch
+from embedded_aws.moto_gaps.own_clients import own_client
+from embedded_aws.moto_gaps.scaling import DIMENSION, VariantScaling
+
+_SERVICE_ROLE = (
+    "arn:{partition}:iam::{account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
+    "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+)
+
+_NOT_SUSPENDED = dict.fromkeys(
+    ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended"), False
+)
+
+_ID_LENGTH = len(str(mock_random.uuid4()))
+
+
+class _ObjectNotFoundError(JsonRESTError):
+    def __init__(self, message: str) -> None:
+        super().__init__("ObjectNotFoundException", message)
+
+
+_moto_register = ApplicationAutoscalingBackend.register_scalable_target
+_moto_put_policy = ApplicationAutoscalingBackend.put_scaling_policy
+_moto_deregister = ApplicationAutoscalingBackend.deregister_scalable_target
+
+
+def _register(
+    self: ApplicationAutoscalingBackend, namespace: str, r_id: str, dimension: str, **options: Any
+) -> FakeScalableTarget:
+    if namespace == "sagemaker" and dimension == DIMENSION:
+        _check_variant(self, r_id)
+        partition = get_partition(self.region_name)
+        service_role = _SERVICE_ROLE.format(partition=partition, account=self.account_id)
+        options["role_arn"] = options.get("role_arn") or service_role
+    former: Any = self.targets.get(dimension, {}).get(r_id)
+    _check_bounds(former, options)
+    suspended = {
+        **_NOT_SUSPENDED,
+        **(former.suspended_state if former else {}),
+        **(options["suspended_state"] or {}),
+    }
+    options["suspended_state"] = suspended
+    target: FakeScalableTarget = _moto_register(self, namespace, r_id, dimension, **options)
+    if namespace == "sagemaker" and not holds("scaling_blocked_in_updates"):
+        _scale_in_update(self, r_id, target.min_capacity or 0)
+    if dimension == DIMENSION:
+        VariantScaling(self, target, now=clock.current().time()).set_bounds()
+    return target
+
+
+def _check_bounds(former: FakeScalableTarget | None, options: Mapping[str, Any]) -> None:
+    least, most = options["min_capacity"], options["max_capacity"]
+    if any(bound is not None and bound < 0 for bound in (least, most)):
+        msg = "Minimum and maximum capacity must be greater than or equal to 0"
+        raise AWSValidationException(msg)
+    least = former.min_capacity if former and least is None else least
+    most = former.max_capacity if former and most is None else most
+    if least is None or most is None:
+        msg = "MinCapacity and MaxCapacity must be specified to register a new scalable target"
+        raise AWSValidationException(msg)
+    if least > most:
+        msg = "Maximum capacity cannot be less than minimum capacity"
+        raise AWSValidationException(msg)
+
+
+def _scale_in_update(backend: ApplicationAutoscalingBackend, resource_id: str, least: int) -> None:
+    """Scale an endpoint that is Updating to its target's minimum. AWS is assumed not to do this."""
+    endpoints = sagemaker_backends[backend.account_id][backend.region_name].endpoints
+    endpoint = endpoints[resource_id.split("/")[1]]
+    if endpoint.endpoint_status == "Updating":
+        for variant in endpoint.production_variants:
+            variant["DesiredInstanceCount"] = max(variant["DesiredInstanceCount"], least)
+
+
+def _check_variant(backend: ApplicationAutoscalingBackend, resource_id: str) -> None:
+    _, endpoint_name, _, variant = resource_id.split("/")
+    endpoint = sagemaker_backends[backend.account_id][backend.region_name].endpoints.get(endpoint_name)
+    if endpoint is None:
+        msg = f"No endpoint found for resource ID: {resource_id}"
+        raise AWSValidationException(msg)
+    if variant not in (found["VariantName"] for found in endpoint.production_variants):
+        msg = f"No production variant found for resource ID: {resource_id}"
+        raise AWSValidationException(msg)
+
+
+def _deregister(self: ApplicationAutoscalingBackend, namespace: str, r_id: str, dimension: str) -> None:
+    _moto_deregister(self, namespace, r_id, dimension)
+    for key, policy in list(self.policies.items()):
+        if (policy.service_namespace, policy.resource_id, policy.scalable_dimension) == (
+            namespace,
+            r_id,
+            dimension,
+        ):
+            policy.delete_alarms(self.account_id, self.region_name)
+            del self.policies[key]
+    for action in self.describe_scheduled_actions("", namespace, r_id, dimension):
+        self.delete_scheduled_action(namespace, action.scheduled_action_name, r_id, dimension)
+
+
+def _put_policy(self: ApplicationAutoscalingBackend, **request: Any) -> FakeApplicationAutoscalingPolicy:
+    names = ("service_namespace", "resource_id", "scalable_dimension", "policy_name")
+    key = FakeApplicationAutoscalingPolicy.formulate_key(*(request[name] for name in names))
+    former = self.policies.get(key)
+    if request["service_namespace"] == "sagemaker":
+        _check_target(self, request["resource_id"], request["scalable_dimension"])
+        if request["policy_type"] == "TargetTrackingScaling":
+            _check_metric(request["policy_body"])
+    policy = _moto_put_policy(self, **request)
+    if former is not None:
+        policy.policy_arn, policy.creation_time = former.policy_arn, former.creation_time
+        policy.alarms = former.alarms
+    if policy.service_namespace == "sagemaker":
+        _put_alarms(self, policy)
+    return policy
+
+
+def _check_target(backend: ApplicationAutoscalingBackend, resource_id: str, dimension: str) -> None:
+    if resource_id not in backend.targets.get(dimension, {}):
+        msg = (
+            "No scalable target registered for service namespace: sagemaker, resource ID: "
+            f"{resource_id}, scalable dimension: {dimension}"
+        )
+        raise _ObjectNotFoundError(msg)
+
+
+def _check_metric(configuration: Mapping[str, Any]) -> None:
+    predefined = configuration.get("PredefinedMetricSpecification")
+    if (predefined is None) == ("CustomizedMetricSpecification" not in configuration):
+        msg = "Specify either a PredefinedMetricSpecification or a CustomizedMetricSpecification"
+        raise AWSValidationException(msg)
+    if predefined is not None and (kind := predefined["PredefinedMetricType"]) not in PREDEFINED:
+        msg = f"The predefined metric type {kind} is not one of a SageMaker variant: {', '.join(PREDEFINED)}"
+        raise AWSValidationException(msg)
+
+
+def _put_alarms(backend: ApplicationAutoscalingBackend, policy: FakeApplicationAutoscalingPolicy) -> None:
+    """Write the alarms of a policy. One that was there before keeps its name."""
+    if policy.resource_id.startswith("endpoint/") and policy.policy_type == "TargetTrackingScaling":
+        cloudwatch = own_client("cloudwatch", backend.region_name)
+        former = {str(alarm.name)[: -_ID_LENGTH - 1]: str(alarm.name) for alarm in policy.alarms}
+        policy_id = policy.alarms[0].alarm_actions[0].rpartition("/")[2] if former else mock_random.uuid4()
+        wanted = tracking_alarms(
+            policy.target_tracking_scaling_policy_configuration or {},
+            resource_id=policy.resource_id,
+            action=f"{policy.policy_arn}:createdBy/{policy_id}",
+        )
+        names: list[str] = []
+        for alarm in wanted:
+            prefix = str(alarm["AlarmName"])
+            names.append(former.pop(prefix, f"{prefix}-{mock_random.uuid4()}"))
+            cloudwatch.put_metric_alarm(**{**alarm, "AlarmName": names[-1]})
+        if former:
+            cloudwatch.delete_alarms(AlarmNames=list(former.values()))
+        alarms = cloudwatch_backends[backend.account_id][backend.region_name].alarms
+        policy.alarms = [alarms[name] for name in names]
+
+
+def install() -> None:
+    """Close the gaps."""
+    patch.replace(
+        ApplicationAutoscalingBackend,
+        register_scalable_target=_register,
+        deregister_scalable_target=_deregister,
+        put_scaling_policy=_put_policy,
+    )

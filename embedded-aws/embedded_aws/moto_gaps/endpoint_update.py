@@ -1,0 +1,271 @@
+"""The update of an endpoint to another configuration: in steps, watched by alarms, with rollback.
+
+It differs from AWS in two ways. Instances start at once, or as fast as a host starts them. Waits are
+compressed, see `embedded_aws.clock`; DescribeEndpoint and the events show AWS's times.
+
+SageMaker's reasons for a rollback are not documented; the wording here is ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import zip_longest
+from typing import Any
+
+from moto.cloudwatch.models import cloudwatch_backends
+from moto.core.utils import utcnow
+
+from embedded_aws import clock
+from embedded_aws.assumptions import holds
+from embedded_aws.deployment import BAKING, Host, Step, steps
+from embedded_aws.errors import LaunchError
+from embedded_aws.moto_gaps.endpoint_events import endpoint_changed, endpoint_detail, in_milliseconds
+from embedded_aws.moto_gaps.events import publish_event
+
+# The interval, in seconds, at which the alarms are checked during waits.
+_POLL_S = 0.02
+
+_EVENT = "SageMaker Endpoint Deployment State Change"
+
+_log = logging.getLogger(__name__)
+_hosts: list[Host] = []
+
+
+def hosts() -> tuple[Host, ...]:
+    """Return the hosts in use."""
+    return tuple(_hosts)
+
+
+def attach(host: Host) -> None:
+    """From now on, start new instances on a host before they take traffic."""
+    _hosts.append(host)
+
+
+def detach(host: Host) -> None:
+    """Stop using a host."""
+    if host in _hosts:
+        _hosts.remove(host)
+
+
+def end_instances(endpoint_name: str) -> None:
+    """End a deleted endpoint's instances on every host."""
+    for host in hosts():
+        host.end(endpoint_name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The target state of an endpoint.
+
+    Attributes:
+        config: The name of the new configuration.
+        variants: The variants as described after the update.
+        data_capture: The configuration's data capture, if any.
+        deployment: The DeploymentConfig of the update.
+    """
+
+    config: str
+    variants: Sequence[dict[str, Any]]
+    data_capture: Mapping[str, Any] | None
+    deployment: Mapping[str, Any]
+
+
+class _UndoneError(Exception):
+    """The reason to roll an update back."""
+
+
+class EndpointUpdate:
+    """One update of one endpoint.
+
+    Args:
+        backend: The SageMaker backend that has the endpoint.
+        endpoint: moto's endpoint.
+        wanted: The endpoint's target state.
+    """
+
+    def __init__(self, backend: Any, endpoint: Any, wanted: Wanted) -> None:
+        self._backend, self._endpoint, self._wanted = backend, endpoint, wanted
+        self._before: list[dict[str, Any]] = endpoint.production_variants
+        self._started = utcnow()
+        endpoint.pending_deployment_summary = None
+        self._plans = self._planned()
+        configured = wanted.deployment.get("AutoRollbackConfiguration", {}).get("Alarms", ())
+        self._alarms = [str(alarm["AlarmName"]) for alarm in configured]
+        self._fired_before = self._firing()
+
+    def start(self) -> None:
+        """Start the update. Without a host and waits, it has ended on return."""
+        self._endpoint.endpoint_status = "Updating"
+        endpoint_changed(self._backend, self._endpoint, "UPDATING")
+        self._endpoint.failure_reason = None
+        if _hosts or any(step.wait_s for plan in self._plans for step in plan):
+            threading.Thread(target=self._run, name="endpoint-update", daemon=True).start()
+        else:
+            self._run()
+
+    def _planned(self) -> list[tuple[Step, ...]]:
+        """Return the steps, each with one part per variant. A variant with fewer steps stays at its last."""
+        former = {variant["VariantName"]: _count(variant) for variant in self._before}
+        plans = [
+            steps(
+                self._wanted.deployment, before=former.get(variant["VariantName"], 0), after=_count(variant)
+            )
+            for variant in self._wanted.variants
+        ]
+        return [
+            tuple(step or plan[-1] for step, plan in zip(row, plans, strict=True))
+            for row in zip_longest(*plans)
+        ]
+
+    def _run(self) -> None:
+        try:
+            waited = 0.0
+            if not holds("guardrails_with_multi_model"):
+                msg = "Deployment guardrails are not supported with MultiModel mode."
+                raise _UndoneError(msg)
+            if self._alarms and not holds("alarms_read_with_execution_role"):
+                msg = "The alarms cannot be read: not authorized to perform: cloudwatch:DescribeAlarms"
+                raise _UndoneError(msg)
+            for row in self._plans:
+                self._show(row)
+                if row is self._plans[0]:
+                    self._launch()
+                waited += max(step.wait_s for step in row)
+                self._check_time(waited)
+                self._bake(row)
+                if self._gone:
+                    end_instances(self._endpoint.endpoint_name)
+                    return
+        except _UndoneError as undone:
+            self._roll_back(str(undone))
+        except Exception as error:  # noqa: BLE001  the update must not stay in progress forever
+            _log.exception("the update of the endpoint %s failed", self._endpoint.endpoint_name)
+            self._roll_back(f"the embedded AWS failed: {error}")
+        else:
+            self._finish()
+
+    def _launch(self) -> None:
+        for host in hosts():
+            try:
+                host.launch(self._endpoint.endpoint_name, self._wanted.config)
+            except LaunchError as error:
+                msg = (
+                    "The primary container for production variant "
+                    f"{self._wanted.variants[0]['VariantName']} did not pass the ping health check. {error}"
+                )
+                raise _UndoneError(msg) from error
+
+    def _check_time(self, waited: float) -> None:
+        """Roll back if the waits alone exceed the time limit of the deployment."""
+        for policy in ("BlueGreenUpdatePolicy", "RollingUpdatePolicy"):
+            limit = self._wanted.deployment.get(policy, {}).get("MaximumExecutionTimeoutInSeconds")
+            if limit is not None and waited > limit:
+                msg = f"The deployment took longer than its {limit} seconds and was rolled back."
+                raise _UndoneError(msg)
+
+    def _bake(self, row: Sequence[Step]) -> None:
+        """Wait for a step's time. While the step bakes, watch the alarms."""
+        until = time.monotonic() + clock.current().here(max(step.wait_s for step in row))
+        while not self._gone:
+            if any(step.status == BAKING for step in row):
+                self._check_alarms()
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, _POLL_S))
+
+    def _check_alarms(self) -> None:
+        fired = self._firing()
+        if not holds("alarm_before_update_ends_it"):
+            fired = [name for name in fired if name not in self._fired_before]
+        if fired:
+            msg = f"The deployment was rolled back: in ALARM during the baking period: {', '.join(fired)}"
+            raise _UndoneError(msg)
+
+    def _firing(self) -> list[str]:
+        """Return the alarms that are in ALARM."""
+        alarms = cloudwatch_backends[self._backend.account_id][self._backend.region_name].alarms
+        return [name for name in self._alarms if name in alarms and alarms[name].state_value == "ALARM"]
+
+    @property
+    def _gone(self) -> bool:
+        """Return True if the endpoint or the embedded AWS is gone."""
+        endpoint = self._endpoint
+        return self._backend.endpoints.get(endpoint.endpoint_name) is not endpoint
+
+    def _show(self, row: Sequence[Step]) -> None:
+        """Show a step in DescribeEndpoint, then send its event."""
+        now = utcnow()
+        kept = {v["VariantName"]: step.kept for v, step in zip(self._wanted.variants, row, strict=True)}
+        self._endpoint.production_variants = [
+            {**variant, "CurrentInstanceCount": kept.get(variant["VariantName"], _count(variant))}
+            for variant in self._before
+        ]
+        self._endpoint.pending_deployment_summary = {
+            "EndpointConfigName": self._wanted.config,
+            "StartTime": self._started,
+            "ProductionVariants": [
+                _pending(variant, step, since=now)
+                for variant, step in zip(self._wanted.variants, row, strict=True)
+            ],
+        }
+        self._touch(now)
+        self._send_event("UPDATING")
+
+    def _finish(self) -> None:
+        """Set the target state. The status is set last, so that a waiting client finds the rest."""
+        self._endpoint.endpoint_config_name = self._wanted.config
+        self._endpoint.production_variants = list(self._wanted.variants)
+        self._endpoint.data_capture_config = self._wanted.data_capture
+        self._end()
+
+    def _roll_back(self, reason: str) -> None:
+        """Return all traffic to the old instances at once. RollbackMaximumBatchSize is ignored."""
+        self._endpoint.endpoint_status = "RollingBack"
+        endpoint_changed(self._backend, self._endpoint, "ROLLING_BACK")
+        self._send_event("ROLLING_BACK")
+        self._endpoint.production_variants = self._before
+        self._endpoint.failure_reason = reason
+        self._end()
+
+    def _end(self) -> None:
+        self._endpoint.pending_deployment_summary = None
+        self._touch(utcnow())
+        self._endpoint.endpoint_status = "InService"
+        endpoint_changed(self._backend, self._endpoint, "IN_SERVICE")
+
+    def _touch(self, now: datetime) -> None:
+        self._endpoint.last_modified_time = now
+        for host in hosts():
+            host.refresh(self._endpoint.endpoint_name)
+
+    def _send_event(self, status: str) -> None:
+        """Send the event. Its times are in milliseconds."""
+        endpoint, pending = self._endpoint, self._endpoint.pending_deployment_summary
+        detail = {**endpoint_detail(endpoint, status), "PendingDeploymentSummary": pending}
+        if not holds("bake_announcement"):
+            detail["EndpointName"] = endpoint.endpoint_name.lower()
+        publish_event(
+            source="aws.sagemaker",
+            detail_type=_EVENT,
+            detail=in_milliseconds(detail),
+            resources=[endpoint.arn],
+            account=self._backend.account_id,
+            region=self._backend.region_name,
+        )
+
+
+def _pending(variant: Mapping[str, Any], step: Step, *, since: datetime) -> dict[str, Any]:
+    status = {"Status": step.status, "StatusMessage": step.message, "StartTime": since}
+    return {**variant, "CurrentInstanceCount": step.active, "VariantStatus": [status]}
+
+
+def _count(variant: Mapping[str, Any]) -> int:
+    """Return the number of a variant's instances; 1 for a serverless one."""
+    count: int = variant.get("DesiredInstanceCount", 1)
+    return count

@@ -1,0 +1,402 @@
+"""SageMaker's models, endpoint configurations and endpoints.
+
+moto's gaps:
+- Its list of instance types is years old. botocore's model of the API has the current ones.
+- The description of a model or an endpoint configuration shows only some of its properties.
+- It lacks UpdateEndpoint. If a variant is registered with Application Auto Scaling, AWS refuses an update
+  that changes the variant's instance type or removes the variant, and so does this UpdateEndpoint. Read on
+  2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+  Both also refuse the configuration that the endpoint has.
+- Nothing takes time. Here an update does if its DeploymentConfig waits: see `endpoint_update`. Meanwhile AWS
+  refuses to update, scale or delete the endpoint.
+- A second endpoint, model or configuration with the same name replaces the first. AWS refuses it.
+- A variant without a weight has none; AWS's default is 1.
+- A change of counts loses the weights, and the other way round, and needs no time. See `capacity`.
+- DescribeEndpoint does not show the images of the variants. See `deployed_images`.
+- ListModels ignores its filters. Values that the model of the API excludes are accepted; see `constraints`.
+- It lacks all refusals, certain or assumed, of multi-model Models and their variants: see `multi_model`.
+- It finds the owner of tags only if the ARN has the name's capitals, and keeps both values of a key that is
+  set again. AWS's ARNs of endpoints are in lower case.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import timezone
+from functools import cache
+from typing import Any
+
+from moto.applicationautoscaling.models import applicationautoscaling_backends
+from moto.core.responses import ActionResult
+from moto.core.utils import get_service_model
+from moto.logs.models import logs_backends
+from moto.sagemaker.exceptions import ValidationError
+from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model, SageMakerModelBackend
+from moto.sagemaker.responses import SageMakerResponse
+
+from embedded_aws.assumptions import holds
+from embedded_aws.moto_gaps import multi_model, patch
+from embedded_aws.moto_gaps.capacity import change_capacity, refuse_in_progress
+from embedded_aws.moto_gaps.constraints import violations
+from embedded_aws.moto_gaps.deployed_images import with_images
+from embedded_aws.moto_gaps.endpoint_events import endpoint_changed
+from embedded_aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted, end_instances
+from embedded_aws.moto_gaps.pages import BadTokenError, page
+
+# The parts of a variant that an update can retain, by their type in the API, with the fields of a described
+# variant.
+_RETAINABLE = {
+    "DesiredInstanceCount": ("CurrentInstanceCount", "DesiredInstanceCount"),
+    "DesiredWeight": ("CurrentWeight", "DesiredWeight"),
+}
+
+_LOG_GROUPS = "/aws/sagemaker/Endpoints/"
+
+_moto_delete_endpoint = SageMakerModelBackend.delete_endpoint
+_moto_tagged = SageMakerModelBackend._get_resource_from_arn
+
+
+@cache
+def instance_types() -> frozenset[str]:
+    """Return every instance type that an endpoint's variant can have, from botocore's model of the API."""
+    shape: Any = get_service_model("sagemaker").shape_for("ProductionVariantInstanceType")
+    return frozenset(shape.enum)
+
+
+def _accept(self: FakeEndpointConfig, instance_type: str) -> None:
+    """Accept any instance type: `_request` has refused those that do not exist."""
+
+
+def _request(response: SageMakerResponse) -> dict[str, Any]:
+    """Return a request.
+
+    Raises:
+        ValidationError: It violates the model of the API.
+    """
+    found: dict[str, Any] = json.loads(response.body)
+    violated = list(violations("sagemaker", response._get_action(), found))
+    if violated:
+        errors = "error" if len(violated) == 1 else "errors"
+        msg = f"{len(violated)} validation {errors} detected: {'; '.join(violated)}"
+        raise ValidationError(msg)
+    return found
+
+
+def _backend(response: SageMakerResponse) -> Any:
+    # Any: moto requires more than the API, and its resources get the fields below only at run time.
+    return response.sagemaker_backend
+
+
+def _refuse_second(kind: str, name: str, known: Iterable[str], arn: str) -> None:
+    if name in known:
+        msg = f'Cannot create already existing {kind} "{arn}".'
+        raise ValidationError(msg)
+
+
+def _create_model(self: SageMakerResponse) -> ActionResult:
+    request, backend = _request(self), _backend(self)
+    name = request["ModelName"]
+    known = backend._models
+    arn = f"arn:{self.partition}:sagemaker:{self.region}:{self.current_account}:model/{name}"
+    _refuse_second("model", name, known, arn)
+    multi_model.refuse_empty_prefix(request, backend)
+    model = backend.create_model(
+        model_name=name,
+        execution_role_arn=request.get("ExecutionRoleArn"),
+        primary_container=request.get("PrimaryContainer"),
+        vpc_config=request.get("VpcConfig"),
+        containers=request.get("Containers"),
+        tags=request.get("Tags"),
+    )
+    model.request = request
+    return ActionResult({"ModelArn": model.arn})
+
+
+def _describe_model(self: Model) -> dict[str, Any]:
+    return {
+        "EnableNetworkIsolation": False,
+        **_without_tags(getattr(self, "request", {})),
+        "ModelName": self.model_name,
+        "ModelArn": self.arn,
+        "CreationTime": self.creation_time,
+    }
+
+
+def _created(model: Model) -> float:
+    return model.creation_time.replace(tzinfo=timezone.utc).timestamp()
+
+
+def _list_models(self: SageMakerResponse) -> ActionResult:
+    """Return a page of the models that a request selects, by default the newest first."""
+    request = _request(self)
+    bounds = [request.get(f"CreationTime{side}") for side in ("After", "Before")]
+    after, before = (None if each is None else float(each) for each in bounds)
+    found = [
+        {"ModelName": model.model_name, "ModelArn": model.arn, "CreationTime": model.creation_time}
+        for model in _backend(self)._models.values()
+        if request.get("NameContains", "") in model.model_name
+        and (after is None or _created(model) > after)
+        and (before is None or _created(model) < before)
+    ]
+    by_name = request.get("SortBy") == "Name"
+    found.sort(key=lambda each: each["ModelName" if by_name else "CreationTime"])
+    if request.get("SortOrder") != "Ascending":
+        found.reverse()
+    try:
+        shown, following = page(found, token=request.get("NextToken"), size=request.get("MaxResults", 10))
+    except BadTokenError as error:
+        msg = "The token is not valid."
+        raise ValidationError(msg) from error
+    return ActionResult({"Models": list(shown)} | ({"NextToken": following} if following else {}))
+
+
+def _create_endpoint_config(self: SageMakerResponse) -> ActionResult:
+    request, backend = _request(self), _backend(self)
+    name = request["EndpointConfigName"]
+    arn = FakeEndpointConfig.arn_formatter(name, self.current_account, self.region)
+    _refuse_second("endpoint configuration", name, backend.endpoint_configs, arn)
+    multi_model.refuse_configuration(request, backend)
+    for variant in request["ProductionVariants"]:
+        if "ServerlessConfig" in variant and "InstanceType" in variant:
+            msg = f"Variant {variant['VariantName']} has both an InstanceType and a ServerlessConfig."
+            raise ValidationError(msg)
+    config = backend.create_endpoint_config(
+        endpoint_config_name=name,
+        production_variants=[_with_type(each) for each in request["ProductionVariants"]],
+        data_capture_config=request.get("DataCaptureConfig"),
+        async_inference_config=request.get("AsyncInferenceConfig"),
+        tags=request.get("Tags"),
+        kms_key_id=request.get("KmsKeyId"),
+    )
+    config.request = request
+    return ActionResult({"EndpointConfigArn": config.endpoint_config_arn})
+
+
+def _describe_endpoint_config(self: FakeEndpointConfig) -> dict[str, Any]:
+    return {
+        "EnableNetworkIsolation": False,
+        **_without_tags(getattr(self, "request", {})),
+        "EndpointConfigName": self.endpoint_config_name,
+        "EndpointConfigArn": self.endpoint_config_arn,
+        "CreationTime": self.creation_time,
+    }
+
+
+def _create_endpoint(self: SageMakerResponse) -> ActionResult:
+    request, backend = _request(self), _backend(self)
+    name = request["EndpointName"]
+    arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
+    _refuse_second("endpoint", name, backend.endpoints, arn)
+    config = _config(backend, request["EndpointConfigName"])
+    multi_model.refuse_host(config.production_variants, backend)
+    make: Any = FakeEndpoint
+    endpoint = make(
+        account_id=backend.account_id,
+        region_name=backend.region_name,
+        endpoint_name=name,
+        endpoint_config_name=request["EndpointConfigName"],
+        production_variants=_weighted(config),
+        data_capture_config=config.data_capture_config or None,
+        tags=request.get("Tags"),
+    )
+    endpoint.production_variants = with_images(backend, config, endpoint.production_variants)
+    if holds("endpoint_arn_lower_case"):
+        endpoint.arn = endpoint.arn.lower()
+    endpoint.last_deployment_config = request.get("DeploymentConfig")
+    backend.endpoints[name] = endpoint
+    _log(backend, name)
+    refusal = multi_model.refusal_to_start(config.production_variants, backend)
+    if refusal:
+        endpoint.endpoint_status, endpoint.failure_reason = "Failed", refusal
+    for status in ("CREATING", "FAILED" if refusal else "IN_SERVICE"):
+        endpoint_changed(backend, endpoint, status)
+    return ActionResult({"EndpointArn": endpoint.arn})
+
+
+def _log(backend: Any, endpoint_name: str) -> None:
+    """Log as the host's agent, to an existing group, if the agent is assumed not to create one."""
+    logs: Any = logs_backends[backend.account_id][backend.region_name]
+    group = f"{_LOG_GROUPS}{endpoint_name}"
+    if group in logs.groups and not holds("log_agent_creates_group"):
+        logs.ensure_log_stream(group, "AllTraffic/i-embedded")
+
+
+def _update_endpoint(self: SageMakerResponse) -> ActionResult:
+    """Move an endpoint to another configuration, and retain the requested properties of its live variants."""
+    request, backend = _request(self), _backend(self)
+    name = request["EndpointName"]
+    endpoint = backend.endpoints.get(name)
+    if endpoint is None:
+        arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
+        msg = f'Could not find endpoint "{arn}".'
+        raise ValidationError(msg)
+    refuse_in_progress(endpoint)
+    config = _config(backend, request["EndpointConfigName"])
+    if config.endpoint_config_name == endpoint.endpoint_config_name and holds("configuration_in_use_refused"):
+        msg = (
+            "Cannot update endpoint with the currently in use endpoint configuration "
+            f'"{endpoint.endpoint_config_name}"'
+        )
+        raise ValidationError(msg)
+    _refuse_change_of_scaled(backend, endpoint, config)
+    _refuse_end_of_queue(backend, endpoint, config)
+    variants = with_images(backend, config, endpoint._process_production_variants(_weighted(config)))
+    if request.get("RetainAllVariantProperties") and holds("retained_instance_count"):
+        excluded = {
+            item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())
+        }
+        _retain(variants, endpoint.production_variants, excluded)
+    if not request.get("RetainDeploymentConfig"):
+        endpoint.last_deployment_config = request.get("DeploymentConfig")
+    wanted = Wanted(
+        config=request["EndpointConfigName"],
+        variants=variants,
+        data_capture=config.data_capture_config or None,
+        deployment=endpoint.last_deployment_config or {},
+    )
+    EndpointUpdate(backend, endpoint, wanted).start()
+    return ActionResult({"EndpointArn": endpoint.arn})
+
+
+def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:
+    if endpoint_name in self.endpoints:
+        settled = self.endpoints[endpoint_name].endpoint_status == "Failed"
+        if not settled and holds("endpoint_creating_not_deletable"):
+            refuse_in_progress(self.endpoints[endpoint_name])
+        endpoint_changed(self, self.endpoints[endpoint_name], "DELETING")
+        if not holds("endpoint_logs_after_rollback"):
+            logs: Any = logs_backends[self.account_id][self.region_name]
+            logs.groups.pop(f"{_LOG_GROUPS}{endpoint_name}", None)
+    _moto_delete_endpoint(self, endpoint_name)
+    end_instances(endpoint_name)
+
+
+def _tagged(self: SageMakerModelBackend, arn: str) -> Any:
+    """Return the resource that an ARN names.
+
+    Raises:
+        ValidationError: It does not exist.
+    """
+    kind, _, name = arn.rpartition(":")[2].partition("/")
+    if kind == "endpoint":
+        named = {known.lower(): known for known in self.endpoints}
+        arn = f"{arn.removesuffix(name)}{named.get(name.lower(), name)}"
+    try:
+        found = _moto_tagged(self, arn)
+    except (AttributeError, LookupError, ValueError):
+        found = None
+    if found is None:
+        msg = f"Could not find {kind} {arn}"
+        raise ValidationError(msg)
+    return found
+
+
+def _add_tags(self: SageMakerModelBackend, arn: str, tags: list[dict[str, str]]) -> list[dict[str, str]]:
+    owner = _tagged(self, arn)
+    kept = {tag["Key"]: tag for tag in (*(owner.tags or ()), *tags)}
+    owner.tags = list(kept.values())
+    return owner.tags  # type: ignore[no-any-return]
+
+
+def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
+    """Refuse forbidden changes of a scaled variant. AWS documents the refusal, but not its wording."""
+    before = {variant["VariantName"]: _type(variant) for variant in _running(backend, endpoint)}
+    after = {variant["VariantName"]: _type(variant) for variant in config.production_variants}
+    scaled = _scaled_variants(backend, endpoint.endpoint_name)
+    refused = sorted(name for name in scaled & before.keys() if after.get(name) != before[name])
+    if refused and holds("update_with_scaling_refused"):
+        msg = (
+            f"Cannot update endpoint {endpoint.endpoint_name}: the instance type of the variant(s) "
+            f"[{', '.join(refused)}] would change, or they would be removed, while they are registered as "
+            "scalable targets with Application Auto Scaling. Deregister them first."
+        )
+        raise ValidationError(msg)
+
+
+def _refuse_end_of_queue(backend: Any, endpoint: Any, config: Any) -> None:
+    """Refuse to make an asynchronous endpoint a real-time one. Source: sagemaker-python-sdk issue 3124."""
+    before = backend.endpoint_configs.get(endpoint.endpoint_config_name)
+    if (
+        before
+        and before.request.get("AsyncInferenceConfig")
+        and not config.request.get("AsyncInferenceConfig")
+    ):
+        msg = "The AsyncInferenceConfig parameter cannot be removed from this endpoint."
+        raise ValidationError(msg)
+
+
+def _running(backend: Any, endpoint: Any) -> list[dict[str, Any]]:
+    """Return the variants of an endpoint's configuration; none if the configuration is deleted."""
+    config = backend.endpoint_configs.get(endpoint.endpoint_config_name)
+    variants: list[dict[str, Any]] = config.production_variants if config else []
+    return variants
+
+
+def _type(variant: Mapping[str, Any]) -> str | None:
+    return variant.get("InstanceType")
+
+
+def _scaled_variants(backend: Any, endpoint_name: str) -> set[str]:
+    scaling: Any = applicationautoscaling_backends[backend.account_id][backend.region_name]
+    prefix = f"endpoint/{endpoint_name}/variant/"
+    resources = scaling.targets.get("sagemaker:variant:DesiredInstanceCount", {})
+    return {resource.removeprefix(prefix) for resource in resources if resource.startswith(prefix)}
+
+
+def _retain(variants: list[dict[str, Any]], live: list[dict[str, Any]], excluded: set[str]) -> None:
+    """Keep the live counts and weights of the variants that stay, except for the excluded properties."""
+    former = {variant["VariantName"]: variant for variant in live}
+    for variant in variants:
+        for kind, fields in _RETAINABLE.items():
+            if kind not in excluded:
+                kept = former.get(variant["VariantName"], {})
+                variant |= {field: kept[field] for field in fields if field in kept}
+
+
+def _with_type(variant: dict[str, Any]) -> dict[str, Any]:
+    """Return a variant in moto's form: a variant with pools gets the instance type of the first one."""
+    pools = variant.get("InstancePools")
+    return {**variant, "InstanceType": pools[0]["InstanceType"]} if pools else variant
+
+
+def _config(backend: Any, name: str) -> Any:
+    config = backend.endpoint_configs.get(name)
+    if config is None:
+        arn = FakeEndpointConfig.arn_formatter(name, backend.account_id, backend.region_name)
+        msg = f'Could not find endpoint configuration "{arn}".'
+        raise ValidationError(msg)
+    return config
+
+
+def _weighted(config: Any) -> list[dict[str, Any]]:
+    return [{"InitialVariantWeight": 1.0, **variant} for variant in config.production_variants]
+
+
+def _without_tags(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in request.items() if key != "Tags"}
+
+
+def install() -> None:
+    """Close the gaps."""
+    patch.add(SageMakerResponse, update_endpoint=_update_endpoint)
+    patch.replace(
+        SageMakerResponse,
+        create_model=_create_model,
+        list_models=_list_models,
+        create_endpoint_config=_create_endpoint_config,
+        create_endpoint=_create_endpoint,
+    )
+    patch.replace(
+        SageMakerModelBackend,
+        update_endpoint_weights_and_capacities=change_capacity,
+        delete_endpoint=_delete_endpoint,
+        _get_resource_from_arn=_tagged,
+        add_tags=_add_tags,
+    )
+    patch.replace(
+        FakeEndpointConfig,
+        validate_instance_type=_accept,
+        response_object=property(_describe_endpoint_config),
+    )
+    patch.replace(Model, response_object=property(_describe_model))

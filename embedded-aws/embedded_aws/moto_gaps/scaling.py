@@ -1,0 +1,331 @@
+"""The scaling of variants by their policies and schedules, and by changes of their bounds.
+
+All policies of a target whose alarms are in ALARM count: the largest capacity wins, and capacity is only
+removed if every tracking policy that may remove some wants it. Nothing happens while the endpoint is updated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from moto.applicationautoscaling.models import ApplicationAutoscalingBackend, FakeApplicationAutoscalingPolicy
+from moto.moto_api._internal import mock_random
+from moto.sagemaker.exceptions import AWSValidationException
+from moto.sagemaker.models import sagemaker_backends
+
+from embedded_aws import clock
+from embedded_aws.autoscaling.alarm_metric import AlarmMetric
+from embedded_aws.autoscaling.decisions import DEFAULT_COOLDOWN_S, Bounds, stepped_capacity, tracked_capacity
+from embedded_aws.autoscaling.schedules import next_time
+from embedded_aws.moto_gaps.capacity import change_capacity
+from embedded_aws.moto_gaps.own_clients import own_client
+from embedded_aws.moto_gaps.scaling_activities import activities_of
+
+DIMENSION = "sagemaker:variant:DesiredInstanceCount"
+
+
+@dataclass(slots=True, kw_only=True)
+class _State:
+    """The state of a target between evaluations.
+
+    Attributes:
+        changed: The time of the last change: only one is made at a moment.
+        bounds_new: True if the capacity has not been compared to new bounds yet.
+        out_until: The end of the cooldown after scaling out.
+        counted: The capacity from which changes count until then, since what was added may not serve yet.
+        in_until: The end of the cooldown after scaling in.
+    """
+
+    changed: float = -math.inf
+    bounds_new: bool = False
+    out_until: float = -math.inf
+    counted: int = 0
+    in_until: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """The capacity that a policy wants because of an alarm."""
+
+    policy: FakeApplicationAutoscalingPolicy
+    alarm: str
+    capacity: int
+    grows: bool
+
+    @property
+    def cause(self) -> str:
+        """The cause in the words of an activity."""
+        return f"monitor alarm {self.alarm} in state ALARM triggered policy {self.policy.policy_name}"
+
+    @property
+    def cooldown(self) -> float:
+        """Seconds of the cooldown that follows."""
+        tracking = self.policy.target_tracking_scaling_policy_configuration
+        if tracking is not None:
+            name = "ScaleOutCooldown" if self.grows else "ScaleInCooldown"
+            return float(tracking.get(name, DEFAULT_COOLDOWN_S))
+        return float(
+            (self.policy.step_scaling_policy_configuration or {}).get("Cooldown", DEFAULT_COOLDOWN_S)
+        )
+
+
+class VariantScaling:
+    """The scaling of one variant, at one moment.
+
+    Args:
+        backend: The Application Auto Scaling backend that has the target.
+        target: moto's scalable target of the variant.
+        now: Seconds since 1970.
+    """
+
+    def __init__(self, backend: ApplicationAutoscalingBackend, target: Any, *, now: float) -> None:
+        self._backend, self._target, self._now = backend, target, now
+        _, self._endpoint_name, _, self._variant_name = target.resource_id.split("/")
+        self._sagemaker = sagemaker_backends[backend.account_id][backend.region_name]
+        self._suspended: Mapping[str, bool] = target.suspended_state or {}
+        states: dict[str, _State] = vars(backend).setdefault("embedded_aws_scaling", {})
+        self._state = states.setdefault(target.arn, _State())
+
+    @property
+    def _capacity(self) -> int | None:
+        """The desired number of instances; None if the endpoint is not InService."""
+        endpoint: Any = self._sagemaker.endpoints.get(self._endpoint_name)
+        if endpoint is None or endpoint.endpoint_status != "InService":
+            return None
+        for variant in endpoint.production_variants:
+            if variant["VariantName"] == self._variant_name:
+                return int(variant["DesiredInstanceCount"])
+        return None
+
+    def follow_policies(self) -> None:
+        """Scale as the policies want whose alarms are in ALARM."""
+        capacity = self._capacity
+        if capacity is None or self._state.changed == self._now:
+            return
+        wishes = list(self._wishes(capacity))
+        outwards = [wish for wish in wishes if wish.grows]
+        if outwards:
+            self._scale_out(max(outwards, key=lambda wish: wish.capacity), capacity)
+        elif wishes and self._all_ready(wishes):
+            self._scale_in(max(wishes, key=lambda wish: wish.capacity), capacity)
+
+    def set_bounds(self) -> None:
+        """Note that the target's bounds are new, and keep them."""
+        self._state.bounds_new = True
+        self.keep_bounds()
+
+    def keep_bounds(self) -> None:
+        """Scale to new bounds if the capacity is outside of them, as soon as the endpoint is InService."""
+        capacity, target = self._capacity, self._target
+        if capacity is None or not self._state.bounds_new:
+            return
+        self._state.bounds_new = False
+        if target.min_capacity is not None and capacity < target.min_capacity:
+            cause = f"minimum capacity was set to {target.min_capacity}"
+            self._set(target.min_capacity, cause)
+        elif target.max_capacity is not None and capacity > target.max_capacity:
+            cause = f"maximum capacity was set to {target.max_capacity}"
+            self._set(target.max_capacity, cause)
+
+    def follow_schedules(self) -> None:
+        """Run the scheduled actions that have become due, in the order of their times."""
+        due = [(moment, action) for action in self._actions() if (moment := self._due(action)) is not None]
+        for _, action in sorted(due, key=lambda each: each[0]):
+            vars(action)["embedded_aws_ran"] = self._now
+            if not self._suspended.get("ScheduledScalingSuspended"):
+                wanted = action.scalable_target_action
+                self._target.update(wanted.get("MinCapacity"), wanted.get("MaxCapacity"), None)
+                self._state.bounds_new = True
+                name = action.scheduled_action_name
+                activities_of(self._backend).bounds_set(self._target, action=name, now=self._now)
+
+    def _actions(self) -> list[Any]:
+        target = self._target
+        return self._backend.describe_scheduled_actions(
+            "", target.service_namespace, target.resource_id, target.scalable_dimension
+        )
+
+    def _due(self, action: Any) -> datetime | None:
+        """Return the time of an action that has passed since it last ran; None if it is not due."""
+        since = max(vars(action).get("embedded_aws_ran", action.creation_time), action.start_time or 0)
+        start = _moment(action.start_time or action.creation_time)
+        found = next_time(action.schedule, after=_moment(since), start=start, zone=action.timezone or "UTC")
+        last = min(self._now, action.end_time or math.inf)
+        return found if found is not None and found.timestamp() <= last else None
+
+    def _wishes(self, capacity: int) -> Iterator[_Wish]:
+        cloudwatch = own_client("cloudwatch", self._backend.region_name)
+        alarms = _alarms(cloudwatch, StateValue="ALARM")
+        cooling = self._now < self._state.out_until
+        counted = self._state.counted if cooling else capacity
+        for policy in self._policies():
+            for alarm in alarms:
+                if any(action.startswith(policy.policy_arn) for action in alarm["AlarmActions"]):
+                    values = _values(cloudwatch, alarm, self._now)
+                    if values:
+                        yield from _wish(policy, alarm, values, capacity=capacity, counted=counted)
+
+    def _policies(self) -> list[FakeApplicationAutoscalingPolicy]:
+        return [
+            policy
+            for policy in self._backend.policies.values()
+            if (policy.resource_id, policy.scalable_dimension)
+            == (self._target.resource_id, self._target.scalable_dimension)
+        ]
+
+    def _all_ready(self, wishes: Sequence[_Wish]) -> bool:
+        """Return True if every tracking policy that may remove capacity is among the wishes."""
+        wishing = {wish.policy.policy_name for wish in wishes}
+        return all(
+            policy.policy_name in wishing
+            for policy in self._policies()
+            if (tracking := policy.target_tracking_scaling_policy_configuration) is not None
+            and not tracking.get("DisableScaleIn")
+        )
+
+    def _scale_out(self, wish: _Wish, capacity: int) -> None:
+        wanted = self._bounds().within(wish.capacity)
+        if self._suspended.get("DynamicScalingOutSuspended"):
+            return
+        if wanted > capacity:
+            cooling = self._now < self._state.out_until
+            self._state.counted = self._state.counted if cooling else capacity
+            self._state.in_until = -math.inf
+
+            def cool(since: float) -> None:
+                self._state.out_until = since + wish.cooldown
+
+            self._set(wanted, wish.cause, cool)
+        elif wish.capacity > capacity:
+            self._not_scaled(wish, Code="AlreadyAtMaxCapacity", MaxCapacity=self._target.max_capacity)
+
+    def _scale_in(self, wish: _Wish, capacity: int) -> None:
+        wanted = self._bounds().within(wish.capacity)
+        if self._suspended.get("DynamicScalingInSuspended") or self._now < self._state.in_until:
+            return
+        if wanted < capacity:
+
+            def cool(since: float) -> None:
+                self._state.in_until = since + wish.cooldown
+
+            self._set(wanted, wish.cause, cool)
+        elif wish.capacity < capacity:
+            self._not_scaled(wish, Code="AlreadyAtMinCapacity", MinCapacity=self._target.min_capacity)
+        else:
+            self._not_scaled(wish, Code="AlreadyAtDesiredCapacity", CurrentCapacity=capacity)
+
+    def _bounds(self) -> Bounds:
+        return Bounds(least=self._target.min_capacity or 0, most=self._target.max_capacity or 0)
+
+    def _not_scaled(self, wish: _Wish, **reason: Any) -> None:
+        activities = activities_of(self._backend)
+        activities.not_scaled(self._target, cause=wish.cause, reason=reason, now=self._now)
+
+    def _set(self, count: int, cause: str, cool: Callable[[float], object] = float) -> None:
+        """Change the number of instances, with an activity that ends when they have come or gone.
+
+        A cooldown counts from the activity's end: ScaleOutCooldown in the API reference.
+        """
+        cool(self._now)
+        self._state.changed = self._now
+        activities = activities_of(self._backend)
+        activity = activities.begin(self._target, count=count, cause=cause, now=self._now)
+        change = {"VariantName": self._variant_name, "DesiredInstanceCount": count}
+
+        def end(failure: str | None) -> None:
+            now = max(self._now, clock.current().time())
+            if failure is None:
+                activities.succeed(activity, count=count, now=now)
+                cool(now)
+            else:
+                activities.fail(activity, count=count, reason=failure, now=now)
+
+        try:
+            change_capacity(self._sagemaker, self._endpoint_name, [change], then=end)
+        except AWSValidationException as error:
+            reason = (
+                f"{error.message} (Service: AmazonSageMaker; Status Code: 400; "
+                f"Error Code: ValidationException; Request ID: {mock_random.uuid4()})."
+            )
+            activities.fail(activity, count=count, reason=reason, now=self._now)
+
+
+def run_policy(backend: ApplicationAutoscalingBackend, action: str, *, now: float) -> None:
+    """Scale the target of the policy that an alarm runs, as all of the target's policies want it.
+
+    An alarm in ALARM runs its policy at every evaluation. An action that is no policy of a variant has no
+    effect.
+
+    Args:
+        backend: The backend of Application Auto Scaling.
+        action: The alarm's action: the policy's ARN, which `:createdBy/` and an id may follow.
+        now: Seconds since 1970.
+    """
+    for policy in list(backend.policies.values()):
+        target = backend.targets.get(DIMENSION, {}).get(policy.resource_id)
+        if target is not None and action.startswith(policy.policy_arn):
+            VariantScaling(backend, target, now=now).follow_policies()
+
+
+def follow_schedules(backend: ApplicationAutoscalingBackend, *, now: float) -> None:
+    """Run the scheduled actions of variants that have become due, then keep new bounds."""
+    for target in list(backend.targets.get(DIMENSION, {}).values()):
+        scaling = VariantScaling(backend, target, now=now)
+        scaling.follow_schedules()
+        scaling.keep_bounds()
+
+
+def _wish(
+    policy: FakeApplicationAutoscalingPolicy,
+    alarm: Mapping[str, Any],
+    values: Sequence[float],
+    *,
+    capacity: int,
+    counted: int,
+) -> Iterator[_Wish]:
+    """Yield what a policy wants because of an alarm, if it wants anything.
+
+    Args:
+        policy: The policy.
+        alarm: The alarm as DescribeAlarms shows it.
+        values: The metric's values in the evaluated periods, oldest first.
+        capacity: The current capacity, from which removals count.
+        counted: The capacity from which additions count.
+    """
+    grows = alarm["ComparisonOperator"].startswith("Greater")
+    tracking = policy.target_tracking_scaling_policy_configuration
+    wanted: int | None
+    if tracking is not None:
+        wanted = tracked_capacity(tracking, value=values[-1], capacity=counted if grows else capacity)
+    else:
+        steps = policy.step_scaling_policy_configuration or {}
+        threshold = float(alarm["Threshold"])
+        wanted = stepped_capacity(steps, values=values, threshold=threshold, capacity=capacity)
+        grows = wanted is not None and wanted > capacity
+        if grows:
+            wanted = stepped_capacity(steps, values=values, threshold=threshold, capacity=counted)
+    if wanted is not None:
+        yield _Wish(policy=policy, alarm=alarm["AlarmName"], capacity=wanted, grows=grows)
+
+
+def _alarms(cloudwatch: Any, **wanted: str) -> list[dict[str, Any]]:
+    pages = cloudwatch.get_paginator("describe_alarms").paginate(**wanted)
+    return [alarm for page in pages for alarm in page["MetricAlarms"]]
+
+
+def _values(cloudwatch: Any, alarm: Mapping[str, Any], now: float) -> list[float]:
+    """Return the values of an alarm's metric in the periods that it evaluates, oldest first."""
+    metric = AlarmMetric.of(alarm)
+    start, end = metric.span(now)
+    answer = cloudwatch.get_metric_data(
+        MetricDataQueries=metric.queries, StartTime=start, EndTime=end, ScanBy="TimestampAscending"
+    )
+    return [float(value) for result in answer["MetricDataResults"][:1] for value in result["Values"]]
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, tz=timezone.utc)

@@ -1,0 +1,190 @@
+"""Step Functions: the features that moto's interpreter of state machines lacks.
+
+moto's gaps:
+- Its tasks call services at another address, with the caller's AWS configuration.
+- It lacks tasks of CodeBuild; `states_codebuild` adds them. `states_map` patches the Distributed Map.
+- It neither writes a JSON object as the body of an S3 object nor reads one, and its name for an error of S3
+  differs from AWS's.
+- Every execution that is started without a name gets the name None, and only the first one runs.
+- It only accepts a ToleratedFailurePercentage with a fraction.
+- Executions that run when its server is closed never end.
+
+Some features stay unsupported: JSONata, variables, an ItemBatcher and a WriterConfig. CreateStateMachine
+refuses the last two; the others fail on use.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from botocore.exceptions import ClientError
+from moto.core.exceptions import AWSError
+from moto.core.utils import utcnow
+from moto.stepfunctions.parser.asl.component.state.exec.state_task import state_task_factory
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_aws_sdk import (
+    StateTaskServiceAwsSdk,
+)
+from moto.stepfunctions.parser.asl.eval.environment import Environment
+from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
+from moto.stepfunctions.parser.asl.utils import boto_client
+from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
+from moto.stepfunctions.parser.utils import TMP_THREADS
+
+from embedded_aws.assumptions import holds
+from embedded_aws.moto_gaps import patch
+from embedded_aws.moto_gaps.states_codebuild import CodeBuildTask
+
+Clients = Callable[[str, str], Any]
+"""Returns the client of a service in a region."""
+
+_PERCENTAGE = "ToleratedFailurePercentage"
+_JOIN_S = 5.0
+# Service names in Step Functions' error names, where they differ from those in ARNs.
+_ERROR_NAMES = {"s3": "S3"}
+
+_WAITS_FOR_BUILDS = "codebuild:startBuild.sync"
+_moto_create = StepFunctionsParserBackend.create_state_machine
+_moto_start = StepFunctionsParserBackend.start_execution
+_moto_parse = AmazonStateLanguageParser.parse
+_moto_service: Any = vars(state_task_factory)["state_task_service_for"]
+_moto_error_name = StateTaskServiceAwsSdk._normalise_service_error_name
+
+
+class _NotAuthorizedError(AWSError):
+    TYPE = "AccessDeniedException"
+
+    def __init__(self, role: str) -> None:
+        super().__init__(f"'{role}' is not authorized to create managed-rule.")
+
+
+class _Embedded:
+    """The open embedded AWS."""
+
+    clients: Clients | None = None
+
+
+class _Boto3:
+    """Replaces boto3 in the module where moto creates the clients of its tasks."""
+
+    @staticmethod
+    def client(*, service_name: str, region_name: str, **_others: Any) -> Any:
+        if _Embedded.clients is None:
+            msg = "state machines can only run while an EmbeddedAws is open"
+            raise RuntimeError(msg)
+        return _Embedded.clients(service_name, region_name)
+
+
+def connect(clients: Clients | None) -> None:
+    """Set the clients of tasks; None ends running executions."""
+    if clients is None:
+        _end_executions()
+    _Embedded.clients = clients
+
+
+def _end_executions() -> None:
+    for regions in stepfunctions_parser_backends.values():
+        for backend in regions.values():
+            for machine in backend.state_machines:
+                for execution in machine.executions:
+                    worker = getattr(execution, "exec_worker", None)
+                    environment = getattr(worker, "env", None)
+                    if environment is not None:
+                        environment.set_stop(stop_date=utcnow(), cause=None, error=None)
+    deadline = time.monotonic() + _JOIN_S
+    for thread in list(TMP_THREADS):
+        # An execution that sleeps before a retry ends with this process.
+        thread.join(max(0.0, deadline - time.monotonic()))
+    TMP_THREADS.clear()
+
+
+def _parse(definition: str) -> Any:
+    """Parse a definition. moto's grammar does not accept an integer as a percentage."""
+    try:
+        document = json.loads(definition)
+    except ValueError:
+        return _moto_parse(definition)  # reports the error
+    return _moto_parse(json.dumps(_with_fractions(document)))
+
+
+def _with_fractions(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_fractions(item) for item in value]
+    if isinstance(value, dict):
+        return {
+            key: float(item) if key == _PERCENTAGE and isinstance(item, int) else _with_fractions(item)
+            for key, item in value.items()
+        }
+    return value
+
+
+def _service(service_name: str) -> Any:
+    return CodeBuildTask() if service_name == "codebuild" else _moto_service(service_name)
+
+
+def _call(self: StateTaskServiceAwsSdk, env: Environment, **arguments: Any) -> None:
+    """Call an operation as Step Functions does: objects in the request and read bodies become strings."""
+    runtime, parameters = arguments["resource_runtime_part"], arguments["normalised_parameters"]
+    client = boto_client.boto_client_for(service=self._get_boto_service_name(), region=runtime.region)
+    operation = self._get_boto_service_action()
+    model = client.meta.service_model.operation_model(client.meta.method_to_api_mapping[operation])
+    if model.input_shape is not None:
+        self._to_boto_request(parameters, model.input_shape)
+    answer = getattr(client, operation)(**parameters) or {}
+    answer.pop("ResponseMetadata", None)
+    if model.output_shape is not None:
+        self._from_boto_response(answer, model.output_shape)
+    env.stack.append(json.loads(json.dumps(answer, default=str)))
+
+
+def _error_name(service_name: str) -> str:
+    known = _ERROR_NAMES.get(service_name.lower())
+    return known or str(_moto_error_name(service_name))
+
+
+def _exception_name(norm_service_name: str, ex: Exception) -> str:
+    """Return the name of an error: the service's name, then the error's own, which ends in Exception."""
+    code = ex.response["Error"]["Code"] if isinstance(ex, ClientError) else type(ex).__name__
+    return f"{norm_service_name}.{code.removesuffix('Exception')}Exception"
+
+
+def _create_state_machine(self: StepFunctionsParserBackend, **request: Any) -> Any:
+    if _WAITS_FOR_BUILDS in request["definition"] and not holds("step_functions_rule_name"):
+        raise _NotAuthorizedError(request["roleArn"])
+    return _moto_create(self, **request)
+
+
+def _start_execution(
+    self: StepFunctionsParserBackend,
+    state_machine_arn: str,
+    name: str | None = None,
+    *others: Any,
+    **more: Any,
+) -> Any:
+    if name:
+        self._validate_name(name)
+    return _moto_start(self, state_machine_arn, name or str(uuid.uuid4()), *others, **more)
+
+
+def install() -> None:
+    """Close the gaps."""
+    patch.replace(
+        StepFunctionsParserBackend,
+        create_state_machine=_create_state_machine,
+        start_execution=_start_execution,
+    )
+    patch.replace(boto_client, boto3=_Boto3)
+    patch.replace(AmazonStateLanguageParser, parse=staticmethod(_parse))
+    patch.replace(state_task_factory, state_task_service_for=_service)
+    patch.replace(
+        StateTaskServiceAwsSdk,
+        _eval_service_task=_call,
+        _normalise_service_error_name=staticmethod(_error_name),
+        _normalise_exception_name=staticmethod(_exception_name),
+    )
+    # The interpreter logs every failed state in full, but the execution's history already shows it.
+    logging.getLogger("moto.stepfunctions").setLevel(logging.CRITICAL)

@@ -1,0 +1,104 @@
+"""Roles assumed with the token of an identity provider, such as that of a job of GitHub Actions.
+
+moto's gap: AssumeRoleWithWebIdentity gives every caller every role. Here the issuer, audience and subject of
+the token are compared with the account's providers and the role's trust policy, as STS does. Signature and
+expiry of the token are not checked: only requests with the key of this run get this far.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from moto.core.exceptions import AccessDeniedError
+from moto.core.responses import ActionResult
+from moto.iam.models import iam_backends
+from moto.sts.exceptions import STSClientError
+from moto.sts.responses import TokenResponse
+
+from embedded_aws.moto_gaps import patch
+
+_ACTION = "sts:AssumeRoleWithWebIdentity"
+_NO_TOKEN = "The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)"  # noqa: S105
+_OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
+    "StringEquals": lambda given, allowed: given == allowed,
+    # As in a policy, only * and ? stand for others.
+    "StringLike": lambda given, allowed: fnmatchcase(given, allowed.replace("[", "[[]")),
+}
+_moto_assume = TokenResponse.assume_role_with_web_identity
+
+
+class _NotAuthorizedError(AccessDeniedError):
+    """The trust of the role does not allow the token."""
+
+    def __init__(self) -> None:
+        super(AccessDeniedError, self).__init__("AccessDenied", f"Not authorized to perform {_ACTION}")
+
+
+def _assume_role_with_web_identity(self: TokenResponse) -> ActionResult:
+    claims = _claims(self._get_param("WebIdentityToken") or "")
+    issuer = str(claims.get("iss", "")).removeprefix("https://")
+    iam: Any = iam_backends[self.current_account][self.partition]
+    provider = next((each for each in iam.open_id_providers.values() if each.url == issuer), None)
+    if provider is None:
+        raise STSClientError(
+            "InvalidIdentityToken", f"No OpenIDConnect provider found in your account for https://{issuer}"
+        )
+    if not set(_listed(claims.get("aud", ()))) & set(provider.client_id_list):
+        raise STSClientError("InvalidIdentityToken", "Incorrect token audience")
+    trust = _trust(iam, self._get_param("RoleArn"))
+    if not any(_allows(statement, provider, claims) for statement in trust):
+        raise _NotAuthorizedError
+    return _moto_assume(self)
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """Return what a JSON Web Token says."""
+    try:
+        _, payload, _ = token.split(".")
+        claims = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except ValueError:
+        claims = None
+    if not isinstance(claims, dict):
+        message = (
+            "The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)"
+        )
+        raise STSClientError("InvalidIdentityToken", message)
+    return claims
+
+
+def _trust(iam: Any, arn: str) -> Iterator[dict[str, Any]]:
+    """Yield the statements that trust a provider; none of a role that does not exist."""
+    for role in iam.get_roles():
+        if role.arn == arn:
+            for statement in json.loads(role.assume_role_policy_document)["Statement"]:
+                if statement["Effect"] == "Allow" and _ACTION in _listed(statement["Action"]):
+                    yield statement
+
+
+def _allows(statement: Mapping[str, Any], provider: Any, claims: Mapping[str, Any]) -> bool:
+    if provider.arn not in _listed(statement["Principal"].get("Federated", ())):
+        return False
+    return all(
+        operator in _OPERATORS
+        and key.startswith(f"{provider.url}:")
+        and any(
+            _OPERATORS[operator](given, allowed)
+            for given in _listed(claims.get(key.removeprefix(f"{provider.url}:"), ()))
+            for allowed in _listed(values)
+        )
+        for operator, conditions in statement.get("Condition", {}).items()
+        for key, values in conditions.items()
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def install() -> None:
+    """Close the gap."""
+    patch.replace(TokenResponse, assume_role_with_web_identity=_assume_role_with_web_identity)

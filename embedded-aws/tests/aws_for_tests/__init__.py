@@ -1,0 +1,1 @@
+"""Helpers of these tests, which those of programs that use the embedded AWS share."""

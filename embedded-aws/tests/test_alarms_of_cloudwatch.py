@@ -1,0 +1,615 @@
+"""Alarms on metrics and on other alarms: their states, actions and history, as boto3 sees them."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from itertools import count
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
+
+aws = aws_fixture(scope="module")
+
+START = datetime(2030, 1, 1, tzinfo=timezone.utc)
+_names = count(1)
+
+
+class Shop:
+    """A metric of its own, whose minutes a test fills, and alarms on it."""
+
+    def __init__(self, aws: EmbeddedAws) -> None:
+        self.aws = aws
+        self.cloudwatch = aws.client("cloudwatch")
+        self.name = f"shop-{next(_names)}"
+
+    def put(self, *values: float | Sequence[float] | None, metric: str = "Orders") -> None:
+        """Fill minutes, the first one at START. A minute may have several values, or none."""
+        for minute, given in enumerate(values):
+            some = given if isinstance(given, Sequence) else [] if given is None else [given]
+            if some:
+                datum = {"MetricName": metric, "Values": some, "Timestamp": START + timedelta(minutes=minute)}
+                self.cloudwatch.put_metric_data(Namespace=self.name, MetricData=[datum])
+
+    def alarm(self, name: str = "", **settings: Any) -> str:
+        """Write an alarm; by default, one breaching minute of one, above 2."""
+        name = f"{self.name}{name}"
+        metric = {"Namespace": self.name, "MetricName": "Orders", "Statistic": "Sum", "Period": 60}
+        usual = {"EvaluationPeriods": 1, "Threshold": 2.0, "ComparisonOperator": "GreaterThanThreshold"}
+        wanted = {**({} if "Metrics" in settings else metric), **usual, **settings}
+        wanted = {key: value for key, value in wanted.items() if value is not None}
+        self.cloudwatch.put_metric_alarm(AlarmName=name, **wanted)
+        return name
+
+    def composite(self, rule: str, name: str = "-all", **settings: Any) -> str:
+        self.cloudwatch.put_composite_alarm(AlarmName=f"{self.name}{name}", AlarmRule=rule, **settings)
+        return f"{self.name}{name}"
+
+    def set(self, name: str, state: Any) -> None:
+        self.cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="a test")
+
+    def after(self, minutes: float) -> None:
+        """Evaluate when so many minutes have ended."""
+        self.aws.evaluate(at=START + timedelta(minutes=minutes))
+
+    def described(self, name: str) -> dict[str, Any]:
+        kinds: Any = ["MetricAlarm", "CompositeAlarm"]
+        found = self.cloudwatch.describe_alarms(AlarmNames=[name], AlarmTypes=kinds)
+        [alarm] = [*found["MetricAlarms"], *found["CompositeAlarms"]]
+        return dict(alarm)
+
+    def state(self, name: str) -> str:
+        return str(self.described(name)["StateValue"])
+
+    def history(self, name: str, item: str = "StateUpdate") -> list[dict[str, Any]]:
+        """Return a kind of entries of an alarm, the oldest first."""
+        pages = self.cloudwatch.get_paginator("describe_alarm_history").paginate(
+            AlarmName=name, HistoryItemType=item, ScanBy="TimestampAscending"
+        )
+        return [dict(entry) for page in pages for entry in page["AlarmHistoryItems"]]
+
+
+@pytest.fixture
+def shop(aws: EmbeddedAws) -> Shop:
+    return Shop(aws)
+
+
+@pytest.fixture
+def inbox(aws: EmbeddedAws, shop: Shop) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
+    """A topic, and a function that returns what was sent to it since."""
+    sns, sqs = aws.client("sns"), aws.client("sqs")
+    topic = sns.create_topic(Name=shop.name)["TopicArn"]
+    queue = sqs.create_queue(QueueName=shop.name)["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+
+    def received() -> list[dict[str, Any]]:
+        found = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
+        return [json.loads(message["Body"]) for message in found]
+
+    yield topic, received
+    sqs.delete_queue(QueueUrl=queue)
+
+
+def average(shop: Shop, name: str) -> dict[str, Any]:
+    return {"Metric": {"Namespace": shop.name, "MetricName": name}, "Period": 60, "Stat": "Average"}
+
+
+def test_a_new_alarm_has_no_data_until_it_is_evaluated(shop: Shop) -> None:
+    alarm = shop.alarm()
+    shop.put(1.0)
+    before = shop.state(alarm)
+
+    shop.after(1)
+
+    assert (before, shop.state(alarm)) == ("INSUFFICIENT_DATA", "OK")
+
+
+def test_an_alarm_needs_m_of_n_breaching_minutes(shop: Shop) -> None:
+    alarm = shop.alarm(EvaluationPeriods=3, DatapointsToAlarm=2)
+    shop.put(3, 1, 1, 3, 1, 3, 1, 1)
+
+    states = []
+    for minute in range(3, 9):
+        shop.after(minute)
+        states.append(shop.state(alarm))
+
+    assert states == ["OK", "OK", "OK", "ALARM", "OK", "OK"]
+
+
+def test_a_minute_counts_when_it_has_ended(shop: Shop) -> None:
+    alarm = shop.alarm(TreatMissingData="notBreaching")
+    shop.put(3)
+
+    shop.after(0.9)
+    during = shop.state(alarm)
+    shop.after(1)
+
+    assert (during, shop.state(alarm)) == ("OK", "ALARM")
+
+
+@pytest.mark.parametrize(
+    ("treatment", "states"),
+    [
+        ("missing", ["ALARM", "ALARM", "INSUFFICIENT_DATA"]),
+        ("ignore", ["ALARM", "ALARM", "ALARM"]),
+        ("breaching", ["ALARM", "ALARM", "ALARM"]),
+        ("notBreaching", ["ALARM", "ALARM", "OK"]),
+        (None, ["ALARM", "ALARM", "INSUFFICIENT_DATA"]),
+    ],
+)
+def test_missing_minutes_are_treated_as_the_alarm_says(
+    shop: Shop, treatment: str | None, states: list[str]
+) -> None:
+    alarm = shop.alarm(TreatMissingData=treatment)
+    shop.put(3)
+
+    found = []
+    for minute in (1, 3, 4):
+        shop.after(minute)
+        found.append(shop.state(alarm))
+
+    assert found == states
+
+
+def test_an_alarm_on_metric_math_looks_at_the_query_that_returns_data(shop: Shop) -> None:
+    alarm = shop.alarm(
+        Threshold=10.0,
+        Metrics=[
+            {"Id": "rate", "Expression": "errors / orders * 100", "Label": "rate"},
+            {"Id": "errors", "MetricStat": average(shop, "Errors"), "ReturnData": False},
+            {"Id": "orders", "MetricStat": average(shop, "Orders"), "ReturnData": False},
+        ],
+    )
+    shop.put(100.0, 100.0)
+    shop.put(5.0, 20.0, metric="Errors")
+
+    shop.after(1)
+    before = shop.state(alarm)
+    shop.after(2)
+
+    assert (before, shop.state(alarm)) == ("OK", "ALARM")
+
+
+@pytest.mark.parametrize(("choice", "state"), [("ignore", "INSUFFICIENT_DATA"), ("evaluate", "ALARM")])
+def test_a_percentile_of_few_samples_counts_only_if_it_is_wanted(shop: Shop, choice: str, state: str) -> None:
+    alarm = shop.alarm(Statistic=None, ExtendedStatistic="p90", EvaluateLowSampleCountPercentile=choice)
+    shop.put([3.0] * 99)
+
+    shop.after(1)
+
+    assert shop.state(alarm) == state
+
+
+def test_a_percentile_of_enough_samples_counts(shop: Shop) -> None:
+    alarm = shop.alarm(Statistic=None, ExtendedStatistic="p90", EvaluateLowSampleCountPercentile="ignore")
+    shop.put([3.0] * 100)
+
+    shop.after(1)
+
+    assert shop.state(alarm) == "ALARM"
+
+
+def test_a_set_state_lasts_until_the_next_evaluation(shop: Shop) -> None:
+    alarm = shop.alarm()
+    shop.put(1, 1)
+    shop.after(1)
+
+    shop.set(alarm, "ALARM")
+    between = shop.state(alarm)
+    shop.after(2)
+
+    assert (between, shop.state(alarm)) == ("ALARM", "OK")
+
+
+def test_an_alarm_says_why_and_when_it_has_its_state(shop: Shop) -> None:
+    alarm = shop.alarm(EvaluationPeriods=2)
+    shop.put(3, 4.5)
+
+    shop.after(2)
+
+    described = shop.described(alarm)
+    data = json.loads(described["StateReasonData"])
+    assert described["StateReason"] == (
+        "Threshold Crossed: 2 out of the last 2 datapoints "
+        "[4.5 (01/01/30 00:01:00), 3.0 (01/01/30 00:00:00)] were greater than the threshold (2.0) "
+        "(minimum 2 datapoints for INSUFFICIENT_DATA -> ALARM transition)."
+    )
+    assert data["recentDatapoints"] == [3.0, 4.5]
+    assert data["startDate"] == "2030-01-01T00:00:00.000+0000"
+    assert described["StateTransitionedTimestamp"] == START + timedelta(minutes=2)
+
+
+def test_a_changed_alarm_keeps_its_state(shop: Shop) -> None:
+    alarm = shop.alarm()
+    shop.put(3)
+    shop.after(1)
+
+    shop.alarm(Threshold=50.0)
+
+    assert shop.state(alarm) == "ALARM"
+
+
+def test_a_period_of_several_minutes_may_end_at_any_minute(shop: Shop) -> None:
+    alarm = shop.alarm(Period=300, TreatMissingData="notBreaching")
+    shop.put(0, 0, 1, 1, 1, 0, 0)
+
+    states = []
+    for minute in range(5, 10):
+        shop.after(minute)
+        states.append(shop.state(alarm))
+
+    assert states == ["ALARM", "ALARM", "ALARM", "OK", "OK"]
+
+
+def test_values_of_other_units_do_not_count(shop: Shop) -> None:
+    alarm = shop.alarm(Unit="Seconds")
+    for unit, value in (("Seconds", 1.0), ("Count", 9.0)):
+        datum: Any = {"MetricName": "Orders", "Value": value, "Unit": unit, "Timestamp": START}
+        shop.cloudwatch.put_metric_data(Namespace=shop.name, MetricData=[datum])
+
+    shop.after(1)
+
+    assert shop.state(alarm) == "OK"
+
+
+def test_a_topic_gets_one_message_per_change_with_the_alarm_in_it(shop: Shop, inbox: Any) -> None:
+    topic, received = inbox
+    dimensions = [{"Name": "Store", "Value": "1"}]
+    alarm = shop.alarm(AlarmActions=[topic], OKActions=[topic], AlarmDescription="too many")
+    shop.alarm("-other", AlarmActions=[topic], Dimensions=dimensions)
+    shop.put(1, 3, 3, 1)
+
+    for minute in range(2, 5):
+        shop.after(minute)
+
+    first, second = received()
+    message = json.loads(first["Message"])
+    assert first["Subject"] == f'ALARM: "{alarm}" in US East (N. Virginia)'
+    assert message["AlarmName"] == alarm
+    assert message["AlarmDescription"] == "too many"
+    assert (message["OldStateValue"], message["NewStateValue"]) == ("INSUFFICIENT_DATA", "ALARM")
+    assert message["StateChangeTime"] == "2030-01-01T00:02:00.000+0000"
+    assert message["Trigger"] == {
+        "MetricName": "Orders",
+        "Namespace": shop.name,
+        "StatisticType": "Statistic",
+        "Statistic": "SUM",
+        "Unit": None,
+        "Dimensions": [],
+        "Period": 60,
+        "EvaluationPeriods": 1,
+        "DatapointsToAlarm": 1,
+        "ComparisonOperator": "GreaterThanThreshold",
+        "Threshold": 2.0,
+        "TreatMissingData": "missing",
+        "EvaluateLowSampleCountPercentile": "",
+    }
+    assert json.loads(second["Message"])["NewStateValue"] == "OK"
+
+
+def test_disabled_actions_are_not_performed(shop: Shop, inbox: Any) -> None:
+    topic, received = inbox
+    alarm = shop.alarm(AlarmActions=[topic], InsufficientDataActions=[topic])
+    shop.put(3, 3)
+
+    shop.cloudwatch.disable_alarm_actions(AlarmNames=[alarm])
+    shop.after(1)
+    silent = received()
+    shop.cloudwatch.enable_alarm_actions(AlarmNames=[alarm])
+    shop.after(6)
+
+    assert silent == []
+    assert [json.loads(each["Message"])["NewStateValue"] for each in received()] == ["INSUFFICIENT_DATA"]
+
+
+def test_an_action_that_fails_is_in_the_history_and_the_others_are_performed(shop: Shop, inbox: Any) -> None:
+    topic, received = inbox
+    absent = f"{topic}-absent"
+    alarm = shop.alarm(AlarmActions=[absent, topic])
+    shop.put(3)
+
+    shop.after(1)
+
+    failed, done = shop.history(alarm, "Action")
+    assert failed["HistorySummary"].startswith(f"Failed to execute action {absent}")
+    assert done["HistorySummary"] == f"Successfully executed action {topic}"
+    assert json.loads(done["HistoryData"])["notificationResource"] == topic
+    assert len(received()) == 1
+
+
+def test_a_rule_of_eventbridge_gets_the_change(shop: Shop) -> None:
+    sqs, events = shop.aws.client("sqs"), shop.aws.client("events")
+    queue = sqs.create_queue(QueueName=f"{shop.name}-events")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    alarm = shop.alarm()
+    pattern = {
+        "source": ["aws.cloudwatch"],
+        "detail-type": ["CloudWatch Alarm State Change"],
+        "detail": {"alarmName": [alarm], "state": {"value": ["ALARM"]}},
+    }
+    events.put_rule(Name=shop.name, EventPattern=json.dumps(pattern))
+    events.put_targets(Rule=shop.name, Targets=[{"Id": "queue", "Arn": arn}])
+    shop.put(1, 3)
+
+    shop.after(1)
+    shop.after(2)
+
+    [message] = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
+    event = json.loads(message["Body"])
+    [metric] = event["detail"]["configuration"]["metrics"]
+    assert event["resources"] == [shop.described(alarm)["AlarmArn"]]
+    assert event["detail"]["previousState"]["value"] == "OK"
+    assert metric["metricStat"]["metric"] == {"namespace": shop.name, "name": "Orders", "dimensions": {}}
+
+
+def test_the_history_has_every_change_of_state_and_settings(shop: Shop) -> None:
+    alarm = shop.alarm()
+    shop.put(1, 3)
+    shop.after(1)
+    shop.after(2)
+    shop.alarm(Threshold=5.0)
+    shop.cloudwatch.delete_alarms(AlarmNames=[alarm])
+
+    updates = shop.history(alarm)
+    configurations = shop.history(alarm, "ConfigurationUpdate")
+
+    changed = json.loads(updates[1]["HistoryData"])
+    assert [entry["HistorySummary"] for entry in updates] == [
+        "Alarm updated from INSUFFICIENT_DATA to OK",
+        "Alarm updated from OK to ALARM",
+    ]
+    assert changed["oldState"]["stateValue"] == "OK"
+    assert changed["newState"]["stateReasonData"]["recentDatapoints"] == [3.0]
+    assert [json.loads(entry["HistoryData"])["type"] for entry in configurations] == [
+        "Create",
+        "Update",
+        "Delete",
+    ]
+
+
+def test_the_history_comes_in_pages_the_newest_first(shop: Shop) -> None:
+    alarm = shop.alarm()
+    shop.put(*[1, 3] * 5)
+    for minute in range(1, 11):
+        shop.after(minute)
+
+    pages = shop.cloudwatch.get_paginator("describe_alarm_history").paginate(
+        AlarmName=alarm, HistoryItemType="StateUpdate", PaginationConfig={"PageSize": 4}
+    )
+    found = [page["AlarmHistoryItems"] for page in pages]
+
+    times = [entry["Timestamp"] for page in found for entry in page]
+    assert [len(page) for page in found] == [4, 4, 2]
+    assert times == sorted(times, reverse=True)
+
+
+def test_a_composite_alarm_follows_its_alarms_and_tells_a_topic(shop: Shop, inbox: Any) -> None:
+    topic, received = inbox
+    one, two = shop.alarm("-one"), shop.alarm("-two", MetricName="Returns")
+    both = shop.composite(f"ALARM({one}) AND ALARM({two})", "-both", AlarmActions=[topic])
+    outer = shop.composite(f'ALARM("{shop.described(both)["AlarmArn"]}")', "-outer")
+    shop.put(3, 3)
+    shop.put(1, 3, metric="Returns")
+
+    shop.after(1)
+    before = shop.state(both)
+    shop.after(2)
+
+    [sent] = received()
+    message = json.loads(sent["Message"])
+    trigger = json.loads(shop.described(both)["StateReasonData"])["triggeringAlarms"]
+    assert (before, shop.state(both), shop.state(outer)) == ("OK", "ALARM", "ALARM")
+    assert message["AlarmRule"] == f"ALARM({one}) AND ALARM({two})"
+    assert "Trigger" not in message
+    assert [each["arn"] for each in trigger] == [shop.described(two)["AlarmArn"]]
+
+
+def test_a_set_state_moves_the_composite_alarms_above(shop: Shop) -> None:
+    alarm = shop.alarm()
+    composite = shop.composite(f"ALARM({alarm})")
+    before = shop.state(composite)
+
+    shop.set(alarm, "ALARM")
+
+    assert (before, shop.state(composite)) == ("OK", "ALARM")
+
+
+def test_a_set_state_of_a_composite_alarm_lasts_until_one_of_its_alarms_changes(shop: Shop) -> None:
+    alarm = shop.alarm()
+    composite = shop.composite(f"ALARM({alarm})")
+    shop.put(1)
+
+    shop.set(composite, "ALARM")
+    between = shop.state(composite)
+    shop.after(1)
+
+    assert (between, shop.state(composite)) == ("ALARM", "OK")
+
+
+def test_a_suppressor_in_alarm_holds_actions_back_until_its_extension_is_over(shop: Shop, inbox: Any) -> None:
+    topic, received = inbox
+    alarm, maintenance = shop.alarm(), shop.alarm("-maintenance", MetricName="Maintenance")
+    composite = shop.composite(
+        f"ALARM({alarm})",
+        AlarmActions=[topic],
+        ActionsSuppressor=maintenance,
+        ActionsSuppressorWaitPeriod=60,
+        ActionsSuppressorExtensionPeriod=120,
+    )
+    shop.put(*[3] * 9)
+    shop.put(3, 3, 1, 1, 1, 1, 1, 1, metric="Maintenance")
+
+    held, sent = [], []
+    for minute in range(1, 7):
+        shop.after(minute)
+        held.append(shop.described(composite).get("ActionsSuppressedBy"))
+        sent.append(len(received()))
+
+    assert held == ["Alarm", "Alarm", "ExtensionPeriod", "ExtensionPeriod", None, None]
+    assert sent == [0, 0, 0, 0, 1, 0]
+
+
+def test_actions_of_a_change_that_went_back_while_they_were_held_back_are_not_performed(
+    shop: Shop, inbox: Any
+) -> None:
+    topic, received = inbox
+    alarm, maintenance = shop.alarm(), shop.alarm("-maintenance", MetricName="Maintenance")
+    shop.composite(
+        f"ALARM({alarm})",
+        AlarmActions=[topic],
+        ActionsSuppressor=maintenance,
+        ActionsSuppressorWaitPeriod=60,
+        ActionsSuppressorExtensionPeriod=60,
+    )
+    shop.put(3, 1, 1, 1, 1, 1)
+    shop.put(3, 3, 1, 1, 1, 1, metric="Maintenance")
+
+    for minute in range(1, 7):
+        shop.after(minute)
+
+    assert received() == []
+
+
+def test_actions_wait_for_a_suppressor_that_may_follow(shop: Shop, inbox: Any) -> None:
+    topic, received = inbox
+    alarm, maintenance = shop.alarm(), shop.alarm("-maintenance", MetricName="Maintenance")
+    shop.composite(
+        f"ALARM({alarm})",
+        AlarmActions=[topic],
+        ActionsSuppressor=maintenance,
+        ActionsSuppressorWaitPeriod=120,
+        ActionsSuppressorExtensionPeriod=60,
+    )
+    shop.put(*[3] * 4)
+
+    sent = []
+    for minute in range(1, 5):
+        shop.after(minute)
+        sent.append(len(received()))
+
+    assert sent == [0, 0, 1, 0]
+
+
+def test_alarms_are_listed_in_pages_by_kind_prefix_state_and_action(shop: Shop) -> None:
+    topic = "arn:aws:sns:us-east-1:123456789012:orders"
+    names = [shop.alarm(f"-{number:02}") for number in range(5)]
+    acting = shop.alarm("-acting", AlarmActions=[topic])
+    composite = shop.composite(f"ALARM({names[0]})")
+    shop.set(names[3], "ALARM")
+
+    def listed(**wanted: Any) -> list[str]:
+        pages = shop.cloudwatch.get_paginator("describe_alarms").paginate(
+            AlarmNamePrefix=shop.name, PaginationConfig={"PageSize": 2}, **wanted
+        )
+        found = [[*page["MetricAlarms"], *page["CompositeAlarms"]] for page in pages]
+        assert all(len(page) <= 2 for page in found)
+        return [str(alarm["AlarmName"]) for page in found for alarm in page]
+
+    assert listed() == [*names, acting]
+    assert listed(AlarmTypes=["CompositeAlarm"]) == [composite]
+    assert listed(StateValue="ALARM") == [names[3]]
+    assert listed(ActionPrefix="arn:aws:sns") == [acting]
+    assert listed(ChildrenOfAlarmName=composite) == [names[0]]
+    assert listed(ParentsOfAlarmName=names[0], AlarmTypes=["CompositeAlarm"]) == [composite]
+
+
+def test_the_alarms_of_a_metric_are_those_with_its_dimensions(shop: Shop) -> None:
+    dimensions = [{"Name": "Store", "Value": "1"}]
+    shop.alarm("-other", MetricName="Returns")
+    stored = shop.alarm("-store", Dimensions=dimensions)
+    alarm = shop.alarm()
+
+    def found(**wanted: Any) -> list[str]:
+        answer = shop.cloudwatch.describe_alarms_for_metric(
+            Namespace=shop.name, MetricName="Orders", **wanted
+        )
+        return [each["AlarmName"] for each in answer["MetricAlarms"]]
+
+    assert sorted(found()) == sorted([stored, alarm])
+    assert found(Dimensions=dimensions) == [stored]
+
+
+def test_the_waiters_of_boto3_find_alarms(shop: Shop) -> None:
+    alarm = shop.alarm()
+    composite = shop.composite(f"ALARM({alarm})")
+
+    shop.cloudwatch.get_waiter("alarm_exists").wait(AlarmNames=[alarm], WaiterConfig={"MaxAttempts": 1})
+    shop.cloudwatch.get_waiter("composite_alarm_exists").wait(
+        AlarmNames=[composite], AlarmTypes=["CompositeAlarm"], WaiterConfig={"MaxAttempts": 1}
+    )
+
+
+def test_a_deleted_alarm_is_gone_and_acts_no_more(shop: Shop, inbox: Any) -> None:
+    topic, received = inbox
+    alarm = shop.alarm(AlarmActions=[topic])
+    shop.put(3)
+
+    shop.cloudwatch.delete_alarms(AlarmNames=[alarm])
+    shop.after(1)
+
+    assert shop.cloudwatch.describe_alarms(AlarmNames=[alarm])["MetricAlarms"] == []
+    assert received() == []
+
+
+METRICS = [{"Id": "a", "Expression": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ComparisonOperator": "GreaterThanUpperThreshold"}, "no anomaly detection"),
+        ({"ThresholdMetricId": "band"}, "no anomaly detection"),
+        ({"Threshold": None}, "Threshold"),
+        ({"Statistic": None}, "Statistic or ExtendedStatistic"),
+        ({"ExtendedStatistic": "p90"}, "Statistic or ExtendedStatistic"),
+        ({"Statistic": None, "ExtendedStatistic": "p101"}, "not supported"),
+        ({"TreatMissingData": "guess"}, "guess is not supported"),
+        ({"EvaluateLowSampleCountPercentile": "guess"}, "guess is not supported"),
+        ({"Period": None}, "Period is required"),
+        ({"DatapointsToAlarm": 2}, "DatapointsToAlarm"),
+        ({"EvaluationPeriods": 1441}, "86400 seconds"),
+        ({"Metrics": METRICS, "Period": 60}, "must not be used"),
+        ({"Metrics": [*METRICS, {"Id": "b", "Expression": "2"}]}, "Exactly one"),
+        ({"Metrics": [{"Id": "a", "Expression": "1 +"}]}, "ValidationError"),
+    ],
+)
+def test_an_alarm_that_cannot_be_evaluated_is_refused(
+    shop: Shop, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ClientError, match=message):
+        shop.alarm(**settings)
+
+
+def test_a_rule_that_cannot_be_parsed_or_names_no_alarm_is_refused(shop: Shop) -> None:
+    with pytest.raises(ClientError, match="cannot be parsed"):
+        shop.composite("ALARM(")
+    with pytest.raises(ClientError, match="do not exist"):
+        shop.composite("ALARM(absent)")
+    with pytest.raises(ClientError, match="do not exist"):
+        shop.composite("TRUE", ActionsSuppressor="absent")
+
+
+def test_the_clock_evaluates_every_minute_of_its_own_time(shop: Shop) -> None:
+    alarm, over = shop.alarm(EvaluationPeriods=30, DatapointsToAlarm=1), threading.Event()
+
+    shop.aws.set_speed(600.0)
+    try:
+        shop.cloudwatch.put_metric_data(
+            Namespace=shop.name, MetricData=[{"MetricName": "Orders", "Value": 3}]
+        )
+        tries = 0
+        while shop.state(alarm) != "ALARM" and tries < 500:
+            tries += 1
+            over.wait(0.02)
+    finally:
+        shop.aws.set_speed(math.inf)
+
+    assert shop.state(alarm) == "ALARM"

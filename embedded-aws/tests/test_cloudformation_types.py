@@ -1,0 +1,878 @@
+"""Every resource type of the embedded CloudFormation: created, read back, changed in place, deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+
+from aws_for_tests.deployed_functions import ACCOUNT, TRUST, functions, status
+from aws_for_tests.executions import ROLE
+from aws_for_tests.serving_stack import serving
+from embedded_aws import EmbeddedAws
+from embedded_aws.cloudformation.catalogue import TYPES
+from vpc_template import network
+
+Read = Callable[[EmbeddedAws, str], Any]
+
+NETWORK = {name for name in TYPES if name.startswith("AWS::EC2::")}
+
+SERVING = serving(image="i")
+MODEL, CONFIG = SERVING["Model"], SERVING["Config"]
+TARGET = {
+    "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+    "DependsOn": "Endpoint",
+    "Properties": {
+        "ServiceNamespace": "sagemaker",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "ResourceId": "endpoint/e/variant/AllTraffic",
+        "MinCapacity": 1,
+        "MaxCapacity": 4,
+    },
+}
+QUEUE = f"arn:aws:sqs:us-east-1:{ACCOUNT}:any"
+ONE = functions(one="def handler(*_): return 1")
+FUNCTION = {name: value for name, value in ONE["One"]["Properties"].items() if name != "FunctionName"}
+BUDGET = {"BudgetType": "COST", "TimeUnit": "MONTHLY", "BudgetLimit": {"Amount": 1, "Unit": "USD"}}
+ALARM = {
+    "ComparisonOperator": "GreaterThanThreshold",
+    "EvaluationPeriods": "3",
+    "Metrics": [
+        {
+            "Id": "e",
+            "ReturnData": False,
+            "MetricStat": {
+                "Metric": {"Namespace": "AWS/SageMaker", "MetricName": "Invocation5XXErrors"},
+                "Period": 60,
+                "Stat": "Sum",
+            },
+        },
+        {"Id": "rate", "Expression": "e * 100", "Label": "rate"},
+    ],
+}
+
+
+def policy(resource: Any, action: str) -> dict[str, Any]:
+    statement = {"Effect": "Allow", "Principal": {"AWS": ACCOUNT}, "Action": action, "Resource": resource}
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def permissions(action: str) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": action, "Resource": "*"}]}
+
+
+class Case(NamedTuple):
+    """A resource named `It`, a change that does not replace it, and its service's view of the difference.
+
+    `read` gets the physical id. Its result must equal `before`, and `after` once the change is deployed.
+    """
+
+    type_name: str
+    properties: dict[str, Any]
+    change: dict[str, Any]
+    read: Read
+    before: Any
+    after: Any
+    around: Mapping[str, Any] = {}
+    depends: str = ""
+
+
+def role_named(name: str) -> dict[str, Any]:
+    properties = {"RoleName": name, "AssumeRolePolicyDocument": TRUST}
+    return {"Type": "AWS::IAM::Role", "Properties": properties}
+
+
+def secret(aws: EmbeddedAws, physical_id: str) -> Any:
+    secrets = aws.client("secretsmanager")
+    found = secrets.describe_secret(SecretId=physical_id)
+    value = secrets.get_secret_value(SecretId=physical_id)["SecretString"]
+    return found["Description"], value, found["Tags"][0]["Value"]
+
+
+def scalable_target(aws: EmbeddedAws, physical_id: str) -> Any:
+    found = aws.client("application-autoscaling").describe_scalable_targets(
+        ServiceNamespace="sagemaker", ResourceIds=[physical_id.split("|", maxsplit=1)[0]]
+    )
+    return found["ScalableTargets"][0]["MaxCapacity"]
+
+
+def scaling_policy(aws: EmbeddedAws, physical_id: str) -> Any:
+    scaling = aws.client("application-autoscaling")
+    found = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
+    [mine] = [row for row in found if row["PolicyName"] in physical_id]
+    return mine["TargetTrackingScalingPolicyConfiguration"]["TargetValue"]
+
+
+def alarm(aws: EmbeddedAws, physical_id: str) -> Any:
+    [mine] = aws.client("cloudwatch").describe_alarms(AlarmNames=[physical_id])["MetricAlarms"]
+    return mine["Threshold"], mine["Metrics"][1]["Expression"]
+
+
+def composite(aws: EmbeddedAws, physical_id: str) -> Any:
+    found = aws.client("cloudwatch").describe_alarms(AlarmNames=[physical_id], AlarmTypes=["CompositeAlarm"])
+    return found["CompositeAlarms"][0]["AlarmDescription"]
+
+
+def bucket(aws: EmbeddedAws, physical_id: str) -> Any:
+    s3 = aws.client("s3")
+    rules = s3.get_bucket_encryption(Bucket=physical_id)["ServerSideEncryptionConfiguration"]["Rules"]
+    blocked = s3.get_public_access_block(Bucket=physical_id)["PublicAccessBlockConfiguration"]
+    lifecycle = s3.get_bucket_lifecycle_configuration(Bucket=physical_id)["Rules"]
+    return (
+        rules[0]["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"],
+        s3.get_bucket_versioning(Bucket=physical_id)["Status"],
+        blocked["BlockPublicPolicy"],
+        lifecycle[0]["NoncurrentVersionExpiration"]["NoncurrentDays"],
+    )
+
+
+def bucket_properties(*, algorithm: str, versioning: str, blocked: bool, days: int) -> dict[str, Any]:
+    default = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": algorithm}}
+    return {
+        "BucketEncryption": {"ServerSideEncryptionConfiguration": [default]},
+        "VersioningConfiguration": {"Status": versioning},
+        "PublicAccessBlockConfiguration": {"BlockPublicPolicy": blocked},
+        "LifecycleConfiguration": {
+            "Rules": [
+                {"Id": "old", "Status": "Enabled", "NoncurrentVersionExpiration": {"NoncurrentDays": days}}
+            ]
+        },
+    }
+
+
+def role(aws: EmbeddedAws, physical_id: str) -> Any:
+    iam = aws.client("iam")
+    attached = iam.list_attached_role_policies(RoleName=physical_id)["AttachedPolicies"]
+    inline = iam.list_role_policies(RoleName=physical_id)["PolicyNames"]
+    description = iam.get_role(RoleName=physical_id)["Role"].get("Description", "")
+    return [found["PolicyName"] for found in attached], inline, description
+
+
+def inline_policy(aws: EmbeddedAws, physical_id: str) -> Any:
+    iam = aws.client("iam")
+    return {
+        name: [
+            iam.get_role_policy(RoleName=name, PolicyName=found)["PolicyDocument"]["Statement"][0]["Action"]
+            for found in iam.list_role_policies(RoleName=name)["PolicyNames"]
+        ]
+        for name in ("one", "two")
+    }
+
+
+def managed_policy(aws: EmbeddedAws, physical_id: str) -> Any:
+    iam = aws.client("iam")
+    version = iam.get_policy(PolicyArn=physical_id)["Policy"]["DefaultVersionId"]
+    document = iam.get_policy_version(PolicyArn=physical_id, VersionId=version)["PolicyVersion"]["Document"]
+    attached = iam.list_attached_role_policies(RoleName="one")["AttachedPolicies"]
+    return document["Statement"][0]["Action"], [found["PolicyArn"] == physical_id for found in attached]
+
+
+def key(aws: EmbeddedAws, physical_id: str) -> Any:
+    kms = aws.client("kms")
+    return (
+        kms.describe_key(KeyId=physical_id)["KeyMetadata"]["Description"],
+        kms.get_key_rotation_status(KeyId=physical_id)["KeyRotationEnabled"],
+    )
+
+
+def log_group(aws: EmbeddedAws, physical_id: str) -> Any:
+    [found] = aws.client("logs").describe_log_groups(logGroupNamePrefix=physical_id)["logGroups"]
+    return found.get("retentionInDays")
+
+
+def metric_filter(aws: EmbeddedAws, physical_id: str) -> Any:
+    [found] = aws.client("logs").describe_metric_filters(filterNamePrefix=physical_id)["metricFilters"]
+    return found["filterPattern"], found["metricTransformations"][0]["metricName"]
+
+
+def log_policy(aws: EmbeddedAws, physical_id: str) -> Any:
+    found = aws.client("logs").describe_resource_policies()["resourcePolicies"]
+    return {each["policyName"]: each["policyDocument"] for each in found}[physical_id]
+
+
+def repository(aws: EmbeddedAws, physical_id: str) -> Any:
+    [found] = aws.client("ecr").describe_repositories(repositoryNames=[physical_id])["repositories"]
+    return found["imageTagMutability"]
+
+
+def rule(aws: EmbeddedAws, physical_id: str) -> Any:
+    events = aws.client("events")
+    targets = events.list_targets_by_rule(Rule=physical_id)["Targets"]
+    pattern = json.loads(events.describe_rule(Name=physical_id)["EventPattern"])
+    return pattern, [(target["Id"], target.get("Input")) for target in targets]
+
+
+def function(aws: EmbeddedAws, physical_id: str) -> Any:
+    """Return a function's variables, timeout and tags, and its answer."""
+    client = aws.client("lambda")
+    found = client.get_function(FunctionName=physical_id)
+    answer = json.loads(client.invoke(FunctionName=physical_id)["Payload"].read())
+    configuration = found["Configuration"]
+    variables = configuration.get("Environment", {}).get("Variables", {})
+    return variables, configuration["Timeout"], found["Tags"], answer
+
+
+def event_source(aws: EmbeddedAws, physical_id: str) -> Any:
+    client = aws.client("lambda")
+    found = client.get_event_source_mapping(UUID=physical_id)
+    return found["BatchSize"], client.list_tags(Resource=found["EventSourceMappingArn"])["Tags"]
+
+
+def parameter(aws: EmbeddedAws, physical_id: str) -> Any:
+    ssm = aws.client("ssm")
+    tags = ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=physical_id)["TagList"]
+    return ssm.get_parameter(Name=physical_id)["Parameter"]["Value"], tags
+
+
+def machine_properties(*, capacity: int) -> dict[str, Any]:
+    return {
+        "BaseCapacity": capacity,
+        "EnvironmentType": "LINUX_GPU_CONTAINER",
+        "ComputeType": "CUSTOM_INSTANCE_TYPE",
+        "ComputeConfiguration": {"instanceType": "g6.xlarge", "disk": 64},
+    }
+
+
+def reserved_machines(aws: EmbeddedAws, physical_id: str) -> Any:
+    (found,) = aws.client("codebuild").batch_get_fleets(names=[physical_id])["fleets"]
+    return found["baseCapacity"], found["computeConfiguration"], found["status"]["statusCode"]
+
+
+def state_machine(aws: EmbeddedAws, physical_id: str) -> Any:
+    states = aws.client("stepfunctions")
+    found = states.describe_state_machine(stateMachineArn=physical_id)
+    tags = states.list_tags_for_resource(resourceArn=physical_id)["tags"]
+    said = json.loads(found["definition"])["States"]["It"]["Result"]
+    return said, found["tracingConfiguration"]["enabled"], {tag["key"]: tag["value"] for tag in tags}
+
+
+def project(aws: EmbeddedAws, physical_id: str) -> Any:
+    [found] = aws.client("codebuild").batch_get_projects(names=[physical_id])["projects"]
+    variables = found["environment"]["environmentVariables"]
+    return found["timeoutInMinutes"], {variable["name"]: variable["value"] for variable in variables}
+
+
+def project_properties(gpu: str, **more: Any) -> dict[str, Any]:
+    return {
+        "ServiceRole": ROLE,
+        "Artifacts": {"Type": "NO_ARTIFACTS"},
+        "Source": {"Type": "S3", "Location": "bucket/source.zip", "BuildSpec": "version: 0.2"},
+        "Environment": {
+            "Type": "LINUX_GPU_CONTAINER",
+            "Image": "image",
+            "ComputeType": "BUILD_GENERAL1_SMALL",
+            "ImagePullCredentialsType": "SERVICE_ROLE",
+            "EnvironmentVariables": [{"Name": "FLEET_GPU", "Type": "PLAINTEXT", "Value": gpu}],
+        },
+        "LogsConfig": {"CloudWatchLogs": {"Status": "ENABLED", "GroupName": "g"}},
+        **more,
+    }
+
+
+def tags_of_sagemaker(aws: EmbeddedAws, physical_id: str) -> Any:
+    found = aws.client("sagemaker").list_tags(ResourceArn=physical_id)["Tags"]
+    return {tag["Key"]: tag["Value"] for tag in found}
+
+
+def endpoint(aws: EmbeddedAws, physical_id: str) -> Any:
+    described = aws.client("sagemaker").describe_endpoint(EndpointName=physical_id.rsplit("/", 1)[-1])
+    return described["EndpointConfigName"], described["EndpointStatus"]
+
+
+def tagged(value: str) -> dict[str, Any]:
+    return {"Tags": [{"Key": "stage", "Value": value}]}
+
+
+def named_config(name: str) -> dict[str, Any]:
+    return {
+        "Type": "AWS::SageMaker::EndpointConfig",
+        "Properties": {**CONFIG["Properties"], "EndpointConfigName": name},
+    }
+
+
+CASES = [
+    Case(
+        "AWS::ApplicationAutoScaling::ScalableTarget",
+        TARGET["Properties"],
+        {"MaxCapacity": "8"},
+        scalable_target,
+        4,
+        8,
+        SERVING,
+        "Endpoint",
+    ),
+    Case(
+        "AWS::ApplicationAutoScaling::ScalingPolicy",
+        {
+            "PolicyName": "invocations",
+            "PolicyType": "TargetTrackingScaling",
+            "ScalingTargetId": {"Ref": "Target"},
+            "TargetTrackingScalingPolicyConfiguration": {
+                "TargetValue": 600,
+                "PredefinedMetricSpecification": {
+                    "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+                },
+            },
+        },
+        {
+            "TargetTrackingScalingPolicyConfiguration": {
+                "TargetValue": 900,
+                "PredefinedMetricSpecification": {
+                    "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+                },
+            }
+        },
+        scaling_policy,
+        600.0,
+        900.0,
+        {**SERVING, "Target": TARGET},
+    ),
+    Case(
+        "AWS::Budgets::Budget",
+        {"Budget": BUDGET},
+        {"Budget": {**BUDGET, "BudgetLimit": {"Amount": 2, "Unit": "USD"}}},
+        lambda aws, name: aws.client("budgets").describe_budget(AccountId=ACCOUNT, BudgetName=name)["Budget"][
+            "BudgetLimit"
+        ],
+        {"Amount": "1", "Unit": "USD"},
+        {"Amount": "2", "Unit": "USD"},
+    ),
+    Case(
+        "AWS::CDK::Metadata", {"Analytics": "v2:a"}, {"Analytics": "v2:b"}, lambda aws, name: None, None, None
+    ),
+    Case(
+        "AWS::CloudWatch::Alarm",
+        {**ALARM, "Threshold": 5},
+        {"Threshold": "9.5"},
+        alarm,
+        (5.0, "e * 100"),
+        (9.5, "e * 100"),
+    ),
+    Case(
+        "AWS::CloudWatch::CompositeAlarm",
+        {"AlarmRule": {"Fn::Sub": 'ALARM("${One}")'}, "AlarmDescription": "first"},
+        {"AlarmDescription": "second"},
+        composite,
+        "first",
+        "second",
+        {"One": {"Type": "AWS::CloudWatch::Alarm", "Properties": {**ALARM, "Threshold": 1}}},
+    ),
+    Case(
+        "AWS::CloudWatch::Dashboard",
+        {"DashboardBody": '{"widgets": []}'},
+        {"DashboardBody": '{"widgets": [], "start": "-PT1H"}'},
+        lambda aws, name: json.loads(
+            aws.client("cloudwatch").get_dashboard(DashboardName=name)["DashboardBody"]
+        ),
+        {"widgets": []},
+        {"widgets": [], "start": "-PT1H"},
+    ),
+    Case(
+        "AWS::CodeBuild::Fleet",
+        machine_properties(capacity=1),
+        machine_properties(capacity=2),
+        reserved_machines,
+        (1, {"instanceType": "g6.xlarge", "disk": 64}, "ACTIVE"),
+        (2, {"instanceType": "g6.xlarge", "disk": 64}, "ACTIVE"),
+    ),
+    Case(
+        "AWS::CodeBuild::Project",
+        project_properties("A10G", TimeoutInMinutes="120"),
+        project_properties("L4", TimeoutInMinutes=90),
+        project,
+        (120, {"FLEET_GPU": "A10G"}),
+        (90, {"FLEET_GPU": "L4"}),
+    ),
+    Case(
+        "AWS::ECR::Repository",
+        {"RepositoryName": "images", "ImageTagMutability": "MUTABLE"},
+        {"ImageTagMutability": "IMMUTABLE"},
+        repository,
+        "MUTABLE",
+        "IMMUTABLE",
+    ),
+    Case(
+        "AWS::Events::Rule",
+        {"EventPattern": {"source": ["aws.sagemaker"]}, "Targets": [{"Id": "one", "Arn": QUEUE}]},
+        {"EventPattern": {"source": ["aws.s3"]}, "Targets": [{"Id": "two", "Arn": QUEUE, "Input": "{}"}]},
+        rule,
+        ({"source": ["aws.sagemaker"]}, [("one", None)]),
+        ({"source": ["aws.s3"]}, [("two", "{}")]),
+    ),
+    Case(
+        "AWS::IAM::ManagedPolicy",
+        {"PolicyDocument": permissions("s3:GetObject"), "Roles": [{"Ref": "One"}]},
+        {"PolicyDocument": permissions("s3:PutObject")},
+        managed_policy,
+        ("s3:GetObject", [True]),
+        ("s3:PutObject", [True]),
+        {"One": role_named("one")},
+    ),
+    Case(
+        "AWS::IAM::OIDCProvider",
+        {"Url": "https://tokens.example.org", "ClientIdList": ["one"]},
+        {"ClientIdList": ["two"]},
+        lambda aws, arn: aws.client("iam").get_open_id_connect_provider(OpenIDConnectProviderArn=arn)[
+            "ClientIDList"
+        ],
+        ["one"],
+        ["two"],
+    ),
+    Case(
+        "AWS::IAM::Policy",
+        {"PolicyName": "p", "PolicyDocument": permissions("s3:GetObject"), "Roles": [{"Ref": "One"}]},
+        {"PolicyDocument": permissions("s3:PutObject"), "Roles": [{"Ref": "Two"}]},
+        inline_policy,
+        {"one": ["s3:GetObject"], "two": []},
+        {"one": [], "two": ["s3:PutObject"]},
+        {"One": role_named("one"), "Two": role_named("two")},
+    ),
+    Case(
+        "AWS::IAM::Role",
+        {
+            "AssumeRolePolicyDocument": TRUST,
+            "ManagedPolicyArns": ["arn:aws:iam::aws:policy/ReadOnlyAccess"],
+            "Policies": [{"PolicyName": "first", "PolicyDocument": permissions("s3:GetObject")}],
+        },
+        {
+            "ManagedPolicyArns": ["arn:aws:iam::aws:policy/AdministratorAccess"],
+            "Policies": [{"PolicyName": "second", "PolicyDocument": permissions("s3:GetObject")}],
+            "Description": "changed",
+        },
+        role,
+        (["ReadOnlyAccess"], ["first"], ""),
+        (["AdministratorAccess"], ["second"], "changed"),
+    ),
+    Case(
+        "AWS::KMS::Alias",
+        {"AliasName": "alias/it", "TargetKeyId": {"Ref": "One"}},
+        {"TargetKeyId": {"Ref": "Two"}},
+        lambda aws, name: aws.client("kms").describe_key(KeyId=name)["KeyMetadata"]["Description"],
+        "one",
+        "two",
+        {
+            "One": {"Type": "AWS::KMS::Key", "Properties": {"Description": "one"}},
+            "Two": {"Type": "AWS::KMS::Key", "Properties": {"Description": "two"}},
+        },
+    ),
+    Case(
+        "AWS::KMS::Key",
+        {"Description": "first", "KeyPolicy": policy("*", "kms:*"), "EnableKeyRotation": True},
+        {"Description": "second", "EnableKeyRotation": "false"},
+        key,
+        ("first", True),
+        ("second", False),
+    ),
+    Case(
+        "AWS::Lambda::EventInvokeConfig",
+        {"FunctionName": {"Ref": "One"}, "Qualifier": "$LATEST", "MaximumRetryAttempts": 0},
+        {"MaximumRetryAttempts": "2"},
+        lambda aws, name: aws.client("lambda").get_function_event_invoke_config(FunctionName=name)[
+            "MaximumRetryAttempts"
+        ],
+        0,
+        2,
+        {"One": {"Type": "AWS::Lambda::Function", "Properties": FUNCTION}, "Role": role_named("one")},
+    ),
+    Case(
+        "AWS::Lambda::EventSourceMapping",
+        {"FunctionName": {"Ref": "One"}, "EventSourceArn": {"Fn::GetAtt": ["Queue", "Arn"]}, "BatchSize": 5},
+        {"BatchSize": "9"},
+        event_source,
+        (5, {"stage": "first"}),
+        (9, {"stage": "second"}),
+        {
+            "One": {"Type": "AWS::Lambda::Function", "Properties": FUNCTION},
+            "Role": role_named("one"),
+            "Queue": {"Type": "AWS::SQS::Queue"},
+        },
+    ),
+    Case(
+        "AWS::Lambda::Function",
+        {**FUNCTION, "Environment": {"Variables": {"A": "1"}}, "Timeout": "60", **tagged("one")},
+        {"Code": {"ZipFile": "def handler(*_): return 2"}, "Environment": {}, "Timeout": 9, **tagged("two")},
+        function,
+        ({"A": "1"}, 60, {"stage": "one"}, 1),
+        ({}, 9, {"stage": "two"}, 2),
+        {"Role": role_named("one")},
+    ),
+    Case(
+        "AWS::Logs::LogGroup",
+        {"LogGroupName": "/aws/it", "RetentionInDays": 30},
+        {"RetentionInDays": 90},
+        log_group,
+        30,
+        90,
+    ),
+    Case(
+        "AWS::Logs::MetricFilter",
+        {
+            "LogGroupName": {"Ref": "Group"},
+            "FilterPattern": '"failed to load"',
+            "MetricTransformations": [
+                {"MetricNamespace": "Fleet", "MetricName": "FailedLoads", "MetricValue": "1"}
+            ],
+        },
+        {"FilterPattern": '"failed to unload"'},
+        metric_filter,
+        ('"failed to load"', "FailedLoads"),
+        ('"failed to unload"', "FailedLoads"),
+        {"Group": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/aws/filtered"}}},
+        "Group",
+    ),
+    Case(
+        "AWS::Logs::ResourcePolicy",
+        {"PolicyName": "events", "PolicyDocument": '{"Statement": []}'},
+        {"PolicyDocument": '{"Statement": [{"Sid": "Events"}]}'},
+        log_policy,
+        '{"Statement": []}',
+        '{"Statement": [{"Sid": "Events"}]}',
+    ),
+    Case(
+        "AWS::S3::Bucket",
+        bucket_properties(algorithm="aws:kms", versioning="Enabled", blocked=True, days=30),
+        bucket_properties(algorithm="AES256", versioning="Suspended", blocked=False, days=7),
+        bucket,
+        ("aws:kms", "Enabled", True, 30),
+        ("AES256", "Suspended", False, 7),
+    ),
+    Case(
+        "AWS::S3::BucketPolicy",
+        {"Bucket": {"Ref": "One"}, "PolicyDocument": policy({"Fn::GetAtt": ["One", "Arn"]}, "s3:ListBucket")},
+        {"PolicyDocument": policy({"Fn::GetAtt": ["One", "Arn"]}, "s3:GetBucketPolicy")},
+        lambda aws, name: json.loads(aws.client("s3").get_bucket_policy(Bucket=name)["Policy"]),
+        policy("arn:aws:s3:::one-bucket", "s3:ListBucket"),
+        policy("arn:aws:s3:::one-bucket", "s3:GetBucketPolicy"),
+        {"One": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "one-bucket"}}},
+    ),
+    Case(
+        "AWS::SNS::Subscription",
+        {"TopicArn": {"Ref": "One"}, "Protocol": "email", "Endpoint": "a@example.com"},
+        {"FilterPolicy": {"stage": ["production"]}},
+        lambda aws, name: (
+            aws.client("sns")
+            .get_subscription_attributes(SubscriptionArn=name)["Attributes"]
+            .get("FilterPolicy")
+        ),
+        None,
+        '{"stage": ["production"]}',
+        {"One": {"Type": "AWS::SNS::Topic"}},
+    ),
+    Case(
+        "AWS::SNS::Topic",
+        {"DisplayName": "first"},
+        {"DisplayName": "second"},
+        lambda aws, name: aws.client("sns").get_topic_attributes(TopicArn=name)["Attributes"]["DisplayName"],
+        "first",
+        "second",
+    ),
+    Case(
+        "AWS::SNS::TopicPolicy",
+        {"Topics": [{"Ref": "One"}], "PolicyDocument": policy({"Ref": "One"}, "sns:Publish")},
+        {"PolicyDocument": policy({"Ref": "One"}, "sns:Subscribe")},
+        lambda aws, name: json.loads(
+            aws.client("sns").get_topic_attributes(TopicArn=f"arn:aws:sns:us-east-1:{ACCOUNT}:one")[
+                "Attributes"
+            ]["Policy"]
+        )["Statement"][0]["Action"],
+        "sns:Publish",
+        "sns:Subscribe",
+        {"One": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "one"}}},
+    ),
+    Case(
+        "AWS::SQS::Queue",
+        {"VisibilityTimeout": 60},
+        {"VisibilityTimeout": 90},
+        lambda aws, name: aws.client("sqs").get_queue_attributes(
+            QueueUrl=name, AttributeNames=["VisibilityTimeout"]
+        )["Attributes"]["VisibilityTimeout"],
+        "60",
+        "90",
+    ),
+    Case(
+        "AWS::SQS::QueuePolicy",
+        {
+            "Queues": [{"Ref": "One"}],
+            "PolicyDocument": policy({"Fn::GetAtt": ["One", "Arn"]}, "sqs:SendMessage"),
+        },
+        {"PolicyDocument": policy({"Fn::GetAtt": ["One", "Arn"]}, "sqs:ReceiveMessage")},
+        lambda aws, name: json.loads(
+            aws.client("sqs").get_queue_attributes(
+                QueueUrl=aws.client("sqs").get_queue_url(QueueName="one")["QueueUrl"],
+                AttributeNames=["Policy"],
+            )["Attributes"]["Policy"]
+        )["Statement"][0]["Action"],
+        "sqs:SendMessage",
+        "sqs:ReceiveMessage",
+        {"One": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "one"}}},
+    ),
+    Case(
+        "AWS::SSM::Parameter",
+        {"Name": "/it", "Type": "String", "Value": "first"},
+        {"Value": "second"},
+        parameter,
+        ("first", [{"Key": "stage", "Value": "first"}]),
+        ("second", [{"Key": "stage", "Value": "second"}]),
+    ),
+    Case(
+        "AWS::SageMaker::Endpoint",
+        {
+            "EndpointName": "it",
+            "EndpointConfigName": {"Fn::GetAtt": ["First", "EndpointConfigName"]},
+            "RetainAllVariantProperties": True,
+            "DeploymentConfig": {
+                "RollingUpdatePolicy": {
+                    "MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": "1"},
+                    "WaitIntervalInSeconds": 60,
+                }
+            },
+        },
+        {"EndpointConfigName": {"Fn::GetAtt": ["Second", "EndpointConfigName"]}},
+        endpoint,
+        ("first", "InService"),
+        ("second", "InService"),
+        {"Model": MODEL, "First": named_config("first"), "Second": named_config("second")},
+    ),
+    Case(
+        "AWS::SageMaker::EndpointConfig",
+        {**CONFIG["Properties"], **tagged("first")},
+        tagged("second"),
+        tags_of_sagemaker,
+        {"stage": "first"},
+        {"stage": "second"},
+        {"Model": MODEL},
+    ),
+    Case(
+        "AWS::SageMaker::Model",
+        {**MODEL["Properties"], **tagged("first")},
+        tagged("second"),
+        tags_of_sagemaker,
+        {"stage": "first"},
+        {"stage": "second"},
+    ),
+    Case(
+        "AWS::SecretsManager::Secret",
+        {"Description": "first", "SecretString": "first", **tagged("first")},
+        {"Description": "second", "SecretString": "second", **tagged("second")},
+        secret,
+        ("first", "first", "first"),
+        ("second", "second", "second"),
+    ),
+    Case(
+        "AWS::StepFunctions::StateMachine",
+        {
+            "RoleArn": ROLE,
+            "DefinitionString": json.dumps(
+                {"StartAt": "It", "States": {"It": {"Type": "Pass", "Result": "${said}", "End": True}}}
+            ),
+            "DefinitionSubstitutions": {"said": "first"},
+            "TracingConfiguration": {"Enabled": True},
+            **tagged("first"),
+        },
+        {"DefinitionSubstitutions": {"said": "second"}, **tagged("second")},
+        state_machine,
+        ("first", True, {"stage": "first"}),
+        ("second", True, {"stage": "second"}),
+    ),
+]
+
+
+def tagged_as(it: Case, value: str) -> dict[str, Any]:
+    """Return tags as those of an app, if the type can have them."""
+    schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", it.type_name).schema
+    tags = {"stage": value} if it.type_name == "AWS::SSM::Parameter" else tagged(value)["Tags"]
+    return {"Tags": tags} if "Tags" in schema["properties"] else {}
+
+
+def template(it: Case, properties: dict[str, Any]) -> str:
+    depends = {"DependsOn": it.depends} if it.depends else {}
+    mine = {"Type": it.type_name, "Properties": properties, **depends}
+    return json.dumps({"Resources": {**it.around, "It": mine}})
+
+
+def physical_id(aws: EmbeddedAws) -> str:
+    rows = aws.client("cloudformation").list_stack_resources(StackName="s")["StackResourceSummaries"]
+    [mine] = [row["PhysicalResourceId"] for row in rows if row["LogicalResourceId"] == "It"]
+    return mine
+
+
+def name_of(it: Case) -> str:
+    return it.type_name.removeprefix("AWS::")
+
+
+@pytest.mark.parametrize("it", CASES, ids=name_of)
+def test_it_is_created_changed_in_place_and_deleted(aws: EmbeddedAws, it: Case) -> None:
+    cloudformation = aws.client("cloudformation")
+
+    properties = {**tagged_as(it, "first"), **it.properties}
+
+    cloudformation.create_stack(StackName="s", TemplateBody=template(it, properties))
+    assert status(aws) == "CREATE_COMPLETE"
+    created = physical_id(aws)
+    assert aws.missing_resources("s") == []
+    assert it.read(aws, created) == it.before
+
+    cloudformation.update_stack(
+        StackName="s", TemplateBody=template(it, {**properties, **tagged_as(it, "second"), **it.change})
+    )
+    often = {"Delay": 0.05, "MaxAttempts": 600}
+    cloudformation.get_waiter("stack_update_complete").wait(StackName="s", WaiterConfig=often)
+    assert status(aws) == "UPDATE_COMPLETE"
+    assert physical_id(aws) == created
+    assert aws.missing_resources("s") == []
+    assert it.read(aws, created) == it.after
+
+    cloudformation.delete_stack(StackName="s")
+    assert cloudformation.describe_stacks()["Stacks"] == []
+
+
+@pytest.mark.parametrize(
+    "it", [found for found in CASES if found.type_name != "AWS::CDK::Metadata"], ids=name_of
+)
+def test_one_that_disappeared_from_its_service_is_named(aws: EmbeddedAws, it: Case) -> None:
+    from moto.cloudformation.models import cloudformation_backends
+
+    from embedded_aws.cloudformation import stacks
+
+    aws.client("cloudformation").create_stack(StackName="s", TemplateBody=template(it, it.properties))
+    stack = cloudformation_backends[ACCOUNT]["us-east-1"].get_stack("s")
+    mine = stacks.resources_of(stack).deployed["It"]
+    assert mine.identity is not None
+    mine.kind.delete(stacks.call_of(stack, mine), mine.identity, mine.properties)
+
+    [missing] = aws.missing_resources("s")
+
+    assert (missing.type_name, missing.logical_id) == (it.type_name, "It")
+
+
+@pytest.mark.parametrize(("value", "kept"), [(True, "true"), (5, "5")])
+def test_a_number_or_a_boolean_becomes_the_string_that_its_type_declares(
+    aws: EmbeddedAws, value: bool | int, kept: str
+) -> None:
+    bucket = {"BucketName": "tagged", "Tags": [{"Key": "stage", "Value": value}]}
+    parameter = {"Name": "/p", "Type": "String", "Value": value, "Tags": {"stage": value}}
+    body = {
+        "Resources": {
+            "Bucket": {"Type": "AWS::S3::Bucket", "Properties": bucket},
+            "Parameter": {"Type": "AWS::SSM::Parameter", "Properties": parameter},
+        }
+    }
+
+    aws.client("cloudformation").create_stack(StackName="s", TemplateBody=json.dumps(body))
+
+    ssm = aws.client("ssm")
+    tagged = ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId="/p")["TagList"]
+    assert aws.client("s3").get_bucket_tagging(Bucket="tagged")["TagSet"] == [{"Key": "stage", "Value": kept}]
+    assert tagged == [{"Key": "stage", "Value": kept}]
+    assert ssm.get_parameter(Name="/p")["Parameter"]["Value"] == kept
+
+
+def test_a_property_that_is_not_supported_fails_the_resource_and_is_named(aws: EmbeddedAws) -> None:
+    body = {"Resources": {"It": {"Type": "AWS::S3::Bucket", "Properties": {"WebsiteConfiguration": {}}}}}
+
+    aws.client("cloudformation").create_stack(StackName="s", TemplateBody=json.dumps(body))
+
+    assert status(aws).startswith("ROLLBACK_COMPLETE")
+    assert "WebsiteConfiguration" in status(aws)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "properties", "words"),
+    [
+        ("SSM::Parameter", {"Type": "String"}, "#: required key [Value] not found"),
+        ("SNS::Topic", {"Colour": "red"}, "#: extraneous key [Colour] is not permitted"),
+        (
+            "S3::Bucket",
+            {"VersioningConfiguration": {"State": "Enabled"}},
+            "#/VersioningConfiguration: required key [Status] not found, "
+            "#/VersioningConfiguration: extraneous key [State] is not permitted",
+        ),
+        (
+            "CodeBuild::Project",
+            project_properties("L4", Tags=[{"Key": "a"}]),
+            "#/Tags/0: required key [Value]",
+        ),
+    ],
+)
+def test_missing_and_unknown_properties_fail_the_resource_in_the_words_of_cloudformation(
+    aws: EmbeddedAws, type_name: str, properties: dict[str, Any], words: str
+) -> None:
+    body = {"Resources": {"It": {"Type": f"AWS::{type_name}", "Properties": properties}}}
+
+    aws.client("cloudformation").create_stack(StackName="s", TemplateBody=json.dumps(body))
+
+    assert status(aws).startswith("ROLLBACK_COMPLETE")
+    assert f"Properties validation failed for resource It with message:\n[{words}" in status(aws)
+
+
+def test_a_crash_of_a_type_is_an_internal_failure(aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: Any) -> None:
+        raise KeyError("Missing")
+
+    monkeypatch.setattr(type(TYPES["AWS::SNS::Topic"]), "create", crash)
+    body = {"Resources": {"It": {"Type": "AWS::SNS::Topic"}}}
+
+    aws.client("cloudformation").create_stack(StackName="s", TemplateBody=json.dumps(body))
+
+    words = "AWS::SNS::Topic It: Internal failure of the embedded AWS: it needs 'Missing'"
+    assert status(aws) == f"ROLLBACK_COMPLETE {words}"
+
+
+def network_parts(aws: EmbeddedAws) -> dict[str, int]:
+    """Return the number of parts of networks by the method that lists them."""
+    client = aws.client("ec2")
+    parts = "addresses internet_gateways nat_gateways route_tables security_groups subnets vpcs vpc_endpoints"
+    answers = {part: getattr(client, f"describe_{part}")() for part in parts.split()}
+    found = {
+        part: next(each for each in answers[part].values() if isinstance(each, list)) for part in answers
+    }
+    return {part: sum(row.get("State") != "deleted" for row in found[part]) for part in found}
+
+
+def test_the_parts_of_a_vpc_are_created_changed_and_deleted(aws: EmbeddedAws) -> None:
+    cloudformation, client = aws.client("cloudformation"), aws.client("ec2")
+    before, template = network_parts(aws), network(tag="one", port=80)
+    assert {each["Type"] for each in template["Resources"].values() if "EC2" in each["Type"]} == NETWORK
+
+    cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(template))
+    assert status(aws) == "CREATE_COMPLETE"
+    assert aws.missing_resources("s") == []
+    made = network_parts(aws)
+    cloudformation.update_stack(StackName="s", TemplateBody=json.dumps(network(tag="two", port=81)))
+    assert status(aws) == "UPDATE_COMPLETE"
+    assert network_parts(aws) == made
+
+    mine = [{"Name": "tag:stage", "Values": ["two"]}]
+    [vpc] = client.describe_vpcs(Filters=mine)["Vpcs"]
+    groups = client.describe_security_groups(Filters=mine)["SecurityGroups"]
+    ports = {rule.get("FromPort") for group in groups for rule in group["IpPermissions"]}
+    names = client.describe_vpc_attribute(VpcId=vpc["VpcId"], Attribute="enableDnsHostnames")
+    assert names["EnableDnsHostnames"]["Value"]
+    assert ports == {81, 443}
+    [[machine]] = [each["Instances"] for each in client.describe_instances(Filters=mine)["Reservations"]]
+    data = client.describe_instance_attribute(InstanceId=machine["InstanceId"], Attribute="userData")
+    assert data["UserData"]["Value"] == "bHM="
+    cloudformation.delete_stack(StackName="s")
+    assert network_parts(aws) == before
+    [[machine]] = [each["Instances"] for each in client.describe_instances(Filters=mine)["Reservations"]]
+    assert machine["State"]["Name"] == "terminated"
+
+
+def test_a_change_that_is_not_supported_is_rolled_back(aws: EmbeddedAws) -> None:
+    def template(description: str, **change: Any) -> str:
+        topic = {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": description}}
+        address = {"Type": "AWS::EC2::EIP", "DependsOn": "Topic", "Properties": change}
+        return json.dumps({"Resources": {"Topic": topic, "It": address}})
+
+    cloudformation = aws.client("cloudformation")
+    cloudformation.create_stack(StackName="s", TemplateBody=template("one"))
+
+    cloudformation.update_stack(StackName="s", TemplateBody=template("two", InstanceId="i-1"))
+
+    assert status(aws).startswith("UPDATE_ROLLBACK_COMPLETE AWS::EC2::EIP It: the embedded AWS cannot change")
+    [topic] = aws.client("sns").list_topics()["Topics"]
+    shown = aws.client("sns").get_topic_attributes(TopicArn=topic["TopicArn"])["Attributes"]["DisplayName"]
+    assert shown == "one"

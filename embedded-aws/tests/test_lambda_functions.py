@@ -1,0 +1,353 @@
+"""Functions in the embedded AWS: their code runs as in Lambda, and ends with the embedded AWS."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from aws_for_tests.deployed_functions import function_arn, functions, noted, running, settle, until
+from embedded_aws import EmbeddedAws
+
+ROLE = "arn:aws:iam::123456789012:role/functions"
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        opened.client("s3").create_bucket(Bucket="notes")
+        opened.client("iam").create_role(RoleName="functions", AssumeRolePolicyDocument="{}")
+        yield opened
+
+
+def archive(**sources: str) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as writing:
+        for name, source in sources.items():
+            writing.writestr(f"{name}.py", textwrap.dedent(source))
+    return packed.getvalue()
+
+
+def create(aws: EmbeddedAws, source: str, *, name: str, **more: Any) -> None:
+    settings = {"Runtime": "python3.13", "Handler": "index.handler", "Timeout": 30, **more}
+    code = {"ZipFile": archive(index=source)}
+    aws.client("lambda").create_function(FunctionName=name, Role=ROLE, Code=code, **settings)
+
+
+def invoke(aws: EmbeddedAws, name: str, event: Any = None, **more: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = aws.client("lambda").invoke(
+        FunctionName=name, Payload=json.dumps(event or {}), **more
+    )
+    body = answer["Payload"].read()
+    return {**answer, "Payload": json.loads(body) if body else None}
+
+
+def logged(aws: EmbeddedAws, group: str) -> list[str]:
+    found = aws.client("logs").filter_log_events(logGroupName=group)["events"]
+    return [event["message"] for event in found]
+
+
+def test_a_function_answers_with_what_its_handler_returns(aws: EmbeddedAws) -> None:
+    create(aws, "def handler(event, context): return {'twice': event['n'] * 2}", name="twice")
+
+    answer = invoke(aws, "twice", {"n": 21})
+
+    assert answer["Payload"] == {"twice": 42}
+    assert answer["StatusCode"] == 200
+    assert "FunctionError" not in answer
+
+
+def test_a_function_reaches_the_embedded_aws_with_the_sdk(aws: EmbeddedAws) -> None:
+    create(
+        aws,
+        """
+        import boto3
+
+        def handler(event, context):
+            return sorted(bucket["Name"] for bucket in boto3.client("s3").list_buckets()["Buckets"])
+        """,
+        name="lists",
+    )
+
+    assert "notes" in invoke(aws, "lists")["Payload"]
+
+
+def test_a_function_knows_its_context_and_its_environment(aws: EmbeddedAws) -> None:
+    create(
+        aws,
+        """
+        import os
+
+        def handler(event, context):
+            return {
+                "name": context.function_name,
+                "arn": context.invoked_function_arn,
+                "request": len(context.aws_request_id),
+                "left": context.get_remaining_time_in_millis(),
+                "own": os.environ["GREETING"],
+                "region": os.environ["AWS_REGION"],
+                "variable": os.environ["AWS_LAMBDA_FUNCTION_NAME"],
+            }
+        """,
+        name="knowing",
+        Environment={"Variables": {"GREETING": "hello"}},
+    )
+
+    answer = invoke(aws, "knowing")["Payload"]
+
+    assert 20_000 < answer.pop("left") <= 30_000
+    assert answer == {
+        "name": "knowing",
+        "arn": function_arn("knowing"),
+        "request": 36,
+        "own": "hello",
+        "region": "us-east-1",
+        "variable": "knowing",
+    }
+
+
+def test_a_function_has_nothing_of_this_project_nor_of_the_callers_aws(
+    aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "production")
+    create(
+        aws,
+        """
+        import importlib.util, os
+
+        def handler(event, context):
+            found = [name for name in event if importlib.util.find_spec(name)]
+            return {"found": found, "profile": os.environ.get("AWS_PROFILE"), "here": os.getcwd()}
+        """,
+        name="isolated",
+    )
+
+    answer = invoke(aws, "isolated", ["rehearsal", "triton_models", "triton_fleet", "stacks", "boto3"])[
+        "Payload"
+    ]
+
+    assert answer["found"] == ["boto3"]
+    assert answer["profile"] is None
+    assert Path.cwd().as_posix() not in answer["here"]
+
+
+def test_what_a_function_prints_and_logs_is_in_its_log_group(aws: EmbeddedAws) -> None:
+    create(
+        aws,
+        """
+        import logging
+
+        def handler(event, context):
+            print("printed")
+            logging.getLogger().warning("warned")
+        """,
+        name="talks",
+    )
+
+    invoke(aws, "talks")
+
+    start, printed, warned, end, report = logged(aws, "/aws/lambda/talks")
+    assert start.startswith("START RequestId: ")
+    assert start.endswith("Version: $LATEST")
+    assert printed == "printed"
+    assert warned.startswith("[WARNING]\t")
+    assert warned.endswith("\twarned")
+    assert end.startswith("END RequestId: ")
+    assert "\tDuration: " in report
+
+
+def test_a_function_logs_where_its_logging_configuration_says(aws: EmbeddedAws) -> None:
+    create(
+        aws,
+        "def handler(event, context): print(context.log_group_name)",
+        name="elsewhere",
+        LoggingConfig={"LogGroup": "/own/elsewhere"},
+    )
+
+    answer = invoke(aws, "elsewhere", LogType="Tail")
+
+    assert "/own/elsewhere" in logged(aws, "/own/elsewhere")
+    assert "\n/own/elsewhere\n" in base64.b64decode(answer["LogResult"]).decode()
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "message"),
+    [
+        ("def handler(*_): raise ValueError('no such model')", "ValueError", "no such model"),
+        ("import nowhere", "Runtime.ImportModuleError", "No module named 'nowhere'"),
+        ("def other(*_): pass", "Runtime.HandlerNotFound", "Handler 'handler' missing on module 'index'"),
+        ("def handler(*_): return object()", "Runtime.MarshalError", "not JSON serializable"),
+        ("import os\ndef handler(*_): os._exit(3)", "Runtime.ExitError", "exit status 3"),
+        ("import time\ndef handler(*_): time.sleep(60)", "Sandbox.Timedout", "timed out after 1.00 seconds"),
+    ],
+    ids=["raises", "import", "handler", "answer", "exit", "timeout"],
+)
+def test_a_function_that_fails_answers_with_lambdas_error(
+    aws: EmbeddedAws, source: str, kind: str, message: str
+) -> None:
+    create(aws, source, name=kind.rpartition(".")[2], Timeout=1)
+
+    answer = invoke(aws, kind.rpartition(".")[2])
+
+    assert answer["FunctionError"] == "Unhandled"
+    assert answer["StatusCode"] == 200
+    assert answer["Payload"]["errorType"] == kind
+    assert message in answer["Payload"]["errorMessage"]
+
+
+def test_an_error_shows_where_in_the_code_it_was(aws: EmbeddedAws) -> None:
+    create(aws, "def handler(event, context):\n    return event['missing']", name="where")
+
+    [line] = invoke(aws, "where")["Payload"]["stackTrace"]
+
+    assert line.startswith('  File "/var/task/index.py", line 2, in handler')
+    assert "[ERROR] KeyError: 'missing'" in logged(aws, "/aws/lambda/where")
+
+
+def test_code_from_an_asset_in_s3_runs_with_its_other_modules(aws: EmbeddedAws) -> None:
+    packed = archive(
+        app="import helper\ndef main(event, context): return helper.VALUE", helper="VALUE = 'asset'"
+    )
+    aws.client("s3").put_object(Bucket="notes", Key="asset.zip", Body=packed)
+    resources = functions(asset="")
+    resources["Asset"]["Properties"] |= {
+        "Handler": "app.main",
+        "Code": {"S3Bucket": "notes", "S3Key": "asset.zip"},
+    }
+
+    assert settle(aws, resources) == "CREATE_COMPLETE"
+
+    assert invoke(aws, "asset")["Payload"] == "asset"
+
+
+def test_an_asynchronous_call_answers_before_the_function_does(aws: EmbeddedAws) -> None:
+    create(
+        aws,
+        """
+        import json, time
+        import boto3
+
+        def handler(event, context):
+            s3 = boto3.client("s3")
+            while not s3.list_objects_v2(Bucket="notes", Prefix="go").get("Contents"):
+                time.sleep(0.05)
+            s3.put_object(Bucket="notes", Key="done", Body=json.dumps(event))
+        """,
+        name="later",
+    )
+
+    answer = invoke(aws, "later", {"n": 1}, InvocationType="Event")
+    aws.client("s3").put_object(Bucket="notes", Key="go", Body=b"{}")
+
+    assert answer["StatusCode"] == 202
+    assert noted(aws, "done") == {"n": 1}
+
+
+@pytest.mark.story
+def test_a_function_that_invokes_itself_without_end_is_stopped(aws: EmbeddedAws) -> None:
+    create(
+        aws,
+        """
+        import json, os, urllib.request
+
+        def handler(event, context):
+            url = f"{os.environ['AWS_ENDPOINT_URL']}/2015-03-31/functions/loop/invocations"
+            # The request that the SDK sends, without the fifth of a second for its import.
+            headers = {
+                "Authorization": "AWS4-HMAC-SHA256 Credential="
+                f"{os.environ['AWS_ACCESS_KEY_ID']}/20260101/us-east-1/lambda/aws4_request",
+                "X-Amzn-Trace-Id": os.environ["_X_AMZN_TRACE_ID"],
+                "Content-Type": "",
+            }
+            body = json.dumps({"turn": event["turn"] + 1}).encode()
+            try:
+                return json.load(urllib.request.urlopen(urllib.request.Request(url, body, headers)))
+            except urllib.error.HTTPError as refusal:
+                return {"turn": event["turn"], "refusal": refusal.read().decode()}
+        """,
+        name="loop",
+    )
+
+    answer = invoke(aws, "loop", {"turn": 1})["Payload"]
+
+    assert answer["turn"] == 16
+    assert "RecursiveInvocationException" in answer["refusal"]
+
+
+def test_a_function_that_is_not_in_python_says_so_when_invoked(aws: EmbeddedAws) -> None:
+    create(aws, "", name="javascript", Runtime="nodejs22.x")
+
+    with pytest.raises(ClientError, match="runs functions in Python only; javascript is for nodejs22"):
+        invoke(aws, "javascript")
+
+
+def test_an_event_that_is_not_json_is_refused(aws: EmbeddedAws) -> None:
+    create(aws, "def handler(*_): pass", name="strict")
+
+    with pytest.raises(ClientError, match="Could not parse request body into json"):
+        aws.client("lambda").invoke(FunctionName="strict", Payload=b"{")
+
+
+def test_a_service_that_answers_elsewhere_is_reached_there(aws: EmbeddedAws) -> None:
+    create(
+        aws,
+        """
+        import boto3
+
+        def handler(event, context): return boto3.client("sagemaker-runtime").meta.endpoint_url
+        """,
+        name="runtime",
+    )
+
+    aws.serve_elsewhere("sagemaker-runtime", "http://localhost:9")
+
+    assert invoke(aws, "runtime")["Payload"] == "http://localhost:9"
+
+
+# An embedded AWS in a process of its own, whose function writes its process id to a pipe and sleeps.
+ENDLESS = """
+import sys
+from test_lambda_functions import create, invoke
+from embedded_aws import EmbeddedAws
+
+SOURCE = f'''
+import os, time
+
+def handler(event, context):
+    with open({sys.argv[1]!r}, "w") as file:
+        file.write(str(os.getpid()))
+    time.sleep(600)
+'''
+with EmbeddedAws() as aws:
+    aws.client("iam").create_role(RoleName="functions", AssumeRolePolicyDocument="{}")
+    create(aws, SOURCE, name="endless", Timeout=600)
+    invoke(aws, "endless")
+"""
+
+
+@pytest.mark.story
+def test_a_function_ends_when_the_process_of_its_aws_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, file], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    until(lambda: process.poll() is not None or (file.exists() and file.read_text() != ""))
+    assert process.poll() is None
+    pid = int(file.read_text())
+    assert running(pid)
+
+    process.kill()
+    process.wait()
+
+    until(lambda: not running(pid))

@@ -1,0 +1,208 @@
+"""Log groups of the embedded AWS: events, streams, patterns, and filters that count."""
+
+from __future__ import annotations
+
+import gc
+import time
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from moto.logs.models import LogEvent
+
+from embedded_aws import EmbeddedAws
+from embedded_aws.moto_gaps.logs import KEPT_EVENTS
+
+GROUP = "/aws/sagemaker/Endpoints/e"
+NOW_MS = int(time.time()) * 1000
+
+
+@pytest.fixture
+def logs(aws: EmbeddedAws) -> Any:
+    client = aws.client("logs")
+    client.create_log_group(logGroupName=GROUP)
+    for stream in ("AllTraffic/i-1", "AllTraffic/i-2", "Other/i-3"):
+        client.create_log_stream(logGroupName=GROUP, logStreamName=stream)
+    return client
+
+
+def write(logs: Any, *messages: str, stream: str = "AllTraffic/i-1", at: int = NOW_MS) -> None:
+    events = [{"timestamp": at + number, "message": text} for number, text in enumerate(messages)]
+    logs.put_log_events(logGroupName=GROUP, logStreamName=stream, logEvents=events)
+
+
+def messages(answer: dict[str, Any]) -> list[str]:
+    return [event["message"] for event in answer["events"]]
+
+
+def test_events_of_several_streams_are_found_in_the_order_of_their_times(logs: Any) -> None:
+    write(logs, "first", at=NOW_MS)
+    write(logs, "third", at=NOW_MS + 20)
+    write(logs, "second", stream="AllTraffic/i-2", at=NOW_MS + 10)
+
+    assert messages(logs.filter_log_events(logGroupName=GROUP)) == ["first", "second", "third"]
+
+
+def test_streams_are_searched_by_their_prefix_and_events_by_a_pattern(logs: Any) -> None:
+    write(logs, "failed to load 'a' version 1", "loaded 'b'")
+    write(logs, "failed to load 'c' version 1", stream="Other/i-3")
+    pattern = '"failed to load \'" -unrelated'
+
+    found = logs.filter_log_events(
+        logGroupName=GROUP, logStreamNamePrefix="AllTraffic/", filterPattern=pattern
+    )
+    none = logs.filter_log_events(logGroupName=GROUP, logStreamNamePrefix="Absent/")
+
+    assert messages(found) == ["failed to load 'a' version 1"]
+    assert none["events"] == []
+
+
+def test_new_events_are_followed_as_the_command_line_follows_them(logs: Any) -> None:
+    write(logs, "old", at=NOW_MS)
+    paginator = logs.get_paginator("filter_log_events")
+    request = {"logGroupName": GROUP, "interleaved": True}
+
+    first = [event for page in paginator.paginate(**request) for event in page["events"]]
+    write(logs, "new", at=NOW_MS + 1000)
+    start = first[-1]["timestamp"]
+    pages = paginator.paginate(**request, startTime=start)
+    known = {event["eventId"] for event in first}
+    later = [event for page in pages for event in page["events"] if event["eventId"] not in known]
+
+    assert [event["message"] for event in later] == ["new"]
+
+
+def test_a_stream_is_read_page_by_page_until_the_token_repeats(logs: Any) -> None:
+    write(logs, "a", "b", "c")
+    request = {"logGroupName": GROUP, "logStreamName": "AllTraffic/i-1", "limit": 2}
+
+    first = logs.get_log_events(**request, startFromHead=True)
+    second = logs.get_log_events(**request, nextToken=first["nextForwardToken"])
+    third = logs.get_log_events(**request, nextToken=second["nextForwardToken"])
+
+    assert (messages(first), messages(second), messages(third)) == (["a", "b"], ["c"], [])
+    assert third["nextForwardToken"] == second["nextForwardToken"]
+
+
+def test_streams_are_ordered_by_name_or_by_their_last_event(logs: Any) -> None:
+    write(logs, "later", stream="AllTraffic/i-1", at=NOW_MS + 10)
+    write(logs, "earlier", stream="Other/i-3", at=NOW_MS)
+
+    def ordered(**order: Any) -> list[str]:
+        found = logs.describe_log_streams(logGroupName=GROUP, **order)["logStreams"]
+        return [stream["logStreamName"] for stream in found]
+
+    assert ordered() == ["AllTraffic/i-1", "AllTraffic/i-2", "Other/i-3"]
+    assert ordered(orderBy="LastEventTime", descending=True)[:2] == ["AllTraffic/i-1", "Other/i-3"]
+
+
+def test_a_stream_keeps_its_newest_events(logs: Any) -> None:
+    for start in range(0, KEPT_EVENTS + 5000, 5000):
+        write(logs, *[f"event {start + number}" for number in range(5000)])
+
+    newest = logs.get_log_events(logGroupName=GROUP, logStreamName="AllTraffic/i-1", limit=10000)
+    oldest = logs.get_log_events(
+        logGroupName=GROUP, logStreamName="AllTraffic/i-1", limit=1, startFromHead=True
+    )
+
+    assert messages(newest)[-1] == f"event {KEPT_EVENTS + 4999}"
+    assert messages(oldest) == ["event 5000"]
+    gc.collect()
+    assert not any(isinstance(each, LogEvent) and each.message == "event 0" for each in gc.get_objects())
+
+
+def put_filter(logs: Any, pattern: str, **transformation: Any) -> None:
+    given = {"metricName": "Failures", "metricNamespace": "Fleet", "metricValue": "1", **transformation}
+    logs.put_metric_filter(
+        logGroupName=GROUP, filterName="failures", filterPattern=pattern, metricTransformations=[given]
+    )
+
+
+def statistics(aws: EmbeddedAws, **dimensions: str) -> tuple[float, float]:
+    """Return the sum and the number of samples of the metric."""
+    moment = datetime.fromtimestamp(NOW_MS / 1000, tz=timezone.utc)
+    points = aws.client("cloudwatch").get_metric_statistics(
+        Namespace="Fleet",
+        MetricName="Failures",
+        Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
+        StartTime=moment - timedelta(hours=1),
+        EndTime=moment + timedelta(hours=1),
+        Period=7200,
+        Statistics=["Sum", "SampleCount"],
+    )["Datapoints"]
+    return sum(point["Sum"] for point in points), sum(point["SampleCount"] for point in points)
+
+
+def test_a_filter_counts_the_new_events_that_match(aws: EmbeddedAws, logs: Any) -> None:
+    write(logs, "failed before")
+    put_filter(logs, "failed")
+    write(logs, "failed to load a", "loaded b", "failed to load c")
+
+    assert statistics(aws) == (2.0, 2.0)
+
+
+def test_a_filter_counts_at_the_time_of_the_control_plane(aws: EmbeddedAws, logs: Any) -> None:
+    put_filter(logs, "failed")
+    aws.set_speed(10_000_000.0)
+    deadline = time.monotonic() + 10
+    while aws.clock.time() < time.time() + 7200:
+        assert time.monotonic() < deadline
+    aws.set_speed(1)
+    write(logs, "failed to load a", at=int(time.time() * 1000))
+
+    points = aws.client("cloudwatch").get_metric_statistics(
+        Namespace="Fleet",
+        MetricName="Failures",
+        StartTime=aws.clock.now() - timedelta(minutes=5),
+        EndTime=aws.clock.now() + timedelta(minutes=5),
+        Period=60,
+        Statistics=["Sum"],
+    )["Datapoints"]
+
+    assert [point["Sum"] for point in points] == [1]
+
+
+def test_a_minute_without_a_match_has_the_default_value_once(aws: EmbeddedAws, logs: Any) -> None:
+    put_filter(logs, "failed", defaultValue=0)
+    write(logs, "loaded a", "loaded b")
+    write(logs, "loaded c", at=NOW_MS + 120_000)
+    write(logs, "failed d", "loaded e", at=NOW_MS + 240_000)
+
+    assert statistics(aws) == (1.0, 3.0)
+
+
+def test_a_filter_reads_values_and_dimensions_of_json_events(aws: EmbeddedAws, logs: Any) -> None:
+    put_filter(logs, '{ $.kind = "load" }', metricValue="$.count", dimensions={"Model": "$.model"})
+    write(
+        logs,
+        '{"kind": "load", "count": 3, "model": "a"}',
+        '{"kind": "load", "count": 4, "model": "b"}',
+        '{"kind": "load", "count": "many", "model": "a"}',
+        '{"kind": "other", "count": 9, "model": "a"}',
+    )
+
+    assert (statistics(aws, Model="a"), statistics(aws, Model="b")) == ((3.0, 1.0), (4.0, 1.0))
+
+
+@pytest.mark.parametrize("pattern", ["[ip, user]", "{ $.a }", '"open'])
+def test_a_pattern_that_is_not_understood_is_refused(logs: Any, pattern: str) -> None:
+    with pytest.raises(ClientError, match=r"InvalidParameterException.*Invalid filter pattern"):
+        put_filter(logs, pattern)
+    write(logs, "an event")
+    with pytest.raises(ClientError, match="InvalidParameterException"):
+        logs.filter_log_events(logGroupName=GROUP, filterPattern=pattern)
+
+
+def test_a_pattern_is_tried_on_messages(logs: Any) -> None:
+    found = logs.test_metric_filter(filterPattern="ERROR -exit", logEventMessages=["ERROR", "ERROR exit"])
+
+    assert [(each["eventNumber"], each["eventMessage"]) for each in found["matches"]] == [(1, "ERROR")]
+
+
+def test_the_filters_of_a_group_go_with_it(logs: Any) -> None:
+    put_filter(logs, "failed")
+
+    logs.delete_log_group(logGroupName=GROUP)
+
+    assert logs.describe_metric_filters()["metricFilters"] == []

@@ -1,0 +1,218 @@
+"""CloudWatch's metrics through boto3: what is put, listed and read."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from embedded_aws import EmbeddedAws
+
+NOON = datetime(2026, 11, 23, 12, tzinfo=timezone.utc)
+ENDPOINT = {"Name": "EndpointName", "Value": "search"}
+CONFIG = {"Name": "EndpointConfigName", "Value": "search-2"}
+
+
+@pytest.fixture
+def cloudwatch(aws: EmbeddedAws) -> Any:
+    """A client of CloudWatch."""
+    return aws.client("cloudwatch")
+
+
+def put(
+    cloudwatch: Any, name: str, *values: float, at: int = 0, dimensions: Any = (ENDPOINT,), **more: Any
+) -> None:
+    """Put values, `at` seconds after noon."""
+    datum = {
+        "MetricName": name,
+        "Dimensions": list(dimensions),
+        "Timestamp": NOON + timedelta(seconds=at),
+        "Values": list(values),
+        **more,
+    }
+    cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
+
+
+def read(cloudwatch: Any, *expressions: str, minutes: int = 3, **more: Any) -> dict[str, list[float]]:
+    """Return the lines of expressions over the metrics Invocations, m1, and Errors, m2, by their labels."""
+    metrics = [
+        {
+            "Id": f"m{number}",
+            "ReturnData": False,
+            "MetricStat": {
+                "Metric": {"Namespace": "AWS/SageMaker", "MetricName": name, "Dimensions": [ENDPOINT]},
+                "Period": 60,
+                "Stat": "Sum",
+            },
+        }
+        for number, name in enumerate(("Invocations", "Errors"), start=1)
+    ]
+    asked = [{"Id": f"e{number}", "Expression": each} for number, each in enumerate(expressions)]
+    answer = cloudwatch.get_metric_data(
+        MetricDataQueries=[*metrics, *asked],
+        StartTime=NOON,
+        EndTime=NOON + timedelta(minutes=minutes),
+        **{"ScanBy": "TimestampAscending", **more},
+    )
+    return {each["Label"]: each["Values"] for each in answer["MetricDataResults"]}
+
+
+def statistics(cloudwatch: Any, name: str, **more: Any) -> list[dict[str, Any]]:
+    """Return the data points of three minutes."""
+    asked = {"Statistics": ["Sum"], "Period": 60, "Dimensions": [ENDPOINT], **more}
+    if "ExtendedStatistics" in asked and "Statistics" not in more:
+        del asked["Statistics"]
+    answer = cloudwatch.get_metric_statistics(
+        Namespace="AWS/SageMaker",
+        MetricName=name,
+        StartTime=NOON,
+        EndTime=NOON + timedelta(minutes=3),
+        **asked,
+    )
+    points: list[dict[str, Any]] = answer["Datapoints"]
+    return points
+
+
+def test_data_points_begin_at_full_minutes(cloudwatch: Any) -> None:
+    put(cloudwatch, "Invocations", 1, 2, at=17)
+    put(cloudwatch, "Invocations", 5, at=90)
+
+    found = {each["Timestamp"]: each["Sum"] for each in statistics(cloudwatch, "Invocations")}
+    assert found == {NOON: 3, NOON + timedelta(minutes=1): 5}
+
+
+def test_a_value_counts_as_often_as_it_occurred(cloudwatch: Any) -> None:
+    put(cloudwatch, "ModelLatency", 10, 20, Counts=[98, 2], Unit="Microseconds")
+
+    [point] = statistics(cloudwatch, "ModelLatency", ExtendedStatistics=["p50", "p99", "tm98"])
+    assert point["ExtendedStatistics"] == {"p50": 10, "p99": 20, "tm98": 10}
+    assert point["Unit"] == "Microseconds"
+
+
+INFINITE = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"Value": INFINITE}, "The value ∞ for parameter MetricData.member.1.Value is invalid."),
+        ({"Value": -INFINITE}, "The value -∞ for parameter MetricData.member.1.Value is invalid."),
+        ({"Value": float("nan")}, "The value NaN for parameter MetricData.member.1.Value is invalid."),
+        ({"Value": 2.0**361}, "is invalid"),
+        ({"Value": 2.0**-361}, "is invalid"),
+        ({"Values": [1.0, INFINITE]}, "The value ∞ for parameter MetricData.member.1.Values is invalid."),
+        ({"StatisticValues": {"SampleCount": 1, "Sum": INFINITE, "Minimum": 1, "Maximum": 1}}, "is invalid"),
+    ],
+    ids=str,
+)
+def test_values_that_cloudwatch_refuses(cloudwatch: Any, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        cloudwatch.put_metric_data(Namespace="Shop", MetricData=[{"MetricName": "Sales", **given}])
+
+    assert caught.value.response["Error"]["Code"] == "InvalidParameterValue"
+    assert said in caught.value.response["Error"]["Message"]
+    assert cloudwatch.list_metrics(Namespace="Shop")["Metrics"] == []
+
+
+@pytest.mark.parametrize("value", [0.0, -1.5, 2.0**360, 2.0**-360])
+def test_values_that_cloudwatch_takes(cloudwatch: Any, value: float) -> None:
+    put(cloudwatch, "Invocations", value)
+    assert [each["Sum"] for each in statistics(cloudwatch, "Invocations")] == [value]
+
+
+def test_a_metric_with_more_dimensions_is_another_metric(cloudwatch: Any) -> None:
+    put(cloudwatch, "Invocations", 1)
+    put(cloudwatch, "Invocations", 10, dimensions=(ENDPOINT, CONFIG))
+
+    [point] = statistics(cloudwatch, "Invocations")
+    assert point["Sum"] == 1
+
+
+def test_a_metric_is_listed_once(cloudwatch: Any) -> None:
+    for second in range(5):
+        put(cloudwatch, "Invocations", 1, at=second)
+    put(cloudwatch, "Invocations", 1, dimensions=(ENDPOINT, CONFIG))
+
+    found = cloudwatch.list_metrics(Namespace="AWS/SageMaker", MetricName="Invocations")["Metrics"]
+    assert [len(each["Dimensions"]) for each in found] == [2, 1]
+    [one] = cloudwatch.list_metrics(Dimensions=[{"Name": "EndpointConfigName"}])["Metrics"]
+    assert one["MetricName"] == "Invocations"
+    assert cloudwatch.list_metrics(Dimensions=[{**ENDPOINT, "Value": "other"}])["Metrics"] == []
+
+
+def test_metrics_are_listed_in_pages(cloudwatch: Any) -> None:
+    names = {f"Metric{number}" for number in range(1100)}
+    data = [{"MetricName": name, "Value": 1.0} for name in names]
+    cloudwatch.put_metric_data(Namespace="Many", MetricData=data[:1000])
+    cloudwatch.put_metric_data(Namespace="Many", MetricData=data[1000:])
+
+    pages = list(cloudwatch.get_paginator("list_metrics").paginate(Namespace="Many"))
+    assert [len(page["Metrics"]) for page in pages] == [500, 500, 100]
+    assert {each["MetricName"] for page in pages for each in page["Metrics"]} == names
+
+
+def test_recently_active_leaves_out_older_metrics(cloudwatch: Any) -> None:
+    put(cloudwatch, "Old", 1, Timestamp=datetime(2020, 1, 1, tzinfo=timezone.utc))
+    cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[{"MetricName": "New", "Value": 1.0}])
+
+    found = cloudwatch.list_metrics(RecentlyActive="PT3H")["Metrics"]
+    assert [each["MetricName"] for each in found] == ["New"]
+
+
+def test_expressions_are_computed(cloudwatch: Any) -> None:
+    put(cloudwatch, "Invocations", 100)
+    put(cloudwatch, "Errors", 5)
+    put(cloudwatch, "Invocations", 50, at=120)
+
+    found = read(cloudwatch, "m2 / m1 * 100", "FILL(m2, 0)", "m1")
+    assert found == {"e0": [5, 0], "e1": [5, 0, 0], "e2": [100, 50]}
+
+
+def test_the_newest_data_point_comes_first_by_default(cloudwatch: Any) -> None:
+    put(cloudwatch, "Invocations", 100)
+    put(cloudwatch, "Invocations", 50, at=120)
+
+    assert read(cloudwatch, "m1", ScanBy="TimestampDescending") == {"e0": [50, 100]}
+
+
+def test_a_search_gives_a_line_for_each_metric(cloudwatch: Any) -> None:
+    put(cloudwatch, "Invocations", 100)
+    put(cloudwatch, "Invocations", 7, dimensions=({**ENDPOINT, "Value": "chat"},))
+
+    query = '{AWS/SageMaker,EndpointName} MetricName="Invocations"'
+    found = read(cloudwatch, f"SEARCH('{query}', 'Sum', 60)")
+    assert found == {"search Invocations": [100], "chat Invocations": [7]}
+
+
+def test_an_invalid_expression_names_its_query(cloudwatch: Any) -> None:
+    with pytest.raises(ClientError, match="Error in expression 'e0'") as caught:
+        read(cloudwatch, "m1 +")
+    assert caught.value.response["Error"]["Code"] == "ValidationError"
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"Period": 61}, "InvalidParameterValue"),
+        ({"Period": 1, "Statistics": ["Sum"], "ExtendedStatistics": ["p99"]}, "InvalidParameterCombination"),
+        ({"ExtendedStatistics": ["p999"]}, "InvalidParameterValue"),
+    ],
+)
+def test_statistics_that_cloudwatch_refuses(cloudwatch: Any, more: dict[str, Any], code: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        statistics(cloudwatch, "Invocations", **more)
+    assert caught.value.response["Error"]["Code"] == code
+
+
+def test_more_than_1440_data_points_are_refused(cloudwatch: Any) -> None:
+    with pytest.raises(ClientError, match="You have requested up to 1,441 datapoints"):
+        cloudwatch.get_metric_statistics(
+            Namespace="AWS/SageMaker",
+            MetricName="Invocations",
+            StartTime=NOON,
+            EndTime=NOON + timedelta(minutes=1441),
+            Period=60,
+            Statistics=["Sum"],
+        )

@@ -1,0 +1,468 @@
+"""Services of the embedded AWS for which moto alone differs from AWS."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from embedded_aws import EmbeddedAws
+
+ROLE = "arn:aws:iam::123456789012:role/any"
+IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:25.09-py3"
+
+
+def variant(**changes: Any) -> dict[str, Any]:
+    return {
+        "VariantName": "AllTraffic",
+        "ModelName": "m",
+        "InitialInstanceCount": 2,
+        "InstanceType": "ml.g5.2xlarge",
+        **changes,
+    }
+
+
+@pytest.fixture
+def sagemaker(aws: EmbeddedAws) -> Any:
+    client = aws.client("sagemaker")
+    client.create_model(ModelName="m", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
+    client.create_endpoint_config(EndpointConfigName="c1", ProductionVariants=[variant()])
+    client.create_endpoint_config(
+        EndpointConfigName="c2",
+        ProductionVariants=[variant(InitialInstanceCount=1, InitialVariantWeight=0.5)],
+    )
+    client.create_endpoint(EndpointName="e", EndpointConfigName="c1")
+    return client
+
+
+def test_the_arn_that_describe_endpoint_gives_finds_an_endpoints_tags(sagemaker: Any) -> None:
+    sagemaker.create_endpoint(
+        EndpointName="Fleet-Endpoint", EndpointConfigName="c1", Tags=[{"Key": "team", "Value": "a"}]
+    )
+    arn = sagemaker.describe_endpoint(EndpointName="Fleet-Endpoint")["EndpointArn"]
+
+    sagemaker.add_tags(
+        ResourceArn=arn, Tags=[{"Key": "team", "Value": "b"}, {"Key": "stage", "Value": "live"}]
+    )
+    sagemaker.delete_tags(ResourceArn=arn, TagKeys=["stage"])
+
+    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "team", "Value": "b"}]
+
+
+@pytest.mark.parametrize("owner", ["endpoint/nothing", "inference-component/nothing", "nothing"])
+def test_tags_of_a_resource_that_does_not_exist_are_refused(sagemaker: Any, owner: str) -> None:
+    with pytest.raises(ClientError, match=r"ValidationException.*Could not find"):
+        sagemaker.list_tags(ResourceArn=f"arn:aws:sagemaker:us-east-1:123456789012:{owner}")
+
+
+@pytest.mark.parametrize("instance_type", ["ml.g5.2xlarge", "ml.g6e.12xlarge", "ml.p5.48xlarge"])
+def test_an_endpoint_takes_todays_instance_types(sagemaker: Any, instance_type: str) -> None:
+    sagemaker.create_endpoint_config(
+        EndpointConfigName="today", ProductionVariants=[variant(InstanceType=instance_type)]
+    )
+
+    described = sagemaker.describe_endpoint_config(EndpointConfigName="today")
+    assert described["ProductionVariants"][0]["InstanceType"] == instance_type
+
+
+def test_an_instance_type_that_sagemaker_does_not_have_is_refused(sagemaker: Any) -> None:
+    with pytest.raises(ClientError, match=r"'ml\.g99\.xlarge'.*failed to satisfy constraint"):
+        sagemaker.create_endpoint_config(
+            EndpointConfigName="never", ProductionVariants=[variant(InstanceType="ml.g99.xlarge")]
+        )
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "at"),
+    [
+        ("create_endpoint", {"EndpointName": "bad_name", "EndpointConfigName": "c1"}, "endpointName"),
+        (
+            "create_endpoint_config",
+            {"EndpointConfigName": "c", "ProductionVariants": [variant(InferenceAmiVersion="zz")]},
+            "productionVariants.1.member.inferenceAmiVersion",
+        ),
+    ],
+)
+def test_a_value_that_the_model_of_the_api_excludes_is_refused(
+    sagemaker: Any, call: str, given: dict[str, Any], at: str
+) -> None:
+    with pytest.raises(ClientError, match=rf"1 validation error detected: Value '.*' at '{at}' failed"):
+        getattr(sagemaker, call)(**given)
+
+
+def test_a_variant_is_serverless_or_has_an_instance_type(sagemaker: Any) -> None:
+    serverless = variant(ServerlessConfig={"MemorySizeInMB": 2048, "MaxConcurrency": 1})
+    with pytest.raises(ClientError, match="ValidationException"):
+        sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[serverless])
+
+
+def test_models_are_listed_as_asked_and_page_by_page(sagemaker: Any) -> None:
+    for name in ("a-1", "a-2", "b-1"):
+        sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
+
+    first = sagemaker.list_models(NameContains="-", SortBy="Name", SortOrder="Ascending", MaxResults=2)
+    rest = sagemaker.list_models(
+        NameContains="-", SortBy="Name", SortOrder="Ascending", MaxResults=2, NextToken=first["NextToken"]
+    )
+    [made] = {each["CreationTime"] for each in rest["Models"]}
+
+    assert [[each["ModelName"] for each in page["Models"]] for page in (first, rest)] == [
+        ["a-1", "a-2"],
+        ["b-1"],
+    ]
+    assert sagemaker.list_models(CreationTimeAfter=made + timedelta(days=1))["Models"] == []
+
+
+def test_a_described_configuration_has_everything_that_it_was_created_with(sagemaker: Any) -> None:
+    given = {
+        "ProductionVariants": [
+            variant(
+                InferenceAmiVersion="al2023-ami-sagemaker-inference-gpu-4-1",
+                ContainerStartupHealthCheckTimeoutInSeconds=600,
+                RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
+            )
+        ],
+        "MetricsConfig": {"EnableEnhancedMetrics": True, "MetricPublishFrequencyInSeconds": 60},
+        "ExecutionRoleArn": ROLE,
+    }
+    sagemaker.create_endpoint_config(EndpointConfigName="full", **given)
+
+    described = sagemaker.describe_endpoint_config(EndpointConfigName="full")
+    assert {key: described[key] for key in given} == given
+
+
+def test_a_described_model_has_everything_that_it_was_created_with(sagemaker: Any) -> None:
+    container = {
+        "Image": IMAGE,
+        "Mode": "MultiModel",
+        "ModelDataUrl": "s3://b/models/",
+        "MultiModelConfig": {"ModelCacheSetting": "Disabled"},
+        "Environment": {"SAGEMAKER_TRITON_PING_MODE": "live"},
+    }
+    sagemaker.create_model(
+        ModelName="full", ExecutionRoleArn=ROLE, PrimaryContainer=container, EnableNetworkIsolation=True
+    )
+
+    described = sagemaker.describe_model(ModelName="full")
+    assert described["PrimaryContainer"] == container
+    assert described["EnableNetworkIsolation"] is True
+
+
+def test_an_updated_endpoint_has_the_counts_of_its_new_configuration(sagemaker: Any) -> None:
+    sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="c2")
+
+    described = sagemaker.describe_endpoint(EndpointName="e")
+    assert described["EndpointConfigName"] == "c2"
+    assert described["EndpointStatus"] == "InService"
+    assert described["ProductionVariants"][0]["DesiredInstanceCount"] == 1
+
+
+def test_an_updated_endpoint_keeps_its_live_count_but_not_what_is_excluded(sagemaker: Any) -> None:
+    sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="e",
+        DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}],
+    )
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e", WaiterConfig={"Delay": 0.05})
+    sagemaker.update_endpoint(
+        EndpointName="e",
+        EndpointConfigName="c2",
+        RetainAllVariantProperties=True,
+        ExcludeRetainedVariantProperties=[{"VariantPropertyType": "DesiredWeight"}],
+    )
+
+    live = sagemaker.describe_endpoint(EndpointName="e")["ProductionVariants"][0]
+    assert live["DesiredInstanceCount"] == 3
+    assert live["DesiredWeight"] == 0.5
+
+
+def test_an_asynchronous_endpoint_stays_one(sagemaker: Any) -> None:
+    queue = {"OutputConfig": {"S3OutputPath": "s3://b/answers/"}}
+    sagemaker.create_endpoint_config(
+        EndpointConfigName="queued", ProductionVariants=[variant()], AsyncInferenceConfig=queue
+    )
+    sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="queued")
+
+    with pytest.raises(ClientError, match="AsyncInferenceConfig parameter cannot be removed"):
+        sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="c1")
+
+
+def test_an_endpoint_keeps_its_deployment_settings_when_told_to(sagemaker: Any) -> None:
+    rolling = {"MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}, "WaitIntervalInSeconds": 60}
+    sagemaker.update_endpoint(
+        EndpointName="e", EndpointConfigName="c2", DeploymentConfig={"RollingUpdatePolicy": rolling}
+    )
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e", WaiterConfig={"Delay": 0.05})
+    sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="c1", RetainDeploymentConfig=True)
+
+    kept = sagemaker.describe_endpoint(EndpointName="e")["LastDeploymentConfig"]
+    assert kept["RollingUpdatePolicy"] == rolling
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "message"),
+    [
+        ("update_endpoint", {"EndpointName": "no", "EndpointConfigName": "c1"}, "Could not find endpoint"),
+        (
+            "update_endpoint",
+            {"EndpointName": "e", "EndpointConfigName": "c1"},
+            r'ValidationException.*currently in use endpoint configuration "c1"',
+        ),
+        (
+            "update_endpoint",
+            {"EndpointName": "e", "EndpointConfigName": "no"},
+            "Could not find endpoint conf",
+        ),
+        ("create_endpoint", {"EndpointName": "e", "EndpointConfigName": "c1"}, "already existing endpoint"),
+        ("create_model", {"ModelName": "m", "ExecutionRoleArn": ROLE}, "already existing model"),
+    ],
+)
+def test_what_sagemaker_refuses_is_refused(
+    sagemaker: Any, call: str, arguments: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ClientError, match=message):
+        getattr(sagemaker, call)(**arguments)
+
+
+def register(aws: EmbeddedAws, endpoint: str, **given: Any) -> None:
+    aws.client("application-autoscaling").register_scalable_target(
+        ServiceNamespace="sagemaker",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        ResourceId=f"endpoint/{endpoint}/variant/AllTraffic",
+        **(given or {"MinCapacity": 1, "MaxCapacity": 4}),
+    )
+
+
+def test_a_scalable_target_needs_its_endpoint(aws: EmbeddedAws, sagemaker: Any) -> None:
+    register(aws, "e")
+
+    with pytest.raises(ClientError, match="No endpoint found"):
+        register(aws, "another")
+
+
+def test_a_scalable_target_without_a_role_uses_the_service_linked_one(
+    aws: EmbeddedAws, sagemaker: Any
+) -> None:
+    register(aws, "e")
+
+    described = aws.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
+    role = described["ScalableTargets"][0]["RoleARN"]
+    assert role.endswith("/AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint")
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [{"MinCapacity": 9, "MaxCapacity": 4}, {"MinCapacity": -1, "MaxCapacity": 4}, {"MaxCapacity": 4}],
+)
+def test_a_new_scalable_target_has_a_minimum_that_its_maximum_allows(
+    aws: EmbeddedAws, sagemaker: Any, bounds: dict[str, int]
+) -> None:
+    scaling = aws.client("application-autoscaling")
+
+    with pytest.raises(ClientError) as caught:
+        register(aws, "e", **bounds)
+
+    assert caught.value.response["Error"]["Code"] == "ValidationException"
+    assert scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"] == []
+
+
+def test_a_scalable_target_always_shows_what_is_suspended(aws: EmbeddedAws, sagemaker: Any) -> None:
+    register(aws, "e")
+    register(aws, "e", SuspendedState={"ScheduledScalingSuspended": True})
+
+    scaling = aws.client("application-autoscaling")
+    [found] = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    assert found["SuspendedState"] == {
+        "DynamicScalingInSuspended": False,
+        "DynamicScalingOutSuspended": False,
+        "ScheduledScalingSuspended": True,
+    }
+
+
+def put_alarm(aws: EmbeddedAws, name: str) -> None:
+    aws.client("cloudwatch").put_metric_alarm(
+        AlarmName=name,
+        Namespace="AWS/SageMaker",
+        MetricName="ModelLatency",
+        ComparisonOperator="GreaterThanThreshold",
+        EvaluationPeriods=1,
+        Period=60,
+        Threshold=1.0,
+        ExtendedStatistic="p99",
+    )
+
+
+def test_composite_alarms_are_described_only_when_asked_for(aws: EmbeddedAws) -> None:
+    cloudwatch = aws.client("cloudwatch")
+    put_alarm(aws, "a")
+    cloudwatch.put_composite_alarm(AlarmName="any", AlarmRule='ALARM("a")', AlarmDescription="either")
+
+    unasked = cloudwatch.describe_alarms()
+    asked = cloudwatch.describe_alarms(AlarmTypes=["CompositeAlarm"])
+
+    assert [alarm["AlarmName"] for alarm in unasked["MetricAlarms"]] == ["a"]
+    assert unasked.get("CompositeAlarms", []) == []
+    assert asked["CompositeAlarms"][0]["AlarmRule"] == 'ALARM("a")'
+    assert asked.get("MetricAlarms", []) == []
+
+
+def test_a_composite_alarm_on_an_alarm_that_does_not_exist_is_refused(aws: EmbeddedAws) -> None:
+    put_alarm(aws, "a")
+
+    with pytest.raises(ClientError, match=r"alarms \[b\] in the alarm rule do not exist"):
+        aws.client("cloudwatch").put_composite_alarm(AlarmName="any", AlarmRule='ALARM("a") OR OK("b")')
+
+
+def test_a_new_alarm_has_no_data_and_a_changed_one_keeps_its_state(aws: EmbeddedAws) -> None:
+    cloudwatch = aws.client("cloudwatch")
+
+    def state() -> str:
+        value: str = cloudwatch.describe_alarms(AlarmNames=["a"])["MetricAlarms"][0]["StateValue"]
+        return value
+
+    put_alarm(aws, "a")
+    assert state() == "INSUFFICIENT_DATA"
+    cloudwatch.set_alarm_state(AlarmName="a", StateValue="ALARM", StateReason="because")
+    put_alarm(aws, "a")
+    assert state() == "ALARM"
+
+
+@pytest.fixture
+def codebuild(aws: EmbeddedAws) -> Any:
+    client = aws.client("codebuild")
+    client.create_project(
+        name="builds",
+        source={"type": "S3", "location": "bucket/source.zip", "buildspec": "version: 0.2"},
+        artifacts={"type": "NO_ARTIFACTS"},
+        environment={
+            "type": "LINUX_GPU_CONTAINER",
+            "image": IMAGE,
+            "computeType": "BUILD_GENERAL1_SMALL",
+            "environmentVariables": [{"name": "FLEET_GPU", "value": "A10G"}, {"name": "KEPT", "value": "1"}],
+        },
+        serviceRole=ROLE,
+        concurrentBuildLimit=2,
+    )
+    return client
+
+
+def test_a_build_is_the_projects_with_its_own_variables_over_it(codebuild: Any) -> None:
+    build = codebuild.start_build(
+        projectName="builds",
+        environmentVariablesOverride=[{"name": "FLEET_GPU", "value": ""}, {"name": "OWN", "value": "2"}],
+    )["build"]
+
+    assert build["source"] == {"type": "S3", "location": "bucket/source.zip", "buildspec": "version: 0.2"}
+    assert build["environment"]["image"] == IMAGE
+    assert build["environment"]["type"] == "LINUX_GPU_CONTAINER"
+    variables = {found["name"]: found["value"] for found in build["environment"]["environmentVariables"]}
+    assert variables == {"FLEET_GPU": "", "KEPT": "1", "OWN": "2"}
+
+
+@pytest.mark.parametrize("status", ["SUCCEEDED", "FAILED"])
+def test_a_build_is_in_progress_until_someone_says_how_it_came_out(
+    aws: EmbeddedAws, codebuild: Any, status: str
+) -> None:
+    build_id = codebuild.start_build(projectName="builds")["build"]["id"]
+    before = codebuild.batch_get_builds(ids=[build_id])["builds"][0]
+
+    aws.finish_build(build_id, status=status, phases=[{"phaseType": "BUILD", "phaseStatus": status}])
+
+    after = codebuild.batch_get_builds(ids=[build_id])["builds"][0]
+    assert (before["buildStatus"], before["buildComplete"]) == ("IN_PROGRESS", False)
+    assert (after["buildStatus"], after["buildComplete"]) == (status, True)
+    assert [phase["phaseType"] for phase in after["phases"]] == ["SUBMITTED", "QUEUED", "BUILD", "COMPLETED"]
+
+
+def test_a_build_that_nobody_started_cannot_be_finished(aws: EmbeddedAws) -> None:
+    with pytest.raises(LookupError, match="no build builds:1"):
+        aws.finish_build("builds:1", status="FAILED")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"name": "!p"}, {"serviceRole": "arn:aws:iam::000000000000:role/any"}, {"artifacts": {"type": "FOO"}}],
+)
+def test_a_project_that_codebuild_refuses_is_refused(codebuild: Any, given: dict[str, Any]) -> None:
+    [project] = codebuild.batch_get_projects(names=["builds"])["projects"]
+    valid = {key: project[key] for key in ("source", "artifacts", "environment", "serviceRole")}
+
+    with pytest.raises(codebuild.exceptions.InvalidInputException):
+        codebuild.create_project(**{"name": "another", **valid, **given})
+
+
+def test_an_id_that_no_build_can_have_is_invalid(codebuild: Any) -> None:
+    with pytest.raises(codebuild.exceptions.InvalidInputException):
+        codebuild.batch_get_builds(ids=["p"])
+    with pytest.raises(codebuild.exceptions.InvalidInputException):
+        codebuild.stop_build(id="p")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "query"),
+    [(-1, {"Expression": "1"}), (0, {"Expression": "1"}), (60, {})],
+    ids=["the end is first", "no time", "no metric"],
+)
+def test_metric_data_that_cannot_be_asked_for_is_a_validation_error(
+    aws: EmbeddedAws, seconds: int, query: dict[str, Any]
+) -> None:
+    start = datetime.now(timezone.utc)
+    with pytest.raises(ClientError) as caught:
+        aws.client("cloudwatch").get_metric_data(
+            MetricDataQueries=[{"Id": "q", **query}],
+            StartTime=start,
+            EndTime=start + timedelta(seconds=seconds),
+        )
+    assert caught.value.response["Error"]["Code"] == "ValidationError"
+
+
+def test_arns_of_another_partition_have_its_name() -> None:
+    with EmbeddedAws(region="cn-north-1") as aws:
+        put_alarm(aws, "a")
+        [alarm] = aws.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    assert alarm["AlarmArn"] == "arn:aws-cn:cloudwatch:cn-north-1:123456789012:alarm:a"
+
+
+def test_an_update_of_a_project_changes_what_it_names_and_keeps_the_rest(codebuild: Any) -> None:
+    codebuild.update_project(name="builds", timeoutInMinutes=90)
+
+    project = codebuild.batch_get_projects(names=["builds"])["projects"][0]
+    assert (project["timeoutInMinutes"], project["concurrentBuildLimit"]) == (90, 2)
+    assert project["environment"]["image"] == IMAGE
+
+
+def test_builds_and_projects_that_are_not_there_are_named(codebuild: Any) -> None:
+    assert codebuild.batch_get_builds(ids=["builds:1"])["buildsNotFound"] == ["builds:1"]
+    assert codebuild.batch_get_projects(names=["builds", "others"])["projectsNotFound"] == ["others"]
+
+
+def deny(condition: dict[str, Any]) -> str:
+    statement = {
+        "Effect": "Deny",
+        "Principal": {"AWS": "*"},
+        "Action": "s3:*",
+        "Resource": ["arn:aws:s3:::guarded", "arn:aws:s3:::guarded/*"],
+        **({"Condition": condition} if condition else {}),
+    }
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def test_a_bucket_that_refuses_plain_http_takes_objects(aws: EmbeddedAws) -> None:
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="guarded")
+    s3.put_bucket_policy(Bucket="guarded", Policy=deny({"Bool": {"aws:SecureTransport": "false"}}))
+
+    s3.put_object(Bucket="guarded", Key="k", Body=b"1")
+
+    assert s3.get_object(Bucket="guarded", Key="k")["Body"].read() == b"1"
+
+
+def test_a_bucket_that_refuses_everything_takes_none(aws: EmbeddedAws) -> None:
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="guarded")
+    s3.put_bucket_policy(Bucket="guarded", Policy=deny({}))
+
+    with pytest.raises(ClientError, match=r"403|AccessDenied"):
+        s3.put_object(Bucket="guarded", Key="k", Body=b"1")

@@ -1,0 +1,161 @@
+"""State machines run in the embedded AWS as in Step Functions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from aws_for_tests.executions import begin, distributed, end, run
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
+
+aws = aws_fixture(scope="module", bucket="items")
+
+
+FAIL_IF_BAD = {
+    "Look": {
+        "Type": "Choice",
+        "Choices": [{"Variable": "$.bad", "BooleanEquals": True, "Next": "Fail"}],
+        "Default": "Pass",
+    },
+    "Fail": {"Type": "Fail", "Error": "Bad", "Cause": "it is"},
+    "Pass": {"Type": "Pass", "End": True},
+}
+
+
+def bad(*flags: bool) -> list[dict[str, bool]]:
+    return [{"bad": flag} for flag in flags]
+
+
+def test_a_map_gives_each_child_its_item_in_the_maps_own_words(aws: EmbeddedAws) -> None:
+    selector = {"item.$": "$$.Map.Item.Value", "run.$": "$$.Execution.Name", "given.$": "$.given"}
+    state = distributed(aws, [1, 2], {"Pass": {"Type": "Pass", "End": True}}, ItemSelector=selector)
+
+    output = json.loads(run(aws, {"All": state}, {"given": "g"})["output"])
+
+    assert output == [{"item": 1, "run": "one", "given": "g"}, {"item": 2, "run": "one", "given": "g"}]
+
+
+def test_executions_without_a_name_each_run_under_their_own(aws: EmbeddedAws) -> None:
+    first = begin(aws, {"Pass": {"Type": "Pass", "End": True}}, {})
+    client = aws.client("stepfunctions")
+    machine = client.describe_execution(executionArn=first)["stateMachineArn"]
+
+    started = [client.start_execution(stateMachineArn=machine)["executionArn"] for _ in range(2)]
+
+    assert {first, *started} == {
+        each["executionArn"] for each in client.list_executions(stateMachineArn=machine)["executions"]
+    }
+    assert [end(aws, each)["status"] for each in started] == ["SUCCEEDED"] * 2
+
+
+def test_a_map_tolerates_no_failure_unless_it_says_so(aws: EmbeddedAws) -> None:
+    ended = run(aws, {"All": distributed(aws, bad(False, True, False), FAIL_IF_BAD)})
+
+    assert (ended["status"], ended["error"]) == ("FAILED", "States.ExceedToleratedFailureThreshold")
+
+
+@pytest.mark.parametrize(
+    ("tolerated", "status"),
+    [
+        ({"ToleratedFailurePercentage": 50}, "SUCCEEDED"),
+        ({"ToleratedFailurePercentage": 49}, "FAILED"),
+        ({"ToleratedFailureCount": 2}, "SUCCEEDED"),
+        ({"ToleratedFailureCount": 1}, "FAILED"),
+    ],
+)
+def test_a_map_tolerates_as_many_failures_as_it_says(
+    aws: EmbeddedAws, tolerated: dict[str, int], status: str
+) -> None:
+    state = distributed(aws, bad(True, False, True, False), FAIL_IF_BAD, **tolerated)
+
+    assert run(aws, {"All": state})["status"] == status
+
+
+def test_the_children_of_a_map_are_counted(aws: EmbeddedAws) -> None:
+    state = distributed(aws, bad(True, False, False), FAIL_IF_BAD, ToleratedFailurePercentage=100)
+    execution = run(aws, {"All": state})["executionArn"]
+    client = aws.client("stepfunctions")
+
+    [listed] = client.list_map_runs(executionArn=execution)["mapRuns"]
+    counts = client.describe_map_run(mapRunArn=listed["mapRunArn"])["itemCounts"]
+
+    assert (counts["total"], counts["succeeded"], counts["failed"], counts["running"]) == (3, 2, 1, 0)
+
+
+@pytest.mark.story
+def test_a_thousand_children_run(aws: EmbeddedAws) -> None:
+    state = distributed(aws, bad(*[False] * 1000), {"Pass": {"Type": "Pass", "End": True}})
+
+    assert len(json.loads(run(aws, {"All": state})["output"])) == 1000
+
+
+def test_items_that_cannot_be_read_fail_the_map(aws: EmbeddedAws) -> None:
+    state = distributed(aws, [], {"Pass": {"Type": "Pass", "End": True}})
+    state["ItemReader"]["Parameters"]["Key"] = "missing.json"
+
+    ended = run(aws, {"All": state})
+
+    assert ended["error"] == "States.ItemReaderFailed"
+    assert "does not exist" in ended["cause"]
+
+
+def test_no_item_is_no_child(aws: EmbeddedAws) -> None:
+    state = distributed(aws, [], FAIL_IF_BAD)
+
+    assert json.loads(run(aws, {"All": state})["output"]) == []
+
+
+def test_a_result_writer_writes_how_each_child_came_out(aws: EmbeddedAws) -> None:
+    writer = {
+        "Resource": "arn:aws:states:::s3:putObject",
+        "Parameters": {"Bucket": "items", "Prefix": "results"},
+    }
+    state = distributed(
+        aws, bad(True, False), FAIL_IF_BAD, ToleratedFailurePercentage=100, ResultWriter=writer
+    )
+    where = json.loads(run(aws, {"All": state})["output"])["ResultWriterDetails"]
+
+    def read(key: str) -> Any:
+        return json.loads(aws.client("s3").get_object(Bucket=where["Bucket"], Key=key)["Body"].read())
+
+    files = read(where["Key"])["ResultFiles"]
+    [[failed]], [[succeeded]] = (
+        [read(each["Key"]) for each in files[name]] for name in ("FAILED", "SUCCEEDED")
+    )
+    assert (failed["Status"], failed["Error"], failed["Cause"]) == ("FAILED", "Bad", "it is")
+    assert json.loads(succeeded["Output"]) == {"bad": False}
+
+
+def test_an_object_is_written_and_read_as_json(aws: EmbeddedAws) -> None:
+    place = {"Bucket": "items", "Key": "summary.json"}
+    states = {
+        "Write": {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::aws-sdk:s3:putObject",
+            "Parameters": {**place, "Body": {"failed": 5}},
+            "Next": "Read",
+        },
+        "Read": {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::aws-sdk:s3:getObject",
+            "Parameters": place,
+            "ResultSelector": {"read.$": "States.StringToJson($.Body)"},
+            "End": True,
+        },
+    }
+
+    assert json.loads(run(aws, states)["output"]) == {"read": {"failed": 5}}
+
+
+def test_an_object_that_is_not_there_has_the_error_that_aws_has(aws: EmbeddedAws) -> None:
+    task = {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::aws-sdk:s3:getObject",
+        "Parameters": {"Bucket": "items", "Key": "missing"},
+        "End": True,
+    }
+
+    assert run(aws, {"Read": task})["error"] == "S3.NoSuchKeyException"
