@@ -1,4 +1,4 @@
-"""Assumptions about AWS that no transcript settles. Each is a switch: a test can cover both answers."""
+"""Assumptions about AWS that no record settles. Each is a switch: a test can cover both answers."""
 
 from __future__ import annotations
 

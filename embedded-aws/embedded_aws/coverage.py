@@ -1,4 +1,4 @@
-"""The operations and resource types that the embedded AWS covers, as a page: `python -m embedded_aws.coverage`."""
+"""What the embedded AWS covers, as a page: `python -m embedded_aws.coverage`."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def project_properties(gpu: str, **more: Any) -> dict[str, Any]:
             "Image": "image",
             "ComputeType": "BUILD_GENERAL1_SMALL",
             "ImagePullCredentialsType": "SERVICE_ROLE",
-            "EnvironmentVariables": [{"Name": "FLEET_GPU", "Type": "PLAINTEXT", "Value": gpu}],
+            "EnvironmentVariables": [{"Name": "GPU", "Type": "PLAINTEXT", "Value": gpu}],
         },
         "LogsConfig": {"CloudWatchLogs": {"Status": "ENABLED", "GroupName": "g"}},
         **more,
@@ -383,8 +383,8 @@ CASES = [
         project_properties("A10G", TimeoutInMinutes="120"),
         project_properties("L4", TimeoutInMinutes=90),
         project,
-        (120, {"FLEET_GPU": "A10G"}),
-        (90, {"FLEET_GPU": "L4"}),
+        (120, {"GPU": "A10G"}),
+        (90, {"GPU": "L4"}),
     ),
     Case(
         "AWS::ECR::Repository",
@@ -513,7 +513,7 @@ CASES = [
             "LogGroupName": {"Ref": "Group"},
             "FilterPattern": '"failed to load"',
             "MetricTransformations": [
-                {"MetricNamespace": "Fleet", "MetricName": "FailedLoads", "MetricValue": "1"}
+                {"MetricNamespace": "App", "MetricName": "FailedLoads", "MetricValue": "1"}
             ],
         },
         {"FilterPattern": '"failed to unload"'},

@@ -117,7 +117,7 @@ def test_a_function_knows_its_context_and_its_environment(aws: EmbeddedAws) -> N
     }
 
 
-def test_a_function_has_nothing_of_this_project_nor_of_the_callers_aws(
+def test_a_function_has_nothing_of_the_callers_modules_nor_of_its_aws(
     aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "production")
@@ -133,9 +133,7 @@ def test_a_function_has_nothing_of_this_project_nor_of_the_callers_aws(
         name="isolated",
     )
 
-    answer = invoke(aws, "isolated", ["rehearsal", "triton_models", "triton_fleet", "stacks", "boto3"])[
-        "Payload"
-    ]
+    answer = invoke(aws, "isolated", ["embedded_aws", "aws_for_tests", "boto3"])["Payload"]
 
     assert answer["found"] == ["boto3"]
     assert answer["profile"] is None

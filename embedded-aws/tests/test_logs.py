@@ -113,7 +113,7 @@ def test_a_stream_keeps_its_newest_events(logs: Any) -> None:
 
 
 def put_filter(logs: Any, pattern: str, **transformation: Any) -> None:
-    given = {"metricName": "Failures", "metricNamespace": "Fleet", "metricValue": "1", **transformation}
+    given = {"metricName": "Failures", "metricNamespace": "App", "metricValue": "1", **transformation}
     logs.put_metric_filter(
         logGroupName=GROUP, filterName="failures", filterPattern=pattern, metricTransformations=[given]
     )
@@ -123,7 +123,7 @@ def statistics(aws: EmbeddedAws, **dimensions: str) -> tuple[float, float]:
     """Return the sum and the number of samples of the metric."""
     moment = datetime.fromtimestamp(NOW_MS / 1000, tz=timezone.utc)
     points = aws.client("cloudwatch").get_metric_statistics(
-        Namespace="Fleet",
+        Namespace="App",
         MetricName="Failures",
         Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
         StartTime=moment - timedelta(hours=1),
@@ -152,7 +152,7 @@ def test_a_filter_counts_at_the_time_of_the_control_plane(aws: EmbeddedAws, logs
     write(logs, "failed to load a", at=int(time.time() * 1000))
 
     points = aws.client("cloudwatch").get_metric_statistics(
-        Namespace="Fleet",
+        Namespace="App",
         MetricName="Failures",
         StartTime=aws.clock.now() - timedelta(minutes=5),
         EndTime=aws.clock.now() + timedelta(minutes=5),

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import embedded_aws
-
-PACKAGE = Path(embedded_aws.__file__).parent
-PAGE = (PACKAGE / "README.md").read_text()
+PAGE = (Path(__file__).parents[1] / "README.md").read_text()
 
 
 def test_the_example_passes_as_a_test_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,7 +121,7 @@ def test_target_tracking_jumps_to_the_capacity_on_record_at_once(
     assert wanted == math.ceil(value / target)
 
 
-def test_a_fleet_stays_above_its_floor_for_the_minutes_on_record_after_the_load(aws: EmbeddedAws) -> None:
+def test_a_variant_stays_above_its_floor_for_the_minutes_on_record_after_the_load(aws: EmbeddedAws) -> None:
     time = Time(aws)
     track(scaled(aws), target=250, ScaleInCooldown=600)
     time.passes(3, InvocationsPerInstance=840)

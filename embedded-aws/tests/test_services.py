@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from embedded_aws import EmbeddedAws
 
 ROLE = "arn:aws:iam::123456789012:role/any"
-IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:25.09-py3"
+IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.6.0-gpu-py312"
 
 
 def variant(**changes: Any) -> dict[str, Any]:
@@ -40,9 +40,9 @@ def sagemaker(aws: EmbeddedAws) -> Any:
 
 def test_the_arn_that_describe_endpoint_gives_finds_an_endpoints_tags(sagemaker: Any) -> None:
     sagemaker.create_endpoint(
-        EndpointName="Fleet-Endpoint", EndpointConfigName="c1", Tags=[{"Key": "team", "Value": "a"}]
+        EndpointName="Search-Endpoint", EndpointConfigName="c1", Tags=[{"Key": "team", "Value": "a"}]
     )
-    arn = sagemaker.describe_endpoint(EndpointName="Fleet-Endpoint")["EndpointArn"]
+    arn = sagemaker.describe_endpoint(EndpointName="Search-Endpoint")["EndpointArn"]
 
     sagemaker.add_tags(
         ResourceArn=arn, Tags=[{"Key": "team", "Value": "b"}, {"Key": "stage", "Value": "live"}]
@@ -140,7 +140,7 @@ def test_a_described_model_has_everything_that_it_was_created_with(sagemaker: An
         "Mode": "MultiModel",
         "ModelDataUrl": "s3://b/models/",
         "MultiModelConfig": {"ModelCacheSetting": "Disabled"},
-        "Environment": {"SAGEMAKER_TRITON_PING_MODE": "live"},
+        "Environment": {"LOG_LEVEL": "info"},
     }
     sagemaker.create_model(
         ModelName="full", ExecutionRoleArn=ROLE, PrimaryContainer=container, EnableNetworkIsolation=True
@@ -340,7 +340,7 @@ def codebuild(aws: EmbeddedAws) -> Any:
             "type": "LINUX_GPU_CONTAINER",
             "image": IMAGE,
             "computeType": "BUILD_GENERAL1_SMALL",
-            "environmentVariables": [{"name": "FLEET_GPU", "value": "A10G"}, {"name": "KEPT", "value": "1"}],
+            "environmentVariables": [{"name": "GPU", "value": "A10G"}, {"name": "KEPT", "value": "1"}],
         },
         serviceRole=ROLE,
         concurrentBuildLimit=2,
@@ -351,14 +351,14 @@ def codebuild(aws: EmbeddedAws) -> Any:
 def test_a_build_is_the_projects_with_its_own_variables_over_it(codebuild: Any) -> None:
     build = codebuild.start_build(
         projectName="builds",
-        environmentVariablesOverride=[{"name": "FLEET_GPU", "value": ""}, {"name": "OWN", "value": "2"}],
+        environmentVariablesOverride=[{"name": "GPU", "value": ""}, {"name": "OWN", "value": "2"}],
     )["build"]
 
     assert build["source"] == {"type": "S3", "location": "bucket/source.zip", "buildspec": "version: 0.2"}
     assert build["environment"]["image"] == IMAGE
     assert build["environment"]["type"] == "LINUX_GPU_CONTAINER"
     variables = {found["name"]: found["value"] for found in build["environment"]["environmentVariables"]}
-    assert variables == {"FLEET_GPU": "", "KEPT": "1", "OWN": "2"}
+    assert variables == {"GPU": "", "KEPT": "1", "OWN": "2"}
 
 
 @pytest.mark.parametrize("status", ["SUCCEEDED", "FAILED"])

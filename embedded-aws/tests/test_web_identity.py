@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from aws_for_tests.fixture import aws_fixture
 from aws_for_tests.web_identity import HOST, OLD, token
-from embedded_aws import ACCOUNT, EmbeddedAws
+from embedded_aws import EmbeddedAws
 
 IMMUTABLE = "repo:octo-org@583231/search@1296269:environment:production"
 REFUSED = ("AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
@@ -30,7 +30,7 @@ def role(aws: EmbeddedAws, operator: str, subject: str) -> str:
     condition = {operator: {f"{HOST}:aud": "sts.amazonaws.com", f"{HOST}:sub": subject}}
     statement = {
         "Effect": "Allow",
-        "Principal": {"Federated": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{HOST}"},
+        "Principal": {"Federated": f"arn:aws:iam::{EmbeddedAws.account}:oidc-provider/{HOST}"},
         "Action": "sts:AssumeRoleWithWebIdentity",
         "Condition": condition,
     }

@@ -48,8 +48,8 @@ class Arrivals:
             yield self.first_s + (self.last_s - self.first_s) * number / max(1, count - 1)
 
 
-# Public records: `capacity-change-time` and `start-takes-twelve-minutes` in this project's ledger. The image
-# decides: it has to be pulled. The first row that fits counts.
+# From public records of AWS's own images, which tests/test_public_records.py names. The image decides: it has
+# to be pulled. The first row that fits counts.
 ARRIVALS = (
     Arrivals(image=r"-cpu\b", first_s=210.0, last_s=270.0),
     Arrivals(image=r"tritonserver:(2[0-3]|24\.0)", first_s=300.0, last_s=600.0),
