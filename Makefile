@@ -68,7 +68,7 @@ bench: setup ## Measure, as ratios within one run; BENCH=--short takes a minute 
 setup: $(REHEARSE) $(STAMPS)/sdk $(STAMPS)/docs ## Install what every command needs
 
 clean: ## Remove what set-up and builds made
-	rm -rf $(VENV) .venv-triton node_modules cdk.out build dist
+	rm -rf $(VENV) .venv-triton node_modules cdk.out build dist embedded-aws/build *.egg-info embedded-aws/*.egg-info
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' \
@@ -80,6 +80,7 @@ $(BIN)/python:
 $(STAMPS)/synth: locks/requirements.txt pyproject.toml embedded-aws/pyproject.toml | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	pip install $(HASHED) -r locks/requirements.txt
+	rm -rf *.egg-info embedded-aws/*.egg-info # which `pip wheel` leaves, and Python would read instead of what is installed
 	pip install --quiet --no-deps --no-index --no-build-isolation -e . -e ./embedded-aws
 	@touch $@
 

@@ -25,7 +25,16 @@ from triton_models.starter.init import begin
 pytestmark = pytest.mark.story
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "constructs", "model_builds", "rehearsal", "reporting")
+SOURCES = (
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "constructs",
+    "embedded-aws",
+    "model_builds",
+    "rehearsal",
+    "reporting",
+)
 
 # The features of each extra: the modules that can be imported, and the verbs that work.
 IMPORTS = {
@@ -33,7 +42,12 @@ IMPORTS = {
     "client": ("triton_models.spec", "triton_models.client"),
     "constructs": ("triton_fleet", "triton_fleet.app"),
     "build": ("triton_models.builds.build", "triton_models.verify.verify"),
-    "rehearse": ("embedded_aws", "triton_rehearsal.rehearse.command", "triton_report.command"),
+    "rehearse": (
+        "embedded_aws",
+        "embedded_aws.coverage",
+        "triton_rehearsal.rehearse.command",
+        "triton_report.command",
+    ),
     "all": ("triton_fleet", "embedded_aws"),
 }
 
@@ -47,8 +61,8 @@ INSTALLED = (
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy, because the build leaves folders next to the sources."""
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the wheels, built from a copy, because the build leaves folders next to the sources."""
     copy = tmp_path_factory.mktemp("sources")
     for name in SOURCES:
         source = ROOT / name
@@ -58,8 +72,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     leftover.mkdir()  # of a rehearsal
     (leftover / "build.cpython-311.pyc").touch()
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
-    subprocess.run([*pip, "--wheel-dir", copy, copy], check=True, timeout=120)
-    [built] = copy.glob("*.whl")
+    subprocess.run([*pip, "--wheel-dir", "wheels", ".", "./embedded-aws"], cwd=copy, check=True, timeout=120)
+    return copy / "wheels"
+
+
+@pytest.fixture(scope="module")
+def wheel(wheels: Path) -> Path:
+    """The wheel of the library."""
+    [built] = wheels.glob("triton_fleet-*.whl")
     return built
 
 
@@ -68,7 +88,7 @@ def _unbuilt(_folder: str, names: list[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def environment(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A function that returns the interpreter of an environment with the wheel and an extra's packages."""
 
     @functools.cache
@@ -78,9 +98,12 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
         venv.create(home, with_pip=False)
         interpreter = home / "bin" / "python"
         pip = [sys.executable, "-m", "pip", "--python", interpreter, "install", "--quiet", "--no-index"]
-        subprocess.run([*pip, "--no-deps", wheel], check=True, timeout=120)
+        declared = set(_declared("triton-fleet", extras={extra}))
+        ours = {"triton-fleet"} | ({"embedded-aws"} & declared)
+        built = [path for name in ours for path in wheels.glob(f"{name.replace('-', '_')}-*.whl")]
+        subprocess.run([*pip, "--no-deps", *built], check=True, timeout=120)
         [packages] = home.glob("lib/python3*/site-packages")
-        for name in sorted(set(_declared("triton-fleet", extras={extra})) - {"triton-fleet"}):
+        for name in sorted(declared - ours):
             _link(name, packages)
         return interpreter
 
@@ -186,6 +209,17 @@ def test_init_of_the_wheel_writes_what_a_checkout_writes(python: Path, tmp_path:
     assert ended.returncode == 0, ended.stderr
     assert ".github/workflows/deploy.yml" in content(tmp_path / "there")
     assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+def test_the_librarys_wheel_has_nothing_of_the_embedded_aws_nor_that_of_its_tests(wheels: Path) -> None:
+    tops = {
+        path.name.partition("-")[0]: {name.partition("/")[0] for name in zipfile.ZipFile(path).namelist()}
+        for path in wheels.iterdir()
+    }
+
+    assert tops.keys() == {"embedded_aws", "triton_fleet"}
+    assert "embedded_aws" not in tops["triton_fleet"]
+    assert {name for name in tops["embedded_aws"] if not name.endswith(".dist-info")} == {"embedded_aws"}
 
 
 def test_the_wheel_has_no_leftovers_of_a_rehearsal(wheel: Path) -> None:

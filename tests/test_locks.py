@@ -158,7 +158,12 @@ def test_a_new_repository_pins_the_library_on_a_persons_machine_and_never_in_a_w
     begin(tmp_path / "search", name="Search", models=["minilm"])
     (tmp_path / "search" / ".venv").symlink_to(ROOT / ".venv")
     version = importlib.metadata.version("triton-fleet")
-    wheel = _wheel(tmp_path / "search" / "wheels", "the library", name="triton_fleet", version=version)
+    wheels = {
+        name: _wheel(
+            tmp_path / "search" / "wheels", "the library", name=name.replace("-", "_"), version=version
+        )
+        for name in ("triton-fleet", "embedded-aws")
+    }
     index = {"PIP_NO_INDEX": "1"}
     lock = tmp_path / "search" / "locks" / "triton-fleet.txt"
 
@@ -166,13 +171,28 @@ def test_a_new_repository_pins_the_library_on_a_persons_machine_and_never_in_a_w
     assert (refused.returncode != 0, "make pin" in refused.stderr, lock.exists()) == (True, True, False)
 
     assert make(tmp_path / "search", "locks/triton-fleet.txt", **index).returncode == 0
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    assert lock.read_text() == f"triton-fleet=={version} --hash=sha256:{digest}\n"
+    assert lock.read_text().splitlines() == [
+        f"{name}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
+        for name, wheel in wheels.items()
+    ]
+
+
+def test_the_embedded_aws_has_the_librarys_version_and_its_dependencies_are_locked() -> None:
+    version = importlib.metadata.version("triton-fleet")
+    needed = map(Requirement, importlib.metadata.requires("embedded-aws") or [])
+
+    assert importlib.metadata.version("embedded-aws") == version
+    assert f'embedded-aws=={version}; extra == "rehearse"' in (
+        importlib.metadata.requires("triton-fleet") or []
+    )
+    assert {canonicalize_name(each.name) for each in needed} <= names(
+        ROOT / "locks" / "requirements-rehearsal.txt"
+    )
 
 
 def _wheel(folder: Path, content: str, *, name: str = "locked", version: str = "1.0") -> Path:
     """Create a wheel with one module, always with the same bytes."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     path = folder / f"{name}-{version}-py3-none-any.whl"
     about = f"{name}-{version}.dist-info"
     files = {
