@@ -118,33 +118,39 @@ def make(
     return run
 
 
-def test_the_wheel_in_a_repository_is_pinned(
+def test_the_wheels_in_a_repository_are_pinned(
     tmp_path: Path, make: Callable[[str], subprocess.CompletedProcess[str]]
 ) -> None:
     repository, version = tmp_path / "of mine" / "a b", importlib.metadata.version("triton-fleet")
-    wheel = repository / "wheels" / f"triton_fleet-{version}-py3-none-any.whl"
-    wheel.parent.mkdir()
-    with zipfile.ZipFile(wheel, "w") as archive:
-        info = f"triton_fleet-{version}.dist-info"
-        archive.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: triton-fleet\nVersion: {version}\n"
-        )
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    (repository / "wheels").mkdir()
+    wheels = [
+        repository / "wheels" / f"{name}-{version}-py3-none-any.whl"
+        for name in ("triton_fleet", "embedded_aws")
+    ]
+    for wheel in wheels:
+        name = wheel.name.partition("-")[0]
+        info, about = f"{name}-{version}.dist-info", f"Name: {name}\nVersion: {version}\n"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\n{about}")
+            archive.writestr(
+                f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
 
     ended = make("pin")
 
     assert ended.returncode == 0, ended.stderr
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    assert f"--hash=sha256:{digest}" in (repository / "locks" / "triton-fleet.txt").read_text()
+    locked = (repository / "locks" / "triton-fleet.txt").read_text().splitlines()
+    digests = [hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels]
+    assert [line.rpartition("--hash=sha256:")[2] for line in locked] == digests
 
 
-def test_make_says_where_the_wheel_goes_that_no_index_has(
+def test_make_says_where_the_wheels_go_that_no_index_has(
     make: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:
     ended = make("rehearse")
 
     assert ended.returncode == 2
-    assert "mkdir -p wheels && cp PATH/triton_fleet-*.whl wheels/" in ended.stderr
+    assert "mkdir -p wheels && cp PATH/*.whl wheels/" in ended.stderr
 
 
 def test_the_first_use_says_how_much_it_installs_as_here(repository: Path) -> None:
@@ -157,7 +163,7 @@ def test_the_first_use_says_how_much_it_installs_as_here(repository: Path) -> No
 @pytest.mark.parametrize(
     ("models", "said"), [(["minilm"], " model minilm"), (["minilm", "resnet50"], " models ")]
 )
-def test_the_end_of_init_names_its_models_and_the_wheel(
+def test_the_end_of_init_names_its_models_and_the_wheels(
     models: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", str(tmp_path / "a b"), *models]) == 0

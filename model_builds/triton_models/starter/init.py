@@ -59,7 +59,8 @@ class Started:
         yield f"{self.folder}: {len(self.files)} files, with the {models}"
         folder = shlex.quote(str(self.folder))
         yield f"Next: `cd {folder}`, then `make rehearse` to deploy, build and serve here."
-        yield f"Before that, if no index has triton-fleet {_version()}, put its wheel into `wheels/` there."
+        wheels = f"the wheels of triton-fleet and embedded-aws {_version()}"
+        yield f"Before that, if no index has them, put {wheels} into `wheels/` there."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
