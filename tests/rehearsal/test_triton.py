@@ -132,12 +132,11 @@ sys.stdin.read()
 
 
 def test_nothing_stays_when_the_parent_is_killed(tmp_path):
-    root = Path(__file__).parents[2]
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": f"{root}:{root / 'model_builds'}"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     mark, pid, directory = json.loads(parent.stdout.readline())
     guard = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
