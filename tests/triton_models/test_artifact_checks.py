@@ -1,37 +1,20 @@
-"""Every check of `fleet check` has a case that it accepts and a case that it alone refuses."""
+"""The checks of `fleet check`: each accepts what is right, and alone refuses what is wrong."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
-from tests.text_snapshots import TextFile
 from tests.triton_models.check_case import Case, Correct, Server, Spoil
 from tests.triton_models.check_cases import CASES
 from tests.triton_models.correct_artifacts import BERT, DIALOGUE, MERGED_BERT, RESNET50
 from tests.triton_models.model_folders import tar
 from tests.triton_models.spoils import both, built_for, moved, said, written
-from triton_models.artifact import archive, layout
-from triton_models.check import target
 from triton_models.check.check import CHECKS
-from triton_models.facts import instances, releases
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
-
-# What stops before any of CHECKS: an artifact that cannot be read, and an unknown target.
-BEFORE = (
-    layout.BUILD_RECORD,
-    layout.UNREADABLE,
-    layout.UNPACKABLE,
-    target.UNKNOWN_ENDPOINT,
-    releases.UNKNOWN_RELEASE,
-    instances.UNKNOWN_GPU,
-)
-IDS = {check.id for check in (*CHECKS, *BEFORE)} | set(archive.CHECKS)
 
 # The first case of each check that looks into a folder; a TorchScript file in an archive is not read.
 IN_FOLDERS = {
@@ -41,8 +24,6 @@ IN_FOLDERS = {
     and not case.correct.name.endswith(".gz")
     and case.id != "torchscript-tensor"
 }
-
-LONGEST_WHY = 15  # words
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -62,14 +43,12 @@ def test_what_is_right_has_no_problem(correct: Correct, tmp_path: Path) -> None:
 
 
 @every_case
-def test_what_is_wrong_is_refused_by_its_check_alone_and_in_full(case: Case, tmp_path: Path) -> None:
+def test_what_is_wrong_is_refused_by_its_check_alone(case: Case, tmp_path: Path) -> None:
     case.correct.write(tmp_path / case.correct.name)
 
     found = case.problems(tmp_path / case.correct.name)
 
     assert {problem.rule for problem in found} == {case.id}
-    assert all(text.strip() for problem in found for text in problem.as_dict().values()), found
-    assert all(len(problem.why.split()) <= LONGEST_WHY for problem in found), found
 
 
 @pytest.mark.parametrize("case", IN_FOLDERS.values(), ids=str)
@@ -79,23 +58,6 @@ def test_an_archive_is_refused_as_its_folder_is(case: Case, tmp_path: Path) -> N
     found = case.on(tar(root, tmp_path / f"{root.name}.tar.gz"))
 
     assert {problem.rule for problem in found} == {case.id}
-
-
-def test_the_texts_are_as_they_were_reviewed(snapshot: SnapshotAssertion, tmp_path: Path) -> None:
-    texts = []
-    for number, case in enumerate(CASES):
-        case.correct.write(tmp_path / str(number) / case.correct.name)
-        found = case.problems(tmp_path / str(number) / case.correct.name)
-        problems = "\n".join(map(str, found)).replace(str(tmp_path / str(number)), "FOLDER")
-        texts.append(f"{case}\n{problems}")
-
-    # An archive holds times, so that its size is not the same every time.
-    reviewed = re.sub(r"after \d+ bytes", "after N bytes", "\n\n".join(texts))
-    assert reviewed == snapshot(extension_class=TextFile)
-
-
-def test_every_check_has_a_case_and_every_case_a_check() -> None:
-    assert {case.id for case in CASES} == IDS
 
 
 def test_ids_and_the_names_of_cases_are_unique() -> None:
