@@ -76,7 +76,7 @@ class Reporter:
         self._console = console or Console(file=sys.stderr, highlight=False)
         self._every_s = every_s
         self._began = time.monotonic()
-        self._logged_last = ""
+        self._newest = ""
         # Standard error may have colors without being a terminal, but then it cannot take lines back.
         self._is_live = self._console.file.isatty() and not self._console.is_dumb_terminal
 
@@ -119,8 +119,11 @@ class Reporter:
 
         def repeat() -> None:
             while not ended.wait(self._every_s):
-                # A line that is repeated would look like another event.
-                self._log(step.title if step.latest in ("", self._logged_last) else step.latest)
+                # An event that is repeated would look like another one.
+                if step.latest in ("", self._newest):
+                    self._say_at(step.title)
+                else:
+                    self._log(step.latest)
 
         self._log(step.title)
         thread = threading.Thread(target=repeat, name="progress", daemon=True)
@@ -132,7 +135,10 @@ class Reporter:
             thread.join()
 
     def _log(self, text: str) -> None:
-        self._logged_last = text
+        self._newest = text
+        self._say_at(text)
+
+    def _say_at(self, text: str) -> None:
         self.say(f"{_clock(time.monotonic() - self._began)}  {text}")
 
 
