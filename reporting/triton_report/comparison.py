@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from triton_models.declare.reading import FORM_MARK
+from triton_models.declare.reading import FORM_MARK, published_name
 from triton_models.facts.cost import Estimate
 from triton_report.assembly import Assembly, SynthesisWarning
 from triton_report.changes import Change, changes
-from triton_report.declared import ModelChange, model_changes, published_name
+from triton_report.declared import ModelChange, model_changes
 from triton_report.permissions import PermissionChange, permission_change
 from triton_report.revisions import Revision
 from triton_report.settings import Setting, setting_changes

@@ -103,11 +103,6 @@ class Declared:
         )
 
 
-def published_name(name: str) -> str:
-    """Return the name of the artifacts of a folder or `folder:form`, whose declaration is not executed."""
-    return name.replace(FORM_MARK, "_")
-
-
 def model_changes(before: Declared, after: Declared) -> list[ModelChange]:
     """The differences, by name."""
     return [

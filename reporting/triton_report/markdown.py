@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from triton_models.declare.reading import published_name
 from triton_models.facts.cost import Estimate, dollars
 from triton_report.assembly import Assembly, Resource
 from triton_report.changes import Change, Effect, PropertyChange
 from triton_report.comparison import Comparison
-from triton_report.declared import ModelChange, published_name
+from triton_report.declared import ModelChange
 from triton_report.intrinsics import written
 from triton_report.permissions import Grant
 from triton_report.risk import WORDS, Risk, meaning

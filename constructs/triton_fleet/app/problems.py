@@ -23,7 +23,7 @@ from triton_fleet.scaling.checks import SCALING_TARGET_HARDWARE, scaling_target
 from triton_models.artifact.layout import MODEL_NAME
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
-from triton_models.declare.reading import FORM_MARK
+from triton_models.declare.reading import published_name
 from triton_models.facts.instances import InstanceType, instance_type
 from triton_models.facts.releases import Release, release
 
@@ -236,7 +236,7 @@ def _retired_forms(config: FleetConfig, *, where: str) -> Iterator[Problem]:
     """Yield a problem per name that no published model has; those in `models` have one already."""
     for name in config.retired_models:
         if not MODEL_NAME.fullmatch(name) and name not in config.models:
-            published = name.replace(FORM_MARK, "_")
+            published = published_name(name)
             form = published != name and MODEL_NAME.fullmatch(published)
             yield RETIRED_FORM.problem(
                 what=f"retired_models has {name!r}",

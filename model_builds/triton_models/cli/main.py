@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from triton_models.base.outcome import Outcome
 
 PROGRAM = "fleet"
-DISTRIBUTION = "triton-fleet"
 
 EXIT_MISTAKE = 1
 EXIT_USAGE = 2
@@ -265,6 +264,8 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib import metadata
+
+        from triton_models.base.extras import DISTRIBUTION
 
         try:
             version = metadata.version(DISTRIBUTION)

@@ -141,6 +141,11 @@ class FolderReader:
         return found
 
 
+def published_name(name: str) -> str:
+    """Return the name of the artifacts of a folder or `folder:form`, whose declaration is not executed."""
+    return name.replace(FORM_MARK, "_")
+
+
 def models_folder() -> Path:
     """Return the folder of model builds: `model_builds/models` or `models`, here or in a parent folder.
 

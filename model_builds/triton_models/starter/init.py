@@ -297,7 +297,7 @@ def _fleet_name(folder: Path) -> str:
     words = re.findall(r"[A-Za-z0-9]+", own) if own.isascii() else []
     if not words:
         raise FleetError.of(
-            what=f"no name can be made of the folder's, {own!r}",
+            what=f"the folder's name, {own!r}, does not make a name of a fleet",
             where="fleet init DIR",
             expected="a folder whose name has ASCII letters, and no others; or `--name`",
             why="another folder could get the same name, and its stacks too",
