@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from triton_models.base.errors import FleetError, Problem
+from triton_models.base.errors import FleetError, Problem, raise_if_any
 
 FROM_ARGUMENTS = "follows from the arguments alone"
 """The source of a check that does not depend on a fact about a service."""
@@ -22,12 +23,66 @@ class Check:
     id: str
     source: str
 
-    def problem(self, *, what: str, where: str, expected: str, fix: str, why: str = "") -> Problem:
+    def problem(self, *, what: str, where: str, fix: str, expected: str = "", why: str = "") -> Problem:
         """Return a problem found by this check."""
         return Problem(
             what=what, where=where, expected=expected, fix=fix, why=why, rule=self.id, source=self.source
         )
 
-    def error(self, *, what: str, where: str, expected: str, fix: str, why: str = "") -> FleetError:
+    def error(self, *, what: str, where: str, fix: str, expected: str = "", why: str = "") -> FleetError:
         """Return an error with a single problem found by this check."""
         return FleetError([self.problem(what=what, where=where, expected=expected, fix=fix, why=why)])
+
+
+class Report:
+    """Collects the problems of one place, each once.
+
+    Example:
+        >>> report = Report("scaling of Fleet/Endpoint")
+        >>> report(CAPACITY, "the minimum capacity is 0", fix="set the minimum to 1 or more")
+        >>> report.raise_if_any()
+    """
+
+    def __init__(self, where: str) -> None:
+        """Start without a problem.
+
+        Args:
+            where: The place that the problems name, such as a file or a construct's path.
+        """
+        self.where = where
+        self._found: list[Problem] = []
+
+    def __call__(self, check: Check, what: str, *, fix: str, why: str = "") -> None:
+        """Add a problem.
+
+        Args:
+            check: The check that found it.
+            what: The mistake, with the given value quoted.
+            fix: The next thing to do, with the accepted values.
+            why: The consequence, in one sentence; empty if it is obvious.
+        """
+        self.add([check.problem(what=what, where=self.where, fix=fix, why=why)])
+
+    def at(self, part: str) -> Report:
+        """Return a report of a part of this place, such as an argument. It adds to this one."""
+        report = Report(f"{part} of {self.where}")
+        report._found = self._found
+        return report
+
+    def add(self, *found: Iterable[Problem]) -> None:
+        """Add problems that have their place already."""
+        for problems in found:
+            self._found.extend(each for each in problems if each not in self._found)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems, in the order in which they were found."""
+        return tuple(self._found)
+
+    def raise_if_any(self) -> None:
+        """Raise every problem that was found.
+
+        Raises:
+            FleetError: There is at least one.
+        """
+        raise_if_any(self._found)

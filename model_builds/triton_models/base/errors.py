@@ -18,7 +18,7 @@ class Problem:
     Attributes:
         what: The mistake, with the given value quoted.
         where: The file, field, argument or object that holds the value.
-        expected: The accepted values.
+        expected: The accepted values. May be empty.
         why: The consequence of the mistake, in one sentence. May be empty.
         fix: The next thing to do.
         rule: The stable id of the check that found the problem. Empty if no check found it.
@@ -27,15 +27,17 @@ class Problem:
 
     what: str
     where: str
-    expected: str
     fix: str
+    expected: str = ""
     why: str = ""
     rule: str = ""
     source: str = ""
 
     def __str__(self) -> str:
         head = f"{self.what} [{self.rule}]" if self.rule else self.what
-        lines = [head, f"  where:    {one_line(self.where)}", f"  expected: {one_line(self.expected)}"]
+        lines = [head, f"  where:    {one_line(self.where)}"]
+        if self.expected:
+            lines.append(f"  expected: {one_line(self.expected)}")
         if self.why:
             lines.append(f"  why:      {self.why}")
         lines.append(f"  fix:      {self.fix}")
@@ -61,7 +63,7 @@ class FleetError(Exception):
 
     @classmethod
     def of(
-        cls, *, what: str, where: str, expected: str, fix: str, why: str = "", rule: str = ""
+        cls, *, what: str, where: str, fix: str, expected: str = "", why: str = "", rule: str = ""
     ) -> FleetError:
         """Return an error with a single problem."""
         return cls([Problem(what=what, where=where, expected=expected, fix=fix, why=why, rule=rule)])
