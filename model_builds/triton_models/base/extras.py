@@ -13,7 +13,9 @@ DISTRIBUTION = "triton-fleet"
 EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "client": frozenset({"boto3", "botocore", "google", "numpy", "tritonclient", "urllib3"}),
-        "constructs": frozenset({"aws_cdk", "cdk_nag", "constructs", "jsii", "typing_extensions"}),
+        "constructs": frozenset(
+            {"aws_cdk", "cdk_nag", "constructs", "jsii", "pydantic", "typing_extensions"}
+        ),
         "build": frozenset(
             {
                 *("huggingface_hub", "onnx", "onnxscript", "packaging", "safetensors", "tokenizers", "torch"),
