@@ -10,7 +10,7 @@ from embedded_aws import coverage
 
 _DIFFERENCES = ROOT / "embedded-aws" / "moto_tests.json"
 _HOSTING = """\
-InvokeEndpoint and InvokeEndpointAsync are answered by `fleet rehearse`, with real Triton servers. See also
+InvokeEndpoint is answered by `fleet rehearse`, with real Triton servers. See also
 [the embedded AWS](../embedded-aws/index.md).
 """
 

@@ -502,6 +502,16 @@ def test_an_endpoint_that_does_not_exist_cannot_be_started(hosting):
         hosting.start("nope")
 
 
+def test_an_asynchronous_endpoint_is_refused_by_name(aws, hosting):
+    output = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
+    name = aws.endpoint(aws.endpoint_config(aws.bucket(), AsyncInferenceConfig=output))
+    with pytest.raises(FleetError, match=f"Endpoint {name} is asynchronous"):
+        hosting.start(name)
+    runtime = aws.client("sagemaker-runtime", url=hosting.url)
+    with pytest.raises(runtime.exceptions.ValidationError, match=f"Endpoint {name} is asynchronous"):
+        runtime.invoke_endpoint(EndpointName=name, TargetModel="x.tar.gz", Body=FLOATS)
+
+
 def test_a_container_that_does_not_start_shows_why(aws, hosting):
     environment = {**ENVIRONMENT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--no-such-flag"}
     endpoint = Endpoint(aws, hosting, environment=environment)

@@ -204,8 +204,7 @@ def test_a_served_endpoint_reports_every_metric_but_unloading(aws, tmp_path):
             runtime.invoke_endpoint(EndpointName=endpoint, TargetModel="m.tar.gz", Body=body)
         hosting.flush_metrics()
         found = {name for name in METRICS if statistics(aws, endpoint, name)}
-    of_queues = {"InvocationFailures", *(name for name, metric in METRICS.items() if not metric.of_variant)}
-    assert found == set(METRICS) - {"ModelUnloadingTime"} - of_queues
+    assert found == set(METRICS) - {"ModelUnloadingTime"}
     assert statistics(aws, endpoint, "ModelCacheHit") == (2, 1.0, "None")
     assert statistics(aws, endpoint, "InvocationsPerInstance")[1] == 1.0
     assert statistics(aws, endpoint, "LoadedModelCount")[1] == 1.0

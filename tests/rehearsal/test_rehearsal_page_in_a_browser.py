@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import struct
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -256,13 +255,3 @@ def test_a_scenario_comes_first_with_its_story_and_verdict(read: dict[str, Any],
     assert "2 after 15 minutes" in text
     assert text.split("evictions")[1].split()[:9] == ["all", "12", "9", "0.5", "7.84", "25", "%", "3", "2"]
     assert console == []
-
-
-def test_a_picture_shows_the_whole_page(read: dict[str, Any], tmp_path: Path) -> None:
-    report.write(read, tmp_path / "report.png")
-    picture = (tmp_path / "report.png").read_bytes()
-    width, height = struct.unpack(">II", picture[16:24])
-
-    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
-    assert width == 1440
-    assert height > 2000

@@ -37,10 +37,7 @@ def rehearse(parser: argparse.ArgumentParser) -> None:
         "--stay", action="store_true", help="keep everything running until Ctrl-C, and serve a page about it"
     )
     parser.add_argument(
-        "--report",
-        type=Path,
-        metavar="FILE",
-        help="write that page to FILE: .html, which needs no network, or .png, which needs Chromium here",
+        "--report", type=Path, metavar="FILE", help="write that page to FILE, an .html that needs no network"
     )
     parser.add_argument("--port", type=int, default=0, help="the embedded AWS's port (default: a free one)")
 

@@ -235,17 +235,6 @@ ROWS = (
         if_false="Correct server_environment in rehearsal/triton_rehearsal/triton/container.py",
     ),
     Belief(
-        id="async-failure-name",
-        belief="The failure object of an asynchronous request is named like its output, with -error before "
-        "the extension, below S3FailurePath",
-        grade=Grade.ASSUMPTION,
-        source="AWS documents the path, but not the name",
-        depends=("triton_rehearsal.hosting.async_requests",),
-        decided_by=DecidedBy.BY_HAND,
-        command="send an asynchronous endpoint with S3FailurePath a body that its model refuses",
-        if_false="Correct rehearsal/triton_rehearsal/hosting/async_requests.py",
-    ),
-    Belief(
         id="eviction-order",
         belief="If the container answers 507, SageMaker unloads the least recently used models first, then "
         "loads again",

@@ -389,52 +389,6 @@ ROWS = (
         no_probe="it needs a VPC, and a separate endpoint that is idle until it scales in",
     ),
     Belief(
-        id="async-refused-calls",
-        belief="InvokeEndpoint of an asynchronous endpoint, and InvokeEndpointAsync of another one, are a "
-        "ValidationError",
-        grade=Grade.PUBLIC_RECORD,
-        source="The words are not on record",
-        records=(
-            Record(
-                repository="strands-agents/harness-sdk",
-                at="#1969",
-                seen="InvokeEndpoint of an asynchronous endpoint fails with ValidationError, with and "
-                "without a stream",
-            ),
-        ),
-        depends=("triton_rehearsal.hosting.async_requests",),
-        decided_by=DecidedBy.ACCOUNT,
-        command="call both of both kinds of endpoint",
-        if_false="Correct rehearsal/triton_rehearsal/hosting/async_requests.py",
-        no_probe="it needs a separate asynchronous endpoint",
-    ),
-    Belief(
-        id="async-results",
-        belief="The failure of an asynchronous request is an object with the container's answer, or the "
-        "reason without one; without MaxConcurrentInvocationsPerInstance, an instance gets 4 requests at one "
-        "time",
-        grade=Grade.ASSUMPTION,
-        source="AWS documents S3FailurePath, but not its objects, and that SageMaker chooses a number",
-        depends=("triton_rehearsal.hosting.async_results", "triton_rehearsal.hosting.async_requests"),
-        decided_by=DecidedBy.ACCOUNT,
-        command="`aws sagemaker-runtime invoke-endpoint-async` with input that the model refuses, then "
-        "`aws s3 cp` of FailureLocation; many requests, and the log of the container",
-        if_false="Correct rehearsal/triton_rehearsal/hosting/async_results.py",
-        no_probe="it needs a separate asynchronous endpoint",
-    ),
-    Belief(
-        id="async-notifications",
-        belief="The notification of an asynchronous request has the fields invocationStatus, inferenceId, "
-        "requestParameters, responseParameters, failureReason and responseBody",
-        grade=Grade.SOURCE_READ,
-        source="messages in public repositories, such as tile_request_table.py of OversightML's model runner",
-        depends=("triton_rehearsal.hosting.async_results",),
-        decided_by=DecidedBy.ACCOUNT,
-        command="`aws sagemaker-runtime invoke-endpoint-async` with a queue subscribed to both topics",
-        if_false="Correct rehearsal/triton_rehearsal/hosting/async_results.py",
-        no_probe="it needs a separate asynchronous endpoint",
-    ),
-    Belief(
         id="undocumented-features",
         belief="A multi-model endpoint accepts detailed observability and least-outstanding-requests routing",
         grade=Grade.ASSUMPTION,

@@ -52,8 +52,7 @@ class EndpointSlot:
         requests.
 
         Args:
-            wait_for: The number of instances to wait for. All are waited for if there are to be fewer: none
-                on an asynchronous endpoint that is scaled to zero.
+            wait_for: The number of instances to wait for. All are waited for if there are to be fewer.
 
         Raises:
             ApiError: The endpoint does not exist, or the hosting is closing.
@@ -66,20 +65,8 @@ class EndpointSlot:
                 group = self._groups[variant.source]
             group.wait_for(wait_for)
             running = group.running
-            if running or not variant.instances:
+            if running:
                 return variant, running
-
-    def look(self) -> Taken:
-        """Return the variant for the next request, and its instances that take requests now, maybe none.
-
-        Raises:
-            ApiError: The endpoint does not exist, or the hosting is closing.
-            FleetError: This machine cannot carry the endpoint's instances.
-        """
-        with self._lock:
-            self._refuse_closed()
-            variant = self._next(self._current())
-            return variant, self._groups[variant.source].running
 
     def take_now(self) -> Taken | None:
         """Return what `take` returns, or None if it would have to wait or look something up."""

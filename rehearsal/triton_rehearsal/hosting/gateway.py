@@ -48,7 +48,7 @@ _ONE_PACKET = 1 << 16
 _BACKLOG = 512
 
 _LENGTH = re.compile(r"[0-9]{1,18}")
-_INVOCATIONS = re.compile(r"/endpoints/([^/?#]+)/(async-)?invocations(?:[?#].*)?", re.DOTALL)
+_INVOCATIONS = re.compile(r"/endpoints/([^/?#]+)/invocations(?:[?#].*)?", re.DOTALL)
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _UNKNOWN = ("GET", "PUT", "DELETE")
 
@@ -63,19 +63,17 @@ Done = Callable[[Reply | Slow], None]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call of InvokeEndpoint or InvokeEndpointAsync.
+    """A call of InvokeEndpoint.
 
     Attributes:
         endpoint: The endpoint's name.
         headers: The headers, with lower-case names.
         body: The parts of the body.
-        asynchronous: True for InvokeEndpointAsync.
     """
 
     endpoint: str
     headers: Mapping[str, str]
     body: Sequence[bytes | bytearray]
-    asynchronous: bool = False
 
 
 class Api(Protocol):
@@ -391,12 +389,12 @@ class _Received:
         """Return the call.
 
         Raises:
-            ApiError: It is neither InvokeEndpoint nor InvokeEndpointAsync.
+            ApiError: It is not InvokeEndpoint.
         """
         match = _INVOCATIONS.fullmatch(self.path)
         if not match:
             raise unknown_operation(self.method, self.path)
-        return Request(unquote(match[1]), self.headers, self.body, match[2] is not None)
+        return Request(unquote(match[1]), self.headers, self.body)
 
 
 def _bind(port: int) -> socket.socket:

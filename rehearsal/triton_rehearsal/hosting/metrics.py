@@ -39,19 +39,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """The namespace, unit and dimensions of a metric: VariantName is one of them unless it is of a queue."""
+    """The namespace and unit of a metric."""
 
     namespace: str
     unit: str
-    of_variant: bool = True
 
 
 def _invocation(unit: str) -> Metric:
     return Metric(namespace=INVOCATION_NAMESPACE, unit=unit)
-
-
-def _queue(unit: str) -> Metric:
-    return Metric(namespace=INVOCATION_NAMESPACE, unit=unit, of_variant=False)
 
 
 def _instance(unit: str) -> Metric:
@@ -59,9 +54,8 @@ def _instance(unit: str) -> Metric:
 
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html and
-# .../multi-model-endpoint-cloudwatch-metrics.html, read 2026-11-21, and .../async-inference-monitor.html,
-# read 2026-11-23. All have the dimension EndpointName, and all but those of a queue VariantName. Those of
-# invocations also come with EndpointConfigName, which separates the fleets of a deployment:
+# .../multi-model-endpoint-cloudwatch-metrics.html, read 2026-11-21. All have the dimensions EndpointName and
+# VariantName. Those of invocations also come with EndpointConfigName, for each fleet of a deployment:
 # .../deployment-guardrails-configuration.html. CPUUtilization counts 100 for every core, and the two of GPUs
 # up to 100 for every GPU.
 METRICS: Mapping[str, Metric] = {
@@ -77,11 +71,6 @@ METRICS: Mapping[str, Metric] = {
     "ModelDownloadingTime": _invocation("Microseconds"),
     "ModelLoadingTime": _invocation("Microseconds"),
     "ModelUnloadingTime": _invocation("Microseconds"),
-    "InvocationFailures": _invocation("None"),
-    "ApproximateBacklogSize": _queue("None"),
-    "ApproximateBacklogSizePerInstance": _queue("None"),
-    "ApproximateAgeOfOldestRequest": _queue("Seconds"),
-    "HasBacklogWithoutCapacity": _queue("None"),
     "LoadedModelCount": _instance("None"),
     "CPUUtilization": _instance("Percent"),
     "MemoryUtilization": _instance("Percent"),
@@ -144,57 +133,6 @@ class Invocation:
             overhead_s=0.0,
             cache_hit=self.cache_hit,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Processed:
-    """A request that left the queue of an asynchronous endpoint.
-
-    Attributes:
-        status: The container's HTTP status, 0 without an answer; None if it was not asked.
-        model_s: The container's time, in seconds; None if it was not asked.
-        failed: True if there is no answer of the model in S3.
-    """
-
-    status: int | None
-    model_s: float | None
-    failed: bool
-
-    def samples(self) -> dict[str, float]:
-        """One value for each metric that this event changes."""
-        values = {"InvocationFailures": float(self.failed)}
-        if self.status is not None:
-            values["Invocation4XXErrors"] = float(self.status in _CLIENT_ERROR)
-            values["Invocation5XXErrors"] = float(self.status in _SERVER_ERROR)
-        if self.model_s is not None:
-            values["ModelLatency"] = _microseconds(self.model_s)
-        return values
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backlog:
-    """The queue of an asynchronous endpoint at one moment.
-
-    Attributes:
-        requests: Number of requests that wait or are worked on.
-        instances: Number of instances.
-        oldest_s: The age of the oldest request, in seconds; 0 without one.
-    """
-
-    requests: int
-    instances: int
-    oldest_s: float
-
-    def samples(self) -> dict[str, float]:
-        """One value for each metric that this event changes; none per instance if it has no instance."""
-        values = {
-            "ApproximateBacklogSize": float(self.requests),
-            "ApproximateAgeOfOldestRequest": self.oldest_s,
-            "HasBacklogWithoutCapacity": float(self.requests > 0 and not self.instances),
-        }
-        if self.instances:
-            values["ApproximateBacklogSizePerInstance"] = self.requests / self.instances
-        return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +217,7 @@ class Ended:
         return {}
 
 
-Event = Invocation | Processed | Backlog | Download | Load | Unload | Usage | Started | Ended
+Event = Invocation | Download | Load | Unload | Usage | Started | Ended
 
 
 class Source(NamedTuple):
@@ -307,13 +245,10 @@ class MetricsPublisher:
 
     Args:
         cloudwatch: A boto3 CloudWatch client.
-        usage: Returns the usage of each instance, and the state of each queue. Called every minute, and
-            after every load and unload.
+        usage: Returns the usage of each instance. Called every minute, and after every load and unload.
     """
 
-    def __init__(
-        self, cloudwatch: Any, *, usage: Callable[[], Iterable[tuple[Source, Usage | Backlog]]]
-    ) -> None:
+    def __init__(self, cloudwatch: Any, *, usage: Callable[[], Iterable[tuple[Source, Usage]]]) -> None:
         self._cloudwatch = cloudwatch
         self._usage = usage
         self._change = threading.Condition()
@@ -386,7 +321,7 @@ class MetricsPublisher:
     def _hurried(self) -> bool:
         return self._closed or bool(self._flushes)
 
-    def _usages(self) -> Sequence[tuple[Source, Usage | Backlog]]:
+    def _usages(self) -> Sequence[tuple[Source, Usage]]:
         try:
             return list(self._usage())
         except OSError:
@@ -469,9 +404,6 @@ def _counted(events: Counter[Event]) -> dict[str, Counter[float]]:
 
 def _dimension_sets(source: Source, metric: Metric) -> Iterator[tuple[tuple[str, str], ...]]:
     """Yield the dimensions under which a metric of a source is known."""
-    if not metric.of_variant:
-        yield source.dimensions()[:1]
-        return
     yield source.dimensions()
     if source.config and metric.namespace == INVOCATION_NAMESPACE and holds("endpoint_config_dimension"):
         yield source.fleet_dimensions()

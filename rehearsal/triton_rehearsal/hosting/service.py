@@ -1,4 +1,4 @@
-"""Answers InvokeEndpoint and its asynchronous form as SageMaker's hosting does, with real Triton servers.
+"""Answers InvokeEndpoint as SageMaker's hosting does, with real Triton servers.
 
 An unmodified SDK reaches it through AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME. The endpoints, the location of their
 models and the settings of their containers are read from a given AWS, as deployed there.
@@ -25,24 +25,13 @@ from embedded_aws import EmbeddedAws, LaunchError, current_clock, refusal_of_pag
 from triton_models.base.errors import FleetError
 from triton_models.client.failures import error_in
 from triton_rehearsal.assumptions import holds
-from triton_rehearsal.hosting.async_queue import AsyncQueue
-from triton_rehearsal.hosting.async_requests import accept, asynchronous, not_asynchronous
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, Taken, closing
 from triton_rehearsal.hosting.gateway import Done, Gateway, Request
 from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
 from triton_rehearsal.hosting.instance_group import InstanceGroup, Watch
-from triton_rehearsal.hosting.metrics import (
-    Backlog,
-    Event,
-    Invocation,
-    Load,
-    MetricsPublisher,
-    Source,
-    Unload,
-    Usage,
-)
+from triton_rehearsal.hosting.metrics import Event, Invocation, Load, MetricsPublisher, Source, Unload, Usage
 from triton_rehearsal.hosting.model_data import download
 from triton_rehearsal.hosting.model_figures import ModelFigures
 from triton_rehearsal.hosting.multi_model import (
@@ -73,7 +62,6 @@ _SESSION, _NEW_SESSION = "x-amzn-sagemaker-session-id", "x-amzn-sagemaker-new-se
 _WATCH = Watch()
 _MOMENTS = 20_000  # of the timeline
 _ALL = 1 << 30
-_SHORTEST_POLL_S = 0.05
 # From the API model of sagemaker-runtime.
 _LONGEST_TARGET = 1024
 _TARGET_MODEL = TARGET_MODEL.lower()
@@ -159,7 +147,6 @@ class Hosting:
         self._directory = directory or self._own_directory or Path()
         self._lock = threading.Lock()
         self._slots: dict[str, EndpointSlot] = {}
-        self._queues: dict[str, AsyncQueue] = {}
         self._closed = False
         self._metrics = MetricsPublisher(self._aws.client("cloudwatch"), usage=self._usage)
         self._gateway.start()
@@ -170,19 +157,10 @@ class Hosting:
         """Start an endpoint's instances before its first request.
 
         Raises:
-            FleetError: The endpoint does not exist, has several variants, or its server fails.
+            FleetError: The endpoint cannot be served here, or its server fails.
         """
-        try:
-            variant, _ = self._slot(endpoint).take(wait_for=_ALL)
-            if variant.asynchronous is not None:
-                self._queue(endpoint)  # for its metrics
-        except ApiError as error:
-            raise FleetError.of(
-                what=str(error),
-                where=f"endpoint {endpoint!r}",
-                expected="a deployed endpoint with one variant",
-                fix="deploy it first, or correct the name",
-            ) from error
+        require_served(self._aws, endpoint)
+        self._slot(endpoint).take(wait_for=_ALL)
 
     def launch(self, endpoint: str, config: str) -> None:
         """Start the fleet of a configuration next to the serving one, if the endpoint is served here.
@@ -219,20 +197,16 @@ class Hosting:
     def refresh(self, endpoint: str) -> None:
         """Read the endpoint's deployment again before its next request."""
         with self._lock:
-            slot, queue = self._slots.get(endpoint), self._queues.get(endpoint)
+            slot = self._slots.get(endpoint)
         if slot is not None:
             slot.refresh()
-        if queue is not None:
-            queue.wake()
 
     def end(self, endpoint: str) -> None:
         """End the instances of a deleted endpoint, each after its current requests."""
         with self._lock:
-            slot, queue = self._slots.get(endpoint), self._queues.get(endpoint)
+            slot = self._slots.get(endpoint)
         if slot is not None:
             slot.end()
-        if queue is not None:
-            queue.wake()  # drops its requests
 
     def instances(self, endpoint: str) -> Sequence[Instance]:
         """Return the instances that take an endpoint's requests; start them if necessary.
@@ -260,9 +234,6 @@ class Hosting:
         Raises:
             ApiError: An error of the API.
         """
-        if request.asynchronous:
-            done(partial(self._accept, request))
-            return
         started = time.monotonic()
         slot = self._slots.get(request.endpoint)
         taken = slot.take_now() if slot else None
@@ -316,19 +287,6 @@ class Hosting:
         self._count(variant, target, len(instances), started, invoked)
         return _reply(variant, request, invoked.answer)
 
-    def _accept(self, request: Request) -> Reply:
-        """Answer InvokeEndpointAsync.
-
-        Raises:
-            ApiError: An error of the API.
-        """
-        variant, _ = self._slot(request.endpoint).look()
-        if variant.asynchronous is None:
-            raise not_asynchronous(variant.endpoint)
-        job = accept(request.headers, b"".join(request.body), variant.asynchronous)
-        self._queue(request.endpoint).put(job)
-        return job.reply()
-
     def close(self) -> None:
         """Stop answering, end every server and remove every file."""
         if self._deploying:
@@ -336,13 +294,9 @@ class Hosting:
         self._gateway.stop_listening()
         with self._lock:
             self._closed = True
-            slots, queues = list(self._slots.values()), list(self._queues.values())
-        for queue in queues:
-            queue.stop()
+            slots = list(self._slots.values())
         for slot in slots:
             slot.close()
-        for queue in queues:
-            queue.join()
         self._gateway.close()
         self._metrics.close()
         if self._own_directory:
@@ -368,24 +322,8 @@ class Hosting:
                 )
             return self._slots[endpoint]
 
-    def _queue(self, endpoint: str) -> AsyncQueue:
-        """Return the queue of an asynchronous endpoint."""
-        slot = self._slot(endpoint)
-        with self._lock:
-            if endpoint not in self._queues:
-                self._queues[endpoint] = AsyncQueue(
-                    look=slot.look,
-                    client=self._aws.client,
-                    report=self._metrics.add,
-                    poll_s=max(self._lookup_s, _SHORTEST_POLL_S),
-                )
-            return self._queues[endpoint]
-
-    def _usage(self) -> list[tuple[Source, Usage | Backlog]]:
-        with self._lock:
-            queues = list(self._queues.values())
-        backlogs = [found for queue in queues if (found := queue.backlog()) is not None]
-        return [*((fleet, instance.usage()) for fleet, instance in self.running()), *backlogs]
+    def _usage(self) -> list[tuple[Source, Usage]]:
+        return [(fleet, instance.usage()) for fleet, instance in self.running()]
 
     def _count(self, variant: Variant, target: str, instances: int, started: float, invoked: Invoked) -> None:
         overhead = time.monotonic() - started - (invoked.model_s or 0.0)
@@ -469,6 +407,23 @@ class _SharedClients:
             return self._clients[service]
 
 
+def require_served(aws: Aws, endpoint: str) -> None:
+    """Check that the rehearsal can serve an endpoint.
+
+    Raises:
+        FleetError: The endpoint does not exist, has several variants, or is asynchronous.
+    """
+    try:
+        look_up(aws, endpoint)
+    except ApiError as error:
+        raise FleetError.of(
+            what=str(error),
+            where=f"endpoint {endpoint!r}",
+            expected="a deployed endpoint with one variant, which answers at once",
+            fix="rehearse a fleet with such an endpoint, or correct the name",
+        ) from error
+
+
 def _target(variant: Variant, headers: Mapping[str, str]) -> str:
     """Return the target model of a request; an empty string for the only model of an endpoint.
 
@@ -484,8 +439,6 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
             message = f"Endpoint {variant.endpoint} does not have {name}. Remove the header {header}."
             raise validation_error(message)
     target = headers.get(_TARGET_MODEL)
-    if variant.asynchronous is not None:
-        raise asynchronous(variant.endpoint)
     if variant.repository is None:
         if target:
             raise _not_multi_model(variant)

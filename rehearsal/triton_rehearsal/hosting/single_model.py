@@ -7,13 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
-from triton_rehearsal.triton.contract import (
-    INVOCATION_LIMIT_S,
-    INVOCATIONS,
-    Answer,
-    NoAnswerError,
-    SingleModelContract,
-)
+from triton_rehearsal.triton.contract import INVOCATIONS, Answer, NoAnswerError, SingleModelContract
 
 
 class SingleModelInstance(Instance):
@@ -53,16 +47,13 @@ class SingleModelInstance(Instance):
     def _requests(self) -> int:
         return self._users
 
-    def invoke(
-        self, target: str, *, body: bytes, headers: Mapping[str, str], limit_s: float = INVOCATION_LIMIT_S
-    ) -> Invoked:
+    def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
         """Answer a request.
 
         Args:
             target: Not used: there is one model.
             body: The request's body.
             headers: The headers for the container.
-            limit_s: The time limit of the container.
 
         Raises:
             EndingError: The instance is closing.
@@ -71,7 +62,7 @@ class SingleModelInstance(Instance):
             raise EndingError(target)
         started = time.monotonic()
         try:
-            answer = self._contract.invoke(body=body, headers=headers, limit_s=limit_s)
+            answer = self._contract.invoke(body=body, headers=headers)
         except NoAnswerError as error:
             answer = Answer(status=0, body=str(error).encode())
         finally:

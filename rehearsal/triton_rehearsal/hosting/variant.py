@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
-from triton_rehearsal.hosting.async_requests import AsyncSettings
 from triton_rehearsal.hosting.metrics import Source
 from triton_rehearsal.hosting.model_data import ModelData, model_data, split
 from triton_rehearsal.hosting.runtime_api import validation_error
@@ -50,7 +49,6 @@ class Variant:
         instances: Current number of instances.
         repository: The models of a multi-model endpoint; None for one with a single model.
         data: The model of an endpoint with a single one; None if the image contains it.
-        asynchronous: The settings of an asynchronous endpoint; None for one that answers at once.
         environment: The container's environment variables.
         machine: The machine of the containers, and their image.
         role: The ARN of the model's execution role.
@@ -67,7 +65,6 @@ class Variant:
     instances: int
     repository: Repository | None
     data: ModelData | None
-    asynchronous: AsyncSettings | None
     environment: Mapping[str, str]
     machine: Machine
     role: str
@@ -167,11 +164,10 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
     """Return the variant of a configuration, with a number of instances."""
     for variant in known.variants if known else ():
         if (variant.arn, variant.config) == (found["EndpointArn"], config):
-            return replace(variant, instances=_count(variant.asynchronous, instances))
+            return replace(variant, instances=max(1, instances))
     sagemaker = aws.client("sagemaker")
     described = sagemaker.describe_endpoint_config(EndpointConfigName=config)
-    declared, queue = _only(described, found["EndpointName"]), described.get("AsyncInferenceConfig")
-    asynchronous = AsyncSettings.of(queue) if queue else None
+    declared = _only(described, found["EndpointName"])
     model = sagemaker.describe_model(ModelName=declared["ModelName"])
     container = _container(model)
     repository = _repository(container) if container.get("Mode") == "MultiModel" else None
@@ -181,10 +177,9 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
         arn=found["EndpointArn"],
         config=config,
         name=declared["VariantName"],
-        instances=_count(asynchronous, instances),
+        instances=max(1, instances),
         repository=repository,
         data=None if repository else model_data(container),
-        asynchronous=asynchronous,
         environment=dict(container.get("Environment") or {}),
         machine=Machine.of(image=container.get("Image", ""), instance_type=declared.get("InstanceType")),
         role=model["ExecutionRoleArn"],
@@ -194,17 +189,15 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
     )
 
 
-def _count(asynchronous: AsyncSettings | None, described: int) -> int:
-    """Return a number of instances. Only the fleet of an asynchronous endpoint may have none."""
-    return described if asynchronous else max(1, described)
-
-
 def _only(config: Mapping[str, Any], endpoint: str) -> Mapping[str, Any]:
     """Return the only variant of an endpoint configuration.
 
     Raises:
-        ApiError: There are several.
+        ApiError: There are several, or the endpoint is asynchronous.
     """
+    if "AsyncInferenceConfig" in config:
+        message = f"Endpoint {endpoint} is asynchronous; the rehearsal serves endpoints that answer at once."
+        raise validation_error(message)
     variants: Sequence[Mapping[str, Any]] = config["ProductionVariants"]
     if len(variants) > 1:
         message = (

@@ -1,9 +1,8 @@
-"""Writes the page of a rehearsal to a file that needs no network: HTML, or a picture of it."""
+"""Writes the page of a rehearsal to an HTML file that needs no network."""
 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from html import escape
@@ -11,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.base.errors import FleetError
-from triton_rehearsal.page import browser
 from triton_rehearsal.page.document import in_json
 
-HTML, PNG = ".html", ".png"
+_HTML = ".html"
 
 _DOCUMENT, _LIVE, _TITLE = "{{document}}", "{{live}}", "{{title}}"
 
@@ -23,15 +21,14 @@ def check_target(file: Path) -> None:
     """Check that a report can be written to a file, before there is anything to write.
 
     Raises:
-        FleetError: The name ends in neither .html nor .png, its folder does not exist, or a picture needs a
-            browser, and there is none.
+        FleetError: The name does not end in .html, or its folder does not exist.
     """
-    if file.suffix not in (HTML, PNG):
+    if file.suffix != _HTML:
         raise FleetError.of(
             what=f"the report is to be {file.name!r}",
             where="--report",
-            expected=f"a name that ends in {HTML} or {PNG}",
-            fix=f"name it {file.stem or 'rehearsal'}{HTML}",
+            expected=f"a name that ends in {_HTML}",
+            fix=f"name it {file.stem or 'rehearsal'}{_HTML}",
         )
     if not file.absolute().parent.is_dir():
         raise FleetError.of(
@@ -40,24 +37,11 @@ def check_target(file: Path) -> None:
             expected="an existing folder for the report",
             fix="create it, or name another one",
         )
-    if file.suffix == PNG:
-        browser.find()
 
 
 def write(document: Mapping[str, Any], file: Path) -> None:
-    """Write a document as HTML, or as a picture if the name ends in .png.
-
-    Raises:
-        FleetError: There is no Chromium for a picture, or it fails.
-    """
-    text = html_page(in_json(document), live=False)
-    if file.suffix != PNG:
-        file.write_text(text, encoding="utf-8")
-        return
-    with tempfile.TemporaryDirectory(prefix="fleet-report-") as folder:
-        page = Path(folder) / "report.html"
-        page.write_text(text, encoding="utf-8")
-        browser.take_picture(page, file)
+    """Write a document as HTML."""
+    file.write_text(html_page(in_json(document), live=False), encoding="utf-8")
 
 
 def html_page(document: str, *, live: bool) -> str:

@@ -20,7 +20,7 @@ from triton_rehearsal.aws import REGION, SPEED, open_aws, resource_problems
 from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.cdk import Cdk
 from triton_rehearsal.hosting.budget import read_size
-from triton_rehearsal.hosting.service import Hosting
+from triton_rehearsal.hosting.service import Hosting, require_served
 from triton_rehearsal.page.document import read as read_document
 from triton_rehearsal.rehearse.inventory import Inventory
 from triton_rehearsal.rehearse.inventory import read as read_inventory
@@ -144,8 +144,8 @@ class Rehearsal:
         A build that the deployment starts continues while the rest is deployed.
 
         Raises:
-            FleetError: The CDK failed, a resource of a template was not created, or the project builds an
-                unknown model.
+            FleetError: The CDK failed, a resource of a template was not created, the endpoint cannot be
+                served here, or the project builds an unknown model.
         """
         cdk = Cdk(
             environment=self.aws.environment(),
@@ -170,6 +170,7 @@ class Rehearsal:
             build_project=values.get("BuildProjectName", ""),  # there is none without models
             resources=sum(self._count(stack) for stack in stacks),
         )
+        require_served(self.aws, self._deployed.endpoint)
         if not self.models and not self._scenario:
             self._names = self._built_by_default()
             self.models = tuple(load_builds(self._names, self._declarations))

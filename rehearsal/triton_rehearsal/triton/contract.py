@@ -135,20 +135,17 @@ class Contract:
 class SingleModelContract(Contract):
     """A client of a container with one model."""
 
-    def invoke(
-        self, *, body: bytes, headers: Mapping[str, str] | None = None, limit_s: float = INVOCATION_LIMIT_S
-    ) -> Answer:
+    def invoke(self, *, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
         """Invoke the model.
 
         Args:
             body: The request's body.
             headers: The headers to pass on.
-            limit_s: The time limit.
 
         Raises:
             NoAnswerError: The container did not answer within the limit, or closed the connection.
         """
-        return self._call("POST", INVOCATIONS, headers=headers, body=body, limit_s=limit_s)
+        return self._call("POST", INVOCATIONS, headers=headers, body=body, limit_s=self._invocation_limit_s)
 
 
 class MultiModelContract(Contract):
