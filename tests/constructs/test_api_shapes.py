@@ -9,7 +9,6 @@ from aws_cdk.assertions import Template
 from botocore_model import CALLS, bounds, violations
 
 from triton_fleet import EndpointScaling, ModelBuildProject, ModelRepository, MultiModelEndpoint
-from triton_fleet.endpoint.checks import MOST_VARIANTS
 from triton_fleet.hosting import checks as hosting
 from triton_fleet.hosting import deployment_checks as deployment
 
@@ -85,11 +84,6 @@ def test_a_wrong_property_is_found(
     [
         ("EndpointName", (0, hosting.LONGEST_RESOURCE_NAME)),
         ("VariantName", (0, hosting.LONGEST_RESOURCE_NAME)),
-        ("CsvContentType", (1, hosting.LONGEST_CONTENT_TYPE)),
-        ("JsonContentTypes", (1, hosting.MOST_CONTENT_TYPES)),
-        ("ProductionVariantList", (1, MOST_VARIANTS)),
-        ("AlarmList", (1, deployment.MOST_ROLLBACK_ALARMS)),
-        ("WaitIntervalInSeconds", (0, deployment.LONGEST_WAIT)),
         ("MaximumExecutionTimeoutInSeconds", (deployment.SHORTEST_MAXIMUM, deployment.LONGEST_MAXIMUM)),
     ],
 )

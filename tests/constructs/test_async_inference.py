@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -166,16 +165,6 @@ def test_an_answer_cannot_be_in_a_notification_that_nobody_gets(
 
     with reported("async-topics", "async-topics"):
         _endpoint(stack, repository, async_inference=without_topics)
-
-
-@pytest.mark.parametrize("most", [0, 1001])
-def test_as_many_requests_at_one_time_as_sagemaker_takes(
-    most: int, stack: Stack, repository: ModelRepository, queue: AsyncInference
-) -> None:
-    queue = replace(queue, max_concurrent_invocations=most)
-
-    with reported("number-range"):
-        _endpoint(stack, repository, async_inference=queue)
 
 
 def test_what_an_asynchronous_endpoint_cannot_do_is_reported_at_once(

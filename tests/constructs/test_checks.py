@@ -95,7 +95,6 @@ def planless(name: str, gpu_name: str | None, **more: Any) -> PlanTarget:
 ROLE, SECRET = "arn:aws:iam::123456789012:role", "arn:aws-cn:secretsmanager:cn-north-1:123456789012:secret"
 TOPIC, KEY = "arn:aws-cn:sns:cn-north-1:123456789012", "arn:aws-cn:kms:cn-north-1:123456789012"
 PROVIDER = "oidc-provider/token.actions.githubusercontent.com"
-PLAN = "arn:aws-us-gov:sagemaker:us-gov-west-1:123456789012:training-plan/"
 REGISTRY, DIGEST = "123456789012.dkr.ecr.eu-west-1.amazonaws.com", "sha256:" + 64 * "0"
 AMI_12, AMI_13 = "al2-ami-sagemaker-inference-gpu-3-1", "al2023-ami-sagemaker-inference-gpu-4-1"
 AMI_NEWER = "al2023-ami-sagemaker-inference-gpu-5-1"
@@ -135,7 +134,6 @@ RULES = (
          [given(arn=f"{TOPIC}:alarms", region=None),
           given(arn=f"{TOPIC}:on_call-1.fifo", region="cn-north-1")],
          [given(arn="alarms", region=None), given(arn=f"{TOPIC}:alarms", region="eu-central-1")]),
-    rule("reservation-arn", arguments.reservation_arn, [PLAN + 192 * "n", None], ["name", PLAN + 193 * "n"]),
     rule("resource-name", hosting.resource_name, [63 * "a", "search-g5"],
          ["", 64 * "a", "-".join(33 * "a"), "a_b", "a-"], what="the endpoint"),
     rule("policy-name", scaling.policy_name, ["Q", 100 * "q", "Queue.Depth_2-a"], ["", 101 * "q", "-Queue"]),
@@ -156,9 +154,6 @@ RULES = (
          [given(bucket=True, access_logs=True)], key=True),
     rule("single-model-artifact", endpoint.single_model_artifact, ["resnet50-0123456789ab.tar.gz", None],
          ["models/a.tar.gz", "a.zip", "*.tar.gz", "a b.tar.gz", ".tar.gz"]),
-    rule("content-types", hosting.content_types, [["application/" + 244 * "x"], ["application/json"] * 10],
-         [["application/ld+json"], ["application/" + 245 * "x"], ["text/csv"] * 11],
-         name="csv_content_types"),
     rule("warm-up-requests", operations.warm_up_models, [["minilm", "resnet50", None, None]],
          [[], ["minilm", "minilm"]]),
     rule("warm-up-requests", operations.warm_up_request,
@@ -255,11 +250,8 @@ RULES = (
          [given(preferred=ml("g6.2xlarge"), other=ml("g6e.2xlarge"))]),
     rule("container-environment", endpoint.container_environment,
          [given(server={"LOG": "1"}, extra={"BEAMS": 1024 * "4", "TOKEN": None}),
-          given(server={}, extra={f"O{n}": "1" for n in range(100)}),
           given(server={}, extra={f"T_{n:02}": 1020 * "1" for n in range(32)})],
-         [given(server={"LOG": "1"}, extra={"LOG": "0"}), given(server={}, extra={"BEAMS": 1025 * "4"}),
-          given(server={}, extra={"5_BEAMS": "4"}),
-          given(server={"LOG": "1"}, extra={f"O{n}": "1" for n in range(100)}),
+         [given(server={"LOG": "1"}, extra={"LOG": "0"}),
           given(server={"L": ""}, extra={f"T_{n:02}": 1020 * "1" for n in range(32)}),
           given(server={}, extra={f"T_{n:02}": 1024 * "1" for n in range(32)})]),
     rule("multi-model-argument", multi_model.multi_model_arguments, [["--pinned-memory-pool-byte-size=0"]],
@@ -271,7 +263,6 @@ RULES = (
           given(names=["AllTraffic", "Candidate"], weights=[1], has_shadow=True),
           given(names=[f"V{n}" for n in range(10)], weights=[0] * 9 + [0.1], has_shadow=False)],
          [given(names=[], weights=[], has_shadow=False),
-          given(names=[f"V{n}" for n in range(11)], weights=[1] * 11, has_shadow=False),
           given(names=["A", "A"], weights=[1, 1], has_shadow=False),
           given(names=["A", "B"], weights=[0, 0], has_shadow=False),
           given(names=["A", "B", "Shadow"], weights=[1, 1], has_shadow=True)]),
@@ -282,16 +273,12 @@ RULES = (
          [given(value=1, capacity=1), given(value=3, capacity=5), given(value=1, capacity=21),
           given(value=0, capacity=None), given(value=0.5, capacity=4)], by_percent=False, **PORTION),
     rule("deployment-times", deployment.deployment_times,
-         [given(waits={"wait": 3600, "termination_wait": 0}, maximum=28_800, total_wait=28_799),
-          given(waits={"wait": None}, maximum=600, total_wait=None)],
-         [given(waits={"wait": 3601}, maximum=None, total_wait=3601),
-          given(waits={}, maximum=599, total_wait=0), given(waits={}, maximum=28_801, total_wait=0),
-          given(waits={"wait": 600}, maximum=600, total_wait=600)]),
+         [given(maximum=28_800, total_wait=28_799), given(maximum=600, total_wait=None)],
+         [given(maximum=600, total_wait=600)]),
     rule("rollback-alarms", deployment.rollback_alarms,
          [given(names=[f"alarm-{n}" for n in range(10)], has_deployment=True),
           given(names=[], has_deployment=False)],
-         [given(names=[f"alarm-{n}" for n in range(11)], has_deployment=True),
-          given(names=["a", "a"], has_deployment=True), given(names=["a", "b"], has_deployment=False)]),
+         [given(names=["a", "a"], has_deployment=True), given(names=["a", "b"], has_deployment=False)]),
     rule("capacity-range", capacity.capacity,
          [given(minimum=1, maximum=1), given(minimum=3, maximum=None), given(minimum=None, maximum=0)],
          [given(minimum=0, maximum=4), given(minimum=5, maximum=4)]),

@@ -183,10 +183,3 @@ def test_all_of_them_together_are_what_the_services_accept(stack: Stack) -> None
     EndpointScaling(stack, "Scaling", endpoint=endpoint, suspended=SuspendedScaling(schedules=True))
 
     assert refusals(stack) == []
-
-
-def test_a_reservation_without_an_arn_is_refused(stack: Stack) -> None:
-    reservation = CapacityReservation(arn="reserved")
-
-    with reported("reservation-arn"):
-        _multi(stack, capacity_reservation=reservation)

@@ -282,7 +282,6 @@ def test_pools_that_could_not_run_the_model_are_refused(
     [
         ([Variant(artifact=ARTIFACT), Variant(artifact=CANDIDATE)], {}, ["variant-set"]),
         ([Variant(artifact=ARTIFACT, weight=0)], {}, ["variant-set"]),
-        ([Variant(artifact=ARTIFACT, name=f"V{number}") for number in range(11)], {}, ["variant-set"]),
         ([Variant(artifact=ARTIFACT)], {"shadow_variant": Variant(artifact=CANDIDATE)}, ["variant-set"]),
         (
             [Variant(artifact=ARTIFACT, name="A"), Variant(artifact=CANDIDATE, name="B")],

@@ -155,7 +155,6 @@ class _Arn:
         example: An ARN, with REGION instead of the region.
         why: The reason for the check.
         fix: The fix for a string that is not such an ARN.
-        longest: The most characters; None without a limit.
     """
 
     check: Check
@@ -164,7 +163,6 @@ class _Arn:
     example: str
     why: str
     fix: str
-    longest: int | None = None
 
 
 _KEY = _Arn(
@@ -204,21 +202,6 @@ _SECRET = _Arn(
     why="any other permission would cover no secret, or more than one",
     fix="give the full ARN that Secrets Manager shows, with the six characters at its end",
 )
-_RESERVATION = _Arn(
-    check=Check(
-        id="reservation-arn",
-        source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/"
-        "API_ProductionVariantCapacityReservationConfig.html",
-    ),
-    name="capacity reservation",
-    pattern=re.compile(r"arn:aws[a-z-]*:sagemaker:([a-z0-9-]*):[0-9]{12}:[a-z0-9-]{1,14}/.+"),
-    example="arn:aws:sagemaker:REGION:123456789012:training-plan/name",
-    why="SageMaker refuses the endpoint's configuration",
-    fix="give the ARN that SageMaker shows for the reservation, not its name",
-    longest=258,
-)
-
-
 _ROLE = _Arn(
     check=Check(
         id="role-arn",
@@ -252,11 +235,6 @@ def secret_arn(arn: str | None, *, where: str) -> Iterator[Problem]:
     yield from _arn(_SECRET, arn, region=None, where=where)
 
 
-def reservation_arn(arn: str | None, *, where: str) -> Iterator[Problem]:
-    """Yield the problem with a reservation's ARN; see `_arn`."""
-    yield from _arn(_RESERVATION, arn, region=None, where=where)
-
-
 def _arn(kind: _Arn, arn: str | None, *, region: str | None, where: str) -> Iterator[Problem]:
     """Yield the problem with an ARN.
 
@@ -269,21 +247,19 @@ def _arn(kind: _Arn, arn: str | None, *, region: str | None, where: str) -> Iter
     if arn is None:
         return
     parts = kind.pattern.fullmatch(arn)
-    too_long = kind.longest is not None and len(arn) > kind.longest
-    if parts is not None and not too_long and region in (None, parts[1]):
+    if parts is not None and region in (None, parts[1]):
         return
     fix = kind.fix
     if parts is None and kind is _SECRET and not arn.startswith("arn:"):
         what = "the secret is not an ARN"  # it may be the secret itself, which must not be logged
-    elif parts is None or too_long:
-        what = f"the {kind.name} is {arn[:80]!a}" + f"..., with {len(arn)} characters" * too_long
+    elif parts is None:
+        what = f"the {kind.name} is {arn[:80]!a}"
     else:
         what, fix = f"the {kind.name} is in {parts[1]}", f"name a {kind.name} in {region}"
-    limit = f", of at most {kind.longest} characters" if kind.longest else ""
     yield kind.check.problem(
         what=what,
         where=where,
-        expected=f"an ARN such as {kind.example.replace('REGION', region or 'us-east-1')}{limit}",
+        expected=f"an ARN such as {kind.example.replace('REGION', region or 'us-east-1')}",
         why=kind.why,
         fix=fix,
     )

@@ -11,14 +11,15 @@ from constructs import IConstruct, IValidation
 
 from triton_models.base.errors import FleetError, Problem
 
+_KEPT = "_late_problems"
+"""The attribute under which a construct keeps its late problems."""
+
 _DEFERRED: ContextVar[list[LateProblems] | None] = ContextVar("_DEFERRED", default=None)
 
 
 @jsii.implements(IValidation)
 class LateProblems:
     """Fails the synthesis on problems that are found then.
-
-    A construct keeps its own as `problems_at_synthesis`.
 
     The CDK takes strings from a validation, and reports them in an error of its own; `defer` and
     `late_problems` have the problems themselves.
@@ -31,6 +32,7 @@ class LateProblems:
     def __init__(self, construct: IConstruct, find: Callable[[], Iterable[Problem]]) -> None:
         self._find = find
         self._problems: tuple[Problem, ...] | None = None
+        vars(construct).setdefault(_KEPT, []).append(self)
         construct.node.add_validation(self)
 
     @property
@@ -70,6 +72,5 @@ def defer() -> Iterator[list[LateProblems]]:
 def late_problems(root: IConstruct) -> Iterator[Problem]:
     """Return the late problems of an app, synthesised or not."""
     for construct in root.node.find_all():
-        late = getattr(construct, "problems_at_synthesis", None)
-        if isinstance(late, LateProblems):
+        for late in vars(construct).get(_KEPT, ()):
             yield from late.problems

@@ -20,6 +20,7 @@ from triton_fleet.arguments.checks import literal_list, not_literal, quantity_ra
 from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.roles import advise_on_immutable, is_immutable
+from triton_fleet.arguments.service_model import hold_against_services
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.builds import processing_jobs
@@ -231,7 +232,7 @@ class ModelBuildProject(Construct):
             gpu=self.gpu is not None,
             given=self.weights,
         )
-        self.problems_at_synthesis = LateProblems(self, self._problems_at_synthesis)
+        LateProblems(self, self._problems_at_synthesis)
         sequences = partial(sequence_models, folder, tuple(files), self._survey.names)
         repository._usage.note_build(self._built, sequences=sequences)
         advise = Advice.of(self).add_warning_v2
@@ -245,6 +246,7 @@ class ModelBuildProject(Construct):
         self.starter_role: iam.Role | None = None
         make = self._processing_job if isinstance(self.machine.choice, ProcessingJob) else self._codebuild
         self.role, self.project = make(role, timeout or Duration.hours(2))
+        hold_against_services(self)
 
     @property
     def target(self) -> ArtifactTarget:

@@ -21,6 +21,7 @@ from constructs import Construct, IDependable
 from triton_fleet.arguments.checks import in_unit
 from triton_fleet.arguments.collector import ProblemCollector, warn
 from triton_fleet.arguments.roles import is_immutable
+from triton_fleet.arguments.service_model import hold_against_services
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.execution_role import execution_role, see_alarms
@@ -441,4 +442,5 @@ class Endpoint(Resource, VariantMetrics):
             endpoint_name=self.literal_name,
             log_retention=shared.log_retention,
         )
+        hold_against_services(self)
         return endpoint

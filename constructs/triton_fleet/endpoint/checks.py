@@ -13,11 +13,8 @@ CONTAINER_ENVIRONMENT = Check(
     id="container-environment",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html",
 )
-"""The container's environment sets nothing twice, and is within SageMaker's limits."""
+"""The container's environment sets nothing twice, and has 32 KB at most."""
 
-_VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_LONGEST_VARIABLE = 1024
-_MOST_VARIABLES = 100
 _LARGEST_ENVIRONMENT = 32 * 1024
 
 
@@ -39,33 +36,15 @@ def container_environment(
             why="one of the two values would be lost",
             fix="use the option of TritonServer instead",
         )
-    for name, value in extra.items():
-        longest = max(len(name.encode()), len((value or "").encode()))
-        if longest > _LONGEST_VARIABLE or not _VARIABLE.fullmatch(name):
-            yield CONTAINER_ENVIRONMENT.problem(
-                what=f"the variable {name[:40]!a} is {longest} bytes long"
-                if longest > _LONGEST_VARIABLE
-                else f"a variable is named {name!a}",
-                where=where,
-                expected=f"names and values of at most {_LONGEST_VARIABLE} bytes each; names of letters, "
-                "digits and underscores that do not start with a digit",
-                why="SageMaker refuses the model",
-                fix="put the long value into a file of the artifact"
-                if longest > _LONGEST_VARIABLE
-                else "use a name such as MODEL_OPTION",
-            )
     variables = {**server, **extra}
     size = sum(len(name.encode()) + len((value or "").encode()) for name, value in variables.items())
-    if len(variables) > _MOST_VARIABLES or size > _LARGEST_ENVIRONMENT:
+    if size > _LARGEST_ENVIRONMENT:
         yield CONTAINER_ENVIRONMENT.problem(
-            what=f"the environment has {len(variables)} variables and {size} bytes",
+            what=f"the environment has {size} bytes",
             where=where,
-            expected=f"at most {_MOST_VARIABLES} variables and {_LARGEST_ENVIRONMENT} bytes, including those "
-            "of the server's options",
+            expected=f"at most {_LARGEST_ENVIRONMENT} bytes, including those of the server's options",
             why="SageMaker refuses the model",
-            fix="combine related settings in one variable, or put them into a file of the artifact"
-            if len(variables) > _MOST_VARIABLES
-            else "put long values into a file of the artifact",
+            fix="put long values into a file of the artifact",
         )
 
 
@@ -154,9 +133,6 @@ VARIANT_SET = Check(
 )
 """The variants of an endpoint have different names, and at least one of them gets requests."""
 
-MOST_VARIANTS = 10
-"""Production variants of one endpoint."""
-
 
 def variant_set(
     names: Sequence[str], weights: Sequence[float | None], *, has_shadow: bool, where: str
@@ -169,13 +145,12 @@ def variant_set(
         has_shadow: The last name is the shadow's.
         where: The place that the problems name.
     """
-    if not 1 <= len(weights) <= MOST_VARIANTS:
+    if not weights:
         yield VARIANT_SET.problem(
-            what=f"the endpoint has {len(weights)} variants",
+            what="the endpoint has no variant",
             where=where,
-            expected=f"1 to {MOST_VARIANTS}",
-            why="SageMaker refuses the endpoint configuration",
-            fix="give each variant its own endpoint" if weights else "add a Variant with an artifact",
+            expected="1 to 10",
+            fix="add a Variant with an artifact",
         )
     for name in sorted({each for each in names if names.count(each) > 1}):
         yield VARIANT_SET.problem(

@@ -18,8 +18,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 
-from triton_fleet.arguments.checks import number_range
-from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.hosting.checks import async_topics
 from triton_fleet.hosting.s3_folder import S3Folder
@@ -76,13 +74,6 @@ class AsyncInference:
         Args:
             where: The place that the problems name.
         """
-        yield from number_range(
-            known(self.max_concurrent_invocations),
-            least=1,
-            most=1000,
-            name="max_concurrent_invocations",
-            where=where,
-        )
         yield from async_topics(self.include_inference_in, given=tuple(self._topics()), where=where)
 
     def _grant(self, role: iam.IRole) -> None:

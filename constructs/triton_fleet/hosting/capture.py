@@ -10,10 +10,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sagemaker as sagemaker
 
-from triton_fleet.arguments.checks import literal_list, number_range
-from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.checks import literal_list
 from triton_fleet.arguments.typed import typed_fields
-from triton_fleet.hosting.checks import content_types
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 
@@ -61,15 +59,11 @@ class DataCapture:
                 why="SageMaker refuses a capture of nothing",
                 fix="leave data_capture out to capture nothing",
             )
-        yield from number_range(
-            known(self.sampling_percent), least=0, most=100, name="sampling_percent", where=where, unit="%"
-        )
         for name, types in (
             ("csv_content_types", self.csv_content_types),
             ("json_content_types", self.json_content_types),
         ):
             yield from literal_list(types, name=name, where=where)
-            yield from content_types(types, name=name, where=where)
 
     def _grant(self, role: iam.IRole) -> None:
         """Let the endpoint's role write the files, and nothing else."""

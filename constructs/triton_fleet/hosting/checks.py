@@ -1,4 +1,4 @@
-"""Checks of names, data capture and asynchronous inference."""
+"""Checks of names and asynchronous inference."""
 
 from __future__ import annotations
 
@@ -41,44 +41,6 @@ def resource_name(name: str | None, *, what: str, where: str) -> Iterator[Proble
         fix=f"shorten it to {LONGEST_RESOURCE_NAME} characters"
         if too_long
         else "start and end with a letter or a digit, with only letters, digits and hyphens between",
-    )
-
-
-CONTENT_TYPES = Check(
-    id="content-types",
-    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CaptureContentTypeHeader.html",
-)
-"""Content types of captured data are valid in SageMaker."""
-
-MOST_CONTENT_TYPES = 10
-LONGEST_CONTENT_TYPE = 256
-"""Characters of a type."""
-_CONTENT_TYPE = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*/[a-zA-Z0-9](-*[a-zA-Z0-9.])*")
-
-
-def content_types(types: Sequence[str], *, name: str, where: str) -> Iterator[Problem]:
-    """Yield the problems with content types.
-
-    Args:
-        types: The types; SageMaker's pattern excludes those with a plus or an underscore.
-        name: The argument's name.
-        where: The place that the problems name.
-    """
-    for each in types:
-        if len(each) > LONGEST_CONTENT_TYPE or not _CONTENT_TYPE.fullmatch(each):
-            yield _content_types_problem(f"{name} contains {each[:60]!a}", where)
-    if len(types) > MOST_CONTENT_TYPES:
-        yield _content_types_problem(f"{name} has {len(types)} content types", where)
-
-
-def _content_types_problem(what: str, where: str) -> Problem:
-    return CONTENT_TYPES.problem(
-        what=what,
-        where=where,
-        expected=f"at most {MOST_CONTENT_TYPES} types such as application/json, each of up to "
-        f"{LONGEST_CONTENT_TYPE} letters, digits, hyphens and dots",
-        why="SageMaker refuses the endpoint configuration",
-        fix="remove it: other content types are stored in base64",
     )
 
 

@@ -224,10 +224,7 @@ class Deployment(ABC):
             return
         course = replace(course, steps=course.steps or 1)
         yield from deployment_times(
-            waits={name: known(given.to_seconds()) for name, given in waits.items()},
-            maximum=known(self._maximum(course)),
-            total_wait=course.seconds_of_waits(),
-            where=where,
+            maximum=known(self._maximum(course)), total_wait=course.seconds_of_waits(), where=where
         )
 
 

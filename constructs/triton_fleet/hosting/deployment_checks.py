@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
@@ -86,64 +86,38 @@ DEPLOYMENT_TIMES = Check(
     id="deployment-times",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_BlueGreenUpdatePolicy.html",
 )
-"""The time limit of a deployment is longer than its waits, and SageMaker allows both."""
+"""The time limit of a deployment is longer than its waits."""
 
-LONGEST_WAIT = 3600
-"""Seconds, for each wait."""
 SHORTEST_MAXIMUM = 600
 """Seconds; the least that a deployment's maximum time can be."""
 LONGEST_MAXIMUM = 28_800
 """Seconds; the most that it can be."""
 
 
-def deployment_times(
-    *, waits: Mapping[str, float | None], maximum: float | None, total_wait: float | None, where: str
-) -> Iterator[Problem]:
-    """The problems with these times, in seconds; None if it is known only at deployment.
+def deployment_times(*, maximum: float | None, total_wait: float | None, where: str) -> Iterator[Problem]:
+    """The problem with giving a deployment up before its last wait; None is known only at deployment.
 
     Args:
-        waits: Each wait by the argument's name.
-        maximum: After which the deployment is given up.
-        total_wait: The sum of all waits.
+        maximum: The seconds after which the deployment is given up.
+        total_wait: The sum of all waits, in seconds.
         where: The place that the problems name.
     """
-    for name, seconds in waits.items():
-        if seconds is not None and seconds > LONGEST_WAIT:
-            yield DEPLOYMENT_TIMES.problem(
-                what=f"{name} is {seconds:g} s",
-                where=where,
-                expected=f"0 to {LONGEST_WAIT} s",
-                why="SageMaker refuses the update, and the deployment fails part-way through",
-                fix="wait an hour at most",
-            )
-    if maximum is None:
+    if maximum is None or total_wait is None or total_wait < maximum:
         return
-    if not SHORTEST_MAXIMUM <= maximum <= LONGEST_MAXIMUM:
-        yield DEPLOYMENT_TIMES.problem(
-            what=f"maximum_time is {maximum:g} s",
-            where=where,
-            expected=f"{SHORTEST_MAXIMUM} to {LONGEST_MAXIMUM} s",
-            why="SageMaker refuses the update, and the deployment fails part-way through",
-            fix="remove maximum_time: it is then derived from the waits",
-        )
-    elif total_wait is not None and total_wait >= maximum:
-        yield DEPLOYMENT_TIMES.problem(
-            what=f"maximum_time is {maximum:g} s, and the waits add up to {total_wait:g} s",
-            where=where,
-            expected="a maximum_time longer than all waits together",
-            why="every deployment would be rolled back before its last step",
-            fix=f"shorten the waits, use larger steps, or raise maximum_time ({LONGEST_MAXIMUM} s at most)",
-        )
+    yield DEPLOYMENT_TIMES.problem(
+        what=f"maximum_time is {maximum:g} s, and the waits add up to {total_wait:g} s",
+        where=where,
+        expected="a maximum_time longer than all waits together",
+        why="every deployment would be rolled back before its last step",
+        fix=f"shorten the waits, use larger steps, or raise maximum_time ({LONGEST_MAXIMUM} s at most)",
+    )
 
 
 ROLLBACK_ALARMS = Check(
     id="rollback-alarms",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html",
 )
-"""Rollback alarms belong to a deployment, which has at most ten, each named once."""
-
-MOST_ROLLBACK_ALARMS = 10
-"""Alarms in one deployment."""
+"""Rollback alarms belong to a deployment, and each is named once."""
 
 
 def rollback_alarms(names: Sequence[str], *, has_deployment: bool, where: str) -> Iterator[Problem]:
@@ -154,20 +128,12 @@ def rollback_alarms(names: Sequence[str], *, has_deployment: bool, where: str) -
         has_deployment: True if the endpoint has a deployment strategy.
         where: The place that the problems name.
     """
-    if len(names) > MOST_ROLLBACK_ALARMS:
-        yield ROLLBACK_ALARMS.problem(
-            what=f"{len(names)} rollback alarms",
-            where=where,
-            expected=f"at most {MOST_ROLLBACK_ALARMS}",
-            why="SageMaker refuses the endpoint",
-            fix="watch several metrics in the expression of one alarm",
-        )
     for name in sorted({each for each in names if names.count(each) > 1}):
         yield ROLLBACK_ALARMS.problem(
             what=f"the alarm '{name}' is named {names.count(name)} times",
             where=where,
             expected="each alarm once",
-            why=f"each mention counts towards the limit of {MOST_ROLLBACK_ALARMS}",
+            why="each mention counts towards the limit of ten",
             fix="keep one of them",
         )
     if names and not has_deployment:

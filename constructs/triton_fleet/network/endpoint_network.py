@@ -14,7 +14,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.checks import number_range
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.tokens import known
@@ -39,7 +38,6 @@ NETWORK_ADMITS = Check(id="network-admits", source=FROM_ARGUMENTS)
 
 _HTTPS_PORT = 443
 _HTTPS = ec2.Port.tcp(_HTTPS_PORT)
-_MOST_GROUPS = 5
 _NO_ROUTE_TABLE = "@aws-cdk/aws-ec2:noSubnetRouteTableId"
 
 
@@ -158,7 +156,7 @@ class EndpointNetwork(Construct):
         self._allows_any = False
         self.s3_endpoint = self._s3_endpoint() if VpcService.S3 in created else None
         self.interface_endpoints = self._interface_endpoints(created)
-        self.problems_at_synthesis = LateProblems(self, self._none_allowed)
+        LateProblems(self, self._none_allowed)
 
     @classmethod
     @typed
@@ -332,13 +330,6 @@ class EndpointNetwork(Construct):
         public = {subnet.node.path for subnet in self.vpc.public_subnets}
         isolated = {subnet.node.path for subnet in self.vpc.isolated_subnets}
         paths = [subnet.node.path for subnet in self.subnets]
-        yield from number_range(
-            len(self._given_groups),
-            least=0,
-            most=_MOST_GROUPS,
-            name="the number of security groups",
-            where=collector.where("security_groups"),
-        )
         yield from some_subnets(len(paths), vpc_has_public=bool(public), where=where)
         yield from no_public_subnet([path for path in paths if path in public], where=where)
         yield from stated_once(

@@ -111,7 +111,7 @@ class ModelRepository(Construct):
             self._refuse_overwriting()
         self.url = f"s3://{self.bucket.bucket_name}/{self.prefix}"
         self._usage = RepositoryUsage()
-        self.problems_at_synthesis = LateProblems(self, self._usage.misfits)
+        LateProblems(self, self._usage.misfits)
 
     @property
     def artifacts_arn(self) -> str:

@@ -10,6 +10,7 @@ from constructs import Construct
 
 from triton_fleet.arguments.checks import LARGEST_INTEGER, number_range
 from triton_fleet.arguments.collector import Problem, ProblemCollector
+from triton_fleet.arguments.service_model import hold_against_services
 from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
@@ -118,6 +119,7 @@ class EndpointScaling(Construct):
             StepPolicy(
                 self, each.name, scaling=each, prefix=self._prefix(), scaling_target_id=self._target.ref
             )
+        hold_against_services(self)
 
     def _register(self) -> autoscaling.CfnScalableTarget:
         target = autoscaling.CfnScalableTarget(

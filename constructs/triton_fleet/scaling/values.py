@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triton_fleet.arguments.checks import LARGEST_INTEGER, number_range, quantity_range
+from triton_fleet.arguments.checks import LARGEST_INTEGER, number_range, whole_quantity
 from triton_fleet.arguments.tokens import known
 from triton_fleet.scaling.checks import policy_name, statistic_name
 from triton_fleet.scaling.schedules import ScheduledCapacity
@@ -30,14 +30,15 @@ def cooldown_values(cooldowns: Cooldowns | None, *, where: str) -> Iterator[Prob
     """The problems with cooldowns; None has none."""
     if cooldowns is not None:
         for name, given in (("scale_out", cooldowns.scale_out), ("scale_in", cooldowns.scale_in)):
-            yield from quantity_range(given, least=0, most=LARGEST_INTEGER, name=name, where=where)
+            yield from whole_quantity(given, name=name, where=where)
 
 
 def step_values(scaling: StepScaling, *, where: str) -> Iterator[Problem]:
     """The problems with the values of step scaling, each by itself."""
     place = f"{scaling.name[:60]}, {where}"
     yield from policy_name(scaling.name, where=place)
-    yield from quantity_range(scaling.cooldown, least=0, most=LARGEST_INTEGER, name="cooldown", where=place)
+    if scaling.cooldown is not None:
+        yield from whole_quantity(scaling.cooldown, name="cooldown", where=place)
     minutes = known(scaling.minutes)
     for name, given, most in (
         ("minutes", scaling.minutes, _A_DAY),

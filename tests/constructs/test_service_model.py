@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnParameter, Duration, Size, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_s3 as s3
+
+from triton_fleet import (
+    AllAtOnce,
+    AsyncInference,
+    CapacityReservation,
+    DataCapture,
+    EndpointNetwork,
+    ModelRepository,
+    MultiModelEndpoint,
+    Rolling,
+    S3Folder,
+    SingleModelEndpoint,
+    Variant,
+)
+from triton_fleet.arguments.late import late_problems
+
+VARIANT = "ProductionVariants[0]"
+POLICY = "DeploymentConfig.BlueGreenUpdatePolicy"
+PLAN = "arn:aws-us-gov:sagemaker:us-gov-west-1:123456789012:training-plan/"
+CAPTURE = "DataCaptureConfig"
+QUEUE = "AsyncInferenceConfig.ClientConfig"
+
+
+def _rollback(number: int) -> dict[str, Any]:
+    return {"deployment": AllAtOnce(), "rollback_alarms": [f"alarm-{n}" for n in range(number)]}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "rule", "where"),
+    [
+        (1, 0, "number-range", f"{VARIANT}.InitialInstanceCount"),
+        (60, 59, "number-range", f"{VARIANT}.ContainerStartupHealthCheckTimeoutInSeconds"),
+        (3600, 3601, "number-range", f"{VARIANT}.ModelDataDownloadTimeoutInSeconds"),
+        (300, 299, "number-range", f"{VARIANT}.VariantInstanceProvisionTimeoutInSeconds"),
+        (512, 513, "number-range", f"{VARIANT}.VolumeSizeInGB"),
+    ],
+)
+def test_a_number_of_a_variant_is_in_its_range(right: int, wrong: int, rule: str, where: str) -> None:
+    def given(number: int) -> dict[str, Any]:
+        seconds = Duration.seconds(number)
+        return {
+            "InitialInstanceCount": {"initial_instance_count": number},
+            "ContainerStartupHealthCheckTimeoutInSeconds": {"container_start_timeout": seconds},
+            "ModelDataDownloadTimeoutInSeconds": {"model_download_timeout": seconds},
+            "VariantInstanceProvisionTimeoutInSeconds": {"provision_timeout": seconds},
+            "VolumeSizeInGB": {"instance_type": "ml.m5.xlarge", "volume_size": Size.gibibytes(number)},
+        }[where.rpartition(".")[2]]
+
+    assert _found(**given(right)) == []
+    assert _found(**given(wrong)) == [(rule, f"{where} of Fleet/Endpoint/Config")]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "rule", "where"),
+    [
+        (_rollback(10), _rollback(11), "service-model", "DeploymentConfig.AutoRollbackConfiguration.Alarms"),
+        (
+            {"deployment": AllAtOnce(wait=Duration.hours(1))},
+            {"deployment": AllAtOnce(wait=Duration.seconds(3601))},
+            "number-range",
+            f"{POLICY}.TrafficRoutingConfiguration.WaitIntervalInSeconds",
+        ),
+        (
+            {"deployment": AllAtOnce(termination_wait=Duration.hours(1))},
+            {"deployment": AllAtOnce(termination_wait=Duration.seconds(3601))},
+            "number-range",
+            f"{POLICY}.TerminationWaitInSeconds",
+        ),
+        (
+            {"deployment": Rolling(maximum_time=Duration.hours(8))},
+            {"deployment": Rolling(maximum_time=Duration.seconds(28_801))},
+            "number-range",
+            "DeploymentConfig.RollingUpdatePolicy.MaximumExecutionTimeoutInSeconds",
+        ),
+    ],
+)
+def test_a_deployment_is_within_sagemakers_limits(
+    right: Mapping[str, Any], wrong: Mapping[str, Any], rule: str, where: str
+) -> None:
+    assert _found(**right) == []
+    assert _found(**wrong) == [(rule, f"{where} of Fleet/Endpoint/Resource")]
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"A": 1024 * "x"}, None),
+        ({"A": 1025 * "x"}, "Environment[A]"),
+        ({"5_BEAMS": "4"}, "a name in PrimaryContainer.Environment"),
+        ({f"O{number}": "1" for number in range(100)}, "PrimaryContainer.Environment"),
+    ],
+)
+def test_variables_are_within_sagemakers_limits(given: Mapping[str, str], where: str | None) -> None:
+    found = _found(environment=given)
+
+    assert [rule for rule, _ in found] == ["service-model"] * (where is not None)
+    assert all(where is not None and where in place for _, place in found)
+
+
+def test_a_reservation_is_named_by_its_arn() -> None:
+    where = f"{VARIANT}.CapacityReservationConfig.MlReservationArn of Fleet/Endpoint/Config"
+
+    assert _found(capacity_reservation=CapacityReservation(arn=PLAN + 192 * "n")) == []
+    assert _found(capacity_reservation=CapacityReservation(arn="name")) == [("service-model", where)]
+
+
+def test_capture_and_queue_are_within_sagemakers_limits() -> None:
+    stack = Stack(App(), "Fleet")
+    bucket = s3.Bucket(stack, "Bucket")
+
+    def single(name: str, **given: Any) -> None:
+        SingleModelEndpoint(
+            stack,
+            name,
+            repository=ModelRepository(stack, f"{name}Repository"),
+            variants=[Variant(artifact="resnet50-0123456789ab.tar.gz", weight=-1)],
+            artifact_timeout=None,
+            **given,
+        )
+
+    capture = DataCapture(bucket=bucket, sampling_percent=101, csv_content_types=["application/ld+json"])
+    single("Captured", data_capture=capture)
+    folders = {"requests": S3Folder(bucket=bucket), "output": S3Folder(bucket=bucket)}
+    single("Queued", async_inference=AsyncInference(**folders, max_concurrent_invocations=1001))
+
+    assert sorted((problem.rule, problem.where) for problem in late_problems(stack)) == sorted(
+        [
+            ("number-range", f"{VARIANT}.InitialVariantWeight of Fleet/Captured/Config"),
+            ("number-range", f"{CAPTURE}.InitialSamplingPercentage of Fleet/Captured/Config"),
+            (
+                "service-model",
+                f"{CAPTURE}.CaptureContentTypeHeader.CsvContentTypes[0] of Fleet/Captured/Config",
+            ),
+            ("number-range", f"{VARIANT}.InitialVariantWeight of Fleet/Queued/Config"),
+            ("number-range", f"{QUEUE}.MaxConcurrentInvocationsPerInstance of Fleet/Queued/Config"),
+        ]
+    )
+
+
+def test_more_security_groups_than_an_interface_has_are_refused() -> None:
+    stack = Stack(App(), "Fleet")
+    vpc = ec2.Vpc(stack, "Vpc", nat_gateways=1)
+    groups = [ec2.SecurityGroup(stack, f"Group{number}", vpc=vpc) for number in range(6)]
+    network = EndpointNetwork(stack, "Network", vpc=vpc, security_groups=groups)
+
+    assert _found(stack, network=network) == [
+        ("service-model", "VpcConfig.SecurityGroupIds of Fleet/Endpoint/Model")
+    ]
+
+
+def test_what_is_known_only_at_deployment_is_accepted() -> None:
+    stack = Stack(App(), "Fleet")
+    later = int(CfnParameter(stack, "Later", type="Number").value_as_number)
+
+    assert _found(stack, initial_instance_count=later, container_start_timeout=Duration.seconds(later)) == []
+
+
+def test_the_synthesis_names_value_and_range() -> None:
+    app = App()
+    stack = Stack(app, "Fleet")
+    repository = ModelRepository(stack, "Repository")
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, initial_instance_count=0)
+    text = r"InitialInstanceCount is 0 \[number-range\](.|\n)*give 1 or more"
+
+    with pytest.raises(RuntimeError, match=text):
+        app.synth()
+
+
+def _found(stack: Stack | None = None, **given: Any) -> list[tuple[str, str]]:
+    """The problems at synthesis with a multi-model endpoint of these arguments."""
+    stack = stack or Stack(App(), "Fleet")
+    MultiModelEndpoint(
+        stack, "Endpoint", repository=ModelRepository(stack, "Repository"), endpoint_name="fleet", **given
+    )
+    return [(problem.rule, problem.where) for problem in late_problems(stack)]
