@@ -20,7 +20,7 @@ from tests.stacks.fleet_app import fleet_app
 from triton_rehearsal.page import document, report, server
 from triton_rehearsal.page.server import PageServer
 from triton_rehearsal.scenario.result import Condition, Figures, ScenarioResult
-from triton_rehearsal.scenario.scenario import Scenario
+from triton_rehearsal.scenario.scenario import Scenario, Stream
 
 CHROMIUM = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
 MINUTES = 10
@@ -241,7 +241,9 @@ def test_a_scenario_comes_first_with_its_story_and_verdict(read: dict[str, Any],
         model="all", requests=12, answered=9, p50_s=0.5, p99_s=7.84, cold_percent=25.0, loads=3, evictions=2
     )
     played = ScenarioResult(
-        scenario=Scenario(name="storm", about="It rains.", models=1),
+        scenario=Scenario(
+            about="It rains.", models=1, traffic=[Stream(requests_per_second=1, seconds=1)]
+        ).named("storm"),
         conditions=[Condition(name="p99", expected="at most 5 s", seen="7.84 s", holds=False)],
         figures=figures,
         models=[replace(figures, model="model-1.tar.gz")],

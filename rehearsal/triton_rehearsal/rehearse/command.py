@@ -92,8 +92,8 @@ def scenario_announcement(scenario: Scenario) -> str:
     """Return how long a scenario takes."""
     seconds = max(request.at for request in requests(scenario))
     said = f"The deployment takes half a minute. Requests arrive for {seconds:.0f} s."
-    if scenario.expected.recovers:
-        count = scenario.models - len(scenario.expected.failing)
+    if scenario.expect.recovers:
+        count = scenario.models - len(scenario.expect.failing_models)
         said += (
             f" Then {count} models are asked once more: up to about {count * _RELOAD_S} s if each has to be "
             "loaded. `recovers: false` leaves this out."

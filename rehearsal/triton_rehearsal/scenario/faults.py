@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.awsrequest import AWSResponse
 
-from triton_rehearsal.scenario.fields import SCENARIO
+from triton_rehearsal.scenario.reading import SCENARIO
 
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 _UNAVAILABLE = 503

@@ -22,7 +22,7 @@ from triton_models.client.call import InvocationError
 from triton_rehearsal.hosting.metrics import Ended, Load, Started, Unload
 from triton_rehearsal.hosting.service import Hosting, Moment
 from triton_rehearsal.scenario.faults import Faults
-from triton_rehearsal.scenario.scenario import Fault, Kind, Request, Scenario
+from triton_rehearsal.scenario.scenario import Fault, Request, Scenario
 from triton_rehearsal.scenario.small_models import INPUT, OUTPUT, artifact, target_of
 from triton_rehearsal.scenario.traffic import requests
 
@@ -119,7 +119,7 @@ def play(scenario: Scenario, stage: Stage) -> Observed:
     backend = "onnxruntime" if instances[0].server.gpu is None else "tensorrt"
     for number in range(1, scenario.models + 1):
         stage.say(f"uploading model {number} of {scenario.models}")
-        _upload(stage, number, artifact(number, size=scenario.model_bytes, backend=backend))
+        _upload(stage, number, artifact(number, size=scenario.model_size, backend=backend))
     started = [instance.id for instance in instances]
     answers: list[Answer] = []
     arriving = requests(scenario)
@@ -146,15 +146,16 @@ def play(scenario: Scenario, stage: Stage) -> Observed:
         replaced=sum(isinstance(each.event, Ended) and each.event.reason != "" for each in moments),
         instances=list(_instances(moments, began=began)),
         instances_at_end=len(serving),
-        alarms=_fired(stage, since=began) if scenario.expected.alarms or scenario.expected.no_alarms else {},
+        alarms=_fired(stage, since=began) if scenario.expect.alarms or scenario.expect.no_alarms else {},
     )
 
 
 def ask_again(scenario: Scenario, stage: Stage) -> Sequence[Answer]:
     """Ask every model once more that must answer at the end, one after the other."""
-    working = [number for number in range(1, scenario.models + 1) if number not in scenario.expected.failing]
+    expect = scenario.expect
+    working = [number for number in range(1, scenario.models + 1) if number not in expect.failing_models]
     answers: list[Answer] = []
-    for count, number in enumerate(working if scenario.expected.recovers else (), start=1):
+    for count, number in enumerate(working if expect.recovers else (), start=1):
         stage.say(f"answering {count} of {len(working)} models once more")
         answers.append(_ask(stage.client, Request(at=0, model=number)))
     return answers
@@ -201,18 +202,17 @@ def _upload(stage: Stage, number: int, body: bytes) -> None:
 
 
 def _inject(fault: Fault, stage: Stage, started: Sequence[str]) -> None:
-    if fault.kind is Kind.CORRUPT:
-        _upload(stage, fault.target, _NOT_A_TARBALL)
-    elif fault.kind is Kind.S3_ERRORS:
-        stage.faults.fail_s3(fault.seconds)
-    elif fault.kind is Kind.S3_DELAY:
-        stage.faults.slow_s3_down(fault.seconds, delay=fault.delay)
-    elif fault.kind is Kind.NO_CAPACITY:
-        stage.faults.refuse_instances(fault.seconds)
-    else:
-        chosen = signal.SIGKILL if fault.kind is Kind.KILL else signal.SIGSTOP
-        for instance in stage.hosting.instances(stage.endpoint):
-            if instance.id == started[fault.target - 1]:
+    if fault.corrupt:
+        _upload(stage, fault.corrupt, _NOT_A_TARBALL)
+    if fault.s3_errors:
+        stage.faults.fail_s3(fault.s3_errors)
+    if fault.s3_delay and fault.delay:
+        stage.faults.slow_s3_down(fault.s3_delay, delay=fault.delay)
+    if fault.no_capacity:
+        stage.faults.refuse_instances(fault.no_capacity)
+    for number, chosen in ((fault.kill, signal.SIGKILL), (fault.hang, signal.SIGSTOP)):
+        for instance in stage.hosting.instances(stage.endpoint) if number else ():
+            if number and instance.id == started[number - 1]:
                 os.kill(instance.server.pid, chosen)
 
 

@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Mapping, Sequence
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel, ValidationError
 
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
-from triton_rehearsal.aws import SPEED
-from triton_rehearsal.hosting.budget import read_size
-from triton_rehearsal.scenario.fields import DAY_S, SCENARIO, Fields, shown
-from triton_rehearsal.scenario.scenario import Expected, Fault, Kind, Range, Request, Scenario, Stream
+from triton_rehearsal.scenario.scenario import DAY_S, Expected, Fault, Request, Scenario, Stream
 
-_RANGE = re.compile(r"(?P<least>\d{1,12}(\.\d+)?)(\.\.(?P<most>\d{1,12}(\.\d+)?))?", re.ASCII)
-_OF_INSTANCES = (Kind.KILL, Kind.HANG)
-_LASTING = (Kind.S3_ERRORS, Kind.S3_DELAY, Kind.NO_CAPACITY)
+SCENARIO = Check(id="scenario", source=FROM_ARGUMENTS)
 
-# All requests of a scenario are drawn before the first one is sent, at about half a kilobyte each.
-MOST_REQUESTS = 1_000_000
-_MOST_MODELS, _MOST_INSTANCES, _MOST_SEED = 5000, 100, 2**31
-_MOST_MODEL_BYTES = 1 << 30
+_PARTS: Mapping[str, type[BaseModel]] = {"traffic": Stream, "faults": Fault, "expect": Expected}
+# pydantic's words, and ours.
+_WORDS = (
+    ("Value error, ", ""),
+    ("Input should be ", ""),
+    ("a valid integer", "an integer"),
+    ("a valid ", "a "),
+    ("give greater", "give a number greater"),
+    ("give less", "give a number less"),
+    ("String should have", "a string of"),
+    ("List should have", "a list of"),
+)
+_STORIES = files("triton_rehearsal.scenario") / "stories"
 _LONGEST_FILE, _LONGEST_TRACE = 1 << 20, 64 << 20
+
+# A value in a message is shortened, because a file may have any.
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 100
 
 
 class _Loader(yaml.SafeLoader):
@@ -41,8 +51,9 @@ class _Loader(yaml.SafeLoader):
 
 def shipped() -> Sequence[str]:
     """Return the names of the scenarios that come with the rehearsal."""
-    found = files("triton_rehearsal.scenario") / "stories"
-    return sorted(each.name.removesuffix(".yaml") for each in found.iterdir() if each.name.endswith(".yaml"))
+    return sorted(
+        each.name.removesuffix(".yaml") for each in _STORIES.iterdir() if each.name.endswith(".yaml")
+    )
 
 
 def read(name: str) -> Scenario:
@@ -65,8 +76,7 @@ def read(name: str) -> Scenario:
             expected=f"a YAML file, or one of {', '.join(shipped())}",
             fix=did_you_mean(name, shipped(), otherwise="correct the path"),
         )
-    text = (files("triton_rehearsal.scenario") / "stories" / f"{name}.yaml").read_text()
-    return parse(text, name=name, where=name, folder=Path())
+    return parse((_STORIES / f"{name}.yaml").read_text(), name=name, where=name, folder=Path())
 
 
 def _text(path: Path, *, most: int) -> str:
@@ -101,189 +111,56 @@ def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
     """
     try:
         given = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
-    except (
-        yaml.YAMLError,
-        ValueError,
-        RecursionError,
-    ) as error:  # such as the date 2026-13-01, or 3,000 brackets
-        raise SCENARIO.error(
-            what=" ".join(str(error).split()), where=where, expected="YAML", fix="correct the file"
-        ) from None
-    problems: list[Problem] = []
-    fields = Fields(given, where=where, problems=problems)
-    about, models = fields.text("about"), fields.count("models", most=_MOST_MODELS)
-    instances = fields.count("instances", 1, most=_MOST_INSTANCES)
-    scenario = Scenario(
-        name=name,
-        about=about,
-        models=models,
-        instances=instances,
-        model_bytes=_size(fields, "model_size", most=_MOST_MODEL_BYTES) or 0,
-        gpu_memory=_size(fields, "gpu_memory"),
-        disk=_size(fields, "disk"),
-        speed=fields.count("speed", SPEED, most=600),
-        fleet=_settings(fields),
-        seed=fields.count("seed", 1, least=0, most=_MOST_SEED),
-        streams=tuple(
-            _stream(each, models, where=f"{where}, traffic {number}", problems=problems)
-            for number, each in enumerate(fields.items("traffic"), start=1)
-        ),
-        trace=_trace(fields, models, folder, problems),
-        faults=tuple(
-            _fault(each, models, instances, where=f"{where}, fault {number}", problems=problems)
-            for number, each in enumerate(fields.items("faults"), start=1)
-        ),
-        expected=_expected(fields.raw("expect") or {}, models, where=f"{where}, expect", problems=problems),
-    )
-    fields.end()
-    if not scenario.streams and not scenario.trace and not problems:
-        fields.problem("it has no requests", expected="traffic or trace", fix="add traffic")
-    wanted = len(scenario.trace) + sum(stream.rate * stream.seconds for stream in scenario.streams)
-    if wanted > MOST_REQUESTS:
-        fields.problem(f"about {wanted:.0f} requests", expected=f"at most {MOST_REQUESTS} requests in all")
-    if problems:
-        raise FleetError(problems)
-    return scenario
-
-
-def _size(fields: Fields, name: str, *, most: float = float("inf")) -> int | None:
-    given = fields.raw(name)
-    if given is None:
-        return None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a 13th month, or 3,000 brackets
+        what = " ".join(str(error).split())
+        raise SCENARIO.error(what=what, where=where, fix="write it as YAML") from None
+    if isinstance(given, dict) and "trace" in given:
+        given["trace"] = list(_trace(folder / str(given["trace"])))
     try:
-        size = read_size(str(given), where=name)
-    except FleetError as error:
-        fields.problem(f"{name}: {shown(given)}", expected=error.problems[0].expected)
-        return None
-    if size > most:
-        fields.problem(f"{name}: {shown(given)}", expected=f"{name}, at most {most} bytes")
-        return None
-    return size
+        return Scenario.model_validate(given).named(name)
+    except ValidationError as error:
+        raise FleetError(_problem(each, where) for each in error.errors()) from None
 
 
-def _settings(fields: Fields) -> Mapping[str, str]:
-    """Return the settings of the fleet as the CDK's command line takes them."""
-    given = fields.raw("fleet") or {}
-    if not isinstance(given, Mapping) or any(isinstance(each, list | dict) for each in given.values()):
-        fields.problem(f"fleet: {shown(given)}", expected="fleet, settings of cdk.json that are no lists")
-        return {}
-    return {str(name): str(value) for name, value in given.items()}
+def _problem(error: Mapping[str, Any], where: str) -> Problem:
+    """Return a mistake that pydantic found."""
+    place, name = error["loc"], ""
+    if place and isinstance(place[-1], str):
+        *place, name = place
+    what, fix = f"{name or 'it'} is {_SHOWN.repr(error['input'])}", f"give {error['msg']}"
+    for said, better in _WORDS:
+        fix = fix.replace(said, better)
+    if error["type"] == "missing":
+        what, fix = f"{name} is missing", f"give {name}"
+    elif error["type"] == "model_type":
+        fix = "give fields with values"
+    elif error["type"] == "extra_forbidden":
+        part = _PARTS.get(str(place[0]), Scenario) if place else Scenario
+        what = f"unknown field {_SHOWN.repr(name)}"
+        fix = did_you_mean(name, part.model_fields, otherwise="remove it")
+    parts = " ".join(each if isinstance(each, str) else str(each + 1) for each in place)
+    return SCENARIO.problem(what=what, where=f"{where}, {parts}" if parts else where, fix=fix)
 
 
-def _texts(fields: Fields, name: str) -> tuple[str, ...]:
-    given = fields.items(name)
-    if any(not isinstance(each, str) for each in given):
-        fields.problem(f"{name}: {shown(given)}", expected=f"{name}, a list of names")
-    return tuple(map(str, given))
+def _trace(path: Path) -> Iterator[Request]:
+    """Yield the requests of a CSV file with the columns `seconds` and `model`, without quoting any of it.
 
-
-def _stream(given: Any, models: int, *, where: str, problems: list[Problem]) -> Stream:
-    fields = Fields(given, where=where, problems=problems)
-    first = fields.count("first_model", 1, most=models)
-    stream = Stream(
-        rate=fields.number("requests_per_second", least=0.001, most=10_000),
-        seconds=fields.number("seconds", least=0.001, most=DAY_S),
-        start=fields.number("start", 0.0, most=DAY_S),
-        first=first,
-        last=fields.count("last_model", models, least=first, most=models),
-        popularity=fields.number("popularity", 0.0, most=10),
-    )
-    fields.end()
-    return stream
-
-
-def _fault(given: Any, models: int, instances: int, *, where: str, problems: list[Problem]) -> Fault:
-    fields = Fields(given, where=where, problems=problems)
-    at = fields.number("at", most=DAY_S)
-    kinds = [each.value for each in Kind]
-    named = [name for name in fields.names if name in kinds]
-    if len(named) != 1:
-        fields.problem(f"{len(named)} kinds of faults", expected=f"one of {', '.join(kinds)}")
-        return Fault(kind=Kind.KILL, at=at)
-    kind = Kind(named[0])
-    seconds = fields.number(kind.value, least=0.001, most=3600) if kind in _LASTING else 0.0
-    most = instances if kind in _OF_INSTANCES else models
-    target = 1 if kind in _LASTING else fields.count(kind.value, most=most)
-    delay = fields.number("delay", least=0.001, most=60) if kind is Kind.S3_DELAY else 0.0
-    fields.end()
-    return Fault(kind=kind, at=at, target=target, seconds=seconds, delay=delay)
-
-
-def _expected(given: Any, models: int, *, where: str, problems: list[Problem]) -> Expected:
-    fields = Fields(given, where=where, problems=problems)
-    failing = fields.items("failing_models")
-    if any(not isinstance(each, int) or not 1 <= each <= models for each in failing):
-        fields.problem(f"failing_models: {shown(failing)}", expected=f"numbers of models from 1 to {models}")
-        failing = []
-    least = fields.number("answered_percent", 100.0, most=100)
-    p99 = fields.raw("p99_seconds")
-    expected = Expected(
-        answered=Range(least=least / 100, most=1.0),
-        p99=None if p99 is None else Range(most=fields.number("p99_seconds", least=0.001, most=DAY_S)),
-        loads=_range(fields, "loads"),
-        unloads=_range(fields, "unloads"),
-        replaced=_range(fields, "replaced_instances"),
-        most_instances=_range(fields, "most_instances"),
-        instances_at_end=_range(fields, "instances_at_end"),
-        alarms=_texts(fields, "alarms"),
-        no_alarms=_texts(fields, "no_alarms"),
-        failing=frozenset(failing),
-        recovers=fields.flag("recovers", default=True),
-    )
-    fields.end()
-    return expected
-
-
-def _range(fields: Fields, name: str) -> Range | None:
-    given = fields.raw(name)
-    if given is None:
-        return None
-    found = _RANGE.fullmatch(str(given))
-    if found is None or float(found["most"] or found["least"]) < float(found["least"]):
-        fields.problem(f"{name}: {shown(given)}", expected=f"{name}, a number or a range such as 3..10")
-        return None
-    return Range(least=float(found["least"]), most=float(found["most"] or found["least"]))
-
-
-def _trace(fields: Fields, models: int, folder: Path, problems: list[Problem]) -> tuple[Request, ...]:
-    """Return the requests of a CSV file with the columns `seconds` and `model`."""
-    name = fields.raw("trace")
-    if name is None:
-        return ()
-    path = folder / str(name)
+    Raises:
+        FleetError: It is something else.
+    """
     rows = csv.DictReader(_text(path, most=_LONGEST_TRACE).splitlines())
-    found: list[Request] = []
+    before = 0.0
     try:
         for row in rows:
-            found.append(_request(row, models, after=found[-1].at if found else 0.0))
-    except (_RowError, csv.Error) as error:
+            request = Request(at=float(row["seconds"]), model=int(row["model"]))
+            if not before <= request.at <= DAY_S or request.model < 1:
+                raise ValueError
+            before = request.at
+            yield request
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
         line = rows.line_num + isinstance(error, csv.Error)  # which is raised before the line is counted
-        problems.append(
-            SCENARIO.problem(
-                what=str(error),
-                where=f"{path}, line {line}",
-                expected=f"seconds,model: times from 0 to {DAY_S:g} in order, and models from 1 to {models}",
-                fix="correct the file",
-            )
-        )
-    return tuple(found)
-
-
-class _RowError(ValueError):
-    """A row of a trace is wrong."""
-
-
-def _request(row: Mapping[str, Any], models: int, *, after: float) -> Request:
-    try:
-        request = Request(at=float(row["seconds"]), model=int(row["model"]))
-    except (KeyError, TypeError, ValueError):
-        # Without the row itself, because a path may lead to any file.
-        msg = "there are no two such numbers"
-        raise _RowError(msg) from None
-    if not after <= request.at <= DAY_S:
-        msg = f"{request.at:g} s follows {after:g} s"
-        raise _RowError(msg)
-    if not 1 <= request.model <= models:
-        msg = f"model {shown(request.model)}"
-        raise _RowError(msg)
-    return request
+        raise SCENARIO.error(
+            what="there are no two such numbers",
+            where=f"{path}, line {line}",
+            fix=f"give seconds,model: times from 0 to {DAY_S:g} in order, and models from 1",
+        ) from None

@@ -200,29 +200,32 @@ def _minutes(seconds: float, speed: int) -> float:
 
 
 def _conditions(scenario: Scenario, observed: Observed) -> Iterator[Condition]:
-    expected = scenario.expected
-    counted = [each for each in observed.answers if each.request.model not in expected.failing]
+    expected = scenario.expect
+    counted = [each for each in observed.answers if each.request.model not in expected.failing_models]
     answered = [each for each in counted if not each.failure]
     failures = Counter(each.failure for each in counted if each.failure)
     share = len(answered) / len(counted) if counted else 1.0
     reasons = "".join(f", {count} {rule}" for rule, count in failures.most_common())
     yield Condition(
         name="answered",
-        expected=f"{expected.answered.least:.2%} at least",
+        expected=f"{expected.answered_percent:.2f}% at least",
         seen=f"{share:.2%} of {len(counted)}{reasons}",
-        holds=share in expected.answered,
+        holds=share >= expected.answered_percent / 100,
     )
     wrong = sum(not each.right for each in answered)
     yield Condition(name="wrong answers", expected="0", seen=str(wrong), holds=not wrong)
-    if expected.p99 is not None:
+    if expected.p99_seconds is not None:
         slowest = percentile([each.seconds for each in answered], 99)
         yield Condition(
-            name="p99", expected=f"{expected.p99} s", seen=f"{slowest:.2f} s", holds=slowest in expected.p99
+            name="p99",
+            expected=f"at most {expected.p99_seconds:g} s",
+            seen=f"{slowest:.2f} s",
+            holds=slowest <= expected.p99_seconds,
         )
     for name, accepted, seen in (
         ("loads", expected.loads, observed.loads.total()),
         ("unloads", expected.unloads, observed.unloads.total()),
-        ("replaced instances", expected.replaced, observed.replaced),
+        ("replaced instances", expected.replaced_instances, observed.replaced),
         ("most instances", expected.most_instances, observed.most_instances),
         ("instances at the end", expected.instances_at_end, observed.instances_at_end),
     ):

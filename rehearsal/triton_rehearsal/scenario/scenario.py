@@ -2,87 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    model_validator,
+)
+
+from triton_models.base.errors import FleetError
 from triton_rehearsal.aws import SPEED
+from triton_rehearsal.hosting.budget import read_size
+
+DAY_S = 86_400.0
+"""The longest time of anything in a scenario, in seconds."""
+
+MOST_REQUESTS = 1_000_000
+"""All requests of a scenario are drawn before the first one is sent, at about half a kilobyte each."""
+
+_RANGE = re.compile(r"(\d{1,12}(?:\.\d+)?)(?:\.\.(\d{1,12}(?:\.\d+)?))?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
-    """Requests at a constant rate, for some of the models.
+def _size(given: Any) -> int:
+    try:
+        return read_size(str(given), where="a size")
+    except FleetError as error:
+        raise ValueError(error.problems[0].expected) from None
+
+
+def _single(given: Any) -> Any:
+    if isinstance(given, list | dict):
+        msg = "a setting of cdk.json that is not a list"
+        raise ValueError(msg)
+    return given
+
+
+def _at_most(name: str, number: Callable[[Any], int | None]) -> AfterValidator:
+    """Return the check that a part counts no further than a field of its scenario."""
+
+    def check(part: Any, info: ValidationInfo) -> Any:
+        wanted, most = number(part), info.data.get(name)
+        if wanted is not None and most is not None and wanted > most:
+            msg = f"a number up to {most}, as in `{name}`, not {wanted}"
+            raise ValueError(msg)
+        return part
+
+    return AfterValidator(check)
+
+
+Time = Annotated[float, Field(ge=0, le=DAY_S)]
+Duration = Annotated[float, Field(ge=0.001, le=DAY_S)]
+Lack = Annotated[float, Field(ge=0.001, le=3600)]
+Size = Annotated[int, BeforeValidator(_size)]
+Number = Annotated[int, Field(ge=1)]
+"""The number of a model or an instance."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, str_strip_whitespace=True
+    )
+
+
+class Stream(_Part):
+    """Requests at a constant rate, for some of the models; Poisson arrivals.
 
     Attributes:
-        rate: Requests per second. Poisson arrivals.
-        start: The time of its start.
-        seconds: Its duration.
-        first: The first of its models.
-        last: The last of its models.
         popularity: The exponent of Zipf's law over its models: 0 asks all of them equally often.
     """
 
-    rate: float
-    seconds: float
-    last: int
-    first: int = 1
-    start: float = 0.0
-    popularity: float = 0.0
+    requests_per_second: Annotated[float, Field(ge=0.001, le=10_000)]
+    seconds: Duration
+    start: Time = 0.0
+    first_model: Number = 1
+    last_model: Number | None = None
+    popularity: Annotated[float, Field(ge=0, le=10)] = 0.0
+
+    @property
+    def most(self) -> int:
+        """The largest number of a model that it names."""
+        return max(self.first_model, self.last_model or 1)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Stream:
+        if self.last_model is not None and self.last_model < self.first_model:
+            msg = f"last_model {self.first_model} or more, as in `first_model`, not {self.last_model}"
+            raise ValueError(msg)
+        return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One request of a recorded trace, or of a stream.
-
-    Attributes:
-        at: Its time.
-        model: Its model.
-    """
-
-    at: float
-    model: int
-
-
-class Kind(str, Enum):
-    """The kinds of faults."""
-
-    KILL = "kill"
-    HANG = "hang"
-    CORRUPT = "corrupt"
-    S3_ERRORS = "s3_errors"
-    S3_DELAY = "s3_delay"
-    NO_CAPACITY = "no_capacity"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """Something that goes wrong.
+class Fault(_Part):
+    """Something that goes wrong: one of these fields, and its time.
 
     Attributes:
-        kind: Its kind.
-        at: Its time.
-        target: The number of the instance that is killed or hangs, in the order of their starts, or of the
-            model whose artifact is corrupt.
-        seconds: The duration of a fault of S3, or of a lack of instances.
-        delay: The seconds by which S3 delays every answer.
+        kill: The number of the instance that is killed, in the order of their starts.
+        hang: The number of the instance that hangs.
+        corrupt: The model whose artifact is corrupt.
+        s3_errors: The seconds for which S3 fails.
+        s3_delay: The seconds for which S3 delays every answer, by `delay` seconds.
+        no_capacity: The seconds for which no instance starts.
     """
 
-    kind: Kind
-    at: float
-    target: int = 1
-    seconds: float = 0.0
-    delay: float = 0.0
+    at: Time
+    kill: Number | None = None
+    hang: Number | None = None
+    corrupt: Number | None = None
+    s3_errors: Lack | None = None
+    s3_delay: Lack | None = None
+    no_capacity: Lack | None = None
+    delay: Annotated[float, Field(ge=0.001, le=60)] | None = None
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Fault:
+        kinds = [name for name in Fault.model_fields if name not in ("at", "delay")]
+        if sum(getattr(self, name) is not None for name in kinds) != 1:
+            msg = f"one of {', '.join(kinds)}"
+            raise ValueError(msg)
+        if (self.s3_delay is None) != (self.delay is None):
+            msg = "both of s3_delay and delay, or neither"
+            raise ValueError(msg)
+        return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """An accepted range of a number, both ends included."""
+class Range(_Part):
+    """An accepted range of a number, both ends included, written as 3 or 3..10."""
 
     least: float = 0.0
     most: float = float("inf")
 
-    def __contains__(self, value: object) -> bool:
-        return isinstance(value, float | int) and self.least <= value <= self.most
+    @model_validator(mode="before")
+    @classmethod
+    def _parse(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            return given
+        found = _RANGE.fullmatch(str(given))
+        if found is None:
+            msg = "a number, or a range such as 3..10"
+            raise ValueError(msg)
+        return {"least": float(found[1]), "most": float(found[2] or found[1])}
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Range:
+        if self.most < self.least:
+            msg = f"a range such as {self.most:g}..{self.least:g}, the smaller number first"
+            raise ValueError(msg)
+        return self
+
+    def __contains__(self, value: float) -> bool:
+        return self.least <= value <= self.most
 
     def __str__(self) -> str:
         if self.least == self.most:
@@ -90,70 +165,95 @@ class Range:
         return f"at most {self.most:g}" if self.least == 0 else f"{self.least:g} to {self.most:g}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(_Part):
     """The conditions that must hold at the end. None is not checked. No answer may be wrong.
 
     Attributes:
-        answered: The share of requests that are answered, after the retries of a client, 0 to 1.
-        p99: The longest time of 99 % of the requests, in seconds.
-        loads: Number of loads.
-        unloads: Number of unloads, which are evictions unless the endpoint does not cache models.
-        replaced: Number of instances that were replaced.
+        answered_percent: The least share of requests that are answered, after the retries of a client.
+        p99_seconds: The longest time of 99 % of the requests.
+        replaced_instances: Number of instances that were replaced.
         most_instances: The largest number of instances at one time.
-        instances_at_end: Number of instances after the last request.
         alarms: The alarms that fire, without the name of the endpoint.
-        no_alarms: The alarms that do not fire.
-        failing: The models whose requests fail; they do not count as unanswered.
+        failing_models: The models whose requests fail; they do not count as unanswered.
         recovers: True if every other model must answer once more at the end.
     """
 
-    answered: Range = Range(least=1.0, most=1.0)
-    p99: Range | None = None
+    answered_percent: Annotated[float, Field(ge=0, le=100)] = 100.0
+    p99_seconds: Duration | None = None
     loads: Range | None = None
     unloads: Range | None = None
-    replaced: Range | None = None
+    replaced_instances: Range | None = None
     most_instances: Range | None = None
     instances_at_end: Range | None = None
-    alarms: tuple[str, ...] = ()
-    no_alarms: tuple[str, ...] = ()
-    failing: frozenset[int] = frozenset()
+    alarms: list[str] = []
+    no_alarms: list[str] = []
+    failing_models: list[Number] = []
     recovers: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
+class Request:
+    """One request of a recorded trace, or of a stream."""
+
+    at: float
+    model: int
+
+
+_OfModels = _at_most("models", lambda part: part.most)
+_Faults = Annotated[
+    Fault,
+    _at_most("models", lambda fault: fault.corrupt),
+    _at_most("instances", lambda fault: fault.kill or fault.hang),
+]
+
+
+class Scenario(_Part):
     """A scenario.
 
     Attributes:
-        name: Its name.
         about: Its story, in one or two sentences.
-        models: Number of models.
-        model_bytes: The size of each model, in bytes; its memory on a GPU.
-        instances: Number of instances.
+        model_size: The size of each model, in bytes; its memory on a GPU.
         gpu_memory: The memory for models of each GPU, in bytes; None for that of the instance type.
         disk: The disk for copies of models of each instance, in bytes; None for that of the instance type.
         speed: Seconds of alarms, scaling and deployments per second of the wall clock, and the number of
             requests as which each counts.
         fleet: Settings of the fleet, in addition to those of cdk.json.
-        seed: The seed of all chances.
-        streams: Its traffic.
         trace: Recorded requests, in addition.
-        faults: The faults.
-        expected: The conditions.
     """
 
-    name: str
-    about: str
-    models: int
-    model_bytes: int = 0
-    instances: int = 1
-    gpu_memory: int | None = None
-    disk: int | None = None
-    speed: int = SPEED
-    fleet: Mapping[str, str] = field(default_factory=dict)
-    seed: int = 1
-    streams: tuple[Stream, ...] = ()
-    trace: tuple[Request, ...] = ()
-    faults: tuple[Fault, ...] = ()
-    expected: Expected = Expected()
+    _name: str = PrivateAttr("")
+    about: Annotated[str, Field(min_length=1)]
+    models: Annotated[int, Field(ge=1, le=5000)]
+    instances: Annotated[int, Field(ge=1, le=100)] = 1
+    model_size: Annotated[Size, Field(le=1 << 30)] = 0
+    gpu_memory: Size | None = None
+    disk: Size | None = None
+    speed: Annotated[int, Field(ge=1, le=600)] = SPEED
+    fleet: dict[str, Annotated[Any, AfterValidator(_single)]] = {}
+    seed: Annotated[int, Field(ge=0, le=2**31)] = 1
+    traffic: Annotated[list[Annotated[Stream, _OfModels]], Field(max_length=1000)] = []
+    trace: Annotated[
+        list[Request], _at_most("models", lambda trace: max((each.model for each in trace), default=None))
+    ] = []
+    faults: Annotated[list[_Faults], Field(max_length=1000)] = []
+    expect: Annotated[Expected, _at_most("models", lambda part: max(part.failing_models, default=None))] = (
+        Expected()
+    )
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return self._name
+
+    def named(self, name: str) -> Scenario:
+        """Return it under a name."""
+        self._name = name
+        return self
+
+    @model_validator(mode="after")
+    def _has_requests(self) -> Scenario:
+        wanted = len(self.trace) + sum(each.requests_per_second * each.seconds for each in self.traffic)
+        if not 0 < wanted <= MOST_REQUESTS:
+            msg = f"traffic or a trace with up to {MOST_REQUESTS} requests in all, not {wanted:.0f}"
+            raise ValueError(msg)
+        return self

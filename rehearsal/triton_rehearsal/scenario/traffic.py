@@ -18,16 +18,18 @@ _PART_S = 6.0  # of the clock
 def requests(scenario: Scenario) -> Sequence[Request]:
     """Return all requests in the order of their times. The same seed gives the same ones."""
     streams = [
-        _arrivals(stream, random.Random(f"{scenario.seed}-{number}"), scenario.speed)  # noqa: S311  no secret
-        for number, stream in enumerate(scenario.streams)
+        _arrivals(stream, scenario, random.Random(f"{scenario.seed}-{number}"))  # noqa: S311  no secret
+        for number, stream in enumerate(scenario.traffic)
     ]
     return sorted(itertools.chain(scenario.trace, *streams), key=lambda request: request.at)
 
 
-def _arrivals(stream: Stream, chance: random.Random, speed: float) -> Iterator[Request]:
-    models = range(stream.first, stream.last + 1)
+def _arrivals(stream: Stream, scenario: Scenario, chance: random.Random) -> Iterator[Request]:
+    models = range(stream.first_model, (stream.last_model or scenario.models) + 1)
     weights = list(itertools.accumulate(rank**-stream.popularity for rank in range(1, len(models) + 1)))
-    count, size = max(1, round(stream.rate * stream.seconds)), max(1, round(stream.rate * _PART_S / speed))
+    rate = stream.requests_per_second
+    count = max(1, round(rate * stream.seconds))
+    size = max(1, round(rate * _PART_S / scenario.speed))
     for number in range(count):
         first = number - number % size
         at = (first + chance.random() * min(size, count - first)) * stream.seconds / count
