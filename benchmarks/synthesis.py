@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.many_models import declare
 from benchmarks.ratio import Ratio, measure
-from triton_models.survey.result_cache import FOLDER
+from triton_models.survey.survey import FOLDER
 
 DECLARED = 5_000
 _ROOT = Path(__file__).resolve().parents[1]

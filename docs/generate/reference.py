@@ -19,7 +19,7 @@ _SECTIONS = {
     "declare.serving": "Serving",
     "declare.weights": "Weights",
     "declare.environments": "Environments of Python models",
-    "builds.job": "Models that no class can declare",
+    "declare.job": "Models that no class can declare",
 }
 """The modules behind `triton_models.spec`, in the order of the page."""
 _DECLARATIONS = """\

@@ -6,7 +6,6 @@ module.
 
 from __future__ import annotations
 
-from triton_models.builds.job import BuildJob
 from triton_models.declare.backends import (
     AotInductor,
     Dali,
@@ -20,6 +19,7 @@ from triton_models.declare.backends import (
 )
 from triton_models.declare.declaration import Example, ModelDefinition, Tensors
 from triton_models.declare.environments import PackedEnvironment, Wheels
+from triton_models.declare.job import BuildJob
 from triton_models.declare.models import (
     DaliPipeline,
     Ensemble,

@@ -226,21 +226,6 @@ def test_a_declared_model_that_the_release_cannot_serve_fails_the_synthesis(
     assert {problem.rule for problem in late_problems(stack)} == {"environment-numpy"}
 
 
-def test_what_keeps_declarations_from_being_judged_is_reported_as_often_as_anybody_asks(
-    build: Build, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    declare(source, "words")
-    path = source / "models" / "minilm" / "build.py"
-    path.write_text(f"import os\nos._exit(3)\n{path.read_text()}")
-    monkeypatch.setattr("triton_models.survey.survey._LEAST_FOR_A_PROCESS", 1)
-    app = build(models=None).node.root
-
-    assert [problem.rule for problem in late_problems(app)] == ["survey"]
-    assert [problem.rule for problem in late_problems(app)] == ["survey"]
-    with pytest.raises(RuntimeError, match="ended with the exit code 3"):
-        app.synth()
-
-
 def test_a_synthesis_calls_the_cdk_as_often_with_more_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

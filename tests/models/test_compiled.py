@@ -16,7 +16,7 @@ from triton_models.artifact.plans import PORTABLE_VARIABLE
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.export.compiled import compile_network
-from triton_models.builds.job import BuildJob
+from triton_models.builds.job import Job
 from triton_models.builds.tensorrt.compiler import Compiler
 from triton_models.builds.tensorrt.stand_in import stand_in
 from triton_models.cli.main import main
@@ -142,13 +142,13 @@ def test_a_machine_that_cannot_compile_says_what_it_lacks(
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> BuildJob:
+def job(tmp_path: Path) -> Job:
     newest = release("26.04")
     compiler = Compiler(trtexec=Path("trtexec"), gpu=gpu("A10G"), release=newest)
-    return BuildJob(root=tmp_path, release=newest, source=tmp_path, compiler=compiler)
+    return Job(root=tmp_path, release=newest, source=tmp_path, compiler=compiler)
 
 
-def test_a_build_on_a_gpu_records_which_gpus_run_the_machine_code(job: BuildJob, tmp_path: Path) -> None:
+def test_a_build_on_a_gpu_records_which_gpus_run_the_machine_code(job: Job, tmp_path: Path) -> None:
     job.add_machine_code(
         tmp_path / "net" / "1" / "model.pt2", precision="fp32", hardware="same-compute-capability"
     )
@@ -158,7 +158,7 @@ def test_a_build_on_a_gpu_records_which_gpus_run_the_machine_code(job: BuildJob,
     assert (job.precisions, job.left_out) == (["fp32"], [])
 
 
-def test_a_rehearsed_build_for_a_gpu_lacks_its_machine_code(job: BuildJob, tmp_path: Path) -> None:
+def test_a_rehearsed_build_for_a_gpu_lacks_its_machine_code(job: Job, tmp_path: Path) -> None:
     rehearsed = dataclasses.replace(
         job, rehearsed=True, compiler=stand_in(release=job.release, gpu=gpu("A10G"))
     )

@@ -10,10 +10,10 @@ import pytest
 
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.builds.export.dali import dali_version
 from triton_models.check.check import check_path
 from triton_models.config.pbtxt import read_config
 from triton_models.declare.requires import IMAGE_MODULES, check_requires, missing
+from triton_models.facts.dali import dali_version
 from triton_models.facts.releases import release
 from triton_models.spec import load_build
 
@@ -102,7 +102,7 @@ def test_a_build_without_a_gpu_decodes_on_the_cpu(images, models, tmp_path):
 @needs_dali
 def test_a_gpu_build_decodes_on_the_gpu(images, models, machine, tmp_path, monkeypatch):
     machine()
-    monkeypatch.setattr("triton_models.builds.export.dali.VERSIONS", {"25.09": "99.0"})
+    monkeypatch.setattr("triton_models.facts.dali.VERSIONS", {"25.09": "99.0"})
     monkeypatch.setattr("triton_models.builds.export.dali._GPU", None)  # DALI looks for the GPU with this id
     root = build("images", output=tmp_path / "out", models=models, release="25.09", gpu="A10G")
     assert b"\x05mixed" in (root / "images" / "1" / "model.dali").read_bytes()
@@ -126,7 +126,7 @@ def test_a_newer_dali_than_the_releases_builds_nothing_for_an_endpoint(
 def test_the_images_own_dali_builds_whatever_the_table_says(images, models, tmp_path, monkeypatch):
     from nvidia import dali
 
-    monkeypatch.setattr("triton_models.builds.export.dali.VERSIONS", {"25.09": "0.1"})
+    monkeypatch.setattr("triton_models.facts.dali.VERSIONS", {"25.09": "0.1"})
     monkeypatch.setattr(
         "triton_models.builds.export.dali.IMAGE_MODULES", {"nvidia.dali": Path(dali.__file__).parents[2]}
     )

@@ -20,7 +20,7 @@ from test_environments import SHARED
 from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
 
 from triton_models.base.unix_http import UnixSocketPool
-from triton_models.builds.job import BuildJob
+from triton_models.builds.job import Job
 from triton_models.builds.making import make
 from triton_models.check.check import check_path
 from triton_models.check.target import SINGLE_MODEL
@@ -70,9 +70,7 @@ def artifact(models: Path, shelf: Path, tmp_path: Path) -> Path:
         (models / "sums" / f"{name}.py").write_text(code)
     root = tmp_path / "built" / "sums"
     root.mkdir(parents=True)
-    job = BuildJob(
-        root=root, release=replace(release("25.09"), python=PYTHON), source=models / "sums", cpu=True
-    )
+    job = Job(root=root, release=replace(release("25.09"), python=PYTHON), source=models / "sums", cpu=True)
     make(load_build("sums", models), job)
     use_servers_python(root / "environment")
     (root / "environment/bin/activate").write_text(f'export PATH="{tmp_path}/sums/environment/bin:$PATH"\n')
@@ -124,9 +122,7 @@ def test_the_recipe_for_scikit_learn_answers_as_its_pickle(models: Path, shelf: 
     root.mkdir(parents=True)
     make(
         declared,
-        BuildJob(
-            root=root, release=replace(release("25.09"), python=PYTHON), source=models / "spam", cpu=True
-        ),
+        Job(root=root, release=replace(release("25.09"), python=PYTHON), source=models / "spam", cpu=True),
     )
     use_servers_python(root / "spam" / "environment")
     (example,) = declared.examples()

@@ -11,7 +11,7 @@ from triton_models.artifact.onnx_head import read_onnx_file
 from triton_models.artifact.signature import onnx_signature
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.onnx import OPSET, export_onnx
-from triton_models.builds.job import BuildJob
+from triton_models.builds.job import Job
 from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.releases import RELEASES, release
 
@@ -101,9 +101,9 @@ def test_a_plan_of_an_opset_that_tensorrt_8_misreads_is_refused(path):
     export(Weighted(), path)
     shapes = {name: ShapeRange(min=(1, 1), opt=(2, 2), max=(4, 8)) for name in ("first", "second")}
     root = path.parents[2]
-    BuildJob(root=root, source=root, release=release("24.05")).compile_plan(path, shapes=shapes)
+    Job(root=root, source=root, release=release("24.05")).compile_plan(path, shapes=shapes)
     with pytest.raises(FleetError) as caught:
-        BuildJob(root=root, source=root, release=release("24.03")).compile_plan(path, shapes=shapes)
+        Job(root=root, source=root, release=release("24.03")).compile_plan(path, shapes=shapes)
     assert [problem.rule for problem in caught.value.problems] == ["plan-opset"]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from triton_models.artifact.layout import read_layout
 from triton_models.artifact.plans import is_portable
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.weights import described
-from triton_models.builds.job import BuildJob
+from triton_models.builds.job import Job
 from triton_models.config.pbtxt import read_config, write_config
 from triton_models.environments.slim import make_environment
 from triton_models.facts.releases import release
@@ -195,15 +195,15 @@ def test_a_build_without_a_gpu_brings_the_environment_and_leaves_nothing_out(bui
     ],
 )
 def test_the_wheels_fit_the_releases_python_and_cuda(name, wheels, code, tmp_path):
-    job = BuildJob(root=tmp_path, release=release(name), source=tmp_path, cpu=True)
+    job = Job(root=tmp_path, release=release(name), source=tmp_path, cpu=True)
     assert code.wheels(job) == wheels
 
 
 @pytest.mark.parametrize("name", ["23.12", "24.01"])
 def test_a_gpu_build_for_an_image_without_cudnn_9_is_refused(name, code, tmp_path):
-    compiler = object()
+    compiler = SimpleNamespace(gpu=object())
     with pytest.raises(FleetError, match="need cuDNN 9"):
-        code.wheels(BuildJob(root=tmp_path, release=release(name), source=tmp_path, compiler=compiler))
+        code.wheels(Job(root=tmp_path, release=release(name), source=tmp_path, compiler=compiler))
 
 
 def test_t5_small_is_named_by_a_commit_as_the_folders_own_page_says(code, monkeypatch):

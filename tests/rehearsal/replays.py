@@ -21,9 +21,9 @@ from unittest import mock
 
 from tests.models.trtexec_options import options_of
 from triton_models.artifact.plan_header import PlanHeader
-from triton_models.builds.export.dali import dali_version
 from triton_models.builds.tensorrt.complaints import unknown_operators
 from triton_models.builds.tensorrt.machine import is_model
+from triton_models.facts.dali import dali_version
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import release
 from triton_models.probe.transcript import Observation, Transcript

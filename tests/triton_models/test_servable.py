@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from triton_models.base.errors import FleetError
+from triton_models.base.errors import FleetError, Problem
 from triton_models.declare.requires import check_requires
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import (
@@ -33,7 +33,7 @@ from triton_models.spec import (
     model_names,
     models_folder,
 )
-from triton_models.survey.servable import CheckedDeclaration, check_declaration, unservable
+from triton_models.survey.servable import CheckedDeclaration, check_declaration, problems_together
 
 X, Y = [Tensor("X", "FP32", [1])], [Tensor("Y", "FP32", [1])]
 
@@ -66,9 +66,19 @@ def build(name: str, *models: Any) -> ModelDefinition:
 
 
 def rules(*builds: ModelDefinition, release: str = "25.09", gpu: bool = True) -> list[str]:
-    named = {each.name: each for each in builds}
-    found = unservable(named, models=Path("models"), release=RELEASES[release], gpu=gpu)
-    return [problem.rule for problem in found]
+    return [problem.rule for problem in problems(*builds, release=release, gpu=gpu)]
+
+
+def problems(*builds: ModelDefinition, release: str = "25.09", gpu: bool = True) -> list[Problem]:
+    def source(build: ModelDefinition) -> Path:
+        return models_folder() / build.name
+
+    served = RELEASES[release]
+    return list(
+        problems_together(
+            check_declaration(each, source=source(each), release=served, gpu=gpu) for each in builds
+        )
+    )
 
 
 def checked(build: ModelDefinition, *, gpu: bool = True, source: Path = Path("models")) -> CheckedDeclaration:
@@ -78,9 +88,7 @@ def checked(build: ModelDefinition, *, gpu: bool = True, source: Path = Path("mo
 @pytest.mark.parametrize("release", ["24.09", "25.09", "26.05"])
 @pytest.mark.parametrize("gpu", [True, False], ids=["gpu", "cpu"])
 def test_every_model_here_can_be_served(release: str, gpu: bool) -> None:
-    builds = dict(zip(model_names(), load_builds(model_names()), strict=True))
-
-    assert list(unservable(builds, models=models_folder(), release=RELEASES[release], gpu=gpu)) == []
+    assert problems(*load_builds(model_names()), release=release, gpu=gpu) == []
 
 
 def test_a_backend_that_the_release_dropped() -> None:
@@ -193,10 +201,10 @@ import sys
 for name in ("google.protobuf", "numpy", "onnx", "boto3", "torch", "tritonclient"):
     sys.modules[name] = None
 from triton_models.facts.releases import RELEASES
-from triton_models.survey.servable import unservable
+from triton_models.survey.servable import check_declaration
 from triton_models.spec import load_builds, model_names, models_folder
-builds = dict(zip(model_names(), load_builds(model_names())))
-assert not list(unservable(builds, models=models_folder(), release=RELEASES["25.09"], gpu=True))
+for build in load_builds(model_names()):
+    check_declaration(build, source=models_folder() / build.name, release=RELEASES["25.09"], gpu=True)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -220,11 +228,11 @@ def test_a_composing_model_that_is_called_like_another_artifact() -> None:
 def test_everything_is_reported_at_once_with_the_model() -> None:
     graph = build("graph", TensorFlowGraph(name="graph", inputs=X, outputs=Y, max_batch_size=0))
     old = build("old", python("old", environment=Wheels(["numpy==1.26.4", "nonsense"])))
-    found = unservable(
-        {"graph": graph, "old": old}, models=Path("models"), release=RELEASES["25.09"], gpu=True
-    )
 
-    assert [problem.where.partition(":")[0] for problem in found] == ["model 'graph'", "model 'old'"]
+    assert [problem.where.partition(":")[0] for problem in problems(graph, old)] == [
+        "model 'graph'",
+        "model 'old'",
+    ]
 
 
 def pytorch(name: str, backend: LibTorch | AotInductor) -> ModelDefinition:

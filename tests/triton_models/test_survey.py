@@ -1,4 +1,4 @@
-"""Many declarations are checked in processes of their own, and only those that changed since."""
+"""Many declarations are checked, and only those that changed since."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 
 from tests.triton_models.declared_models import declare
-from triton_models.base.errors import FleetError
 from triton_models.base.source_files import contents
 from triton_models.facts.releases import RELEASES
-from triton_models.survey import survey as module
-from triton_models.survey.result_cache import FOLDER
-from triton_models.survey.survey import Survey
+from triton_models.survey.survey import FOLDER, Survey
 
 NAMES = [f"net-{number}" for number in range(9)]
 
@@ -52,12 +49,6 @@ def check(survey: Callable[..., Survey]) -> Check:
 
 
 @pytest.fixture
-def in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a handful of declarations be many."""
-    monkeypatch.setattr(module, "_LEAST_FOR_A_PROCESS", 2)
-
-
-@pytest.fixture
 def read(source: Path, tmp_path: Path) -> Callable[[], int]:
     """Return how often `net-3` was read since the last call."""
     log = tmp_path / "read.log"
@@ -88,54 +79,15 @@ def test_good_declarations_have_nothing_wrong(check: Check) -> None:
     assert check() == []
 
 
-@pytest.mark.usefixtures("in_processes")
-def test_processes_find_what_one_finds_in_the_order_of_the_names(source: Path, survey: Any) -> None:
-    spoil(source)
-    alone = survey(processes=1)
-    several = survey(processes=4)
-
-    assert not alone._processes
-    assert len(several._processes) == 3
-    assert list(several.problems()) == list(alone.problems()) != []
-
-
-def test_what_several_have_wrong_together_is_found_whoever_read_them(
-    source: Path, check: Check, in_processes: None
-) -> None:
+def test_what_several_have_wrong_together_is_found_whoever_read_them(source: Path, check: Check) -> None:
     replace(source, "net-0", "name='net-0',\n            code", "name='same',\n            code")
     replace(source, "net-8", "name='net-8',\n            code", "name='same',\n            code")
 
-    found = check(processes=4)
+    found = check()
 
     assert [each for each in found if each.startswith("composing-name-taken")] == [
         "composing-name-taken: 'same' is a model of net-0 and net-8"
     ]
-
-
-@pytest.mark.usefixtures("in_processes")
-def test_what_a_declaration_prints_disturbs_nobody(source: Path, check: Check) -> None:
-    declare(source / "models", "net-2", top="print('[]' * 100_000)")
-    assert check(processes=4) == []
-
-
-@pytest.mark.usefixtures("in_processes")
-def test_a_declaration_that_ends_its_process_is_found_among_few(source: Path, check: Check) -> None:
-    declare(source / "models", "net-2", top="os._exit(3)")
-
-    with pytest.raises(FleetError, match="ended with the exit code 3") as raised:
-        check(processes=4)
-
-    assert "from net-0 to net-2" in str(raised.value)
-
-
-@pytest.mark.usefixtures("in_processes")
-def test_processes_that_nobody_waits_for_are_ended(source: Path, survey: Any) -> None:
-    declare(source / "models", "net-2", top="time.sleep(600)")
-    begun = survey(processes=4)
-    processes = begun._processes
-    del begun
-
-    assert [process.returncode for process in processes] != [None, None, None]
 
 
 def test_a_declaration_that_was_good_is_not_read_again(check: Check, read: Callable[[], int]) -> None:
@@ -168,7 +120,6 @@ def test_a_change_of_one_leaves_the_others_known(source: Path, check: Check, rea
     assert read() == 0
 
 
-@pytest.mark.usefixtures("in_processes")
 def test_what_ties_a_model_to_a_gpu_is_known_of_declarations_that_are_not_read_again(
     source: Path, survey: Callable[..., Survey], read: Callable[[], int]
 ) -> None:
@@ -186,7 +137,7 @@ def test_what_ties_a_model_to_a_gpu_is_known_of_declarations_that_are_not_read_a
     replace(source, "net-6", "max_batch_size=0", "max_batch_size=1")
     replace(source, "net-6", "            parameters={},\n", "")
     replace(source, "net-6", "PythonModel, Tensor", "DaliPipeline, Tensor")
-    first = survey(processes=4).results()
+    first = survey().results()
     read()
 
     plans = {"net-3": ("ampere+",), "net-4": ("this-gpu",)}
@@ -277,27 +228,21 @@ def test_local_weights_that_no_build_job_has_are_found(
     assert (result.problems, result.elsewhere) == ((), elsewhere)
 
 
-@pytest.mark.usefixtures("in_processes")
 def test_declarations_are_read_with_the_variables_of_the_build(source: Path, survey: Any) -> None:
     top = "import os\nfrom triton_models.spec import LocalWeights, weights_at"
     weights = "weights_at(os.environ.get('PRICES_WEIGHTS'), otherwise=LocalWeights(path='/data/weights.pt'))"
-    for name in NAMES[:6]:
-        declare(source / "models", name, top=top, weights=weights)
+    declare(source / "models", NAMES[0], top=top, weights=weights)
 
-    def elsewhere(names: list[str], given: dict[str, str]) -> set[tuple[str, ...]]:
-        return {each.elsewhere for each in survey(names, given=given).results()}
+    def elsewhere(given: dict[str, str]) -> list[tuple[str, ...]]:
+        return [each.elsewhere for each in survey(NAMES[:1], given=given).results()]
 
-    for names in (NAMES[:1], NAMES[:6]):  # in this process, and in several
-        assert elsewhere(names, {}) == {("/data/weights.pt",)}
-        assert elsewhere(names, {"PRICES_WEIGHTS": "s3://weights/prices.pt"}) == {()}
+    assert elsewhere({}) == [("/data/weights.pt",)]
+    assert elsewhere({"PRICES_WEIGHTS": "s3://weights/prices.pt"}) == [()]
 
 
-@pytest.mark.parametrize("few", [True, False], ids=["here", "in processes"])
 def test_declarations_are_read_without_the_credentials_of_the_deployment(
-    few: bool, source: Path, survey: Any, monkeypatch: pytest.MonkeyPatch
+    source: Path, survey: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not few:
-        monkeypatch.setattr(module, "_LEAST_FOR_A_PROCESS", 2)
     hidden = {"AWS_SECRET_ACCESS_KEY": "s", "AWS_PROFILE": "p", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "t"}
     for name, value in {**hidden, "AWS_REGION": "eu-central-1"}.items():
         monkeypatch.setenv(name, value)

@@ -14,9 +14,9 @@ from triton_fleet.operations.checks import WARM_UP_REQUESTS, is_json
 from triton_fleet.operations.warm_up import WarmUpRequest
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import close_to, did_you_mean, some_of
-from triton_models.builds.inferred import type_of, with_inputs_of_examples
 from triton_models.declare.declaration import ModelDefinition, interface_of
 from triton_models.declare.ensembles import Interface, connect
+from triton_models.declare.inferred import type_of, with_inputs_of_examples
 from triton_models.declare.models import DaliPipeline, Ensemble, PyTorchNetwork, steps_of
 from triton_models.declare.reading import FORM_MARK, load_build
 from triton_models.declare.tensors import DynamicDim, Tensor

@@ -21,7 +21,7 @@ from triton_models.artifact.forest_head import FIRST_WITH_ALL_FUNCTIONS
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import some_of
-from triton_models.builds.export.dali import loads_pipelines_of
+from triton_models.facts.dali import loads_pipelines_of
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
 from triton_models.facts.tensorrt import LEVELS

@@ -110,7 +110,7 @@ def wheels(job: BuildJob) -> list[str]:
     """
     from triton_models.base.errors import FleetError
 
-    if job.compiler and job.release.name < "24.03":
+    if job.gpu and job.release.name < "24.03":
         raise FleetError.of(
             what=f"T5 on a GPU with release {job.release.name}",
             where="the environment of 't5_translation'",
@@ -120,7 +120,7 @@ def wheels(job: BuildJob) -> list[str]:
             rule="environment-cudnn",
         )
     numpy = "numpy==1.26.4" if job.release.python == "3.10" else "numpy==2.2.6"
-    runtime = "onnxruntime-gpu" if job.compiler else "onnxruntime"
+    runtime = "onnxruntime-gpu" if job.gpu else "onnxruntime"
     return [numpy, f"{runtime}=={'1.23.2' if job.release.cuda.startswith('12.') else '1.31.1'}"]
 
 

@@ -15,7 +15,7 @@ from triton_models.base.errors import FleetError
 from triton_models.base.json_text import parsed
 from triton_models.base.suggest import some_of
 from triton_models.builds.export.weights import address_of, fetch
-from triton_models.builds.job import BuildJob
+from triton_models.builds.job import Job
 from triton_models.check.target import COMPLETED_BY
 from triton_models.client.encoding import decode
 from triton_models.config.pbtxt import CONFIG_FILE, read_config, schema
@@ -33,7 +33,7 @@ _JSON = "application/json"
 _USE_TF32 = ("onnxruntime", "onnxruntime_onnx", "pytorch", "pytorch_libtorch")
 
 
-def adopted(directory: Weights, *, name: str) -> Callable[[BuildJob], None]:
+def adopted(directory: Weights, *, name: str) -> Callable[[Job], None]:
     """Return the `write` of a declaration whose models are a Triton directory.
 
     ```python
@@ -122,7 +122,7 @@ def models_in(folder: Path, source: str) -> tuple[Path, Sequence[Path]]:
     return tops[0], found
 
 
-def _write(directory: Weights, name: str, job: BuildJob) -> None:
+def _write(directory: Weights, name: str, job: Job) -> None:
     folder = fetch(directory)
     top, found = models_in(folder, address_of(directory))
     read_layout(folder)  # refuses links that lead out or never end
@@ -142,7 +142,7 @@ def _write(directory: Weights, name: str, job: BuildJob) -> None:
             (target / "1" / ".keep").touch()
 
 
-def _uses_tf32(model: Path, job: BuildJob) -> bool:
+def _uses_tf32(model: Path, job: Job) -> bool:
     """Return True if a model may compute FP32 in TF32 on a GPU, as ONNX Runtime and PyTorch do by default."""
     if not job.release.switches_tf32:
         return False  # the server has it off

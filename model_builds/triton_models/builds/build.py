@@ -18,7 +18,7 @@ from triton_models.artifact.plans import is_rehearsal
 from triton_models.artifact.staging import refuse_foreign, replace_folder, staging_folder
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
-from triton_models.builds.job import BuildJob
+from triton_models.builds.job import Job
 from triton_models.builds.making import make
 from triton_models.builds.rehearsed import configure_for_rehearsal
 from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler
@@ -155,7 +155,7 @@ def build(
         root = staging / declaration.name
         root.mkdir()
         source = folder_of(name, models)
-        job = BuildJob(
+        job = Job(
             root=root,
             release=served_by,
             source=source,
@@ -176,7 +176,7 @@ def build(
     return target
 
 
-def _write(declaration: ModelDefinition, job: BuildJob) -> None:
+def _write(declaration: ModelDefinition, job: Job) -> None:
     try:
         # Exporters print, but standard output is reserved for the command's result.
         with contextlib.redirect_stdout(sys.stderr):
@@ -206,7 +206,7 @@ def _write(declaration: ModelDefinition, job: BuildJob) -> None:
     raise_if_any(_unknown_output(declaration, job))
 
 
-def _unknown_output(declaration: ModelDefinition, job: BuildJob) -> Iterator[Problem]:
+def _unknown_output(declaration: ModelDefinition, job: Job) -> Iterator[Problem]:
     path = job.root / declaration.name / CONFIG_FILE
     outputs = [each.name for each in read_config(path).output] if path.is_file() else []
     if outputs and declaration.output not in outputs:
@@ -219,12 +219,12 @@ def _unknown_output(declaration: ModelDefinition, job: BuildJob) -> Iterator[Pro
         )
 
 
-def _tensorrt(job: BuildJob) -> str:
+def _tensorrt(job: Job) -> str:
     """Return the TensorRT version of a build's plans; the release's if PyTorch compiled everything."""
     return next((each["tensorrt"] for each in job.plans.values() if "tensorrt" in each), job.release.tensorrt)
 
 
-def _request(declaration: ModelDefinition, job: BuildJob) -> dict[str, Any]:
+def _request(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
     """Return the inputs of a request, which the client lists if a request has others."""
     try:
         config = read_config(job.root / declaration.name / CONFIG_FILE)
@@ -233,7 +233,7 @@ def _request(declaration: ModelDefinition, job: BuildJob) -> dict[str, Any]:
     return {REQUEST: request_of(config)}
 
 
-def _about(declaration: ModelDefinition, job: BuildJob) -> dict[str, Any]:
+def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
     """Return the content of build.json. An artifact without a plan has no GPU, even if one was requested.
 
     If something was left out, the artifact is portable and cannot be published for an endpoint.

@@ -11,18 +11,14 @@ from typing import TYPE_CHECKING
 
 from triton_models.artifact.signature import TYPES, NetworkTensor, Signature
 from triton_models.base.errors import Problem, raise_if_any
-from triton_models.check.openvino import OPENVINO_TYPES
 from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.models import Ensemble
+from triton_models.declare.network_types import type_problems
 from triton_models.declare.tensors import Tensor
 from triton_models.facts.releases import Release
-from triton_models.facts.tensorrt import PLAN_TYPES, major
 
 if TYPE_CHECKING:
     from triton_models.config.pbtxt import ModelConfig
-
-# From this version on, a plan keeps its ONNX file's INT64 inputs; older ones use INT32 (server issue 7307).
-_FIRST_WITH_INT64 = 10
 
 
 def served_tensors(
@@ -49,8 +45,9 @@ def served_tensors(
     Raises:
         FleetError: The network cannot be served as declared; all problems are reported together.
     """
+    types = ((what, tensor.data_type) for what, tensor in _sides(signature))
     problems = [
-        *_types(signature, backend=backend, release=release),
+        *type_problems(types, backend=backend, release=release, where=""),
         *_shape_problems(signature, batches=max_batch_size > 0),
         *(_batch_problems(signature) if max_batch_size > 0 else ()),
     ]
@@ -58,18 +55,6 @@ def served_tensors(
     inputs = [_served(tensor, batches=max_batch_size > 0) for tensor in signature.inputs]
     raise_if_any(_located(_declared_problems(inputs, declared), name) if declared is not None else ())
     return inputs, [_served(tensor, batches=max_batch_size > 0) for tensor in signature.outputs]
-
-
-def type_problems(signature: Signature, *, name: str, backend: str, release: Release) -> Iterator[Problem]:
-    """Yield a problem for each tensor whose type the backend of a release does not support.
-
-    Args:
-        signature: The known inputs and outputs of the network.
-        name: The model's name, for errors.
-        backend: The backend that runs it.
-        release: The Triton release.
-    """
-    yield from _located(_types(signature, backend=backend, release=release), name)
 
 
 def derived_ensemble(ensemble: Ensemble, models: Mapping[str, ModelConfig]) -> ModelConfig:
@@ -127,51 +112,6 @@ def _served(tensor: NetworkTensor, *, batches: bool) -> Tensor:
 def _sides(signature: Signature) -> Iterator[tuple[str, NetworkTensor]]:
     yield from ((f"input {tensor.name!r}", tensor) for tensor in signature.inputs)
     yield from ((f"output {tensor.name!r}", tensor) for tensor in signature.outputs)
-
-
-def _types(signature: Signature, *, backend: str, release: Release) -> Iterator[Problem]:
-    on_tensorrt = backend == "tensorrt"
-    for what, tensor in _sides(signature):
-        if tensor.data_type not in TYPES.values():
-            yield _problem(
-                "network-type",
-                f"{what} has the type {tensor.data_type}",
-                expected="a data type that Triton supports",
-                why="a configuration cannot name that type",
-                fix="cast or unpack it inside the network, and export again",
-            )
-        elif on_tensorrt and tensor.data_type not in PLAN_TYPES:
-            yield _problem(
-                "network-type",
-                f"{what} is {tensor.data_type}",
-                expected=f"one of {', '.join(sorted(PLAN_TYPES))}",
-                why="a TensorRT plan does not support that type",
-                fix="cast it inside the network, or serve the model with ONNX Runtime",
-            )
-        elif backend == "openvino" and tensor.data_type not in OPENVINO_TYPES:
-            yield _problem(
-                "network-type",
-                f"{what} is {tensor.data_type}",
-                expected=f"one of {', '.join(sorted(OPENVINO_TYPES))}",
-                why="the openvino backend does not support that type",
-                fix="cast it inside the network, or serve the model with ONNX Runtime",
-            )
-        elif tensor.data_type == "TYPE_BF16" and (since := release.bf16_since(backend)):
-            yield _problem(
-                "network-type",
-                f"{what} is TYPE_BF16, for {backend} of release {release.name}",
-                expected=f"release {since} or newer",
-                why="the backend of older releases does not have that type",
-                fix="use a newer release, or cast it inside the network",
-            )
-        elif on_tensorrt and tensor.data_type == "TYPE_INT64" and major(release) < _FIRST_WITH_INT64:
-            yield _problem(
-                "network-type",
-                f"{what} is TYPE_INT64, for TensorRT {release.tensorrt} of release {release.name}",
-                expected="TYPE_INT32",
-                why="TensorRT before 10 converts it to INT32, which contradicts the configuration",
-                fix="export it as INT32, which every TensorRT version keeps",
-            )
 
 
 def _shape_problems(signature: Signature, *, batches: bool) -> Iterator[Problem]:

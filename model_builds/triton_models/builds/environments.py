@@ -1,4 +1,4 @@
-"""The environments of a declaration: checked for the release, added to the artifact, and configured.
+"""The environments of a declaration: added to the artifact, and configured.
 
 An environment is in its model's directory. Steps of an ensemble with equal environments share one next to
 their directories: EXECUTION_ENV_PATH may point outside a model's directory (tested with Triton 24.10, packed
@@ -9,22 +9,19 @@ mistake the folder for the model, so plain models do not share environments.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from triton_models.base.digests import file_digest
-from triton_models.base.errors import FleetError, Problem, raise_if_any
-from triton_models.builds.job import BuildJob
+from triton_models.builds.job import Job
 from triton_models.config.pbtxt import CONFIG_FILE, read_config, write_config
 from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.environments import PackedEnvironment, Wheels, pin_mistakes, pins
-from triton_models.declare.mistakes import Mistake
+from triton_models.declare.environments import PackedEnvironment, Wheels
 from triton_models.declare.models import Ensemble, PythonModel
-from triton_models.environments.packed import packed_problems
+from triton_models.environments.declared import wheels_of, with_environment
 from triton_models.environments.slim import make_environment
-from triton_models.facts.releases import Release
 
 FOLDER = "environment"
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
@@ -79,23 +76,14 @@ class _Packed:
 _Content: TypeAlias = _Slim | _Packed
 
 
-def check_environments(build: ModelDefinition, job: BuildJob) -> None:
-    """Check environments before anything is exported or downloaded.
-
-    Raises:
-        FleetError: The release cannot run some environments; all are reported together.
-    """
-    raise_if_any(problem for model in _with_environment(build) for problem in _problems(model, job))
-
-
-def add_environments(build: ModelDefinition, job: BuildJob) -> None:
+def add_environments(build: ModelDefinition, job: Job) -> None:
     """Add a declaration's environments to its finished model directories, and configure Triton to use them.
 
     Raises:
         FleetError: pip cannot download a wheel, or the wheels lack what they require.
     """
     users: dict[_Content, list[str]] = {}
-    for model in _with_environment(build):
+    for model in with_environment(build):
         users.setdefault(_content(model, job), []).append(model.name)
     ensembles = any(isinstance(model, Ensemble) for model in build.models)
     free = _free_names({model.name for model in build.models})
@@ -114,12 +102,6 @@ def add_environments(build: ModelDefinition, job: BuildJob) -> None:
             _name(job.root / user, name)
 
 
-def _with_environment(build: ModelDefinition) -> Iterator[PythonModel]:
-    for model in build.models:
-        if isinstance(model, PythonModel) and model.environment is not None:
-            yield model
-
-
 def _free_names(taken: set[str]) -> Iterator[str]:
     """Yield unused names for folders next to the models."""
     number = 1
@@ -136,68 +118,8 @@ def _name(model: Path, path: str) -> None:
     write_config(config, model / CONFIG_FILE)
 
 
-def _content(model: PythonModel, job: BuildJob) -> _Content:
+def _content(model: PythonModel, job: Job) -> _Content:
     if isinstance(model.environment, PackedEnvironment):
         return _Packed(archive=job.source / model.environment.path)
     not_needed = model.environment.not_needed if isinstance(model.environment, Wheels) else ()
-    return _Slim(wheels=tuple(_wheels(model, job)), python=job.release.python, not_needed=tuple(not_needed))
-
-
-def _wheels(model: PythonModel, job: BuildJob) -> Sequence[str]:
-    """Return the wheels declared for a job.
-
-    Raises:
-        FleetError: No wheels are declared for the release's Python.
-    """
-    environment, python = model.environment, job.release.python
-    if not isinstance(environment, Wheels):
-        msg = f"{model.name!r} has no wheels"
-        raise TypeError(msg)
-    if isinstance(environment.wheels, Mapping):
-        if python in environment.wheels:
-            return environment.wheels[python]
-        raise FleetError.of(
-            what=f"no wheels for Python {python}, only for {', '.join(environment.wheels) or 'none'}",
-            where=_where(model, job.release),
-            expected=f"wheels for the Python of release {job.release.name}",
-            why="a package built for one Python version does not load in another",
-            fix=f"add {python!r}: [...] to the wheels, or build for a release with another Python",
-            rule="environment-python",
-        )
-    if callable(environment.wheels):
-        return environment.wheels(job)
-    return environment.wheels
-
-
-def _problems(model: PythonModel, job: BuildJob) -> Iterator[Problem]:
-    where = _where(model, job.release)
-    if isinstance(model.environment, PackedEnvironment):
-        archive = job.source / model.environment.path
-        yield from packed_problems(archive, release=job.release, where=where)
-        return
-    try:
-        wheels = _wheels(model, job)
-    except FleetError as error:
-        yield from error.problems
-        return
-    yield from (_as_problem(mistake, where) for mistake in pin_mistakes(wheels))
-    numpy, below = pins(wheels).get("numpy"), job.release.numpy_below
-    if numpy is not None and below is not None and int(numpy.partition(".")[0]) >= below:
-        yield Problem(
-            what=f"numpy=={numpy} with release {job.release.name}",
-            where=where,
-            expected=f"numpy<{below}, such as numpy==1.26.4",
-            why="the model would load and answer with empty tensors and status 200",
-            fix=f"pin an older version, or one per Python: Wheels({{{job.release.python!r}: [...]}})",
-            rule="environment-numpy",
-        )
-
-
-def _as_problem(mistake: Mistake, where: str) -> Problem:
-    return Problem(
-        what=mistake.what, where=where, expected=mistake.expected, fix=mistake.fix, rule="environment-wheels"
-    )
-
-
-def _where(model: PythonModel, release: Release) -> str:
-    return f"the environment of {model.name!r}, for release {release.name}"
+    return _Slim(wheels=tuple(wheels_of(model, job)), python=job.release.python, not_needed=tuple(not_needed))

@@ -12,7 +12,7 @@ import hashlib
 import importlib.metadata
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,7 +26,14 @@ from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment
 from triton_models.declare.models import PythonModel
 from triton_models.declare.reading import folder_of, load_build
-from triton_models.declare.weights import SIDE_FILE, LocalWeights, PackageWeights, S3Weights, Weights
+from triton_models.declare.weights import (
+    SIDE_FILE,
+    LocalWeights,
+    PackageWeights,
+    S3Weights,
+    Weights,
+    weights_of,
+)
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import release as release_named
 
@@ -117,7 +124,7 @@ def find_inputs(
             read.
     """
     build = load_build(name, models)
-    weights = list(weights_of(build))
+    weights = weights_of(build)
     texts = sorted(_weights_text(each) for each in weights if not isinstance(each, S3Weights))
     inputs = {
         "declaration": _digest({"files": contents(folder_of(name, models)), "values": _plain(build)}),
@@ -163,18 +170,6 @@ def tools_digest(*, release: str, gpu: str | None = None, package: Path = _PACKA
     }
     rows = [asdict(release_named(release)), asdict(gpu_named(gpu)) if gpu else None]
     return _digest({"sources": sources, "facts": _plain(rows)})
-
-
-def weights_of(value: Any) -> Iterator[Weights]:
-    """Yield all weights nested in a declared value."""
-    if isinstance(value, Weights):
-        yield value
-    elif is_dataclass(value):
-        for each in fields(value):
-            yield from weights_of(getattr(value, each.name))
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from weights_of(each)
 
 
 def _weights_text(weights: Weights) -> str:

@@ -1,4 +1,4 @@
-"""The build of one model: its settings, its directories, and the tools to fill them."""
+"""The implementation of `triton_models.declare.job.BuildJob`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuildJob:
+class Job:
     """The build of one model: its directories, its target, and the tools to use.
 
     Attributes:
@@ -70,11 +70,7 @@ class BuildJob:
         return self.rehearsed or (self.compiler is None and not self.cpu)
 
     def model(self, config: ModelConfig) -> Path:
-        """Create the model directory of a configuration, and return its empty version folder.
-
-        Raises:
-            FleetError: The job already has a model of that name.
-        """
+        """See `BuildJob.model`."""
         from triton_models.config.pbtxt import write_config
 
         version = self.folder(config.name)
@@ -85,11 +81,7 @@ class BuildJob:
         return version
 
     def folder(self, name: str) -> Path:
-        """Create the model directory of a model whose configuration follows, and return its version folder.
-
-        Raises:
-            FleetError: The job already has a model of that name.
-        """
+        """See `BuildJob.folder`."""
         directory = self.root / name
         if directory.exists():
             raise FleetError.of(
@@ -114,31 +106,7 @@ class BuildJob:
         optimization_level: int | None = None,
         plugins: Sequence[str] = (),
     ) -> Path:
-        """Compile an ONNX file to `model.plan` next to it; without a GPU the ONNX file is kept.
-
-        A rehearsal of a GPU writes a stand-in for the plan: see `tensorrt.stand_in`.
-
-        A build for CPUs sets ONNX Runtime as the model's backend, because TensorRT needs a GPU.
-
-        The shapes are always checked against the ONNX file, so errors are found without a GPU.
-
-        Args:
-            onnx: The file; removed after its compilation.
-            shapes: The range of shapes of every input, with the batch dimension first.
-            precision: "fp32" keeps FP32 arithmetic, "tf32" lets TensorRT use TF32 on Ampere and newer, "fp16"
-                and "bf16" let it choose kernels of that type; from TensorRT 11 on, AutoCast converts the file
-                first. "int8" and "fp8" are for files that are quantized already.
-            hardware: The GPUs that the plan runs on: "this-gpu", "same-compute-capability" or "ampere+".
-            workspace_mb: The maximum workspace of the plan's kernels in GPU memory, in MiB.
-            optimization_level: From 0 (fastest compilation) to 5 (fastest inference).
-            plugins: The libraries of the network's own operators, in the image.
-
-        Returns:
-            The resulting file in the model directory.
-
-        Raises:
-            FleetError: The shapes do not fit the network, or trtexec failed.
-        """
+        """See `BuildJob.compile_plan`; a rehearsal writes a stand-in: see `tensorrt.stand_in`."""
         check_shapes(onnx, shapes)
         check_quantization(onnx, precision)
         if plugins and (self.compiler is None or self.rehearsed):
@@ -191,13 +159,7 @@ class BuildJob:
         self.precisions.append(precision)
 
     def add_packages(self, version: Path, *names: str) -> None:
-        """Copy installed Python packages next to a Python model, if the Triton image lacks them.
-
-        See `triton_models.environments.packages` for the packages that can be copied.
-
-        Raises:
-            FleetError: A package is not installed here, or would not load in the release.
-        """
+        """See `BuildJob.add_packages`."""
         from triton_models.environments.packages import install
 
         installed = install(names, folder=version, release=self.release)

@@ -14,14 +14,15 @@ from triton_models.artifact.signature import Signature, onnx_signature
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
 from triton_models.builds.derived import derived_ensemble, served_tensors
-from triton_models.builds.environments import add_environments, check_environments
-from triton_models.builds.inferred import type_problems, with_inputs_of_examples
-from triton_models.builds.job import BuildJob
+from triton_models.builds.environments import add_environments
+from triton_models.builds.inferred import type_problems
+from triton_models.builds.job import Job
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.builds.warmup import add_warm_up
 from triton_models.config.pbtxt import CALLS, CONFIG_FILE, GPU_MEMORY, plain, write_config
 from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
+from triton_models.declare.inferred import with_inputs_of_examples
 from triton_models.declare.models import (
     DaliPipeline,
     Ensemble,
@@ -36,6 +37,7 @@ from triton_models.declare.models import (
 from triton_models.declare.reading import blame, place_of
 from triton_models.declare.requires import check_backends, check_requires
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
+from triton_models.environments.declared import environment_problems
 from triton_models.facts.tensorrt import QUANTIZED, Precision
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ CALLED_MODELS = Path(__file__).with_name("called_models.py")
 """The module that a model which calls others imports."""
 
 
-def make(build: ModelDefinition, job: BuildJob) -> None:
+def make(build: ModelDefinition, job: Job) -> None:
     """Create every model directory of a declaration.
 
     Checks that need no export come first: the precision and its tolerance, the environments, and the
@@ -68,7 +70,7 @@ def make(build: ModelDefinition, job: BuildJob) -> None:
     for model in build.models:
         if compiles and not isinstance(model, Ensemble) and isinstance(model.backend, TensorRt):
             check_precision(job.release, model.backend.precision)
-    check_environments(build, job)
+    raise_if_any(environment_problems(build, job))
     build.check_tolerance(_precisions(build, job))
     if build.weights is not None:
         fetch(build.weights)
@@ -86,7 +88,7 @@ def make(build: ModelDefinition, job: BuildJob) -> None:
         build.check_tolerance(job.precisions or ["fp32"])
 
 
-def _precisions(build: ModelDefinition, job: BuildJob) -> set[Precision]:
+def _precisions(build: ModelDefinition, job: Job) -> set[Precision]:
     """Return the precisions of the build: those declared, and without plans those of the files."""
     stays = QUANTIZED | {
         model.backend.precision
@@ -101,7 +103,7 @@ def _precisions(build: ModelDefinition, job: BuildJob) -> set[Precision]:
     return declared | without_plans if job.rehearsed else declared  # a stand-in runs the file
 
 
-def _make_python(model: PythonModel, build: ModelDefinition, job: BuildJob) -> ModelConfig:
+def _make_python(model: PythonModel, build: ModelDefinition, job: Job) -> ModelConfig:
     from triton_models.builds.export.weights import fetch
 
     version = job.folder(model.name)
@@ -121,7 +123,7 @@ def _make_python(model: PythonModel, build: ModelDefinition, job: BuildJob) -> M
     return _configure(model, build, job, tensors=(model.inputs, model.outputs), parameters=parameters)
 
 
-def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: BuildJob) -> ModelConfig:
+def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: Job) -> ModelConfig:
     from triton_models.builds.export.onnx import example_tensors
 
     complete = model if model.inputs else with_inputs_of_examples(model, build)
@@ -139,7 +141,7 @@ def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: BuildJob) 
         raise
 
 
-def _export_problems(error: Exception, model: PyTorchNetwork, job: BuildJob) -> Iterator[Problem]:
+def _export_problems(error: Exception, model: PyTorchNetwork, job: Job) -> Iterator[Problem]:
     """Yield the first line of an error behind the exporter's own, which is about the exporter's steps."""
     import torch
 
@@ -161,7 +163,7 @@ def _export_problems(error: Exception, model: PyTorchNetwork, job: BuildJob) -> 
 
 
 def _make_exported(
-    network: torch.nn.Module, model: PyTorchNetwork, build: ModelDefinition, job: BuildJob
+    network: torch.nn.Module, model: PyTorchNetwork, build: ModelDefinition, job: Job
 ) -> ModelConfig:
     from triton_models.builds.export.onnx import OPSET, example_tensors, export_onnx
 
@@ -184,7 +186,7 @@ def _make_exported(
     return config
 
 
-def _check_outputs(model: PyTorchNetwork, exported: Sequence[str], job: BuildJob) -> None:
+def _check_outputs(model: PyTorchNetwork, exported: Sequence[str], job: Job) -> None:
     """Refuse a number of outputs other than declared: the exporter names those without a name itself."""
     if len(exported) != len(model.outputs):
         raise FleetError.of(
@@ -198,7 +200,7 @@ def _check_outputs(model: PyTorchNetwork, exported: Sequence[str], job: BuildJob
 
 
 def _make_torchscript(
-    network: torch.nn.Module, model: PyTorchNetwork, backend: LibTorch, build: ModelDefinition, job: BuildJob
+    network: torch.nn.Module, model: PyTorchNetwork, backend: LibTorch, build: ModelDefinition, job: Job
 ) -> ModelConfig:
     from triton_models.builds.export.torchscript import export_torchscript
 
@@ -218,11 +220,7 @@ def _make_torchscript(
 
 
 def _make_compiled(
-    network: torch.nn.Module,
-    model: PyTorchNetwork,
-    backend: AotInductor,
-    build: ModelDefinition,
-    job: BuildJob,
+    network: torch.nn.Module, model: PyTorchNetwork, backend: AotInductor, build: ModelDefinition, job: Job
 ) -> ModelConfig:
     from triton_models.builds.export.compiled import compile_network
 
@@ -241,7 +239,7 @@ def _make_compiled(
     return _configure_network(model, build, job, signature)
 
 
-def _make_onnx(model: OnnxFile, build: ModelDefinition, job: BuildJob) -> ModelConfig:
+def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig:
     from triton_models.builds.export.onnx import check_onnx, copy_onnx, optimize_onnx
     from triton_models.builds.export.weights import fetch
 
@@ -261,14 +259,14 @@ def _make_onnx(model: OnnxFile, build: ModelDefinition, job: BuildJob) -> ModelC
     return config
 
 
-def _make_dali(model: DaliPipeline, build: ModelDefinition, job: BuildJob) -> ModelConfig:
+def _make_dali(model: DaliPipeline, build: ModelDefinition, job: Job) -> ModelConfig:
     from triton_models.builds.export.dali import make_pipeline
 
     make_pipeline(model, job.folder(model.name) / "model.dali", job)
     return _configure(model, build, job, tensors=(model.inputs, model.outputs))
 
 
-def _make_forest(model: Forest, build: ModelDefinition, job: BuildJob) -> ModelConfig:
+def _make_forest(model: Forest, build: ModelDefinition, job: Job) -> ModelConfig:
     from triton_models.builds.export.forests import gpu_refuses_forest, parameters, tensors, write_forest
 
     shape = write_forest(model, model.weights or build.weights, job.folder(model.name))
@@ -299,7 +297,7 @@ def _on_cpu(forest: Forest, refused: str, release: Release) -> Forest:
     return replace(forest, instances=replace(forest.instances, kind="KIND_CPU", gpu_memory_mb=None))
 
 
-def _make_graph(model: TensorFlowGraph, build: ModelDefinition, job: BuildJob) -> ModelConfig:
+def _make_graph(model: TensorFlowGraph, build: ModelDefinition, job: Job) -> ModelConfig:
     from triton_models.builds.export.weights import fetch
 
     weights = model.weights or build.weights
@@ -311,7 +309,7 @@ def _make_graph(model: TensorFlowGraph, build: ModelDefinition, job: BuildJob) -
     return _configure(model, build, job, tensors=(model.inputs, model.outputs))
 
 
-_MAKERS: Mapping[type, Callable[[Any, ModelDefinition, BuildJob], ModelConfig]] = MappingProxyType(
+_MAKERS: Mapping[type, Callable[[Any, ModelDefinition, Job], ModelConfig]] = MappingProxyType(
     {
         PythonModel: _make_python,
         PyTorchNetwork: _make_pytorch,
@@ -323,7 +321,7 @@ _MAKERS: Mapping[type, Callable[[Any, ModelDefinition, BuildJob], ModelConfig]] 
 )
 
 
-def _record_weights(model: OnnxFile | Forest | TensorFlowGraph, job: BuildJob) -> None:
+def _record_weights(model: OnnxFile | Forest | TensorFlowGraph, job: Job) -> None:
     """Record the weights of a model that are not the declaration's."""
     from triton_models.builds.export.weights import described
 
@@ -331,7 +329,7 @@ def _record_weights(model: OnnxFile | Forest | TensorFlowGraph, job: BuildJob) -
         job.sources[f"weights:{model.name}"] = described(model.weights)
 
 
-def _compile(job: BuildJob, onnx: Path, shapes: Mapping[str, ShapeRange], backend: TensorRt) -> None:
+def _compile(job: Job, onnx: Path, shapes: Mapping[str, ShapeRange], backend: TensorRt) -> None:
     job.compile_plan(
         onnx,
         shapes=shapes,
@@ -361,7 +359,7 @@ def _copy(
 
 
 def _configure_network(
-    model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: BuildJob, signature: Signature
+    model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: Job, signature: Signature
 ) -> ModelConfig:
     filled = {each.name for each in controls_of(model)}
     signature = replace(signature, inputs=[each for each in signature.inputs if each.name not in filled])
@@ -380,7 +378,7 @@ def _configure_network(
 def _configure(
     model: ServedModel,
     build: ModelDefinition,
-    job: BuildJob,
+    job: Job,
     *,
     tensors: tuple[Sequence[Tensor], Sequence[Tensor]],
     parameters: Mapping[str, str] | None = None,
@@ -414,9 +412,7 @@ def _configure(
     return config
 
 
-def _add_labels(
-    model: PyTorchNetwork | OnnxFile | TensorFlowGraph, config: ModelConfig, job: BuildJob
-) -> None:
+def _add_labels(model: PyTorchNetwork | OnnxFile | TensorFlowGraph, config: ModelConfig, job: Job) -> None:
     outputs = {each.name: each for each in config.output}
     for name, file in model.labels.items():
         if name not in outputs:

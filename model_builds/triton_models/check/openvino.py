@@ -10,14 +10,9 @@ from collections.abc import Iterator
 from triton_models.base.errors import Problem
 from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
 from triton_models.config.pbtxt import ModelConfig, schema
+from triton_models.facts.openvino import OPENVINO_TYPES
 
 _SOURCE = "2026-11-24: src/openvino.cc and src/openvino_utils.cc of openvino_backend"
-
-OPENVINO_TYPES = frozenset(
-    {"TYPE_BOOL", "TYPE_FP16", "TYPE_FP32"}
-    | {f"TYPE_{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
-)
-"""The types of the backend's tensors: ModelConfigDataTypeToOpenVINOElement."""
 
 
 def openvino_kind(subject: Subject) -> Iterator[Problem]:

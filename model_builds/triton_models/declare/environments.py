@@ -40,7 +40,8 @@ class Wheels:
         wheels: All packages as name==version, including NumPy and what the packages require. A build names
             those that are missing. For several releases, a mapping from a release's Python to the wheels,
             such as {"3.10": [...], "3.12": [...]}. If the wheels depend on the release, its CUDA or the
-            presence of a GPU, a function that takes the BuildJob and returns them.
+            presence of a GPU, a function that takes the BuildJob, reads its `release` and `gpu`, and returns
+            them.
         not_needed: Names of packages that the wheels require and the model never imports, so they may be
             missing or have another version.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from triton_models.declare.mistakes import Mistake
+from triton_models.declare.mistakes import Mistake, declared_values
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -204,6 +204,11 @@ Weights: TypeAlias = HubWeights | S3Weights | LocalWeights | RegistryWeights | P
 def is_archive(name: str) -> bool:
     """Return True if a file is unpacked."""
     return name.endswith(ARCHIVES)
+
+
+def weights_of(value: object) -> list[Weights]:
+    """Return all weights in a declared value."""
+    return [each for each in declared_values(value) if isinstance(each, Weights)]
 
 
 def weights_at(address: str | None, *, otherwise: Weights) -> Weights:

@@ -14,7 +14,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.processes import stopped_by_sigterm
 from triton_models.builds.adopted import adopted, models_in, recorded_examples, recorded_reference
 from triton_models.builds.export.weights import fetch
-from triton_models.builds.job import BuildJob
+from triton_models.builds.job import Job
 from triton_models.check.check import check_path
 from triton_models.check.target import COMPLETED_BY, MULTI_MODEL_ENDPOINT, CheckTarget, target
 from triton_models.config.pbtxt import CONFIG_FILE, read_config
@@ -175,6 +175,6 @@ def _problems(
     with tempfile.TemporaryDirectory(prefix="fleet-adopt-") as staging:
         root = Path(staging) / name
         root.mkdir()
-        adopted(weights, name=name)(BuildJob(root=root, release=served_by, source=root))
+        adopted(weights, name=name)(Job(root=root, release=served_by, source=root))
         for problem in check_path(root, target=endpoint):
             yield replace(problem, where=problem.where.replace(str(root), str(folder)))

@@ -1,7 +1,7 @@
 """Checks of thousands of declarations during a synthesis.
 
-`survey` reads them in separate processes, `servable` finds those that no endpoint of a release could serve,
-and `result_cache` caches the results without problems.
+`survey` reads them and caches the results without problems, and `servable` finds those that no endpoint of a
+release could serve.
 
-Imports: artifact, base, builds, declare, facts.
+Imports: base, declare, environments, facts.
 """

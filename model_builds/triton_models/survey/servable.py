@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from triton_models.artifact.signature import NetworkTensor, Signature
 from triton_models.base.errors import FleetError, Problem
-from triton_models.builds.derived import type_problems
-from triton_models.builds.environments import check_environments
-from triton_models.builds.inputs import weights_of
-from triton_models.builds.job import BuildJob
 from triton_models.declare.backends import AotInductor, LibTorch, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
 from triton_models.declare.models import DaliPipeline, Ensemble, Forest, OnnxFile, PythonModel, PyTorchNetwork
+from triton_models.declare.network_types import type_problems
 from triton_models.declare.requires import check_backends
-from triton_models.declare.weights import LocalWeights, S3Weights
+from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_of
 from triton_models.declare.written_plans import written_plans
+from triton_models.environments.declared import environment_problems
+from triton_models.facts.instances import Gpu
 from triton_models.facts.payload import PAYLOAD_LIMIT
 from triton_models.facts.releases import Release
 from triton_models.facts.shared_memory import PythonRegions, too_little_shared_memory
@@ -73,40 +70,17 @@ class CheckedDeclaration:
     forests_mib: int = 0
     auto_complete: bool = False
 
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> CheckedDeclaration:
-        """Return the result from its JSON-ready data."""
-        return cls(
-            **{
-                **document,
-                "names": tuple(document["names"]),
-                "problems": tuple(Problem(**each) for each in document["problems"]),
-                "plans": tuple(document["plans"]),
-                "elsewhere": tuple(document["elsewhere"]),
-                "objects": tuple(document["objects"]),
-                "precisions": tuple(document["precisions"]),
-                "plugins": tuple(document["plugins"]),
-                "platforms": tuple(document["platforms"]),
-            }
-        )
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OnCpus:
+    """The part of a `BuildJob` that a function which names wheels reads, in a build for CPUs."""
 
-def unservable(
-    builds: Mapping[str, ModelDefinition], *, models: Path, release: Release, gpu: bool
-) -> Iterator[Problem]:
-    """Return the problems of declarations for a release.
-
-    Args:
-        builds: The declarations by requested name: a folder or `folder:form`.
-        models: The folder that holds their folders.
-        release: The Triton release that serves them.
-        gpu: True if GPUs serve them, with plans for models declared for TensorRT.
-    """
-    folders = {asked: models / asked.partition(":")[0] for asked in builds}
-    return problems_together(
-        check_declaration(build, source=folders[asked], release=release, gpu=gpu)
-        for asked, build in builds.items()
-    )
+    release: Release
+    source: Path
+    gpu: Gpu | None = None
+    cpu: bool = True
+    rehearsed: bool = False
+    portable: bool = False
 
 
 def check_declaration(
@@ -117,9 +91,10 @@ def check_declaration(
     Args:
         build: The declaration.
         source: Its folder.
-        release: As for `unservable`.
-        gpu: As for `unservable`.
+        release: The Triton release that serves it.
+        gpu: True if GPUs serve it, with plans for models declared for TensorRT.
     """
+    weights = weights_of(build)
     problems = _alone(build, source=source, release=release, gpu=gpu)
     environments = [model.environment for model in build.models if isinstance(model, PythonModel)]
     pipelines = any(isinstance(model, DaliPipeline) for model in build.models)
@@ -132,8 +107,8 @@ def check_declaration(
         environments=any(each is not None for each in environments),
         pipelines=pipelines,
         any_gpu=gpu and (pipelines or chosen),
-        elsewhere=tuple(_elsewhere(build, source.parent.parent.resolve())),
-        objects=tuple(each.url for each in weights_of(build) if isinstance(each, S3Weights)),
+        elsewhere=tuple(_elsewhere(weights, source.parent.parent)),
+        objects=tuple(each.url for each in weights if isinstance(each, S3Weights)),
         precisions=tuple(sorted(build.precisions)) if gpu else (),
         plugins=tuple(sorted(_plugins(build))) if gpu else (),
         platforms=tuple(sorted(_platforms(build))),
@@ -168,11 +143,7 @@ def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool)
         check_backends(build, release)
     except FleetError as error:
         yield from error.problems
-    job = BuildJob(root=source, release=release, source=source, cpu=True)  # no file is written
-    try:
-        check_environments(build, job)
-    except FleetError as error:
-        yield from error.problems
+    yield from environment_problems(build, _OnCpus(release=release, source=source))
     for model in build.models:
         if gpu and isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt):
             where = f"the backend of {model.name!r}"
@@ -183,14 +154,11 @@ def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool)
         if isinstance(model, PyTorchNetwork) and (
             isinstance(model.backend, OpenVino) or (gpu and isinstance(model.backend, TensorRt))
         ):
-            inputs = [
-                NetworkTensor(name=each.name, data_type=each.full_type, dims=()) for each in model.inputs
-            ]
             yield from type_problems(
-                Signature(inputs=inputs, outputs=()),
-                name=model.name,
+                ((f"input {each.name!r}", each.full_type) for each in model.inputs),
                 backend=model.backend.backend,
                 release=release,
+                where=f"the network of {model.name!r}",
             )
     python = {model.name: _regions(model) for model in build.models if isinstance(model, PythonModel)}
     yield from too_little_shared_memory(python, where="its Python models")
@@ -213,9 +181,9 @@ def _payload(build: ModelDefinition) -> Iterator[Problem]:
         yield Problem(
             what=f"the smallest request has {least:,} bytes: {', '.join(tensor.name for tensor in inputs)}",
             where="`inputs` of its model",
-            expected=f"at most {PAYLOAD_LIMIT:,}",
             why="InvokeEndpoint refuses longer requests, so every invocation would fail",
-            fix="use smaller inputs, such as a compressed image that an earlier step decodes",
+            fix=f"use inputs of at most {PAYLOAD_LIMIT:,} bytes, such as a compressed image that an earlier "
+            "step decodes",
             rule=PAYLOAD_RULE,
         )
 
@@ -227,9 +195,8 @@ def _names_taken(owners: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
             yield Problem(
                 what=f"{name!r} is a model of {_listed(artifacts)}",
                 where="the names of the declared models",
-                expected="a unique name for every model of a repository, composing models included",
                 why="their metrics would be mixed, and a cache or inner call would use the wrong one",
-                fix=f"start each with its artifact's name, such as {artifacts[1]}_{name}",
+                fix=f"start each name with its artifact's, such as {artifacts[1]}_{name}",
                 rule=NAME_RULE,
             )
 
@@ -245,9 +212,8 @@ def _mixed(served: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
         yield Problem(
             what=f"TorchScript and compiled networks in one repository: {', '.join(kinds)}",
             where="the backends of the declared models",
-            expected="LibTorch() or AotInductor() for all of its PyTorch models",
             why="after an eviction the backend may take a model of one kind for the other, and not load it",
-            fix="declare one backend for all, or serve the others from another fleet",
+            fix="declare LibTorch() or AotInductor() for all, or serve the others from another fleet",
             rule=MIXED_RULE,
         )
 
@@ -281,11 +247,10 @@ def _plans(build: ModelDefinition, source: Path) -> set[str]:
     return {*compiled, *(written_plans(source) if build.write is not None else ())}
 
 
-def _elsewhere(build: ModelDefinition, uploaded: Path) -> Iterator[str]:
+def _elsewhere(weights: Iterable[Weights], uploaded: Path) -> Iterator[str]:
     """Yield the paths of weights that do not belong to the folder that holds models/."""
-    for weights in weights_of(build):
-        path = Path(weights.path) if isinstance(weights, LocalWeights) else uploaded
-        if not path.is_absolute() or not path.resolve().is_relative_to(uploaded):
+    for path in (Path(each.path) for each in weights if isinstance(each, LocalWeights)):
+        if not path.is_absolute() or not path.resolve().is_relative_to(uploaded.resolve()):
             yield str(path)
 
 

@@ -1,120 +1,63 @@
-"""Checks of thousands of declarations in separate processes, in parallel with the caller's other work.
-
-Reading one takes a millisecond, so a few are read in the caller's process. Thousands would take most of a
-synthesis, which uses a single processor. Declarations that passed before and have not changed are not read.
-"""
+"""Checks of thousands of declarations in one synthesis, which reads only those that changed."""
 
 from __future__ import annotations
 
 import contextlib
-import gc
+import hashlib
 import json
 import os
-import subprocess
 import sys
-import tempfile
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from triton_models.base.errors import FleetError, Problem
+from triton_models.base.json_text import parsed
+from triton_models.base.source_files import contents
+from triton_models.base.whole_files import write_whole
 from triton_models.declare.reading import FORM_MARK, FolderReader
 from triton_models.declare.variables import environment_of_a_build, variables_read
 from triton_models.facts.releases import Release
-from triton_models.facts.releases import release as release_named
-from triton_models.survey.result_cache import (
-    CachedResult,
-    circumstances,
-    folder_digests,
-    read_cache,
-    values_of,
-    write_cache,
-)
 from triton_models.survey.servable import CheckedDeclaration, check_declaration, problems_together
 
-# Starting a process takes as long as reading this many declarations.
-_LEAST_FOR_A_PROCESS = 150
+FOLDER = ".fleet_cache"
+"""The folder of the cache in the source folder, which is not a source itself."""
 
-# Leave a processor to the caller, which waits for the result only after its own work.
-_NICENESS = 5
-
-_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from triton_models.survey.survey import main; main()"
+_FILE = "declarations.json"
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadResult:
-    """The result of reading a declaration.
+class _Entry:
+    """A checked declaration, with everything that its result depends on.
 
     Attributes:
-        checked: Its problems and its names.
-        forms: The names of the forms in its folder.
-        variables: The environment variables that its folder reads.
+        checked: The result. The cache has only those without problems.
+        digest: The digest of all files in its folder.
+        forms: The names of the forms in its folder; no folder may have the same name.
+        variables: The environment variables that its folder reads, each with a digest of its value.
     """
 
     checked: CheckedDeclaration
+    digest: str
     forms: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()
+    variables: Mapping[str, str]
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> ReadResult:
-        """Return the result from its JSON-ready data."""
+    def of(cls, document: Mapping[str, Any]) -> _Entry:
+        """Return the entry from its JSON-ready data, which has lists for tuples."""
+        checked: Any = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in document["checked"].items()
+        }
         return cls(
-            checked=CheckedDeclaration.of(document["checked"]),
-            forms=tuple(document["forms"]),
-            variables=tuple(document["variables"]),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """The declarations that one process reads.
-
-    Attributes:
-        names: The models: folders, or `folder:form`.
-        models: The folder that holds their folders.
-        release: The name of the Triton release that serves them.
-        gpu: True if GPUs serve them, with plans for models declared for TensorRT.
-        given: The environment variables that a build sets.
-    """
-
-    names: tuple[str, ...]
-    models: str
-    release: str
-    gpu: bool
-    given: Mapping[str, str]
-
-    def results(self) -> list[ReadResult]:
-        """Read and check the declarations in this process."""
-        release, reader = release_named(self.release), FolderReader(Path(self.models))
-        with environment_of_a_build(self.given):
-            return [self._result(name, release, reader) for name in self.names]
-
-    def _result(self, name: str, release: Release, reader: FolderReader) -> ReadResult:
-        models, folder = Path(self.models), _folder(name)
-        try:
-            declared = reader.folder(name)
-            build = declared.asked(name)
-        except FleetError as error:
-            return ReadResult(checked=CheckedDeclaration(problems=error.problems))
-        checked = check_declaration(build, source=models / folder, release=release, gpu=self.gpu)
-        variables = variables_read(models / folder)
-        # Of this shell, which no build job has.
-        ours = {os.environ.get(each) for each in variables if each not in self.given}
-        return ReadResult(
-            checked=replace(
-                checked,
-                elsewhere=tuple(each for each in checked.elsewhere if each not in ours),
-                objects=tuple(each for each in checked.objects if each not in ours),
-            ),
-            forms=tuple(form.name for form in declared.forms.values()),
-            variables=tuple(sorted(variables)),
+            **{**document, "checked": CheckedDeclaration(**checked), "forms": tuple(document["forms"])}
         )
 
 
 class Survey:
-    """Declarations under check, in the background if there are many.
+    """The checks of declared models. Those that passed before and have not changed are not read again.
 
     Attributes:
         names: The models: folders, or `folder:form`; without duplicates.
@@ -126,7 +69,6 @@ class Survey:
         release: The Triton release that serves them.
         gpu: True if GPUs serve them, with plans for models declared for TensorRT.
         given: The environment variables that a build sets, such as the addresses of weights.
-        processes: The maximum number of processes; by default one per processor.
     """
 
     def __init__(
@@ -138,129 +80,111 @@ class Survey:
         release: Release,
         gpu: bool,
         given: Mapping[str, str],
-        processes: int | None = None,
     ) -> None:
         self.names = tuple(dict.fromkeys(names))
-        self._source, self._given = source, given
-        self._circumstances = circumstances(files, release=release.name, gpu=gpu)
-        self._digests = folder_digests(files)
-        recalled = read_cache(source, self._circumstances)
-        self._known = {
-            name: recalled[name]
-            for name in self.names
-            if name in recalled and recalled[name].is_still(self._digests, _folder(name), given=given)
-        }
-        unknown = tuple(name for name in self.names if name not in self._known)
-        each = max(-(-len(unknown) // (processes or os.cpu_count() or 1)), _LEAST_FOR_A_PROCESS)
-        self._batches = [
-            Batch(
-                names=unknown[first : first + each],
-                models=str((source / "models").absolute()),
-                release=release.name,
-                gpu=gpu,
-                given=given,
-            )
-            for first in range(0, len(unknown), each)
-        ]
-        few = len(self._batches) <= 1
-        self._processes = [] if few else [_started(batch) for batch in self._batches]
+        self._source, self._release, self._gpu, self._given = source, release, gpu, given
+        self._digests = _folder_digests(files)
+        self._circumstances = _circumstances(files, release=release.name, gpu=gpu)
+        self._values = {**os.environ, **given}
         self._results: list[CheckedDeclaration] | None = None
-        weakref.finalize(self, _end, self._processes)
 
     def problems(self) -> Iterator[Problem]:
-        """Wait for the check, and yield the problems of the declarations.
-
-        The problems of single declarations come first, in the order of names, then those of several together.
-
-        Raises:
-            FleetError: A process ended before it had read its declarations.
-        """
+        """Yield the problems of single declarations in the order of names, then those of several together."""
         return problems_together(self.results())
 
     def results(self) -> Sequence[CheckedDeclaration]:
-        """Wait for the check, and return the result of each declaration, in the order of their names.
-
-        Raises:
-            FleetError: A process ended before it had read its declarations.
-        """
+        """Return the result of each declaration, in the order of names."""
         if self._results is None:
-            read = dict(self._batch_results())
-            self._cache(read)
-            found = {name: cached.checked for name, cached in self._known.items()}
-            found |= {name: each.checked for name, each in read.items()}
-            self._results = [found[name] for name in self.names]
+            cached = self._read_cache()
+            known = {name: cached[name] for name in self.names if self._is_valid(name, cached.get(name))}
+            reader = FolderReader(self._source / "models")
+            with environment_of_a_build(self._given):
+                entries = {name: known.get(name) or self._read(name, reader) for name in self.names}
+            good = {name: entry for name, entry in entries.items() if not entry.checked.problems}
+            if good.keys() - known:
+                self._write_cache(good)
+            self._results = [entries[name].checked for name in self.names]
         return self._results
 
-    def _cache(self, read: Mapping[str, ReadResult]) -> None:
-        good = {
-            name: CachedResult(
-                digest=self._digests[_folder(name)],
-                checked=each.checked,
-                forms=each.forms,
-                variables=values_of(each.variables, given=self._given),
-            )
-            for name, each in read.items()
-            if not each.checked.problems
-        }
-        if good:
-            write_cache(self._source, self._circumstances, {**self._known, **good})
+    def _read(self, name: str, reader: FolderReader) -> _Entry:
+        folder = _folder(name)
+        source = (self._source / "models" / folder).absolute()
+        digest = self._digests.get(folder, "")
+        try:
+            declared = reader.folder(name)
+            build = declared.asked(name)
+        except FleetError as error:
+            problems = CheckedDeclaration(problems=error.problems)
+            return _Entry(checked=problems, digest=digest, variables={})
+        checked = check_declaration(build, source=source, release=self._release, gpu=self._gpu)
+        variables = variables_read(source)
+        # Of this shell, which no build job has.
+        ours = {self._values.get(each) for each in variables if each not in self._given}
+        return _Entry(
+            checked=replace(
+                checked,
+                elsewhere=tuple(each for each in checked.elsewhere if each not in ours),
+                objects=tuple(each for each in checked.objects if each not in ours),
+            ),
+            digest=digest,
+            forms=tuple(form.name for form in declared.forms.values()),
+            variables=self._values_of(variables),
+        )
 
-    def _batch_results(self) -> Iterator[tuple[str, ReadResult]]:
-        for number, batch in enumerate(self._batches):
-            read = _result_of(batch, self._processes[number]) if self._processes else batch.results()
-            yield from zip(batch.names, read, strict=True)
+    def _is_valid(self, name: str, entry: _Entry | None) -> bool:
+        return (
+            entry is not None
+            and entry.digest == self._digests.get(_folder(name))
+            and not self._digests.keys() & entry.forms
+            and entry.variables == self._values_of(entry.variables)
+        )
+
+    def _values_of(self, variables: Iterable[str]) -> dict[str, str]:
+        """Return a digest of the value of each environment variable that is set, here or by a build."""
+        return {name: _digest([self._values[name]]) if name in self._values else "" for name in variables}
+
+    def _read_cache(self) -> dict[str, _Entry]:
+        """Return the entries with the same circumstances, by requested name."""
+        try:
+            document = parsed((self._source / FOLDER / _FILE).read_bytes())
+            if document["circumstances"] != self._circumstances:
+                return {}
+            return {asked: _Entry.of(row) for asked, row in document["checked"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}  # missing, or in another format
+
+    def _write_cache(self, entries: Mapping[str, _Entry]) -> None:
+        """Write the entries, if the source folder is writable."""
+        rows = {asked: asdict(entry) for asked, entry in entries.items()}
+        folder = self._source / FOLDER
+        with contextlib.suppress(OSError):
+            folder.mkdir(exist_ok=True)
+            (folder / ".gitignore").write_text("*\n")
+            document = {"circumstances": self._circumstances, "checked": rows}
+            write_whole(folder / _FILE, json.dumps(document).encode())
 
 
-def main() -> None:
-    """Read a batch from standard input and write the results to standard output."""
-    results = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # declarations may print to standard output
-    gc.disable()  # the process ends before there is garbage worth collecting
-    if hasattr(os, "nice"):
-        os.nice(_NICENESS)
-    batch = json.load(sys.stdin)
-    read = Batch(**{**batch, "names": tuple(batch["names"])}).results()
-    with results:
-        json.dump([asdict(each) for each in read], results)
+def _circumstances(files: Mapping[str, str], *, release: str, gpu: bool) -> str:
+    """Return a digest of everything outside their folders that the checks of declarations depend on."""
+    tools = [f"{digest} {path}" for path, digest in contents(_PACKAGE).items() if path.endswith(".py")]
+    shared = [f"{digest} {path}" for path, digest in files.items() if "/" not in path]
+    return _digest([*tools, *shared, release, str(gpu), f"{sys.version_info[:2]}"])
+
+
+def _folder_digests(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the digest of each folder of models/."""
+    by_folder: dict[str, list[str]] = {}
+    for path, digest in files.items():
+        top, _, rest = path.partition("/")
+        folder, inside, name = rest.partition("/")
+        if top == "models" and inside:
+            by_folder.setdefault(folder, []).append(f"{digest} {name}")
+    return {folder: _digest(lines) for folder, lines in by_folder.items()}
 
 
 def _folder(name: str) -> str:
     return name.partition(FORM_MARK)[0]
 
 
-def _started(batch: Batch) -> subprocess.Popen[bytes]:
-    """Start a process that reads a batch."""
-    with tempfile.TemporaryFile("w+") as asked:  # a pipe may not hold thousands of names
-        json.dump(asdict(batch), asked)
-        asked.seek(0)
-        return subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, *sys.path], stdin=asked, stdout=subprocess.PIPE
-        )
-
-
-def _result_of(batch: Batch, process: subprocess.Popen[bytes]) -> list[ReadResult]:
-    results, _ = process.communicate()
-    if process.returncode:
-        raise FleetError([_unread(batch, process.returncode)])
-    return [ReadResult.of(each) for each in json.loads(results)]
-
-
-def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End the processes whose results are no longer needed."""
-    for process in processes:
-        with contextlib.suppress(OSError):
-            process.kill()
-        with process:
-            pass
-
-
-def _unread(batch: Batch, status: int) -> Problem:
-    how = f"of signal {-status}" if status < 0 else f"with the exit code {status}"
-    return Problem(
-        what=f"the process that read {len(batch.names):,} declarations ended {how}",
-        where=f"{batch.models}, from {batch.names[0]} to {batch.names[-1]}",
-        expected="declarations without side effects on their process",
-        why="their models could not be checked",
-        fix="check its output for a build.py that ends the process or crashes a library",
-        rule="survey",
-    )
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -7,15 +7,15 @@ import importlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_models.base.errors import FleetError
-from triton_models.builds.job import BuildJob
+from triton_models.builds.job import Job
 from triton_models.declare.models import DaliPipeline
 from triton_models.declare.requires import IMAGE_MODULES, IMAGE_MODULES_SINCE, brings, check_requires
+from triton_models.facts.dali import dali_version, version_numbers
 from triton_models.facts.releases import Release
 from triton_models.pack.dali import without_origin
 
@@ -25,36 +25,8 @@ if TYPE_CHECKING:
 _MODULE = "nvidia.dali"
 _GPU = 0  # Triton overrides the device, the batch size and the threads when it serves
 
-# DALI by the first Triton release that has it: DALI_VERSION on the branches of dali_backend, read 2026-11-25.
-# NVIDIA omits it in its release notes. Inside an image, the DALI of the image is used.
-VERSIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "23.12": "1.31",
-        "24.05": "1.36",
-        "24.09": "1.39.0",
-        "24.10": "1.42.0",
-        "24.12": "1.44.0",
-        "25.04": "1.47.0",
-        "25.06": "1.49.0",
-        "25.08": "1.51.2",
-        "26.03": "2.0.0",
-        "26.05": "2.1.0",
-        "26.06": "2.1.1",
-    }
-)
 
-
-def dali_version(release: Release) -> str:
-    """Return the version of DALI in a release."""
-    return VERSIONS[max(since for since in VERSIONS if since <= release.name)]
-
-
-def loads_pipelines_of(built: Release, *, served: Release) -> bool:
-    """Return whether the DALI of the serving release is at least as new as that of the build's release."""
-    return _numbers(dali_version(built)) <= _numbers(dali_version(served))
-
-
-def make_pipeline(model: DaliPipeline, path: Path, job: BuildJob) -> None:
+def make_pipeline(model: DaliPipeline, path: Path, job: Job) -> None:
     """Serialize a pipeline; equal pipelines give equal bytes on any machine.
 
     A build for an endpoint requires a DALI no newer than the one that serves, because NVIDIA does not promise
@@ -127,11 +99,7 @@ def _imported() -> Any:
 def _is_newer(dali: Any, release: Release) -> bool:
     if Path(dali.__file__).is_relative_to(IMAGE_MODULES[_MODULE]):
         return False
-    return _numbers(dali.__version__) > _numbers(dali_version(release))
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
+    return version_numbers(dali.__version__) > version_numbers(dali_version(release))
 
 
 def _too_new(dali: Any, model: DaliPipeline, release: Release) -> FleetError:

@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from triton_models.builds.export.dali import dali_version
 from triton_models.builds.tensorrt.driver import IMAGE_COMPAT
 from triton_models.declare.requires import IMAGE_MODULES
+from triton_models.facts.dali import dali_version
 from triton_models.facts.image_contents import IMAGE_SERVER, REPOSITORY_AGENTS, backends
 from triton_models.probe.gpu.machine import IMAGE_VARIABLE, Ran, image_python, python_says, ran
 from triton_models.probe.gpu.making import ask_python
