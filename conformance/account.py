@@ -1,0 +1,328 @@
+"""An AWS to ask: an account, or the embedded AWS."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from conformance.sweep import PREFIX, ROLES, TAG, sweep
+from triton_models.facts.instances import InstanceType
+from triton_models.facts.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, Release
+
+_T = TypeVar("_T")
+
+MODELS = "models/"
+"""The prefix of the model repository in the bucket."""
+
+ENVIRONMENT = {
+    "SAGEMAKER_TRITON_PING_MODE": "live",
+    "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+    "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
+    "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": "1048576",
+}
+"""The container's environment: the defaults of a fleet."""
+
+CPU_TYPE = "ml.m5.xlarge"
+"""The instance type of endpoints that need no GPU, at a fifth of the price."""
+
+ROLE_MINUTES = 3.0
+"""The time until services see a new role."""
+
+_QUOTA = re.compile(r"LimitExceeded|ServiceQuotaExceeded|TooManyBuckets")
+_DENIED = re.compile(r"AccessDenied|UnauthorizedOperation|not authorized to perform|\(403\)|NotAuthorized")
+_SIGNED_OUT = re.compile(
+    r"ExpiredToken|RequestExpired|InvalidClientTokenId|UnrecognizedClient|InvalidAccessKey"
+)
+_NO_CAPACITY = re.compile(
+    r"InsufficientInstanceCapacity|insufficient capacity|Unable to provision", re.IGNORECASE
+)
+
+
+def denied(error: ClientError) -> bool:
+    """Return True if the caller lacks a permission or is signed out: that says nothing about a belief."""
+    return bool(_DENIED.search(str(error)) or _SIGNED_OUT.search(str(error)))
+
+
+def hindrance(reason: object) -> str:
+    """Return why an error or a failure decides nothing; empty if it might."""
+    told = str(reason)
+    for pattern, why in (
+        (_DENIED, "a permission is missing"),
+        (_SIGNED_OUT, "the credentials are not valid"),
+        (_QUOTA, "a quota is too low"),
+        (_NO_CAPACITY, "AWS has no capacity"),
+    ):
+        if pattern.search(told):
+            return f"{why}: {told}"
+    return ""
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    """Return the code of the error with which AWS refuses a call; empty if it accepts."""
+    try:
+        call()
+    except ClientError as error:
+        if denied(error):
+            raise
+        return str(error.response["Error"]["Code"])
+    return ""
+
+
+def allow(actions: Sequence[str], *resources: str, **more: Any) -> dict[str, Any]:
+    """Return a statement of a policy."""
+    return {"Effect": "Allow", "Action": list(actions), "Resource": list(resources) or "*", **more}
+
+
+def policy(*statements: Mapping[str, Any]) -> str:
+    """Return a policy document."""
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """An account or the embedded AWS, as one module of tests sees it.
+
+    Attributes:
+        session: The boto3 session.
+        region: The region.
+        run: The id of this run.
+        module: The name of the module of tests, which is part of its resources' names.
+        release: The Triton release.
+        instance: The instance type of endpoints with a GPU.
+        embedded: The embedded AWS; None for an account.
+        hosting: The URL of the embedded AWS's InvokeEndpoint, if it hosts endpoints.
+    """
+
+    session: Any
+    region: str
+    run: str
+    module: str
+    release: Release
+    instance: InstanceType
+    embedded: Any = None
+    hosting: str = ""
+    _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    def client(self, service: str, region: str = "", **credentials: str) -> Any:
+        """Return the client of a service, by default in the run's region, as the caller."""
+        key = (service, region or self.region)
+        if credentials or key not in self._clients:
+            config = Config(retries={"mode": "standard", "total_max_attempts": 5})
+            if service == "sagemaker-runtime":  # a status of 429 is an answer, not an error to retry
+                config = Config(retries={"total_max_attempts": 1}, read_timeout=75)
+            url = self.hosting if service == "sagemaker-runtime" and self.hosting else None
+            where = {"endpoint_url": url or self.embedded.url} if self.embedded else {}
+            made = self.session.client(service, region_name=key[1], config=config, **where, **credentials)
+            if credentials:
+                return made
+            self._clients[key] = made
+        return self._clients[key]
+
+    @cached_property
+    def _identity(self) -> Mapping[str, str]:
+        identity: Mapping[str, str] = self.client("sts").get_caller_identity()
+        return identity
+
+    @property
+    def id(self) -> str:
+        """The account's id."""
+        return self._identity["Account"]
+
+    @property
+    def partition(self) -> str:
+        """The partition, such as aws."""
+        return self._identity["Arn"].split(":")[1]
+
+    @property
+    def start(self) -> str:
+        """The beginning of the names of this module's resources."""
+        return f"{PREFIX}{self.run}-{self.module}-"
+
+    @property
+    def tags(self) -> list[dict[str, str]]:
+        """The tag of everything that a run creates."""
+        return [{"Key": TAG, "Value": self.run}]
+
+    def name(self, suffix: str) -> str:
+        """Return the name of a resource."""
+        return f"{self.start}{suffix}"
+
+    def arn(self, service: str, resource: str, region: str = "") -> str:
+        """Return the ARN of a resource of this account."""
+        return f"arn:{self.partition}:{service}:{region or self.region}:{self.id}:{resource}"
+
+    def pause(self) -> None:
+        """Wait between two looks."""
+        time.sleep(0.02 if self.embedded else 10)
+
+    def until(self, look: Callable[[], _T | None], *, minutes: float, what: str) -> _T:
+        """Return what `look` finds. A test that waits for longer decides nothing, and is skipped."""
+        end = time.monotonic() + (20 if self.embedded else minutes * 60)
+        while (found := look()) is None:
+            if time.monotonic() > end:
+                pytest.skip(f"{what} takes longer than {minutes:g} minutes")
+            self.pause()
+        return found
+
+    def with_new_role(
+        self, call: Callable[[], _T], words: str = "assume", minutes: float = ROLE_MINUTES
+    ) -> _T:
+        """Make a call that names a new role, again until the service sees the role."""
+        end = time.monotonic() + (1 if self.embedded else minutes * 60)
+        while True:
+            try:
+                return call()
+            except ClientError as error:
+                if words not in str(error) or time.monotonic() > end:
+                    raise
+            self.pause()
+
+    @cached_property
+    def bucket(self) -> str:
+        """The name of the module's bucket, created on first use."""
+        name, where = self.name("models"), {"LocationConstraint": self.region}
+        more = {} if self.region == "us-east-1" else {"CreateBucketConfiguration": where}
+        self.client("s3").create_bucket(Bucket=name, **more)
+        self.client("s3").put_bucket_tagging(Bucket=name, Tagging={"TagSet": self.tags})
+        return name
+
+    @cached_property
+    def role(self) -> str:
+        """The ARN of the role of builds and endpoints, created on first use.
+
+        It has the permissions of a fleet's execution role: to read and list the objects of a prefix, to pull
+        images, and to write logs to an existing group.
+        """
+        bucket = f"arn:{self.partition}:s3:::{self.name('models')}"
+        return self.new_role(
+            "role",
+            {"Service": ["codebuild.amazonaws.com", "sagemaker.amazonaws.com"]},
+            allow(["s3:GetObject"], f"{bucket}/{MODELS}*", f"{bucket}/empty/*"),
+            allow(
+                ["s3:ListBucket"], bucket, Condition={"StringLike": {"s3:prefix": [f"{MODELS}*", "empty/*"]}}
+            ),
+            allow(
+                [
+                    "ecr:GetAuthorizationToken",
+                    "ecr:BatchCheckLayerAvailability",
+                    "ecr:GetDownloadUrlForLayer",
+                    "ecr:BatchGetImage",
+                    "cloudwatch:PutMetricData",
+                    "cloudwatch:DescribeAlarms",
+                    "logs:CreateLogStream",
+                    "logs:PutLogEvents",
+                    "logs:DescribeLogStreams",
+                ]
+            ),
+        )
+
+    @property
+    def role_path(self) -> str:
+        """The path of roles, by which a sweep finds those of a region."""
+        return ROLES.format(region=self.region)
+
+    def new_role(self, suffix: str, principal: Mapping[str, Any], *statements: Mapping[str, Any]) -> str:
+        """Create a role with one policy, and return its ARN."""
+        iam, name = self.client("iam"), self.name(suffix)
+        trust = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
+        created = iam.create_role(
+            RoleName=name, Path=self.role_path, AssumeRolePolicyDocument=policy(trust), Tags=self.tags
+        )
+        iam.put_role_policy(RoleName=name, PolicyName="conformance", PolicyDocument=policy(*statements))
+        return str(created["Role"]["Arn"])
+
+    def as_role(self, service: str, suffix: str, *statements: Mapping[str, Any]) -> Any:
+        """Return the client of a service with the credentials of a new role."""
+        role = self.new_role(suffix, {"AWS": f"arn:{self.partition}:iam::{self.id}:root"}, *statements)
+        asked = {"RoleArn": role, "RoleSessionName": "conformance", "DurationSeconds": 900}
+        sts = self.client("sts")
+        given = self.with_new_role(lambda: sts.assume_role(**asked), "AssumeRole")["Credentials"]
+        return self.client(
+            service,
+            aws_access_key_id=given["AccessKeyId"],
+            aws_secret_access_key=given["SecretAccessKey"],
+            aws_session_token=given["SessionToken"],
+        )
+
+    def put(self, key: str, content: bytes) -> str:
+        """Put an object below the prefix of the models, and return its name there."""
+        self.client("s3").put_object(Bucket=self.bucket, Key=f"{MODELS}{key}", Body=content)
+        return key
+
+    @property
+    def registry(self) -> str:
+        """The AWS account with the images in this region."""
+        if self.region not in IMAGE_ACCOUNTS or self.region not in self.release.regions:
+            pytest.skip(f"AWS lists no image of release {self.release.name} in {self.region}")
+        return IMAGE_ACCOUNTS[self.region]
+
+    def image(self, suffix: str = "") -> str:
+        """Return the URI of the release's image."""
+        host = f"{self.registry}.dkr.ecr.{self.region}.amazonaws.com"
+        end = ".cn" if self.partition == "aws-cn" else ""
+        return f"{host}{end}/{IMAGE_REPOSITORY}:{self.release.image_tag}{suffix}"
+
+    def model(self, suffix: str, *, prefix: str = MODELS) -> str:
+        """Create a multi-model Model on a prefix of the bucket, and return its name."""
+        name, sagemaker = self.name(suffix), self.client("sagemaker")
+        container = {
+            "Image": self.image(),
+            "Mode": "MultiModel",
+            "ModelDataUrl": f"s3://{self.bucket}/{prefix}",
+            "Environment": ENVIRONMENT,
+        }
+        asked = {"ModelName": name, "PrimaryContainer": container, "ExecutionRoleArn": self.role}
+        self.with_new_role(lambda: sagemaker.create_model(**asked, Tags=self.tags))
+        return name
+
+    def variant(self, model: str, **more: Any) -> dict[str, Any]:
+        """Return a production variant with one instance, like a fleet's."""
+        return {
+            "VariantName": "AllTraffic",
+            "ModelName": model,
+            "InitialInstanceCount": 1,
+            "InstanceType": self.instance.name,
+            "InitialVariantWeight": 1.0,
+            **more,
+        }
+
+    def configuration(self, suffix: str, *variants: Mapping[str, Any], **more: Any) -> str:
+        """Create an endpoint configuration, and return its name."""
+        name = self.name(suffix)
+        self.client("sagemaker").create_endpoint_config(
+            EndpointConfigName=name, ProductionVariants=list(variants), Tags=self.tags, **more
+        )
+        return name
+
+    def alarm(self, suffix: str, **more: Any) -> str:
+        """Create an alarm on a metric without data, and return its name."""
+        name = self.name(suffix)
+        request = {
+            "Namespace": TAG,
+            "MetricName": "none",
+            "Statistic": "Maximum",
+            "Period": 60,
+            "EvaluationPeriods": 1,
+            "Threshold": 1.0,
+            "ComparisonOperator": "GreaterThanThreshold",
+        }
+        self.client("cloudwatch").put_metric_alarm(AlarmName=name, Tags=self.tags, **request, **more)
+        return name
+
+    def log_group(self, name: str) -> str:
+        """Create a log group, and return its name."""
+        self.client("logs").create_log_group(logGroupName=name, tags={TAG: self.run})
+        return name
+
+    def clear(self) -> list[str]:
+        """Remove the module's resources. Returns what could not be removed."""
+        return sweep(self.client, self.region, name=self.start, pause=self.pause)

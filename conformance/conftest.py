@@ -1,0 +1,277 @@
+"""The two ends of the suite: an account or a GPU if asked, and otherwise the embedded AWS and the records."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.beliefs import beliefs, errand_of, ids_of
+from conformance.records import ANSWER, FOLDER, Asked, Record, outcome_of, records
+from triton_models.facts.instances import instance_type
+from triton_models.facts.releases import DEFAULT_RELEASE, release
+
+HERE = Path(__file__).parent
+_RUN = "conformance_run"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of both ends."""
+    group = parser.getgroup("conformance")
+    group.addoption("--aws", action="store_true", help="ask an AWS account, which costs money; asks first")
+    group.addoption("--gpu", action="store_true", help="ask this machine's GPU, in the image of a release")
+    group.addoption("--region", help="the region for --aws")
+    group.addoption("--cheap", action="store_true", help="with --aws: only what costs less than 2 USD in all")
+    group.addoption("--yes", action="store_true", help="with --aws: do not ask before anything is created")
+    group.addoption("--release", help=f"the Triton release (default: {DEFAULT_RELEASE}, or the image's)")
+    group.addoption("--instance-type", default="ml.g5.2xlarge", help="with --aws (default: ml.g5.2xlarge)")
+    group.addoption("--recorded", type=Path, default=FOLDER, help="the folder of records")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marks, name the run, and let SIGTERM end it as Ctrl-C does, with everything removed."""
+    config.addinivalue_line("markers", "belief(*ids): the beliefs that a test decides")
+    config.addinivalue_line("markers", "account(errand): asks AWS, with its price and duration")
+    config.addinivalue_line("markers", "gpu(needs): asks a machine with a GPU, in a release's image")
+    if config.option.aws and not config.option.region:
+        msg = "--aws needs --region, such as --region us-east-1"
+        raise pytest.UsageError(msg)
+    config.stash[_run] = getattr(config, "workerinput", {}).get(_RUN) or secrets.token_hex(4)
+    if config.option.aws:
+        for each in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give every worker the id of the run."""
+    node.workerinput[_RUN] = node.config.stash[_run]
+
+
+_run = pytest.StashKey[str]()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Let each record answer the tests that only an account or a GPU can."""
+    kind = _recorded_kind(metafunc.definition)
+    if "ask" in metafunc.fixturenames:
+        found: list[Record | None] = []
+        if kind and not _live(metafunc.config):
+            found = [each for each in records(metafunc.config.option.recorded) if each.kind == kind]
+        metafunc.parametrize(
+            "record",
+            found or [None],
+            ids=[each.name if each else pytest.HIDDEN_PARAM for each in found or [None]],
+        )
+
+
+def _live(config: pytest.Config) -> bool:
+    return bool(config.option.aws or config.option.gpu)
+
+
+def _recorded_kind(item: Any) -> str:
+    """Return the kind of the records that answer a test; empty if the embedded AWS does."""
+    if item.get_closest_marker("gpu"):
+        return "gpu"
+    errand = errand_of(item)
+    return "account" if errand and errand.alone else ""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Select the tests of the chosen end, and check that tests and beliefs name each other."""
+    for item in items:
+        for each in ids_of(item):
+            row, name = beliefs().get(each), f"{item.path.stem}.{getattr(item, 'originalname', item.name)}"
+            if row is None or row.test != name:
+                msg = f"conformance/beliefs.toml: {each} has not test = {name!r}"
+                raise pytest.UsageError(msg)
+    if _live(config):
+        mark = "account" if config.option.aws else "gpu"
+        chosen = [each for each in items if each.get_closest_marker(mark)]
+        if config.option.aws and config.option.cheap:
+            chosen = [each for each in chosen if (errand := errand_of(each)) and errand.cheap]
+        config.hook.pytest_deselected(items=[each for each in items if each not in chosen])
+        items[:] = chosen
+
+
+def plan(items: Sequence[pytest.Item], config: pytest.Config) -> list[str]:
+    """Return the lines that list what a run creates, with price and duration."""
+    lines, dollars, minutes = [], 0.0, 0.0
+    for item in items:
+        if errand := errand_of(item):
+            dollars, minutes = dollars + errand.dollars, minutes + errand.minutes
+            creates = f"  {errand.creates}" if errand.creates else ""
+            name = item.nodeid.partition("::")[2]
+            lines.append(f"{errand.minutes:5g} min {errand.dollars:6.2f} USD  {name}{creates}")
+    where = f"in {config.option.region}, one after another: {minutes:.0f} minutes, {dollars:.2f} USD"
+    return [*lines, f"{len(lines)} tests {where}.", f"Everything is named and tagged {_name(config)}."]
+
+
+def _name(config: pytest.Config) -> str:
+    from conformance.sweep import PREFIX
+
+    return f"{PREFIX}{config.stash[_run]}"
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
+    """List what would be created."""
+    return plan(items, config) if config.option.aws else []
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Ask before anything is created."""
+    config = session.config
+    if not config.option.aws or config.option.yes or config.option.collectonly or not session.items:
+        return
+    if hasattr(config, "workerinput"):
+        pytest.exit("with -n, add --yes; --collect-only lists what is created", returncode=4)
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if capture:
+        capture.suspend_global_capture(in_=True)
+    try:
+        sys.stdout.write("Create this? [y/N] ")
+        sys.stdout.flush()
+        answer = sys.stdin.readline()
+    finally:
+        if capture:
+            capture.resume_global_capture()
+    if answer.strip().lower() not in {"y", "yes"}:
+        pytest.exit("nothing was created", returncode=1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Skip a test for which the account lacks a permission, a quota or capacity: it decides nothing."""
+    report = yield
+    if item.config.option.aws and call.excinfo is not None and errand_of(item):
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        from conformance.account import hindrance
+
+        error = call.excinfo.value
+        why = hindrance(error) if isinstance(error, ClientError) else ""
+        if why or isinstance(error, BotoCoreError):
+            report.outcome = "skipped"
+            report.longrepr = (str(item.path), 0, why or f"AWS cannot be reached: {error}")
+    if ids := ids_of(item):
+        report.user_properties.append(("beliefs", ids))
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep what the record needs of a report, which may come from a worker."""
+    _kept.append(report)
+
+
+_kept: list[pytest.TestReport] = []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Remove what is left, and write the record."""
+    config = session.config
+    if not _live(config) or hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    by_belief: dict[str, list[pytest.TestReport]] = defaultdict(list)
+    answers: dict[str, Any] = {}
+    for report in _kept:
+        properties: list[tuple[str, Any]] = report.user_properties
+        for name, value in properties:
+            if name == ANSWER and report.when == "call":
+                answers.update(value)
+            if name == "beliefs" and (report.when == "call" or not report.passed):
+                for each in value:
+                    by_belief[each].append(report)
+    if by_belief:
+        kind, place, number = _place(config)
+        today = datetime.now(tz=timezone.utc).date().isoformat()
+        found = {each: {**outcome_of(reports), "date": today} for each, reports in by_belief.items()}
+        record = Record(kind=kind, place=place, release=number, verdicts=found, answers=answers)
+        sys.stdout.write(f"\nrecord: {record.write(config.option.recorded)}\n")
+    if config.option.aws and by_belief:
+        _sweep(config)
+
+
+def _place(config: pytest.Config) -> tuple[str, str, str]:
+    if config.option.aws:
+        return "account", config.option.region, config.option.release or DEFAULT_RELEASE
+    from conformance.gpu.machine import machine
+
+    found = machine(config.option.release)
+    return "gpu", found.place, found.release.name
+
+
+def _sweep(config: pytest.Config) -> None:
+    import boto3.session
+
+    from conformance.sweep import sweep
+
+    session: Any = boto3.session.Session(region_name=config.option.region)
+    for each in sweep(session.client, config.option.region, name=_name(config)):
+        sys.stdout.write(
+            f"not removed: {each}; run python -m conformance.sweep --region {config.option.region}\n"
+        )
+
+
+@pytest.fixture
+def ask(request: pytest.FixtureRequest, record: Record | None) -> Asked:
+    """The questions of a test, whose answers are recorded or replayed."""
+    config, item = request.config, request.node
+    kind = _recorded_kind(item)
+    if kind and not _live(config) and record is None:
+        pytest.skip(f"only {'a GPU' if kind == 'gpu' else 'an account'} can answer, and there is no record")
+    replays = (
+        ()
+        if kind or _live(config)
+        else [each for each in records(config.option.recorded) if each.kind == "account"]
+    )
+    return Asked(
+        item=item, live=_live(config), names={_name(config): "<run>"}, replays=replays, record=record
+    )
+
+
+@pytest.fixture(scope="module")
+def aws(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The account, or the embedded AWS. What the module's tests have created is removed at its end."""
+    from conformance.account import Account
+
+    option = request.config.option
+    given: dict[str, Any] = {
+        "region": option.region or "us-east-1",
+        "run": request.config.stash[_run],
+        "module": request.path.stem.removeprefix("test_").replace("_", ""),
+        "release": release(option.release or DEFAULT_RELEASE),
+        "instance": instance_type(option.instance_type),
+    }
+    import boto3.session
+
+    if option.aws:
+        account = Account(session=boto3.session.Session(region_name=option.region), **given)
+        yield account
+        account.clear()
+        return
+    from triton_rehearsal.aws import open_aws
+
+    hosted = getattr(request.module, "hosted", None)
+    with open_aws() as opened:
+        session = boto3.session.Session(
+            aws_access_key_id=opened.door.key, aws_secret_access_key="embedded", region_name=opened.region
+        )
+        if hosted is None:
+            account = Account(session=session, embedded=opened, **given)
+            yield account
+            assert account.clear() == []
+            return
+        with hosted(opened) as url:
+            account = Account(session=session, embedded=opened, hosting=url, **given)
+            yield account
+            assert account.clear() == []

@@ -1,0 +1,1 @@
+"""Beliefs that a machine with a GPU decides, in the image of a release."""
