@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
-from embedded_aws.moto_gaps.members import MOTO
+from embedded_aws.moto_gaps.patch import MOTO
 
 LISTED = Path(__file__).with_suffix(".json")
 """The tests that only plain moto passes, by the reason."""

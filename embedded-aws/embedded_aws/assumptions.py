@@ -7,11 +7,7 @@ from contextlib import contextmanager
 
 
 class Assumptions(Mapping[str, str]):
-    """Assumptions by name, each a sentence. All of them hold by default.
-
-    Args:
-        sentences: The assumptions.
-    """
+    """Assumptions by name, each a sentence. All of them hold by default."""
 
     def __init__(self, sentences: Mapping[str, str]) -> None:
         self._sentences = dict(sentences)
@@ -27,29 +23,17 @@ class Assumptions(Mapping[str, str]):
         return len(self._sentences)
 
     def declare(self, assumptions: Mapping[str, str]) -> None:
-        """Add the assumptions of code that builds on the embedded AWS.
-
-        Args:
-            assumptions: The assumptions by name, each a sentence.
-        """
+        """Add the assumptions of code that builds on the embedded AWS."""
         self._sentences.update(assumptions)
 
     def holds(self, name: str) -> bool:
-        """Return True if an assumption holds now.
-
-        Raises:
-            KeyError: An assumption with this name does not exist.
-        """
+        """Return True if an assumption holds now."""
         self[name]  # a misspelled name must not count as true
         return name not in self._false
 
     @contextmanager
     def assume(self, **assumptions: bool) -> Iterator[None]:
-        """Set assumptions to true or false until the end of the `with`.
-
-        Raises:
-            KeyError: An assumption with this name does not exist.
-        """
+        """Set assumptions to true or false until the end of the `with`."""
         for name in assumptions:
             self[name]
         before = set(self._false)

@@ -27,7 +27,6 @@ class Clients:
         self._lock = threading.Lock()
 
     def get(self, service: str, region: str) -> Any:
-        """Return the client of a service in a region."""
         from botocore.config import Config
 
         with self._lock:
@@ -43,9 +42,28 @@ class Clients:
             return self._made[service, region]
 
     def close(self) -> None:
-        """Close every connection."""
         for client in self._made.values():
             client.close()
+
+
+class _Connected:
+    clients: Clients | None = None
+
+
+def connect(clients: Clients | None) -> None:
+    """Set the clients with which services call each other, as AWS's own do; None disconnects them."""
+    _Connected.clients = clients
+
+
+def client(service: str, region: str) -> Any:
+    """Return a client of the open embedded AWS.
+
+    Raises:
+        RuntimeError: None is open.
+    """
+    if _Connected.clients is None:
+        raise RuntimeError("no embedded AWS is open")
+    return _Connected.clients.get(service, region)
 
 
 @cache

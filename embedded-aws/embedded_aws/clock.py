@@ -21,9 +21,6 @@ class Clock:
         speed: Seconds that pass here in one second of the wall clock. 1 is AWS's pace. With `math.inf`, waits
             are over at once, nothing is evaluated unless asked, and the clock shows the wall clock's time.
         began: The time of the clock at its start, in seconds since 1970.
-
-    Raises:
-        ValueError: The speed is not above 0.
     """
 
     speed: float = 1.0
@@ -32,8 +29,7 @@ class Clock:
 
     def __post_init__(self) -> None:
         if not self.speed > 0:
-            msg = f"the speed of a clock is above 0, not {self.speed}"
-            raise ValueError(msg)
+            raise ValueError(f"the speed of a clock is above 0, not {self.speed}")
 
     def time(self) -> float:
         """Return the time in seconds since 1970."""

@@ -11,8 +11,10 @@ from types import MappingProxyType
 from moto.core.responses import BaseResponse
 from moto.core.utils import camelcase_to_underscores, get_service_model
 
+from embedded_aws.cloudformation import stacks  # noqa: F401 -- which adds operations
 from embedded_aws.cloudformation.catalogue import TYPES
-from embedded_aws.moto_gaps.members import ADDED, MOTO, REPLACED
+from embedded_aws.moto_gaps import close_gaps
+from embedded_aws.moto_gaps.patch import MOTO, patched
 from embedded_aws.moto_gaps.s3 import UNSUPPORTED
 
 # The services, with moto's names for them.
@@ -59,6 +61,7 @@ may be less exact. All others are refused, and so are services that moto lacks.
 
 def page() -> str:
     """Return the page, in Markdown."""
+    close_gaps()
     return "\n".join((_HEAD, *_operations(), "", *_types(), ""))
 
 
@@ -73,12 +76,7 @@ def _operations() -> Iterator[str]:
 def _split(service: str, module: str) -> tuple[list[str], list[str], list[str]]:
     """Return the operations of a service that are ours, moto's, and refused."""
     model = get_service_model(service)
-    changed = {
-        name
-        for target, names in (*REPLACED.items(), *ADDED.items())
-        if target.startswith(f"moto.{module}.")
-        for name in names
-    }
+    changed = {name for target, name in patched if target.startswith(f"moto.{module}.")}
     ours, moto, refused = [], [], []
     for operation in sorted(model.operation_names):
         name = camelcase_to_underscores(operation)

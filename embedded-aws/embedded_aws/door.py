@@ -69,9 +69,6 @@ class BoundedThreads(ThreadingMixIn):
 class Door:
     """The keys of one run.
 
-    Args:
-        issued: Returns whether a call in this run created a key, as AssumeRole does.
-
     Attributes:
         key: The id of the run's own access key.
     """
@@ -81,12 +78,7 @@ class Door:
         self._issued = issued
 
     def refusal(self, headers: Mapping[str, str], query: str = "") -> str | None:
-        """Return the reason to refuse a request; None if it is let in.
-
-        Args:
-            headers: The request's headers, with lower-case names.
-            query: The query string of its URL. In a presigned URL it contains the key.
-        """
+        """Return the reason to refuse a request; None if it is let in."""
         foreign = refusal_of_pages(headers)
         if foreign:
             return foreign

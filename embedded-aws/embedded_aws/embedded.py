@@ -12,6 +12,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from embedded_aws import clients
 from embedded_aws import clock as clocks
 from embedded_aws import images as image_facts
 from embedded_aws.assumptions import ASSUMPTIONS, holds
@@ -98,8 +99,7 @@ class EmbeddedAws:
         self._elsewhere: dict[str, str] = {}
         self._open = ExitStack()
         if not EmbeddedAws._turn.acquire(blocking=False):
-            msg = "another EmbeddedAws is open in this process"
-            raise RuntimeError(msg)
+            raise RuntimeError("another EmbeddedAws is open in this process")
         self._open.callback(EmbeddedAws._turn.release)
         try:
             clocks.connect(clocks.Clock(speed=speed))
@@ -111,10 +111,6 @@ class EmbeddedAws:
             self._clients = Clients(self.url, _keys(self.door.key))
             self._open.callback(self._clients.close)
             self._connect()
-            self._run_functions()
-            self._run_state_machines()
-            self._connect_services()
-            self._evaluate_every_minute()
             image_facts.connect(images)
             self._open.callback(image_facts.connect, None)
         except BaseException:
@@ -122,27 +118,24 @@ class EmbeddedAws:
             raise
 
     def _connect(self) -> None:
+        """Let the services call each other; what still runs ends at the end."""
         from embedded_aws.cloudformation import stacks
         from embedded_aws.cloudformation.answers import ANSWERS
+        from embedded_aws.functions.runner import Functions
+        from embedded_aws.moto_gaps import lambda_, states
+        from embedded_aws.moto_gaps.every_minute import EveryMinute
 
         ANSWERS.connect(self.url)
-        stacks.connect(self._clients.get)
-        self._open.callback(stacks.connect, None)
-
-    def _run_functions(self) -> None:
-        from embedded_aws.functions.runner import Functions
-        from embedded_aws.moto_gaps import lambda_
-
+        clients.connect(self._clients)
+        self._open.callback(clients.connect, None)
+        self._open.callback(stacks.join)
         functions = Functions(self._function_environment)
         lambda_.connect(functions)
         self._open.callback(lambda_.connect, None)
         self._open.callback(functions.close)
-
-    def _run_state_machines(self) -> None:
-        from embedded_aws.moto_gaps import states
-
-        states.connect(self._clients.get)
-        self._open.callback(states.connect, None)
+        self._open.callback(states.end_executions)
+        self._every_minute = EveryMinute(ACCOUNT)
+        self._open.callback(self._every_minute.close)
 
     def _function_environment(self) -> dict[str, str]:
         """Return the variables that this AWS gives to every function, without the caller's own."""
@@ -160,18 +153,6 @@ class EmbeddedAws:
         It takes effect at each function's next call. `exports` does not contain the address.
         """
         self._elsewhere[f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"] = url
-
-    def _connect_services(self) -> None:
-        from embedded_aws.moto_gaps import own_clients
-
-        own_clients.connect(self._clients.get)
-        self._open.callback(own_clients.connect, None)
-
-    def _evaluate_every_minute(self) -> None:
-        from embedded_aws.moto_gaps.every_minute import EveryMinute
-
-        self._every_minute = EveryMinute(ACCOUNT)
-        self._open.callback(self._every_minute.close)
 
     @property
     def clock(self) -> clocks.Clock:

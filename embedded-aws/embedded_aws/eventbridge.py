@@ -25,12 +25,6 @@ def matches(pattern: Mapping[str, Any], event: Any, *, passes: Filters, absent: 
 
     If the event has an array, one element must match. If the elements are objects, a single one must match
     all fields of the pattern below it.
-
-    Args:
-        pattern: The pattern, or its part below a field.
-        event: The event, or its value at that field.
-        passes: Compares a value with a list of filters.
-        absent: The value that `passes` gets for a missing field.
     """
     if isinstance(event, list):
         return any(matches(pattern, element, passes=passes, absent=absent) for element in event)

@@ -37,18 +37,13 @@ class PatternError(ValueError):
 
 @cache
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return the test of an event's message for a pattern. An empty pattern matches every event.
-
-    Raises:
-        PatternError: The pattern is not valid.
-    """
+    """Return the test of an event's message for a pattern. An empty pattern matches every event."""
     text = pattern.strip()
     if text.startswith("{") and text.endswith("}"):
         test = _Json(text[1:-1]).parsed()
         return lambda message: (event := json_of(message)) is not None and test(event)
     if text.startswith(("[", "%")):
-        msg = f"Invalid filter pattern: {pattern}"
-        raise PatternError(msg)
+        raise PatternError(f"Invalid filter pattern: {pattern}")
     terms = _Terms.of(text)
     return terms.within
 
@@ -83,8 +78,7 @@ class _Terms:
         while position < len(text):
             found = _TERM.match(text, position)
             if found is None:
-                msg = f"Invalid filter pattern: {text}"
-                raise PatternError(msg)
+                raise PatternError(f"Invalid filter pattern: {text}")
             kind, quoted, plain = found.groups()
             kinds[kind].append(_unescaped(quoted) if quoted is not None else plain)
             position = found.end()
@@ -221,8 +215,7 @@ def _find(event: Any, selector: str) -> Any:
     while position < len(selector):
         step = _STEP.match(selector, position)
         if step is None:
-            msg = f"Invalid filter pattern: {selector}"
-            raise PatternError(msg)
+            raise PatternError(f"Invalid filter pattern: {selector}")
         position = step.end()
         name, index, quoted = step.groups()
         if index is not None:

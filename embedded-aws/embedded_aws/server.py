@@ -34,11 +34,7 @@ _INVOCATION = re.compile(r"/endpoints/([^/]+)/(async-invocations|invocations(-re
 
 
 def listen(port: int) -> socket.socket:
-    """Bind a port of the loopback interface.
-
-    Raises:
-        PortError: The port is taken or not allowed.
-    """
+    """Bind a port of the loopback interface."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -46,8 +42,7 @@ def listen(port: int) -> socket.socket:
         listener.listen()
     except (OSError, OverflowError) as error:
         listener.close()
-        msg = f"port {port} cannot be used: {getattr(error, 'strerror', None) or error}"
-        raise PortError(msg) from error
+        raise PortError(f"port {port} cannot be used: {getattr(error, 'strerror', None) or error}") from error
     return listener
 
 
@@ -70,15 +65,7 @@ class _Pieces(io.BufferedIOBase):
 def serve(
     listener: socket.socket, door: Door, prices: Prices, closing: ExitStack, elsewhere: Mapping[str, str]
 ) -> None:
-    """Answer on the listener from threads of this process until `closing` closes.
-
-    Args:
-        listener: The socket.
-        door: Lets requests in.
-        prices: The price list.
-        closing: Stops the server.
-        elsewhere: The addresses of services that another server answers, by their variables' names.
-    """
+    """Answer on the listener from threads of this process until `closing` closes."""
     # moto takes a second or two to import.
     from embedded_aws.moto_gaps import close_gaps
 
@@ -90,7 +77,6 @@ def serve(
     from werkzeug.serving import ThreadedWSGIServer
 
     from embedded_aws import price_list
-    from embedded_aws.cloudformation import stacks
     from embedded_aws.cloudformation.answers import ANSWERS
 
     class QuietRequestHandler(MotoRequestHandler):
@@ -108,7 +94,6 @@ def serve(
     class Server(BoundedThreads, ThreadedWSGIServer):
         """Limits the number of connections."""
 
-    stacks.install()
     config = json.loads(json.dumps(default_user_config))
     closing.callback(default_user_config.update, config)
     # Without Docker, which may not be installed: `moto_gaps.lambda_` runs the functions.

@@ -36,13 +36,7 @@ class Bounds:
 
 
 def tracked_capacity(configuration: Mapping[str, Any], *, value: float, capacity: int) -> int:
-    """Return the capacity with which a metric would be at its target, rounded up.
-
-    Args:
-        configuration: The policy's TargetTrackingScalingPolicyConfiguration.
-        value: The metric's newest value. It is taken to fall in proportion to the capacity.
-        capacity: The capacity with which the metric had this value.
-    """
+    """Return the capacity with which a metric would be at its target, rounded up."""
     # The margin keeps 3 * 70 / 70 at three, whatever the last bit says.
     return math.ceil(capacity * value / float(configuration["TargetValue"]) - 1e-9)
 
@@ -50,14 +44,7 @@ def tracked_capacity(configuration: Mapping[str, Any], *, value: float, capacity
 def stepped_capacity(
     configuration: Mapping[str, Any], *, values: Sequence[float], threshold: float, capacity: int
 ) -> int | None:
-    """Return the capacity that a step wants; None if the metric is in none of the steps.
-
-    Args:
-        configuration: The policy's StepScalingPolicyConfiguration.
-        values: The metric's values in the periods that the alarm evaluated.
-        threshold: The threshold of the alarm, from which the steps' bounds count.
-        capacity: The current capacity.
-    """
+    """Return the capacity that a step wants; None if the metric is in none of the steps."""
     breach = _AGGREGATIONS[configuration.get("MetricAggregationType") or "Average"](values) - threshold
     for step in configuration["StepAdjustments"]:
         if _has(step, breach):

@@ -26,17 +26,7 @@ class ScheduleError(ValueError):
 
 
 def next_time(schedule: str, *, after: datetime, start: datetime, zone: str = "UTC") -> datetime | None:
-    """Return the first time of a schedule after a moment; None if there is none within five years.
-
-    Args:
-        schedule: The schedule as PutScheduledAction takes it.
-        after: The moment, with a time zone.
-        start: The start of the first interval of a `rate`.
-        zone: The time zone of `at` and `cron`.
-
-    Raises:
-        ScheduleError: The schedule is not valid.
-    """
+    """Return the first time of a schedule after a moment; None if there is none within five years."""
     form = _FORM.fullmatch(schedule.strip())
     if form is None:
         raise ScheduleError(schedule)

@@ -46,13 +46,7 @@ PREDEFINED: Mapping[str, _Predefined] = MappingProxyType(
 def tracking_alarms(
     configuration: Mapping[str, Any], *, resource_id: str, action: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the alarms of a policy. Their names lack the id at the end.
-
-    Args:
-        configuration: The policy's TargetTrackingScalingPolicyConfiguration.
-        resource_id: The scaled variant, such as `endpoint/e/variant/v`.
-        action: The ARN with which the alarms run the policy.
-    """
+    """Yield the alarms of a policy. Their names lack the id at the end."""
     target = float(configuration["TargetValue"])
     metric = _metric(configuration, resource_id)
     common = {

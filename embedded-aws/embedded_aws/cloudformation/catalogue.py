@@ -5,69 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from embedded_aws.cloudformation import (
-    application_autoscaling,
-    bootstrap,
-    budgets,
-    cloudwatch,
-    codebuild,
+    access,
+    building,
     custom_resource,
     ec2,
-    events,
-    iam,
-    kms,
     lambda_,
-    logs,
     messaging,
     s3,
     sagemaker,
-    secretsmanager,
-    stepfunctions,
+    watching,
 )
-from embedded_aws.cloudformation.resource import ResourceType
+from embedded_aws.cloudformation.resource import CdkMetadata, ResourceType
 from embedded_aws.cloudformation.schemas import is_custom
 
-_TYPES: tuple[ResourceType, ...] = (
-    application_autoscaling.ScalableTarget(),
-    application_autoscaling.ScalingPolicy(),
-    bootstrap.CdkMetadata(),
-    bootstrap.Parameter(),
-    bootstrap.Repository(),
-    budgets.Budget(),
-    cloudwatch.Alarm(),
-    cloudwatch.CompositeAlarm(),
-    cloudwatch.Dashboard(),
-    codebuild.Fleet(),
-    codebuild.Project(),
-    *ec2.TYPES,
-    events.Rule(),
-    iam.ManagedPolicy(),
-    iam.OIDCProvider(),
-    iam.Policy(),
-    iam.Role(),
-    kms.Alias(),
-    kms.Key(),
-    lambda_.EventInvokeConfig(),
-    lambda_.EventSourceMapping(),
-    lambda_.Function(),
-    lambda_.Permission(),
-    logs.LogGroup(),
-    logs.MetricFilter(),
-    logs.ResourcePolicy(),
-    messaging.Queue(),
-    messaging.QueuePolicy(),
-    messaging.Subscription(),
-    messaging.Topic(),
-    messaging.TopicPolicy(),
-    s3.Bucket(),
-    s3.BucketPolicy(),
-    sagemaker.Endpoint(),
-    sagemaker.EndpointConfig(),
-    sagemaker.Model(),
-    secretsmanager.Secret(),
-    stepfunctions.StateMachine(),
-)
+_MODULES = (access, building, ec2, lambda_, messaging, s3, sagemaker, watching)
 
-TYPES: Mapping[str, ResourceType] = {kind.name: kind for kind in _TYPES}
+TYPES: Mapping[str, ResourceType] = {
+    kind.name: kind for kind in (CdkMetadata(), *(kind for module in _MODULES for kind in module.TYPES))
+}
 
 
 def is_supported(name: str) -> bool:

@@ -62,11 +62,7 @@ class _Response:
 
 
 class CustomResource(ResourceType):
-    """A resource that a function creates.
-
-    Args:
-        type_name: The resource's type.
-    """
+    """A resource that a function creates."""
 
     name = "AWS::CloudFormation::CustomResource"
 
@@ -74,11 +70,7 @@ class CustomResource(ResourceType):
         self._type_name = type_name
 
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Create the resource through the function.
-
-        Raises:
-            PartiallyCreatedError: The creation failed. CloudFormation deletes such a resource anyway.
-        """
+        """Create the resource through the function."""
         try:
             response = self._ask(call, "Create", properties)
         except CustomResourceError as error:
@@ -89,14 +81,13 @@ class CustomResource(ResourceType):
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
         """Update the resource through the function; another physical id means another resource."""
         if before["ServiceToken"] != after["ServiceToken"]:
-            msg = "Modifying service token is not allowed."
-            raise CustomResourceError(msg)
+            raise CustomResourceError("Modifying service token is not allowed.")
         response = self._ask(
             call,
             "Update",
             after,
             PhysicalResourceId=identity.physical_id,
-            OldResourceProperties=as_text(before),
+            OldResourceProperties=_as_text(before),
         )
         return Identity(physical_id=response.physical_id, attributes=response.attributes)
 
@@ -124,7 +115,7 @@ class CustomResource(ResourceType):
                 "RequestId": request_id,
                 "LogicalResourceId": call.logical_id,
                 "ResourceType": self._type_name,
-                "ResourceProperties": as_text(properties),
+                "ResourceProperties": _as_text(properties),
                 **more,
             }
             lambda_.start(token, json.dumps(request).encode(), on_end=answered.put)
@@ -134,45 +125,35 @@ class CustomResource(ResourceType):
         return _read(body, request)
 
 
-def as_text(value: Any) -> Any:
+def _as_text(value: Any) -> Any:
     """Return properties as a function receives them: every scalar is a string."""
     if isinstance(value, Mapping):
-        return {str(key): as_text(item) for key, item in value.items()}
+        return {str(key): _as_text(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [as_text(item) for item in value]
+        return [_as_text(item) for item in value]
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def _wait(answered: queue.Queue[bytes | Outcome], *, timeout: float, request_id: str) -> bytes:
-    """Return the body of the answer.
-
-    Raises:
-        CustomResourceError: No answer came in time, or the function ended without one.
-    """
+    """Return the body of the answer."""
     try:
         found = answered.get(timeout=timeout)
     except queue.Empty:
-        msg = (
+        raise CustomResourceError(
             "CloudFormation did not receive a response from your Custom Resource. Please check your logs for "
             f"requestId [{request_id}]. (It waited {timeout:g} seconds.)"
-        )
-        raise CustomResourceError(msg) from None
+        ) from None
     if isinstance(found, Outcome):
         how = f" with {found.error}" if found.error else ""
-        msg = (
+        raise CustomResourceError(
             f"the function ended{how} and has not answered (RequestId: {request_id}); CloudFormation would "
             f"wait {timeout:g} seconds for it"
         )
-        raise CustomResourceError(msg)
     return found
 
 
 def _read(body: bytes, request: Mapping[str, Any]) -> _Response:
-    """Parse an answer.
-
-    Raises:
-        CustomResourceError: The answer reports a failure, or does not belong to the request.
-    """
+    """Parse an answer."""
     if len(body) > ANSWER_BYTES:
         msg = f"Response object is too long: {len(body)} bytes, and {ANSWER_BYTES} are allowed."
         raise CustomResourceError(msg)
@@ -194,11 +175,10 @@ def _read(body: bytes, request: Mapping[str, Any]) -> _Response:
         msg = f"Invalid response object: {', '.join(wrong)} must be copied from the request"
         raise CustomResourceError(msg)
     if not 0 < len(physical_id.encode()) <= _ID_BYTES:
-        msg = f"Invalid PhysicalResourceId: 1 to {_ID_BYTES} bytes are expected"
-        raise CustomResourceError(msg)
+        raise CustomResourceError(f"Invalid PhysicalResourceId: 1 to {_ID_BYTES} bytes are expected")
     return _Response(physical_id=physical_id, attributes=_attributes(answer.get("Data") or {}))
 
 
 def _attributes(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes for `Fn::GetAtt`: strings, and lists of strings."""
-    return {str(key): as_text(value) for key, value in data.items()}
+    return {str(key): _as_text(value) for key, value in data.items()}

@@ -62,15 +62,7 @@ class References:
     region: str
 
     def resolve(self, value: Any, place: str) -> Any:
-        """Return a value with its references resolved.
-
-        Args:
-            value: The value, whose functions are evaluated.
-            place: The type and the names of the properties that lead to the value.
-
-        Raises:
-            ValidationError: A reference leads nowhere, or is not allowed there.
-        """
+        """Return a value with its references resolved."""
         if isinstance(value, Mapping):
             return {key: self.resolve(item, f"{place}/{key}") for key, item in value.items()}
         if isinstance(value, list):

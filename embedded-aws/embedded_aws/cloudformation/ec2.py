@@ -10,7 +10,6 @@ from typing import Any
 
 from botocore import xform_name
 
-from embedded_aws.cloudformation.request import api_request
 from embedded_aws.cloudformation.resource import (
     AbsentError,
     Call,
@@ -18,7 +17,9 @@ from embedded_aws.cloudformation.resource import (
     Identity,
     Properties,
     UnsupportedUpdateError,
+    changed,
     changed_tags,
+    without,
 )
 
 _GROUP_NAME_LIMIT = 255
@@ -28,14 +29,7 @@ _NOUN = {"AllocationId": "address", "GroupId": "security_group"}
 
 
 class NetworkType(ConfiguredType):
-    """A part of a VPC.
-
-    Args:
-        name: The type's name after `AWS::EC2::`.
-        *keys: The arguments of its deletion: attributes and properties, which are also its physical id.
-        methods: The methods of the client that create and delete it; by default after the first key.
-        settings: The properties that are set after its creation, and can change.
-    """
+    """A part of a VPC."""
 
     def __init__(self, name: str, *keys: str, methods: str = "", settings: str = "") -> None:
         self.name = f"AWS::EC2::{name}"
@@ -43,8 +37,7 @@ class NetworkType(ConfiguredType):
         self._create, self._delete = (methods or f"create_{_noun(keys[0])} delete_{_noun(keys[0])}").split()
 
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Create it without tags and settings."""
-        answer = _ask(call, self._create, _without(properties, {"Tags", *self._settings}))
+        answer = call.ask("ec2", self._create, without(properties, "Tags", *self._settings))
         inner = [each for each in answer.values() if isinstance(each, Mapping) and self._keys[0] in each]
         attributes = {name: value for name, value in (*inner, answer)[0].items() if isinstance(value, str)}
         known = {**properties, **attributes}
@@ -53,18 +46,19 @@ class NetworkType(ConfiguredType):
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
         """Update settings and tags to match the properties."""
-        for name in sorted(_changed(before, after) & after.keys() & self._settings):
+        for name in sorted(changed(before, after) & after.keys() & self._settings):
             self.set(call, identity, name, before.get(name), after[name])
         tagged = [identity.attributes.get("AllocationId", identity.physical_id)]
+        ec2 = call.client("ec2")
         put, removed = changed_tags(before, after)
         if put:
-            call.client("ec2").create_tags(Resources=tagged, Tags=put)
+            ec2.create_tags(Resources=tagged, Tags=[{"Key": key, "Value": put[key]} for key in put])
         if removed:
-            call.client("ec2").delete_tags(Resources=tagged, Tags=[{"Key": key} for key in removed])
+            ec2.delete_tags(Resources=tagged, Tags=[{"Key": key} for key in removed])
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
         """Update settings and tags; refuse any other change."""
-        if fixed := _changed(before, after) - (after.keys() & self._settings) - {"Tags"}:
+        if fixed := changed(before, after) - (after.keys() & self._settings) - {"Tags"}:
             msg = f"the embedded AWS cannot change {', '.join(sorted(fixed))} of {self.name}"
             raise UnsupportedUpdateError(msg)
         return super().update(call, identity, before, after)
@@ -76,38 +70,36 @@ class NetworkType(ConfiguredType):
             _change(call, identity.physical_id, f"revoke_{xform_name(name)}", before)
             _change(call, identity.physical_id, f"authorize_{xform_name(name)}", after)
         elif name == "PolicyDocument":
-            _ask(call, "modify_vpc_endpoint", {**chosen, name: after})
+            call.ask("ec2", "modify_vpc_endpoint", {**chosen, name: after})
         else:
-            _ask(call, f"modify_{_noun(self._keys[0])}_attribute", {**chosen, name: {"Value": after}})
+            call.ask("ec2", f"modify_{_noun(self._keys[0])}_attribute", {**chosen, name: {"Value": after}})
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete it."""
         known = {**properties, **identity.attributes}
         if self._delete.endswith(("endpoints", "instances")):
-            _ask(call, self._delete, {f"{self._keys[0]}s": [identity.physical_id]})
+            call.ask("ec2", self._delete, {f"{self._keys[0]}s": [identity.physical_id]})
         else:
-            _ask(call, self._delete, {key: known[key] for key in self._keys})
+            call.ask("ec2", self._delete, {key: known[key] for key in self._keys})
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Read it, or the resource that contains it."""
         key = _CONTAINER.get(self._keys[0], self._keys[0])
         wanted = {**properties, **identity.attributes}[key]
         noun = _noun(key)
-        answer = _ask(call, f"describe_{noun}{'es' if noun == 'address' else 's'}", {f"{key}s": [wanted]})
+        answer = call.ask(
+            "ec2", f"describe_{noun}{'es' if noun == 'address' else 's'}", {f"{key}s": [wanted]}
+        )
         if not any(each for each in answer.values() if isinstance(each, list)):
-            msg = f"{key} {wanted} does not exist"
-            raise AbsentError(msg)
+            raise AbsentError(f"{key} {wanted} does not exist")
 
 
 class Instance(NetworkType):
     """An instance, which runs nothing."""
 
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Start the instance."""
-        wanted = {**_without(properties, {"Tags"}), "MinCount": 1, "MaxCount": 1}
+        wanted = {**without(properties, "Tags"), "MinCount": 1, "MaxCount": 1}
         if "UserData" in wanted:  # the client encodes it again
             wanted["UserData"] = base64.b64decode(wanted["UserData"]).decode()
-        [made] = _ask(call, self._create, wanted)["Instances"]
+        [made] = call.ask("ec2", self._create, wanted)["Instances"]
         attributes = {"InstanceId": made["InstanceId"], "PrivateIp": made["PrivateIpAddress"]}
         return Identity(physical_id=made["InstanceId"], attributes=attributes)
 
@@ -118,7 +110,7 @@ class SecurityGroup(NetworkType):
     def begin(self, call: Call, properties: Properties) -> Identity:
         """Create the group without its rules."""
         name = properties.get("GroupName") or call.unique_name(limit=_GROUP_NAME_LIMIT)
-        given = {**_without(properties, {"GroupDescription"}), "GroupName": name}
+        given = {**without(properties, "GroupDescription"), "GroupName": name}
         identity = super().begin(call, {**given, "Description": properties["GroupDescription"]})
         if "SecurityGroupEgress" in properties:
             # In a VPC that does not exist here, a group has no default rule.
@@ -133,13 +125,11 @@ class SecurityGroupRule(NetworkType):
     """A rule of a security group."""
 
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Add the rule."""
         [rule] = _change(call, properties["GroupId"], self._create, [properties])["SecurityGroupRules"]
         attributes = {self._keys[0]: rule[self._keys[0]]}
         return Identity(physical_id=rule[self._keys[0]], attributes=attributes)
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Remove the rule."""
         _change(call, properties["GroupId"], self._delete, [properties])
 
 
@@ -147,25 +137,10 @@ def _noun(key: str) -> str:
     return _NOUN.get(key, xform_name(key.removesuffix("Id")))
 
 
-def _changed(before: Properties, after: Properties) -> set[str]:
-    return {name for name in (*before, *after) if before.get(name) != after.get(name)}
-
-
-def _without(properties: Properties, names: set[str]) -> dict[str, Any]:
-    return {key: properties[key] for key in properties if key not in names}
-
-
-def _ask(call: Call, method: str, given: Properties) -> dict[str, Any]:
-    ec2 = call.client("ec2")
-    request = api_request(ec2, ec2.meta.method_to_api_mapping[method], given)
-    answer: dict[str, Any] = getattr(ec2, method)(**request)
-    return answer
-
-
 def _change(call: Call, group: str, method: str, rules: Any) -> dict[str, Any]:
     """Add or remove rules of a security group."""
     permissions = [_permission(rule) for rule in rules or ()]
-    return _ask(call, method, {"GroupId": group, "IpPermissions": permissions}) if permissions else {}
+    return call.ask("ec2", method, {"GroupId": group, "IpPermissions": permissions}) if permissions else {}
 
 
 def _permission(rule: Mapping[str, Any]) -> dict[str, Any]:

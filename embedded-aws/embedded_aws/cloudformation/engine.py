@@ -78,17 +78,12 @@ class Deployed:
         return self.identity.physical_id if self.identity else ""
 
     def get_cfn_attribute(self, name: str) -> str:
-        """Return the value of `Fn::GetAtt`; empty if the resource does not exist.
-
-        Raises:
-            DeploymentError: The type does not have this attribute.
-        """
+        """Return the value of `Fn::GetAtt`; empty if the resource does not exist."""
         if self.identity is None:
             return ""
         if name not in self.identity.attributes:
             known = f"{self.cf_resource_type} {self.logical_resource_id}"
-            msg = f"{known} has no attribute {name} in the embedded AWS"
-            raise DeploymentError(msg)
+            raise DeploymentError(f"{known} has no attribute {name} in the embedded AWS")
         return self.identity.attributes[name]
 
 
@@ -177,14 +172,7 @@ class StackResources(ResourceMap):
 
 
 class Deployment:
-    """One operation on the resources of one stack.
-
-    Args:
-        resources: The stack's resources.
-        types: Returns the implementation of a type.
-        call: Returns the call context of a logical id.
-        journal: Records an event. Keyword arguments: logical_id, physical_id, resource_type, status, reason.
-    """
+    """One operation on the resources of one stack."""
 
     def __init__(
         self,
@@ -207,15 +195,7 @@ class Deployment:
         self._partial: Deployed | None = None
 
     def apply(self, previous: Template) -> None:
-        """Create, update and replace resources until the stack matches its template.
-
-        Args:
-            previous: The previous template of the stack, which sets the order of the clean-up.
-
-        Raises:
-            DeploymentError: A resource failed, or the update was canceled. Nothing is undone yet: call
-                `revert`, then `remove_created`.
-        """
+        """Create, update and replace resources until the stack matches its template."""
         declared = self._resources.declared
         self._former_order = _deployed_order(previous, self._resources.deployed)
         for logical_id in in_order(declared, declared):
@@ -232,13 +212,6 @@ class Deployment:
 
         CloudFormation first updates everything back, then deletes what it has created: see
         docs/CLOUDFORMATION.md of aws-cdk, read on 2026-11-25.
-
-        Args:
-            skip: The logical ids of resources that stay as they are and count as reverted.
-
-        Returns:
-            The logical id of the resource that could not be reverted; empty if there is none. Call this
-            again to continue with it.
         """
         while self._reverts:
             logical_id, revert, leave = self._reverts[0]
@@ -406,8 +379,7 @@ class Deployment:
         except Exception as error:
             reason = reason_of(error)
             self._note(logical_id, type_name, "", f"{verb}_FAILED", reason)
-            msg = f"{type_name} {logical_id}: {reason}"
-            raise DeploymentError(msg) from error
+            raise DeploymentError(f"{type_name} {logical_id}: {reason}") from error
         self._note(logical_id, type_name, identity.physical_id, f"{verb}_COMPLETE", None)
         return identity
 

@@ -17,15 +17,7 @@ VARIABLE = re.compile(r"\$\{(!?)([^}]*)\}")
 
 
 def evaluate(value: Any, resources: Any) -> Any:
-    """Return a value of a template with its functions evaluated, without what is AWS::NoValue.
-
-    Args:
-        value: The value.
-        resources: moto's map of the stack's parameters, mappings, conditions and resources.
-
-    Raises:
-        ValidationError: A function cannot be evaluated.
-    """
+    """Return a value of a template with its functions evaluated, without what is AWS::NoValue."""
     if isinstance(value, list):
         return [item for each in value if (item := evaluate(each, resources)) is not None]
     if not isinstance(value, Mapping):
@@ -54,11 +46,7 @@ def condition_holds(condition: Mapping[str, Any], resources: Any) -> bool:
 
 
 def text(value: Any) -> str:
-    """Return a scalar of a template as a string.
-
-    Raises:
-        ValidationError: It is a list or an object.
-    """
+    """Return a scalar of a template as a string."""
     if isinstance(value, (Mapping, list)):
         raise ValidationError(message=f"Template error: {json.dumps(value)} is not a string")
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -100,8 +88,7 @@ def _join(argument: list[Any], resources: Any) -> str:
 def _select(argument: list[Any], resources: Any) -> Any:
     index, items = [evaluate(each, resources) for each in argument]
     if not isinstance(items, list):
-        msg = f"not a list: {items}"
-        raise TypeError(msg)
+        raise TypeError(f"not a list: {items}")
     if not 0 <= int(index) < len(items):
         msg = f"Template error: Fn::Select cannot select nonexistent value at index {index}"
         raise ValidationError(message=msg)
@@ -145,8 +132,7 @@ def _stack_output(argument: Any, resources: Any) -> str:
             if (stack.name, output["OutputKey"]) == (wanted["StackName"], wanted["OutputName"]):
                 value: str = output["OutputValue"]
                 return value
-    msg = f"stack {wanted['StackName']} has no output {wanted['OutputName']}"
-    raise ValidationError(message=msg)
+    raise ValidationError(message=f"stack {wanted['StackName']} has no output {wanted['OutputName']}")
 
 
 def _zones(argument: Any, resources: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""AWS::SNS and AWS::SQS: topics, subscriptions, queues and their policies."""
+"""AWS::Events, AWS::SNS and AWS::SQS: rules, topics, subscriptions, queues and their policies."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -8,161 +8,123 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from embedded_aws.cloudformation.request import refuse_unknown
 from embedded_aws.cloudformation.resource import (
     AbsentError,
+    ApiType,
     Call,
     ConfiguredType,
     Identity,
     Properties,
-    ResourceType,
-    changed_tags,
+    as_json,
+    changed,
+    retag,
+    true,
+    without,
 )
 
-_TOPIC_NAME_LIMIT = 256
-_QUEUE_NAME_LIMIT = 80
 
-# The properties of a topic that are attributes under the same name in the API.
-_TOPIC_ATTRIBUTES = (
-    "DisplayName",
-    "KmsMasterKeyId",
-    "FifoTopic",
-    "ContentBasedDeduplication",
-    "SignatureVersion",
-    "TracingConfig",
-)
+class Rule(ConfiguredType):
+    """A rule with its targets. Its id is its name, after the bus's name unless that is the default bus."""
+
+    name, service, reads, deletes = "AWS::Events::Rule", "events", "describe_rule", "delete_rule"
+    naming, limit = "Name", 64
+
+    def where(self, call: Call, identity: Identity, properties: Properties) -> dict[str, Any]:
+        name = identity.physical_id.rsplit("/", 1)[-1]
+        bus = {"EventBusName": properties["EventBusName"]} if "EventBusName" in properties else {}
+        return {"Name": name, "Rule": name, **bus}
+
+    def begin(self, call: Call, properties: Properties) -> Identity:
+        """Create the rule, without targets."""
+        arn = self._put(call, self.named(call, properties), properties)
+        return Identity(physical_id=arn.partition(":rule/")[2], attributes={"Arn": arn})
+
+    def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
+        where = self.where(call, identity, after)
+        if before:
+            self._put(call, where["Name"], after)
+        kept = {target["Id"] for target in after.get("Targets", ())}
+        gone = [target["Id"] for target in before.get("Targets", ()) if target["Id"] not in kept]
+        if gone:
+            call.client("events").remove_targets(**without(where, "Name"), Ids=gone)
+        if after.get("Targets"):
+            call.ask("events", "put_targets", {**without(where, "Name"), "Targets": after["Targets"]})
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Remove the targets, then the rule: the API requires this order."""
+        where = self.where(call, identity, properties)
+        targets = self.act(call, "list_targets_by_rule", where)["Targets"]
+        if targets:
+            ids = [target["Id"] for target in targets]
+            call.client("events").remove_targets(**without(where, "Name"), Ids=ids)
+        super().delete(call, identity, properties)
+
+    def _put(self, call: Call, name: str, properties: Properties) -> str:
+        arn: str = call.ask("events", "put_rule", {**without(properties, "Targets"), "Name": name})["RuleArn"]
+        return arn
 
 
 class Topic(ConfiguredType):
-    """An SNS topic. Its id is its ARN."""
+    """A topic. Its id is its ARN."""
 
-    name = "AWS::SNS::Topic"
+    name, service, keys = "AWS::SNS::Topic", "sns", "TopicArn"
+    reads, deletes, naming, limit = "get_topic_attributes", "delete_topic", "TopicName", 256
+    attributes = (
+        *("DisplayName", "KmsMasterKeyId", "FifoTopic", "ContentBasedDeduplication"),
+        *("SignatureVersion", "TracingConfig"),
+    )
+    supports = f"Subscription {' '.join(attributes)}"
 
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Create the topic with its name and tags."""
-        refuse_unknown(properties, {*_TOPIC_ATTRIBUTES, "TopicName", "Tags", "Subscription"})
-        name = properties.get("TopicName") or call.unique_name(limit=_TOPIC_NAME_LIMIT)
+        name = self.named(call, properties)
         arn = call.client("sns").create_topic(Name=name, Tags=list(properties.get("Tags", ())))["TopicArn"]
         return Identity(physical_id=arn, attributes={"TopicArn": arn, "TopicName": name})
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Set the attributes that differ, the tags and the subscriptions declared within the topic."""
-        sns = call.client("sns")
-        for name in _TOPIC_ATTRIBUTES:
+        sns, topic = call.client("sns"), identity.physical_id
+        for name in self.attributes:
             if before.get(name) != after.get(name):
-                sns.set_topic_attributes(
-                    TopicArn=identity.physical_id,
-                    AttributeName=name,
-                    AttributeValue=_text(after.get(name, "")),
-                )
-        put, removed = changed_tags(before, after)
-        if put:
-            sns.tag_resource(ResourceArn=identity.physical_id, Tags=put)
-        if removed:
-            sns.untag_resource(ResourceArn=identity.physical_id, TagKeys=removed)
+                value = as_json(after.get(name, ""))
+                sns.set_topic_attributes(TopicArn=topic, AttributeName=name, AttributeValue=value)
+        retag(sns, before, after, ResourceArn=topic)
         for subscription in after.get("Subscription", ()):
             if subscription not in before.get("Subscription", ()):
-                sns.subscribe(TopicArn=identity.physical_id, **subscription)
-
-    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete the topic."""
-        call.client("sns").delete_topic(TopicArn=identity.physical_id)
-
-    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Read the topic."""
-        call.client("sns").get_topic_attributes(TopicArn=identity.physical_id)
+                sns.subscribe(TopicArn=topic, **subscription)
 
 
-class Subscription(ResourceType):
+class Subscription(ApiType):
     """A subscription to a topic. Its id is its ARN."""
 
-    name = "AWS::SNS::Subscription"
+    name, service = "AWS::SNS::Subscription", "sns"
+    reads, lists, deletes = "list_subscriptions_by_topic", "Subscriptions", "unsubscribe"
+    attributes = (
+        *("DeliveryPolicy", "FilterPolicy", "FilterPolicyScope", "RawMessageDelivery", "RedrivePolicy"),
+        "SubscriptionRoleArn",
+    )
+    supports = f"TopicArn Protocol Endpoint Region {' '.join(attributes)}"
+
+    def where(self, call: Call, identity: Identity, properties: Properties) -> dict[str, Any]:
+        return {"SubscriptionArn": identity.physical_id, "TopicArn": properties["TopicArn"]}
 
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Subscribe."""
-        refuse_unknown(properties, {"TopicArn", "Protocol", "Endpoint", "Region", *_SUBSCRIPTION_ATTRIBUTES})
+        self.check(properties)
         arn = call.client("sns").subscribe(
             TopicArn=properties["TopicArn"],
             Protocol=properties["Protocol"],
             Endpoint=properties.get("Endpoint", ""),
-            Attributes={
-                name: _text(properties[name]) for name in _SUBSCRIPTION_ATTRIBUTES if name in properties
-            },
+            Attributes={name: as_json(properties[name]) for name in self.attributes if name in properties},
             ReturnSubscriptionArn=True,
         )["SubscriptionArn"]
         return Identity(physical_id=arn, attributes={"Arn": arn})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Set the attributes that differ."""
-        for name in _SUBSCRIPTION_ATTRIBUTES:
-            if before.get(name) != after.get(name):
-                call.client("sns").set_subscription_attributes(
-                    SubscriptionArn=identity.physical_id,
-                    AttributeName=name,
-                    AttributeValue=_text(after.get(name, "")),
-                )
+        for name in sorted(changed(before, after).intersection(self.attributes)):
+            call.client("sns").set_subscription_attributes(
+                SubscriptionArn=identity.physical_id,
+                AttributeName=name,
+                AttributeValue=as_json(after.get(name, "")),
+            )
         return identity
-
-    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Unsubscribe."""
-        call.client("sns").unsubscribe(SubscriptionArn=identity.physical_id)
-
-    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Find the subscription in its topic's list."""
-        found = call.client("sns").list_subscriptions_by_topic(TopicArn=properties["TopicArn"])
-        if identity.physical_id not in (row["SubscriptionArn"] for row in found["Subscriptions"]):
-            msg = f"the topic has no subscription {identity.physical_id}"
-            raise AbsentError(msg)
-
-
-_SUBSCRIPTION_ATTRIBUTES = (
-    "DeliveryPolicy",
-    "FilterPolicy",
-    "FilterPolicyScope",
-    "RawMessageDelivery",
-    "RedrivePolicy",
-    "SubscriptionRoleArn",
-)
-
-
-class Queue(ConfiguredType):
-    """An SQS queue. Its id is its URL."""
-
-    name = "AWS::SQS::Queue"
-
-    def begin(self, call: Call, properties: Properties) -> Identity:
-        """Create the queue with its name. Only a new queue can become a FIFO queue."""
-        refuse_unknown(properties, {*_QUEUE_ATTRIBUTES, "QueueName", "FifoQueue", "Tags"})
-        sqs = call.client("sqs")
-        name = properties.get("QueueName") or call.unique_name(limit=_QUEUE_NAME_LIMIT)
-        fifo = {"FifoQueue": "true"} if _text(properties.get("FifoQueue", False)) == "true" else {}
-        url = sqs.create_queue(QueueName=name, Attributes=fifo)["QueueUrl"]
-        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-        return Identity(physical_id=url, attributes={"Arn": arn, "QueueName": name, "QueueUrl": url})
-
-    def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Set the attributes that differ, and the tags."""
-        sqs = call.client("sqs")
-        changed = {
-            name: _text(after.get(name, default))
-            for name, default in _QUEUE_ATTRIBUTES.items()
-            if before.get(name) != after.get(name)
-        }
-        if changed:
-            sqs.set_queue_attributes(QueueUrl=identity.physical_id, Attributes=changed)
-        put, removed = changed_tags(before, after)
-        if put:
-            sqs.tag_queue(QueueUrl=identity.physical_id, Tags={tag["Key"]: tag["Value"] for tag in put})
-        if removed:
-            sqs.untag_queue(QueueUrl=identity.physical_id, TagKeys=removed)
-
-    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete the queue."""
-        call.client("sqs").delete_queue(QueueUrl=identity.physical_id)
-
-    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Read the queue."""
-        call.client("sqs").get_queue_attributes(QueueUrl=identity.physical_id, AttributeNames=["QueueArn"])
 
 
 # A queue's attributes with their defaults. Source: SQS API reference, SetQueueAttributes.
@@ -183,16 +145,37 @@ _QUEUE_ATTRIBUTES: Mapping[str, Any] = {
 }
 
 
-class _PolicyOfSeveral(ResourceType):
+class Queue(ConfiguredType):
+    """A queue. Its id is its URL."""
+
+    name, service, keys = "AWS::SQS::Queue", "sqs", "QueueUrl"
+    reads, deletes = "get_queue_attributes", "delete_queue"
+    naming, limit, supports = "QueueName", 80, f"FifoQueue {' '.join(_QUEUE_ATTRIBUTES)}"
+
+    def begin(self, call: Call, properties: Properties) -> Identity:
+        """Create the queue with its name. Only a new queue can become a FIFO queue."""
+        sqs, name = call.client("sqs"), self.named(call, properties)
+        fifo = {"FifoQueue": "true"} if true(properties.get("FifoQueue", False)) else {}
+        url = sqs.create_queue(QueueName=name, Attributes=fifo)["QueueUrl"]
+        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        return Identity(physical_id=url, attributes={"Arn": arn, "QueueName": name, "QueueUrl": url})
+
+    def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
+        sqs, differing = call.client("sqs"), changed(before, after) & _QUEUE_ATTRIBUTES.keys()
+        if differing:
+            attributes = {name: as_json(after.get(name, _QUEUE_ATTRIBUTES[name])) for name in differing}
+            sqs.set_queue_attributes(QueueUrl=identity.physical_id, Attributes=attributes)
+        retag(sqs, before, after, tag="tag_queue", untag="untag_queue", QueueUrl=identity.physical_id)
+
+
+class _PolicyOfSeveral(ApiType):
     """A policy document of several topics or queues. Its id is unknown to their service."""
 
     holders: str
 
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Set the policy of each."""
-        for holder in properties[self.holders]:
-            self.write(call, holder, json.dumps(properties["PolicyDocument"]))
-        name = call.unique_name(limit=_TOPIC_NAME_LIMIT)
+        name = call.unique_name()
+        self.update(call, Identity(physical_id=name), {self.holders: []}, properties)
         return Identity(physical_id=name, attributes={"Id": name})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
@@ -205,16 +188,13 @@ class _PolicyOfSeveral(ResourceType):
         return identity
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Remove the policy from each."""
         for holder in properties[self.holders]:
             self.write(call, holder, "")
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Compare the policy of each."""
         for holder in properties[self.holders]:
             if json.loads(self.read(call, holder) or "{}") != properties["PolicyDocument"]:
-                msg = f"{holder} has another policy"
-                raise AbsentError(msg)
+                raise AbsentError(f"{holder} has another policy")
 
     def write(self, call: Call, holder: str, policy: str) -> None:
         """Set the policy of a topic or queue; an empty string removes it."""
@@ -228,8 +208,7 @@ class _PolicyOfSeveral(ResourceType):
 class TopicPolicy(_PolicyOfSeveral):
     """The permissions to publish to topics."""
 
-    name = "AWS::SNS::TopicPolicy"
-    holders = "Topics"
+    name, holders = "AWS::SNS::TopicPolicy", "Topics"
 
     def write(self, call: Call, holder: str, policy: str) -> None:
         """Set a topic's policy; an empty string restores the policy of a new topic."""
@@ -239,26 +218,20 @@ class TopicPolicy(_PolicyOfSeveral):
         )
 
     def read(self, call: Call, holder: str) -> str:
-        """Return a topic's policy."""
-        policy: str = call.client("sns").get_topic_attributes(TopicArn=holder)["Attributes"]["Policy"]
-        return policy
+        return str(call.client("sns").get_topic_attributes(TopicArn=holder)["Attributes"]["Policy"])
 
 
 class QueuePolicy(_PolicyOfSeveral):
     """The permissions to send to queues and receive from them."""
 
-    name = "AWS::SQS::QueuePolicy"
-    holders = "Queues"
+    name, holders = "AWS::SQS::QueuePolicy", "Queues"
 
     def write(self, call: Call, holder: str, policy: str) -> None:
-        """Set a queue's policy."""
         call.client("sqs").set_queue_attributes(QueueUrl=holder, Attributes={"Policy": policy})
 
     def read(self, call: Call, holder: str) -> str:
-        """Return a queue's policy."""
         answer = call.client("sqs").get_queue_attributes(QueueUrl=holder, AttributeNames=["Policy"])
-        policy: str = answer.get("Attributes", {}).get("Policy", "")
-        return policy
+        return str(answer.get("Attributes", {}).get("Policy", ""))
 
 
 def _owner_only(topic: str, account: str) -> dict[str, Any]:
@@ -267,21 +240,15 @@ def _owner_only(topic: str, account: str) -> dict[str, Any]:
         "GetTopicAttributes SetTopicAttributes AddPermission RemovePermission "
         "DeleteTopic Subscribe ListSubscriptionsByTopic Publish"
     )
-    return {
-        "Version": "2008-10-17",
-        "Id": "__default_policy_ID",
-        "Statement": [
-            {
-                "Sid": "__default_statement_ID",
-                "Effect": "Allow",
-                "Principal": {"AWS": "*"},
-                "Action": [f"SNS:{action}" for action in actions.split()],
-                "Resource": topic,
-                "Condition": {"StringEquals": {"AWS:SourceOwner": account}},
-            }
-        ],
+    statement = {
+        "Sid": "__default_statement_ID",
+        "Effect": "Allow",
+        "Principal": {"AWS": "*"},
+        "Action": [f"SNS:{action}" for action in actions.split()],
+        "Resource": topic,
+        "Condition": {"StringEquals": {"AWS:SourceOwner": account}},
     }
+    return {"Version": "2008-10-17", "Id": "__default_policy_ID", "Statement": [statement]}
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+TYPES = (Queue(), QueuePolicy(), Rule(), Subscription(), Topic(), TopicPolicy())

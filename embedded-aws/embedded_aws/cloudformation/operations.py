@@ -25,11 +25,7 @@ class Operations:
         self._threads: set[threading.Thread] = set()
 
     def run(self, work: Work) -> None:
-        """Run the work. Returns when it is done, or when it asks to answer the API call.
-
-        Raises:
-            Exception: An error of the work before that.
-        """
+        """Run the work. Returns when it is done, or when it asks to answer the API call."""
         answered = threading.Event()
         failures: list[Exception] = []
 

@@ -11,11 +11,7 @@ _SUBSTITUTION = re.compile(r"\$\{([^!}.]+)[^}]*\}")
 
 
 def in_order(resources: Mapping[str, Mapping[str, Any]], wanted: Iterable[str]) -> list[str]:
-    """Return the wanted logical ids, each after those that it refers to or depends on.
-
-    Raises:
-        graphlib.CycleError: They refer to each other in a circle.
-    """
+    """Return the wanted logical ids, each after those that it refers to or depends on."""
     chosen = list(wanted)
     known = set(chosen)
     graph = {name: sorted(set(dependencies(resources[name])) & known) for name in chosen}

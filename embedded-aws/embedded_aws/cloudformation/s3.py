@@ -6,50 +6,43 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from embedded_aws.cloudformation.request import refuse_unknown
-from embedded_aws.cloudformation.resource import Call, Client, ConfiguredType, Identity, Properties, PutType
-
-_NAME_LIMIT = 63
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Setting:
-    """A property of a bucket with the call that sets it and the call that removes it."""
-
-    put: Callable[[Client, str, Any], object]
-    remove: Callable[[Client, str], object]
+from embedded_aws.cloudformation.resource import (
+    Call,
+    ConfiguredType,
+    Identity,
+    Properties,
+    PutType,
+    changed,
+    refuse_unknown,
+    true,
+)
 
 
-def _put_encryption(s3: Client, bucket: str, value: Any) -> None:
+def _encryption(value: Any, _: str) -> dict[str, Any]:
     rules = [
         {
             "ApplyServerSideEncryptionByDefault": rule["ServerSideEncryptionByDefault"],
-            "BucketKeyEnabled": _true(rule.get("BucketKeyEnabled", False)),
+            "BucketKeyEnabled": true(rule.get("BucketKeyEnabled", False)),
         }
         for rule in value["ServerSideEncryptionConfiguration"]
     ]
-    s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": rules})
+    return {"Rules": rules}
 
 
-def _put_logging(s3: Client, bucket: str, value: Any) -> None:
-    target = {
-        "TargetBucket": value.get("DestinationBucketName", bucket),
-        "TargetPrefix": value.get("LogFilePrefix", ""),
-    }
-    s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={"LoggingEnabled": target})
+def _logging(value: Any, bucket: str) -> dict[str, Any]:
+    target = value.get("DestinationBucketName", bucket)
+    return {"LoggingEnabled": {"TargetBucket": target, "TargetPrefix": value.get("LogFilePrefix", "")}}
 
 
-def _put_lifecycle(s3: Client, bucket: str, value: Any) -> None:
-    rules = [_lifecycle_rule(rule) for rule in value["Rules"]]
-    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
+def _lifecycle(value: Any, _: str) -> dict[str, Any]:
+    return {"Rules": [_lifecycle_rule(rule) for rule in value["Rules"]]}
 
 
 def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     """Return a lifecycle rule in the API's terms; CloudFormation uses older ones."""
-    refuse_unknown(rule, _LIFECYCLE)
+    refuse_unknown(rule, set(_LIFECYCLE.split()))
     expiration = {
         api: rule[cfn]
         for cfn, api in (
@@ -100,31 +93,16 @@ def _transition(item: Mapping[str, Any], cfn: str, api: str) -> dict[str, Any]:
     return {api if key == cfn else key: value for key, value in item.items()}
 
 
-_LIFECYCLE = frozenset(
-    {
-        "Id",
-        "Status",
-        "Prefix",
-        "TagFilters",
-        "ObjectSizeGreaterThan",
-        "ObjectSizeLessThan",
-        "ExpirationInDays",
-        "ExpirationDate",
-        "ExpiredObjectDeleteMarker",
-        "AbortIncompleteMultipartUpload",
-        "NoncurrentVersionExpiration",
-        "NoncurrentVersionExpirationInDays",
-        "NoncurrentVersionTransitions",
-        "Transitions",
-    }
+_LIFECYCLE = (
+    "Id Status Prefix TagFilters ObjectSizeGreaterThan ObjectSizeLessThan ExpirationInDays ExpirationDate "
+    "ExpiredObjectDeleteMarker AbortIncompleteMultipartUpload NoncurrentVersionExpiration "
+    "NoncurrentVersionExpirationInDays NoncurrentVersionTransitions Transitions"
 )
 
 
-def _put_notifications(s3: Client, bucket: str, value: Any) -> None:
+def _notifications(value: Any, _: str) -> dict[str, Any]:
     refuse_unknown(value, {"EventBridgeConfiguration"})
-    s3.put_bucket_notification_configuration(
-        Bucket=bucket, NotificationConfiguration={"EventBridgeConfiguration": {}}
-    )
+    return {"EventBridgeConfiguration": {}}
 
 
 _CANNED_ACLS: Mapping[str, str] = {
@@ -137,62 +115,55 @@ _CANNED_ACLS: Mapping[str, str] = {
     "BucketOwnerFullControl": "bucket-owner-full-control",
 }
 
-_SETTINGS: Mapping[str, _Setting] = {
-    "BucketEncryption": _Setting(
-        put=_put_encryption, remove=lambda s3, bucket: s3.delete_bucket_encryption(Bucket=bucket)
+
+class Setting(NamedTuple):
+    """A property of a bucket.
+
+    Attributes:
+        name: The operation that sets it, after `put_`.
+        member: The name of its value there.
+        form: Returns the value in the API's form, for a property and the bucket's name.
+        empty: The value that removes it; None if `delete_` and the name is the operation that does.
+    """
+
+    name: str
+    member: str
+    form: Callable[[Any, str], Any] = lambda value, _: value
+    empty: Any = None
+
+
+_SETTINGS: Mapping[str, Setting] = {
+    "BucketEncryption": Setting("bucket_encryption", "ServerSideEncryptionConfiguration", _encryption),
+    # Versioning cannot be removed, only suspended.
+    "VersioningConfiguration": Setting(
+        "bucket_versioning", "VersioningConfiguration", empty={"Status": "Suspended"}
     ),
-    "VersioningConfiguration": _Setting(
-        put=lambda s3, bucket, value: s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=value),
-        # Versioning cannot be removed, only suspended.
-        remove=lambda s3, bucket: s3.put_bucket_versioning(
-            Bucket=bucket, VersioningConfiguration={"Status": "Suspended"}
-        ),
+    "PublicAccessBlockConfiguration": Setting(
+        "public_access_block",
+        "PublicAccessBlockConfiguration",
+        lambda value, _: {key: true(item) for key, item in value.items()},
     ),
-    "PublicAccessBlockConfiguration": _Setting(
-        put=lambda s3, bucket, value: s3.put_public_access_block(
-            Bucket=bucket, PublicAccessBlockConfiguration={key: _true(item) for key, item in value.items()}
-        ),
-        remove=lambda s3, bucket: s3.delete_public_access_block(Bucket=bucket),
+    "OwnershipControls": Setting("bucket_ownership_controls", "OwnershipControls"),
+    "LifecycleConfiguration": Setting("bucket_lifecycle_configuration", "LifecycleConfiguration", _lifecycle),
+    "AccessControl": Setting("bucket_acl", "ACL", lambda value, _: _CANNED_ACLS[value], empty="private"),
+    "LoggingConfiguration": Setting("bucket_logging", "BucketLoggingStatus", _logging, empty={}),
+    "NotificationConfiguration": Setting(
+        "bucket_notification_configuration", "NotificationConfiguration", _notifications, empty={}
     ),
-    "OwnershipControls": _Setting(
-        put=lambda s3, bucket, value: s3.put_bucket_ownership_controls(
-            Bucket=bucket, OwnershipControls=value
-        ),
-        remove=lambda s3, bucket: s3.delete_bucket_ownership_controls(Bucket=bucket),
-    ),
-    "LifecycleConfiguration": _Setting(
-        put=_put_lifecycle, remove=lambda s3, bucket: s3.delete_bucket_lifecycle(Bucket=bucket)
-    ),
-    "AccessControl": _Setting(
-        put=lambda s3, bucket, value: s3.put_bucket_acl(Bucket=bucket, ACL=_CANNED_ACLS[value]),
-        remove=lambda s3, bucket: s3.put_bucket_acl(Bucket=bucket, ACL="private"),
-    ),
-    "LoggingConfiguration": _Setting(
-        put=_put_logging,
-        remove=lambda s3, bucket: s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={}),
-    ),
-    "NotificationConfiguration": _Setting(
-        put=_put_notifications,
-        remove=lambda s3, bucket: s3.put_bucket_notification_configuration(
-            Bucket=bucket, NotificationConfiguration={}
-        ),
-    ),
-    "Tags": _Setting(
-        put=lambda s3, bucket, value: s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": list(value)}),
-        remove=lambda s3, bucket: s3.delete_bucket_tagging(Bucket=bucket),
-    ),
+    "Tags": Setting("bucket_tagging", "Tagging", lambda value, _: {"TagSet": list(value)}),
 }
 
 
 class Bucket(ConfiguredType):
     """A bucket. Its id is its name."""
 
-    name = "AWS::S3::Bucket"
+    name, service, keys = "AWS::S3::Bucket", "s3", "Bucket"
+    reads, deletes, naming = "head_bucket", "delete_bucket", "BucketName"
+    supports = " ".join(_SETTINGS)
 
     def begin(self, call: Call, properties: Properties) -> Identity:
         """Create the bucket in the stack's region."""
-        refuse_unknown(properties, {"BucketName", *_SETTINGS})
-        bucket = properties.get("BucketName") or call.unique_name(limit=_NAME_LIMIT).lower()
+        bucket = properties.get("BucketName") or call.unique_name(limit=63).lower()
         # us-east-1 is the only region that a request must not name.
         place = {} if call.region == "us-east-1" else {"LocationConstraint": call.region}
         options = {"CreateBucketConfiguration": place} if place else {}
@@ -209,43 +180,27 @@ class Bucket(ConfiguredType):
         )
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Set and remove the properties that differ, one at a time."""
-        refuse_unknown(after, {"BucketName", *_SETTINGS})
-        s3 = call.client("s3")
-        for name, setting in _SETTINGS.items():
-            if name in after and before.get(name) != after[name]:
-                setting.put(s3, identity.physical_id, after[name])
-            elif name in before and name not in after:
-                setting.remove(s3, identity.physical_id)
-
-    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete the bucket. S3 refuses if it is not empty."""
-        call.client("s3").delete_bucket(Bucket=identity.physical_id)
-
-    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Send HeadBucket."""
-        call.client("s3").head_bucket(Bucket=identity.physical_id)
+        s3, bucket, differing = call.client("s3"), identity.physical_id, changed(before, after)
+        for name in (name for name in _SETTINGS if name in differing):
+            setting = _SETTINGS[name]
+            value = setting.form(after[name], bucket) if name in after else setting.empty
+            if value is None:
+                removed = setting.name.removesuffix("_configuration")
+                getattr(s3, f"delete_{removed}")(Bucket=bucket)
+            else:
+                getattr(s3, f"put_{setting.name}")(Bucket=bucket, **{setting.member: value})
 
 
 class BucketPolicy(PutType):
     """A bucket's policy. Its id is the bucket's name."""
 
-    name = "AWS::S3::BucketPolicy"
+    name, service, keys = "AWS::S3::BucketPolicy", "s3", "Bucket"
+    reads, deletes = "get_bucket_policy", "delete_bucket_policy"
 
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        """Write the policy."""
         document = json.dumps(properties["PolicyDocument"])
         call.client("s3").put_bucket_policy(Bucket=properties["Bucket"], Policy=document)
         return Identity(physical_id=properties["Bucket"])
 
-    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Remove the policy."""
-        call.client("s3").delete_bucket_policy(Bucket=identity.physical_id)
 
-    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Read the policy."""
-        call.client("s3").get_bucket_policy(Bucket=identity.physical_id)
-
-
-def _true(value: Any) -> bool:
-    return str(value).lower() == "true"
+TYPES = (Bucket(), BucketPolicy())

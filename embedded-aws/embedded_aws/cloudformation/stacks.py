@@ -33,6 +33,7 @@ from moto.cloudformation.utils import generate_stack_id
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 
+from embedded_aws import clients
 from embedded_aws.assumptions import holds
 from embedded_aws.cloudformation.catalogue import is_supported, resource_type
 from embedded_aws.cloudformation.engine import (
@@ -45,12 +46,9 @@ from embedded_aws.cloudformation.engine import (
 from embedded_aws.cloudformation.functions import evaluate, text
 from embedded_aws.cloudformation.operations import Operations
 from embedded_aws.cloudformation.references import in_order, values_of
-from embedded_aws.cloudformation.resource import Call, Client
+from embedded_aws.cloudformation.resource import Call
 from embedded_aws.cloudformation.template import check, check_created, given_parameters, read
 from embedded_aws.moto_gaps import patch
-
-# Returns the client of a service in a region.
-Clients = Callable[[str, str], Client]
 
 # Answers the API call that began an operation.
 Answer = Callable[[], None]
@@ -65,32 +63,18 @@ class ChangeSetNotFoundError(ServiceException):
         super().__init__(f"ChangeSet [{name}] does not exist")
 
 
-class _Server:
-    """The running embedded AWS, whose APIs the resource types call."""
-
-    clients: Clients | None = None
-    operations = Operations()
+_operations = Operations()
 
 
-def connect(clients: Clients | None) -> None:
-    """Set the clients of resource types; None ends running operations."""
-    _Server.clients = clients
-    if clients is None:
-        _Server.operations.join()
+def join() -> None:
+    """Wait until every operation has ended."""
+    _operations.join()
 
 
-def _nobody_waits() -> None:
-    """Do nothing: no one waits for an answer."""
-
-
-def _call(stack: Stack, logical_id: str, answer: Answer = _nobody_waits) -> Call:
-    clients = _Server.clients
-    if clients is None:
-        msg = "stacks can only be deployed while an EmbeddedAws is open"
-        raise DeploymentError(msg)
+def _call(stack: Stack, logical_id: str, answer: Answer = lambda: None) -> Call:
     return Call(
         canceled=lambda: getattr(stack, "canceled", False),
-        client=lambda service: clients(service, stack.region_name),
+        client=lambda service: clients.client(service, stack.region_name),
         account=stack.account_id,
         region=stack.region_name,
         stack_id=stack.stack_id,
@@ -104,8 +88,7 @@ def resources_of(stack: Stack) -> StackResources:
     """Return the engine's resources of a stack."""
     resources = stack.resource_map
     if not isinstance(resources, StackResources):
-        msg = f"the stack {stack.name} is older than install()"
-        raise TypeError(msg)
+        raise TypeError(f"the stack {stack.name} is older than install()")
     return resources
 
 
@@ -223,25 +206,27 @@ def _roll_back_update(  # noqa: PLR0917 (an operation needs them all)
     _record(stack, "UPDATE_ROLLBACK_COMPLETE", reason)
 
 
+@patch.adds(CloudFormationResponse, "cancel_update_stack")
 def _cancel_update_stack(self: CloudFormationResponse) -> ActionResult:
     stack: Any = self.cloudformation_backend.get_stack(self._get_param("StackName"))
     if str(stack.status) != "UPDATE_IN_PROGRESS":
-        msg = "CancelUpdateStack cannot be called from current stack status"
-        raise ValidationError(message=msg)
+        raise ValidationError(message="CancelUpdateStack cannot be called from current stack status")
     stack.canceled = True
     return EmptyResult()
 
 
+@patch.adds(CloudFormationResponse, "continue_update_rollback")
 def _continue_update_rollback(self: CloudFormationResponse) -> ActionResult:
     stack: Any = self.cloudformation_backend.get_stack(self._get_param("StackName"))
     if str(stack.status) != "UPDATE_ROLLBACK_FAILED":
         msg = f"Stack:{stack.stack_id} is in {stack.status} state and can not continue update rollback."
         raise ValidationError(message=msg)
     skipped = self._get_param("ResourcesToSkip") or []
-    _Server.operations.run(lambda _: stack.rollback(skip=skipped))
+    _operations.run(lambda _: stack.rollback(skip=skipped))
     return EmptyResult()
 
 
+@patch.adds(CloudFormationResponse, "update_termination_protection")
 def _update_termination_protection(self: CloudFormationResponse) -> ActionResult:
     stack: Any = self.cloudformation_backend.get_stack(self._get_param("StackName"))
     stack.enable_termination_protection = self._get_bool_param("EnableTerminationProtection")
@@ -285,11 +270,12 @@ def _check(backend: CloudFormationBackend, name: str, template: Any, parameters:
         raise ValidationError(message=f"Template format error: {reason_of(error)}") from error
     unknown = sorted(name for name in types if not is_supported(name))
     if unknown:
-        msg = (
-            f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]. "
-            "This is the embedded AWS, which supports fewer types than AWS."
+        raise ValidationError(
+            message=(
+                f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]. "
+                "This is the embedded AWS, which supports fewer types than AWS."
+            )
         )
-        raise ValidationError(message=msg)
     try:
         in_order(resources.declared, resources.declared)
     except CycleError as error:
@@ -313,8 +299,7 @@ def _publish(backend: CloudFormationBackend, stack: Any) -> None:
         changed = name not in exports or exports[name].value != export.value
         if ours and changed and (users := list(_importers(backend, name))):
             verb = "update" if name in exports else "delete"
-            msg = f"Cannot {verb} export {name} as it is in use by {', '.join(users)}."
-            raise DeploymentError(msg)
+            raise DeploymentError(f"Cannot {verb} export {name} as it is in use by {', '.join(users)}.")
     _withdraw(backend, stack)
     backend.exports.update(exports)
     stack.settled_outputs = outputs
@@ -353,12 +338,12 @@ def _importers(backend: CloudFormationBackend, export: str) -> Iterator[str]:
             yield stack.name
 
 
+@patch.replaces(CloudFormationBackend, "create_stack")
 def _create_stack(
     self: CloudFormationBackend, name: str, template: str, parameters: dict[str, Any], **options: Any
 ) -> Stack:
     if any(stack.name == name for stack in self.stacks.values()):
-        msg = f"Stack {name} already exists"
-        raise AlreadyExistsException(msg)
+        raise AlreadyExistsException(f"Stack {name} already exists")
     _check(self, name, template, parameters)
     stack_id = generate_stack_id(name, self.region_name, self.account_id)
     make: Any = Stack
@@ -372,10 +357,11 @@ def _create_stack(
         **options,
     )
     self.stacks[stack_id] = stack
-    _Server.operations.run(lambda answer: _deploy(self, stack, template, parameters, "CREATE", answer))
+    _operations.run(lambda answer: _deploy(self, stack, template, parameters, "CREATE", answer))
     return stack
 
 
+@patch.replaces(CloudFormationBackend, "update_stack")
 def _update_stack(  # noqa: PLR0917 (moto calls it so)
     self: CloudFormationBackend,
     name: str,
@@ -399,10 +385,11 @@ def _update_stack(  # noqa: PLR0917 (moto calls it so)
     _check(self, name, template, resolved)
     stack.role_arn = role_arn
     stack.tags = stack.tags if tags is None else tags
-    _Server.operations.run(lambda answer: _deploy(self, stack, template, resolved, "UPDATE", answer))
+    _operations.run(lambda answer: _deploy(self, stack, template, resolved, "UPDATE", answer))
     return stack
 
 
+@patch.replaces(CloudFormationBackend, "delete_stack")
 def _delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
     found = [stack for stack in self.stacks.values() if name_or_stack_id in (stack.name, stack.stack_id)]
     for stack in found:
@@ -416,7 +403,7 @@ def _delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
                 msg = f"Export {name} cannot be deleted as it is in use by {', '.join(users)}"
                 raise ValidationError(message=msg)
         _refuse_busy(stack, "deleted")
-        _Server.operations.run(partial(_delete, self, stack))
+        _operations.run(partial(_delete, self, stack))
 
 
 def _delete(backend: CloudFormationBackend, stack: Stack, answer: Answer) -> None:
@@ -443,8 +430,7 @@ def _refuse_busy(stack: Stack, verb: str) -> None:
     status = str(stack.status)
     busy = status.endswith("_IN_PROGRESS") and not status.startswith("REVIEW_")
     if busy or (status == "UPDATE_ROLLBACK_FAILED" and verb == "updated"):
-        msg = f"Stack:{stack.stack_id} is in {status} state and can not be {verb}."
-        raise ValidationError(message=msg)
+        raise ValidationError(message=f"Stack:{stack.stack_id} is in {status} state and can not be {verb}.")
 
 
 def _given_parameters(self: Stack) -> dict[str, Any]:
@@ -478,6 +464,7 @@ def _find_change_set(backend: CloudFormationBackend, name: str, stack: str | Non
 _moto_create_change_set = CloudFormationBackend.create_change_set
 
 
+@patch.replaces(CloudFormationBackend, "create_change_set")
 def _create_change_set(
     self: CloudFormationBackend, stack_name: str, *, template: str, parameters: dict[str, str], **options: Any
 ) -> tuple[str, str]:
@@ -485,6 +472,7 @@ def _create_change_set(
     return _moto_create_change_set(self, stack_name, template=template, parameters=parameters, **options)
 
 
+@patch.replaces(CloudFormationBackend, "execute_change_set")
 def _execute_change_set(
     self: CloudFormationBackend,
     change_set_name: str,
@@ -510,9 +498,10 @@ def _execute_change_set(
         _deploy(self, stack, change_set.template, given, verb, answer, keep=disable_rollback)
         change_set.execution_status = "EXECUTE_COMPLETE"
 
-    _Server.operations.run(execute)
+    _operations.run(execute)
 
 
+@patch.replaces(CloudFormationResponse, "execute_change_set")
 def _execute_as_asked(self: CloudFormationResponse) -> ActionResult:
     execute: Any = self.cloudformation_backend.execute_change_set
     execute(
@@ -523,6 +512,7 @@ def _execute_as_asked(self: CloudFormationResponse) -> ActionResult:
     return EmptyResult()
 
 
+@patch.replaces(CloudFormationResponse, "describe_change_set")
 def _describe_change_set(self: CloudFormationResponse) -> ActionResult:
     name = self._get_param("ChangeSetName")
     found = _find_change_set(self.cloudformation_backend, name, self._get_param("StackName"))
@@ -531,6 +521,7 @@ def _describe_change_set(self: CloudFormationResponse) -> ActionResult:
     return ActionResult(found)
 
 
+@patch.replaces(CloudFormationResponse, "delete_change_set")
 def _delete_change_set(self: CloudFormationResponse) -> ActionResult:
     backend = self.cloudformation_backend
     found = _find_change_set(backend, self._get_param("ChangeSetName"), self._get_param("StackName"))
@@ -539,6 +530,7 @@ def _delete_change_set(self: CloudFormationResponse) -> ActionResult:
     return EmptyResult()
 
 
+@patch.replaces(CloudFormationResponse, "list_change_sets")
 def _list_change_sets(self: CloudFormationResponse) -> ActionResult:
     backend = self.cloudformation_backend
     stack = backend.get_stack(self._get_param("StackName"))
@@ -546,6 +538,7 @@ def _list_change_sets(self: CloudFormationResponse) -> ActionResult:
     return ActionResult({"Summaries": found})
 
 
+@patch.replaces(CloudFormationResponse, "validate_template")
 def _validate_template(self: CloudFormationResponse) -> ActionResult:
     url = self._get_param("TemplateURL")
     template = read(self._get_stack_from_s3_url(url) if url else self._get_param("TemplateBody"))
@@ -565,41 +558,17 @@ def _validate_template(self: CloudFormationResponse) -> ActionResult:
 _moto_summary = moto.cloudformation.responses.get_template_summary_response_from_template
 
 
+@patch.replaces(moto.cloudformation.responses, "get_template_summary_response_from_template")
 def _summary(body: str) -> Mapping[str, Any]:
     return _moto_summary(json.dumps(read(body)))
 
 
-def install() -> None:
-    """Let moto's CloudFormation API use the engine. Calling this again has no effect."""
-    patch.replace(moto.cloudformation.models, ResourceMap=StackResources)
-    patch.replace(moto.cloudformation.parsing, clean_json=evaluate)
-    patch.replace(
-        Stack,
-        outputs=property(lambda self: _settled_outputs(self) or None),
-        parameter_list=property(_shown_parameters),
-        parse_template=staticmethod(read),
-        stack_parameters=property(_given_parameters),
-    )
-    patch.replace(
-        CloudFormationBackend,
-        create_change_set=_create_change_set,
-        create_stack=_create_stack,
-        update_stack=_update_stack,
-        delete_stack=_delete_stack,
-        execute_change_set=_execute_change_set,
-    )
-    patch.replace(
-        CloudFormationResponse,
-        execute_change_set=_execute_as_asked,
-        describe_change_set=_describe_change_set,
-        delete_change_set=_delete_change_set,
-        list_change_sets=_list_change_sets,
-        validate_template=_validate_template,
-    )
-    patch.replace(moto.cloudformation.responses, get_template_summary_response_from_template=_summary)
-    patch.add(
-        CloudFormationResponse,
-        cancel_update_stack=_cancel_update_stack,
-        continue_update_rollback=_continue_update_rollback,
-        update_termination_protection=_update_termination_protection,
-    )
+patch.replace(moto.cloudformation.models, ResourceMap=StackResources)
+patch.replace(moto.cloudformation.parsing, clean_json=evaluate)
+patch.replace(
+    Stack,
+    outputs=property(lambda self: _settled_outputs(self) or None),
+    parameter_list=property(_shown_parameters),
+    parse_template=staticmethod(read),
+    stack_parameters=property(_given_parameters),
+)

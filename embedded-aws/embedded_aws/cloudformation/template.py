@@ -70,11 +70,7 @@ _Loader.add_multi_constructor("!", _short_form)
 
 
 def read(body: str) -> Template:
-    """Return a template written in JSON or YAML.
-
-    Raises:
-        ValidationError: It is neither, or not an object.
-    """
+    """Return a template written in JSON or YAML."""
     kind = "JSON" if body.lstrip().startswith("{") else "YAML"
     try:
         try:
@@ -91,11 +87,7 @@ def read(body: str) -> Template:
 
 
 def check(template: Template) -> None:
-    """Check a template's form and its references.
-
-    Raises:
-        ValidationError: CloudFormation refuses the template, or it needs a transform.
-    """
+    """Check a template's form and its references."""
     if unknown := sorted(template.keys() - {*_SECTIONS, *_OTHER_SECTIONS}):
         _refuse(f"Invalid template property or properties [{', '.join(unknown)}]")
     for path in _nulls("", template):
@@ -114,11 +106,7 @@ def check(template: Template) -> None:
 
 
 def check_created(template: Template, conditions: Mapping[str, bool]) -> None:
-    """Check that what the conditions create refers to nothing that they leave out.
-
-    Raises:
-        ValidationError: CloudFormation refuses the template with these conditions.
-    """
+    """Check that what the conditions create refers to nothing that they leave out."""
 
     def created(item: Mapping[str, Any]) -> bool:
         return "Condition" not in item or conditions[item["Condition"]]
@@ -286,11 +274,7 @@ def given_parameters(declared: Mapping[str, Any], given: Mapping[str, Any]) -> d
 def parameter_values(
     declared: Mapping[str, Any], given: Mapping[str, Any], *, account: str, region: str
 ) -> dict[str, Any]:
-    """Return the values of a template's parameters, as references return them.
-
-    Raises:
-        ValidationError: A value is missing or violates a constraint, or the template lacks a parameter.
-    """
+    """Return the values of a template's parameters, as references return them."""
     if unknown := sorted(given.keys() - declared.keys()):
         _refuse(f"Parameters: [{', '.join(unknown)}] do not exist in the template")
     values = given_parameters(declared, given)

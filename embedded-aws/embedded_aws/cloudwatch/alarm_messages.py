@@ -22,13 +22,7 @@ def subject(change: Change, region: str) -> str:
 
 
 def message(change: Change, *, account: str, region: str) -> dict[str, Any]:
-    """Return the message to a topic.
-
-    Args:
-        change: The change of state.
-        account: The id of the account.
-        region: The name of the region in words, such as `US East (N. Virginia)`.
-    """
+    """Return the message to a topic."""
     alarm, settings = change.alarm, change.alarm.settings
     text = {
         "AlarmName": alarm.name,

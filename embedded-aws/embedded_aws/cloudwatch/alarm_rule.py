@@ -37,11 +37,7 @@ class Rule:
 
     @classmethod
     def of(cls, text: str) -> Rule:
-        """Return the rule in a text.
-
-        Raises:
-            RuleError: The text does not follow the grammar.
-        """
+        """Return the rule in a text."""
         parser = _Parser(_tokens(text))
         holds = parser.any_of()
         parser.end()
@@ -58,8 +54,7 @@ def _tokens(text: str) -> list[re.Match[str]]:
     while text[position:].strip():
         token = _TOKEN.match(text, position)
         if token is None:
-            msg = f"unexpected text at position {position}: {text[position:].strip()[:20]}"
-            raise RuleError(msg)
+            raise RuleError(f"unexpected text at position {position}: {text[position:].strip()[:20]}")
         found.append(token)
         position = token.end()
     return found
@@ -89,8 +84,7 @@ class _Parser:
         if self._takes("("):
             inside = self.any_of()
             if not self._takes(")"):
-                msg = "a parenthesis is not closed"
-                raise RuleError(msg)
+                raise RuleError("a parenthesis is not closed")
             return inside
         if self._takes("TRUE"):
             return lambda _: True
@@ -100,12 +94,11 @@ class _Parser:
 
     def _alarm(self) -> Holds:
         if not self._tokens or not (state := self._tokens[0]["state"]):
-            msg = (
+            raise RuleError(
                 f"an alarm is missing before {self._tokens[0][0].strip()}"
                 if self._tokens
                 else "it ends early"
             )
-            raise RuleError(msg)
         token = self._tokens.pop(0)
         name = alarm_name(token["double"] or token["single"] or token["bare"])
         self.alarms.append(name)
@@ -119,5 +112,4 @@ class _Parser:
 
     def end(self) -> None:
         if self._tokens:
-            msg = f"unexpected {self._tokens[0][0].strip()}"
-            raise RuleError(msg)
+            raise RuleError(f"unexpected {self._tokens[0][0].strip()}")

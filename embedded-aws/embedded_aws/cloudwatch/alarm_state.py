@@ -54,11 +54,7 @@ class Limit:
         return _COMPARISONS[self.comparison](value, self.threshold)
 
     def state(self, points: Sequence[float | None]) -> State | None:
-        """Return the state of the alarm; None if it stays what it is.
-
-        Args:
-            points: The values of the evaluation range, the oldest first. None is a missing one.
-        """
+        """Return the state of the alarm; None if it stays what it is."""
         values = [value for value in points if value is not None][-self.periods :]
         breaching = sum(map(self.breached, values))
         if len(values) < self.periods:

@@ -160,21 +160,27 @@ class Alarms:
                 self.put({**alarm.settings, "ActionsEnabled": enabled}, at=at)
 
     def set_state(self, name: str, status: Status) -> None:
-        """Set the state of an alarm until its next evaluation.
-
-        Raises:
-            KeyError: The alarm does not exist.
-        """
+        """Set the state of an alarm until its next evaluation."""
         changes = self._change(self.by_name[name], status)
         self._tell(changes, at=status.at)
         self._follow(_names(changes), status.at, but=name)
 
-    def evaluate(self, *, at: float) -> None:
-        """Evaluate every alarm, then perform the actions of those that changed.
+    def firing(self, action: str) -> list[Alarm]:
+        """Return the metric alarms in ALARM with an action that begins so, by name."""
+        return [
+            alarm
+            for _, alarm in sorted(self.by_name.items())
+            if (alarm.kind, alarm.state_value) == ("MetricAlarm", "ALARM")
+            and any(each.startswith(action) for each in alarm.alarm_actions)
+        ]
 
-        Args:
-            at: The time in seconds since 1970. Periods of metrics that have ended then count.
-        """
+    def values(self, alarm: Alarm, *, at: float) -> list[float]:
+        """Return the values of an alarm's metric in the periods that it evaluates, the oldest first."""
+        points = Reading.of(self.metrics, alarm.settings, at=at).points[-limit_of(alarm.settings).periods :]
+        return [value for value in points if value is not None]
+
+    def evaluate(self, *, at: float) -> None:
+        """Evaluate every alarm, then perform the actions of those that changed."""
         changes, steady = list[Change](), list[Alarm]()
         for alarm in list(self.by_name.values()):
             if alarm.kind == "MetricAlarm":
@@ -227,13 +233,7 @@ class Alarms:
                 self.observer.act(change, action, at=at)
 
     def _follow(self, names: set[str], at: float, *, but: str = "") -> None:
-        """Evaluate the composite alarms on alarms that changed, then perform actions that were held back.
-
-        Args:
-            names: The alarms that changed.
-            at: The time.
-            but: A composite alarm whose state was set, which keeps it until one of its alarms changes.
-        """
+        """Evaluate the composite alarms on alarms that changed, then perform actions that were held back."""
         for _ in range(len(self.by_name) + 1):  # a cycle of composite alarms ends as well
             concerned = [
                 alarm for alarm in self._composites() if alarm.name != but and _concerns(alarm, names)

@@ -85,11 +85,7 @@ _SPELLINGS = {"||": "OR", "&&": "AND"}
 
 
 def parse(text: str) -> Node:
-    """Parse an expression.
-
-    Raises:
-        ExpressionError: It is not valid.
-    """
+    """Parse an expression."""
     parser = _Parser(list(_tokens(text)))
     node = parser.operation(0)
     parser.end()
@@ -114,8 +110,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     while place < end:
         found = _TOKEN.match(text, place)
         if found is None:
-            msg = f"unexpected {text[place:].strip()[0]!r} at position {place}"
-            raise ExpressionError(msg)
+            raise ExpressionError(f"unexpected {text[place:].strip()[0]!r} at position {place}")
         yield str(found.lastgroup), found[str(found.lastgroup)]
         place = found.end()
 
@@ -141,8 +136,7 @@ class _Parser:
     def end(self) -> None:
         """Fail if something follows."""
         if self._next < len(self._tokens):
-            msg = f"unexpected {self._peek()!r}"
-            raise ExpressionError(msg)
+            raise ExpressionError(f"unexpected {self._peek()!r}")
 
     def _unary(self) -> Node:
         if self._peek() == "-":
@@ -156,8 +150,7 @@ class _Parser:
 
     def _atom(self) -> Node:
         if self._next == len(self._tokens):
-            msg = "it ends too early"
-            raise ExpressionError(msg)
+            raise ExpressionError("it ends too early")
         kind, text = self._tokens[self._next]
         self._next += 1
         atoms: dict[str, Callable[[str], Node]] = {
@@ -178,8 +171,7 @@ class _Parser:
         if mark == "[":
             return Array(self._list("]"))
         if mark != "(":
-            msg = f"unexpected {mark!r}"
-            raise ExpressionError(msg)
+            raise ExpressionError(f"unexpected {mark!r}")
         node = self.operation(0)
         self._expect(")")
         return node
@@ -205,6 +197,5 @@ class _Parser:
 
     def _expect(self, mark: str) -> None:
         if self._peek() != mark:
-            msg = f"{mark!r} is missing"
-            raise ExpressionError(msg)
+            raise ExpressionError(f"{mark!r} is missing")
         self._take()

@@ -63,16 +63,7 @@ class Queries(Protocol):
 
 
 def evaluate(node: Node, queries: Queries, *, period: int) -> Value:
-    """Evaluate an expression.
-
-    Args:
-        node: The expression.
-        queries: The other queries of the request.
-        period: The seconds between the data points of lines that the expression itself creates.
-
-    Raises:
-        ExpressionError: A function or an id is unknown, or arguments are of a wrong kind.
-    """
+    """Evaluate an expression."""
     return _Evaluation(queries, period).value(node)
 
 
@@ -188,8 +179,7 @@ class _Evaluation:
         try:
             return self._called(function, [self.value(node) for node in nodes])
         except (TypeError, IndexError, KeyError) as error:
-            msg = f"the arguments of {function} are wrong"
-            raise ExpressionError(msg) from error
+            raise ExpressionError(f"the arguments of {function} are wrong") from error
 
     def _called(self, function: str, given: Sequence[Value]) -> Value:
         if (aggregate := _AGGREGATES.get(function)) is not None:
@@ -202,8 +192,7 @@ class _Evaluation:
             line = _line(*given)
             return replace(line, points={time: calendar(_utc(time)) for time in self._times(line)})
         if function not in self._functions:
-            msg = f"the function {function} is not known here"
-            raise ExpressionError(msg)
+            raise ExpressionError(f"the function {function} is not known here")
         return self._functions[function](*given)
 
     def _operation(self, combine: Callable[[float, float], float], left: Value, right: Value) -> Value:
@@ -239,8 +228,7 @@ class _Evaluation:
         if isinstance(filler, str):
             known = {"REPEAT": _repeated, "LINEAR": _interpolated}
             if filler not in known:
-                msg = f"FILL takes a number, a time series, REPEAT or LINEAR, not {filler}"
-                raise ExpressionError(msg)
+                raise ExpressionError(f"FILL takes a number, a time series, REPEAT or LINEAR, not {filler}")
             return known[filler](line.points, times)
         found = {time: line.points.get(time, _at(filler, time, otherwise=math.nan)) for time in times}
         return _without_gaps(found)
@@ -284,15 +272,13 @@ def _line(given: Value) -> Line:
     if isinstance(given, Line):
         return given
     kind = "an array" if isinstance(given, list) else repr(given)
-    msg = f"{kind} stands where a time series is expected"
-    raise ExpressionError(msg)
+    raise ExpressionError(f"{kind} stands where a time series is expected")
 
 
 def _number(given: Value) -> float:
     if not isinstance(given, float | int):
         kind = repr(given) if isinstance(given, str) else "a time series"
-        msg = f"{kind} stands where a number is expected"
-        raise ExpressionError(msg)
+        raise ExpressionError(f"{kind} stands where a number is expected")
     return given
 
 
@@ -304,8 +290,7 @@ def _mapped(line: Line, change: Callable[[float], float]) -> Line:
 def _paired(left: Value, right: Value) -> list[tuple[Value, Value]]:
     if isinstance(left, list) and isinstance(right, list):
         if len(left) != len(right):
-            msg = f"an array of {len(left)} time series meets one of {len(right)}"
-            raise ExpressionError(msg)
+            raise ExpressionError(f"an array of {len(left)} time series meets one of {len(right)}")
         return list(zip(left, right, strict=True))
     if isinstance(left, list):
         return [(each, right) for each in left]

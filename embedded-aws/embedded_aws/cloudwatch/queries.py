@@ -16,15 +16,7 @@ _MINUTE_S = 60
 
 
 class Request:
-    """The queries of a request, each evaluated once.
-
-    Args:
-        store: The metrics.
-        queries: The queries by id, in the form of the API.
-        start: The beginning of the span, in seconds since 1970, rounded down to a minute, or to the period
-            of metrics with a shorter one.
-        end: The end of the span, which no longer belongs to it.
-    """
+    """The queries of a request, each evaluated once."""
 
     def __init__(
         self, store: MetricStore, queries: Sequence[Mapping[str, Any]], *, start: float, end: float
@@ -37,17 +29,12 @@ class Request:
         self._under_way: list[str] = []
 
     def results(self) -> Iterator[tuple[str, Line]]:
-        """Yield the lines that the request wants, with the ids of their queries.
-
-        Raises:
-            ExpressionError: A query is not valid.
-        """
+        """Yield the lines that the request wants, with the ids of their queries."""
         for name, query in self._queries.items():
             if query.get("ReturnData", True):
                 value = self.value(name)
                 if not isinstance(value, Line | list):
-                    msg = f"{name} results in a number, not in a time series"
-                    raise ExpressionError(msg)
+                    raise ExpressionError(f"{name} results in a number, not in a time series")
                 label = query.get("Label")
                 for line in value if isinstance(value, list) else [value]:
                     yield name, _labelled(line, label, several=isinstance(value, list))
@@ -55,11 +42,9 @@ class Request:
     def value(self, name: str) -> Value:
         """Return the result of a query by its id."""
         if name not in self._queries:
-            msg = f"no query has the id {name}"
-            raise ExpressionError(msg)
+            raise ExpressionError(f"no query has the id {name}")
         if name in self._under_way:
-            msg = f"{name} refers to itself"
-            raise ExpressionError(msg)
+            raise ExpressionError(f"{name} refers to itself")
         if name not in self._values:
             self._under_way.append(name)
             try:
@@ -101,8 +86,7 @@ class Request:
 
     def _line(self, key: MetricKey, name: str, *, period: int, label: str, unit: str | None = None) -> Line:
         if not is_statistic(name):
-            msg = f"there is no statistic {name}"
-            raise ExpressionError(msg)
+            raise ExpressionError(f"there is no statistic {name}")
         start = self._from(period)
         periods = self._store.periods(key, start=start, end=self._end, period=period, unit=unit)
         values = {time: statistic(samples, name) for time, samples in periods.items()}

@@ -22,31 +22,21 @@ _Test: TypeAlias = Callable[[MetricKey], bool]
 
 
 def found(query: str, keys: Iterable[MetricKey]) -> list[MetricKey]:
-    """Return the metrics that a search finds, in their order.
-
-    Args:
-        query: The first argument of SEARCH: a schema in braces, terms, or both.
-        keys: The metrics to search.
-
-    Raises:
-        ExpressionError: The query is not valid.
-    """
+    """Return the metrics that a search finds, in their order."""
     schema = _SCHEMA.match(query)
     tests: list[_Test] = [] if schema is None else [_schema(schema[1])]
     terms = query[schema.end() :] if schema else query
     if terms.strip():
         tests.append(_Terms(terms).test())
     if not tests:
-        msg = "a search needs a schema or a term"
-        raise ExpressionError(msg)
+        raise ExpressionError("a search needs a schema or a term")
     return [key for key in keys if all(test(key) for test in tests)]
 
 
 def _schema(text: str) -> _Test:
     parts = [_unescaped(quoted) if quoted else plain for quoted, plain in _SCHEMA_PART.findall(text)]
     if not parts:
-        msg = "the schema of a search needs a namespace"
-        raise ExpressionError(msg)
+        raise ExpressionError("the schema of a search needs a namespace")
     namespace, *dimensions = parts
     wanted = set(dimensions)
     return lambda key: key.namespace == namespace and {name for name, _ in key.dimensions} == wanted
@@ -72,8 +62,7 @@ class _Terms:
         """Parse all terms."""
         test = self._any()
         if self._next < len(self._tokens):
-            msg = "a parenthesis of the search is not opened"
-            raise ExpressionError(msg)
+            raise ExpressionError("a parenthesis of the search is not opened")
         return test
 
     def _any(self) -> _Test:
@@ -96,13 +85,11 @@ class _Terms:
         if self._taken("("):
             test = self._any()
             if not self._taken(")"):
-                msg = "a parenthesis of the search is not closed"
-                raise ExpressionError(msg)
+                raise ExpressionError("a parenthesis of the search is not closed")
             return test
         term = self._tokens[self._next] if self._next < len(self._tokens) else ")"
         if isinstance(term, str):
-            msg = "a term of the search is missing"
-            raise ExpressionError(msg)
+            raise ExpressionError("a term of the search is missing")
         self._next += 1
         return _matching(term)
 

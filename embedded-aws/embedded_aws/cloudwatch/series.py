@@ -142,15 +142,7 @@ class MetricStore:
     def periods(
         self, key: MetricKey, *, start: int, end: int, period: int, unit: str | None = None
     ) -> dict[int, Samples]:
-        """Return the samples of each period that has some, by the period's first second.
-
-        Args:
-            key: The metric.
-            start: The first second of the first period.
-            end: The first second that no longer counts.
-            period: The length of a period, in seconds.
-            unit: Only samples with this unit; None for any.
-        """
+        """Return the samples of each period that has some, by the period's first second."""
         found: dict[int, Samples] = {}
         for second, samples in self._between(key, start, end):
             if unit is None or samples.unit == unit:

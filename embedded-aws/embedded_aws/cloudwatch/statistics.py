@@ -44,10 +44,6 @@ def statistic(samples: Samples, name: str) -> float | None:
 
     Statistics other than the five simple ones need the values: summaries count only if all their values are
     equal, and no value may be negative.
-
-    Args:
-        samples: The samples.
-        name: The statistic, for which `is_statistic` holds.
     """
     if name in _SIMPLE:
         return _simple(samples, name)

@@ -116,11 +116,7 @@ class _Chain:
 
 
 class Functions:
-    """The functions of one embedded AWS.
-
-    Args:
-        environment: Returns the variables that every function has, such as the address of the embedded AWS.
-    """
+    """The functions of one embedded AWS."""
 
     def __init__(self, environment: Callable[[], Mapping[str, str]]) -> None:
         self._environment = environment
@@ -131,17 +127,7 @@ class Functions:
         self._threads: set[threading.Thread] = set()
 
     def invoke(self, function: Function, event: bytes, *, trace: str = "") -> Outcome:
-        """Run a function and wait for its answer.
-
-        Args:
-            function: The function.
-            event: The event as JSON.
-            trace: The trace header of the call, which a function's own calls pass on; empty from outside.
-
-        Raises:
-            ClosedError: The embedded AWS is closing.
-            LoopError: The function called itself too often.
-        """
+        """Run a function and wait for its answer."""
         trace = self._enter(function, trace, None)
         return self._run_in(trace, function, event)
 
@@ -153,18 +139,7 @@ class Functions:
         trace: str = "",
         on_end: Callable[[Outcome], None] | None = None,
     ) -> None:
-        """Run a function and return at once.
-
-        Args:
-            function: The function.
-            event: The event as JSON.
-            trace: The trace header of the call, which a function's own calls pass on; empty from outside.
-            on_end: Called with the last outcome once the function and all calls that it led to have ended.
-
-        Raises:
-            ClosedError: The embedded AWS is closing.
-            LoopError: The function called itself too often.
-        """
+        """Run a function and return at once."""
         trace = self._enter(function, trace, on_end)
 
         def run() -> None:
@@ -194,8 +169,7 @@ class Functions:
         root = _root(trace)
         with self._lock:
             if self._closed:
-                msg = "the embedded AWS is closing"
-                raise ClosedError(msg)
+                raise ClosedError("the embedded AWS is closing")
             if root not in self._chains:
                 root = _new_root()
                 self._chains[root] = _Chain(on_end)

@@ -70,15 +70,7 @@ class RuntimeRefusalError(Exception):
 
 
 def call(folder: Path, *, ready: Callable[[], None]) -> dict[str, Any]:
-    """Import the handler, call it with the event, and return its outcome.
-
-    Args:
-        folder: The folder with the code, in `task`, and the event, in `event.json`.
-        ready: Called when everything is imported: the time limit starts here.
-
-    Returns:
-        `payload`, the answer as JSON; and `failed`, True if the answer is an error.
-    """
+    """Import the handler, call it with the event, and return its outcome."""
     try:
         handler = _handler(os.environ["_HANDLER"])
         event = json.loads((folder / "event.json").read_bytes())

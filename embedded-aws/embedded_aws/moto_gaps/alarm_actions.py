@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
 from typing import Any, Protocol
 
-from moto.applicationautoscaling.models import applicationautoscaling_backends
 from moto.sns.models import sns_backends
 
 from embedded_aws.cloudwatch import alarm_messages
 from embedded_aws.cloudwatch.alarm_history import History
-from embedded_aws.cloudwatch.alarms import SCALING, Alarm, Change
-from embedded_aws.moto_gaps import lambda_, scaling
+from embedded_aws.cloudwatch.alarms import Alarm, Change
+from embedded_aws.moto_gaps import lambda_
 from embedded_aws.moto_gaps.events import publish_event
 
 _CALLER = "lambda.alarms.cloudwatch.amazonaws.com"
@@ -37,12 +34,7 @@ class Action(Protocol):
 
 
 class Actions:
-    """The actions and events of an account in a region, which is what alarms report to.
-
-    Args:
-        account: The id of the account.
-        region: The region.
-    """
+    """The actions and events of an account in a region, which is what alarms report to."""
 
     def __init__(self, account: str, region: str) -> None:
         self._account, self._region = account, region
@@ -68,7 +60,7 @@ class Actions:
 
     def act(self, change: Change, action: str, *, at: float) -> None:
         """Perform an action. An action of an unknown service is only noted."""
-        perform = next((each for prefix, each in _ACTIONS.items() if action.startswith(prefix)), _only_noted)
+        perform = next((each for prefix, each in ACTIONS.items() if action.startswith(prefix)), _only_noted)
         data: dict[str, Any] = {
             "actionState": "Succeeded",
             "stateUpdateTimestamp": int(change.after.at * 1000),
@@ -92,8 +84,7 @@ def _publish(change: Change, arn: str, account: str, region: str, at: float) -> 
     del at
     topic: Any = sns_backends[account][region].topics.get(arn)
     if topic is None:
-        msg = "Topic does not exist"
-        raise _ActionError(msg)
+        raise _ActionError("Topic does not exist")
     words = _in_words(region)
     text = json.dumps(alarm_messages.message(change, account=account, region=words))
     topic.publish(text, subject=alarm_messages.subject(change, words))
@@ -110,18 +101,12 @@ def _invoke(change: Change, arn: str, account: str, region: str, at: float) -> A
     return event
 
 
-def _scale(change: Change, arn: str, account: str, region: str, at: float) -> Any:
-    del change
-    scaling.run_policy(applicationautoscaling_backends[account][region], arn, now=at)
-
-
 def _only_noted(change: Change, arn: str, account: str, region: str, at: float) -> Any:
     del change, arn, account, region, at
 
 
-_ACTIONS: Mapping[str, Action] = MappingProxyType(
-    {"arn:aws:sns:": _publish, "arn:aws:lambda:": _invoke, SCALING: _scale}
-)
+ACTIONS: dict[str, Action] = {"arn:aws:sns:": _publish, "arn:aws:lambda:": _invoke}
+"""The actions by the beginning of their ARNs. Other services add theirs."""
 
 
 @cache

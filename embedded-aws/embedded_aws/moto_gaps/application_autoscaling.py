@@ -11,31 +11,37 @@ moto's gaps:
 - It accepts a negative capacity, and a maximum below the minimum; a target shows no SuspendedState until one
   is set.
 - New bounds do not change the capacity. See `scaling`.
+- It lacks DescribeScalingActivities. Pages of targets repeat, and schedules have no pages.
+- The names of policies in a request are ignored.
+- The alarms of a policy are only those of DynamoDB and ECS. AWS lists every alarm that runs the policy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moto.applicationautoscaling import responses
 from moto.applicationautoscaling.exceptions import AWSValidationException
 from moto.applicationautoscaling.models import (
     ApplicationAutoscalingBackend,
     FakeApplicationAutoscalingPolicy,
     FakeScalableTarget,
 )
+from moto.applicationautoscaling.responses import ApplicationAutoScalingResponse
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.exceptions import JsonRESTError
 from moto.moto_api._internal import mock_random
 from moto.sagemaker.models import sagemaker_backends
 from moto.utilities.utils import get_partition
 
-from embedded_aws import clock
+from embedded_aws import clients, clock
 from embedded_aws.assumptions import holds
 from embedded_aws.autoscaling.tracking_alarms import PREDEFINED, tracking_alarms
 from embedded_aws.moto_gaps import patch
-from embedded_aws.moto_gaps.own_clients import own_client
-from embedded_aws.moto_gaps.scaling import DIMENSION, VariantScaling
+from embedded_aws.moto_gaps.pages import page
+from embedded_aws.moto_gaps.scaling import DIMENSION, VariantScaling, activities_of
 
 _SERVICE_ROLE = (
     "arn:{partition}:iam::{account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
@@ -59,6 +65,7 @@ _moto_put_policy = ApplicationAutoscalingBackend.put_scaling_policy
 _moto_deregister = ApplicationAutoscalingBackend.deregister_scalable_target
 
 
+@patch.replaces(ApplicationAutoscalingBackend, "register_scalable_target")
 def _register(
     self: ApplicationAutoscalingBackend, namespace: str, r_id: str, dimension: str, **options: Any
 ) -> FakeScalableTarget:
@@ -86,16 +93,14 @@ def _register(
 def _check_bounds(former: FakeScalableTarget | None, options: Mapping[str, Any]) -> None:
     least, most = options["min_capacity"], options["max_capacity"]
     if any(bound is not None and bound < 0 for bound in (least, most)):
-        msg = "Minimum and maximum capacity must be greater than or equal to 0"
-        raise AWSValidationException(msg)
+        raise AWSValidationException("Minimum and maximum capacity must be greater than or equal to 0")
     least = former.min_capacity if former and least is None else least
     most = former.max_capacity if former and most is None else most
     if least is None or most is None:
         msg = "MinCapacity and MaxCapacity must be specified to register a new scalable target"
         raise AWSValidationException(msg)
     if least > most:
-        msg = "Maximum capacity cannot be less than minimum capacity"
-        raise AWSValidationException(msg)
+        raise AWSValidationException("Maximum capacity cannot be less than minimum capacity")
 
 
 def _scale_in_update(backend: ApplicationAutoscalingBackend, resource_id: str, least: int) -> None:
@@ -111,13 +116,12 @@ def _check_variant(backend: ApplicationAutoscalingBackend, resource_id: str) -> 
     _, endpoint_name, _, variant = resource_id.split("/")
     endpoint = sagemaker_backends[backend.account_id][backend.region_name].endpoints.get(endpoint_name)
     if endpoint is None:
-        msg = f"No endpoint found for resource ID: {resource_id}"
-        raise AWSValidationException(msg)
+        raise AWSValidationException(f"No endpoint found for resource ID: {resource_id}")
     if variant not in (found["VariantName"] for found in endpoint.production_variants):
-        msg = f"No production variant found for resource ID: {resource_id}"
-        raise AWSValidationException(msg)
+        raise AWSValidationException(f"No production variant found for resource ID: {resource_id}")
 
 
+@patch.replaces(ApplicationAutoscalingBackend, "deregister_scalable_target")
 def _deregister(self: ApplicationAutoscalingBackend, namespace: str, r_id: str, dimension: str) -> None:
     _moto_deregister(self, namespace, r_id, dimension)
     for key, policy in list(self.policies.items()):
@@ -132,6 +136,7 @@ def _deregister(self: ApplicationAutoscalingBackend, namespace: str, r_id: str, 
         self.delete_scheduled_action(namespace, action.scheduled_action_name, r_id, dimension)
 
 
+@patch.replaces(ApplicationAutoscalingBackend, "put_scaling_policy")
 def _put_policy(self: ApplicationAutoscalingBackend, **request: Any) -> FakeApplicationAutoscalingPolicy:
     names = ("service_namespace", "resource_id", "scalable_dimension", "policy_name")
     key = FakeApplicationAutoscalingPolicy.formulate_key(*(request[name] for name in names))
@@ -151,11 +156,10 @@ def _put_policy(self: ApplicationAutoscalingBackend, **request: Any) -> FakeAppl
 
 def _check_target(backend: ApplicationAutoscalingBackend, resource_id: str, dimension: str) -> None:
     if resource_id not in backend.targets.get(dimension, {}):
-        msg = (
+        raise _ObjectNotFoundError(
             "No scalable target registered for service namespace: sagemaker, resource ID: "
             f"{resource_id}, scalable dimension: {dimension}"
         )
-        raise _ObjectNotFoundError(msg)
 
 
 def _check_metric(configuration: Mapping[str, Any]) -> None:
@@ -171,7 +175,7 @@ def _check_metric(configuration: Mapping[str, Any]) -> None:
 def _put_alarms(backend: ApplicationAutoscalingBackend, policy: FakeApplicationAutoscalingPolicy) -> None:
     """Write the alarms of a policy. One that was there before keeps its name."""
     if policy.resource_id.startswith("endpoint/") and policy.policy_type == "TargetTrackingScaling":
-        cloudwatch = own_client("cloudwatch", backend.region_name)
+        cloudwatch = clients.client("cloudwatch", backend.region_name)
         former = {str(alarm.name)[: -_ID_LENGTH - 1]: str(alarm.name) for alarm in policy.alarms}
         policy_id = policy.alarms[0].alarm_actions[0].rpartition("/")[2] if former else mock_random.uuid4()
         wanted = tracking_alarms(
@@ -190,11 +194,63 @@ def _put_alarms(backend: ApplicationAutoscalingBackend, policy: FakeApplicationA
         policy.alarms = [alarms[name] for name in names]
 
 
-def install() -> None:
-    """Close the gaps."""
-    patch.replace(
-        ApplicationAutoscalingBackend,
-        register_scalable_target=_register,
-        deregister_scalable_target=_deregister,
-        put_scaling_policy=_put_policy,
+_PAGE = 50
+_FILTERS = ("ServiceNamespace", "ResourceId", "ScalableDimension")
+
+
+@patch.replaces(responses, "_build_alarms")
+def _alarms(policy: FakeApplicationAutoscalingPolicy) -> list[dict[str, str]]:
+    """Return the alarms that run a policy, in the form of the API."""
+    alarms = cloudwatch_backends[policy.account_id][policy.region_name].alarms
+    return [
+        {"AlarmName": alarm.name, "AlarmARN": alarm.alarm_arn}
+        for alarm in sorted(alarms.values(), key=lambda alarm: alarm.name)
+        if any(str(action).startswith(policy.policy_arn) for action in alarm.alarm_actions or ())
+    ]
+
+
+@patch.replaces(ApplicationAutoScalingResponse, "describe_scalable_targets")
+def _describe_targets(self: ApplicationAutoScalingResponse) -> str:
+    self._validate_params()
+    backend, request = self.applicationautoscaling_backend, json.loads(self.body)
+    found = backend.describe_scalable_targets(
+        request["ServiceNamespace"], request.get("ResourceIds"), request.get("ScalableDimension")
     )
+    return _page(request, "ScalableTargets", [responses._build_target(each) for each in found])
+
+
+@patch.replaces(ApplicationAutoScalingResponse, "describe_scaling_policies")
+def _describe_policies(self: ApplicationAutoScalingResponse) -> str:
+    request = json.loads(self.body)
+    found = [responses._build_policy(each) for each in self.applicationautoscaling_backend.policies.values()]
+    return _page(request, "ScalingPolicies", found, names="PolicyName")
+
+
+@patch.replaces(ApplicationAutoScalingResponse, "describe_scheduled_actions")
+def _describe_schedules(self: ApplicationAutoScalingResponse) -> str:
+    request, backend = json.loads(self.body), self.applicationautoscaling_backend
+    found = [responses._build_scheduled_action(each) for each in backend.scheduled_actions]
+    return _page(request, "ScheduledActions", found, names="ScheduledActionName")
+
+
+@patch.adds(ApplicationAutoScalingResponse, "describe_scaling_activities")
+def _describe_activities(self: ApplicationAutoScalingResponse) -> str:
+    self._validate_params()
+    request, activities = json.loads(self.body), activities_of(self.applicationautoscaling_backend)
+    found = activities.listed(unscaled=bool(request.get("IncludeNotScaledActivities")))
+    return _page(request, "ScalingActivities", found)
+
+
+def _page(
+    request: Mapping[str, Any], member: str, items: Sequence[Mapping[str, Any]], *, names: str = ""
+) -> str:
+    """Return a page of the items that a request asks for, without the fields that they lack."""
+    chosen = request.get(f"{names}s") if names else None
+    found = [
+        {key: value for key, value in item.items() if value is not None}
+        for item in items
+        if all(request.get(name) in (None, item[name]) for name in _FILTERS)
+        and (not chosen or item[names] in chosen)
+    ]
+    refusal = JsonRESTError("InvalidNextTokenException", "The next token supplied is invalid.")
+    return json.dumps(page(request, member, found, size=_PAGE, refusal=refusal))

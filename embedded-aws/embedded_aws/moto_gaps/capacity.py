@@ -21,8 +21,8 @@ from moto.sagemaker.models import FakeEndpoint, SageMakerModelBackend
 
 from embedded_aws import clock
 from embedded_aws.errors import LaunchError
-from embedded_aws.moto_gaps.endpoint_events import endpoint_changed
 from embedded_aws.moto_gaps.endpoint_update import hosts
+from embedded_aws.moto_gaps.endpoints import endpoint_changed
 
 CHANGE_S = 240.0
 """Seconds on AWS of a change that adds no instance."""
@@ -69,26 +69,12 @@ def change_capacity(
     desired_weights_and_capacities: Sequence[Mapping[str, Any]],
     then: Callable[[str | None], None] | None = None,
 ) -> str:
-    """Change weights and counts of variants, as UpdateEndpointWeightsAndCapacities does.
-
-    Args:
-        backend: The SageMaker backend that has the endpoint.
-        endpoint_name: The endpoint.
-        desired_weights_and_capacities: The changes, as in the request.
-        then: Called when the change has ended, with the reason if an instance did not start.
-
-    Returns:
-        The endpoint's ARN.
-
-    Raises:
-        AWSValidationException: The endpoint or a variant does not exist, or the endpoint is being updated.
-    """
+    """Change weights and counts of variants, as UpdateEndpointWeightsAndCapacities does."""
     changes = desired_weights_and_capacities
     endpoint: Any = backend.endpoints.get(endpoint_name)
     if endpoint is None:
         arn = FakeEndpoint.arn_formatter(endpoint_name, backend.account_id, backend.region_name)
-        msg = f'Could not find endpoint "{arn}".'
-        raise AWSValidationException(msg)
+        raise AWSValidationException(f'Could not find endpoint "{arn}".')
     refuse_in_progress(endpoint)
     _refuse_variants(endpoint, [str(change["VariantName"]) for change in changes])
     _show(endpoint, changes, current=False)
@@ -104,28 +90,21 @@ def change_capacity(
 
 
 def refuse_in_progress(endpoint: Any) -> None:
-    """Refuse to change an endpoint that is being changed.
-
-    Raises:
-        AWSValidationException: It is.
-    """
+    """Refuse to change an endpoint that is being changed."""
     if endpoint.endpoint_status != "InService":
-        msg = f'Cannot update in-progress endpoint "{endpoint.arn}".'
-        raise AWSValidationException(msg)
+        raise AWSValidationException(f'Cannot update in-progress endpoint "{endpoint.arn}".')
 
 
 def _refuse_variants(endpoint: Any, names: Sequence[str]) -> None:
     known = {variant["VariantName"] for variant in endpoint.production_variants}
     for name in names:
         if names.count(name) > 1:
-            msg = f'The variant name "{name}" was non-unique within the request.'
-            raise AWSValidationException(msg)
+            raise AWSValidationException(f'The variant name "{name}" was non-unique within the request.')
         if name not in known:
-            msg = (
+            raise AWSValidationException(
                 f'The variant name(s) "{name}" is/are not present within endpoint configuration '
                 f'"{endpoint.endpoint_config_name}".'
             )
-            raise AWSValidationException(msg)
 
 
 class _Change:
@@ -154,11 +133,7 @@ class _Change:
             self._end(None)
 
     def _add(self) -> None:
-        """Start the new instances, each of which serves and counts at once, and wait for the end.
-
-        Raises:
-            LaunchError: An instance does not start.
-        """
+        """Start the new instances, each of which serves and counts at once, and wait for the end."""
         endpoint = self._endpoint
         serving = {each["VariantName"]: _count(each) for each in endpoint.production_variants}
         for seconds, group in groupby(self._arrivals, key=lambda each: each[0]):

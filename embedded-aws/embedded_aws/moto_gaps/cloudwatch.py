@@ -40,7 +40,7 @@ from embedded_aws.cloudwatch.statistics import is_statistic
 from embedded_aws.moto_gaps import patch
 from embedded_aws.moto_gaps.alarm_actions import Actions
 from embedded_aws.moto_gaps.metrics import metrics_of
-from embedded_aws.moto_gaps.pages import BadTokenError, page
+from embedded_aws.moto_gaps.pages import page
 
 _ACTIONS = ("AlarmActions", "OKActions", "InsufficientDataActions")
 _STATES = ("INSUFFICIENT_DATA", "ALARM", "OK")
@@ -49,6 +49,10 @@ _MISSING = ("breaching", "notBreaching", "ignore", "missing")
 # .../API_PutMetricAlarm.html for the longest time, read 2026-11-23.
 _PAGE = 50
 _HISTORY_PAGE = 100
+_PAGES: dict[str, Any] = {
+    "limit": "MaxRecords",
+    "refusal": InvalidParameterValue("Request parameter NextToken is invalid"),
+}
 _HOUR_S, _DAY_S, _WEEK_S = 3600, 86_400, 604_800
 
 
@@ -69,17 +73,13 @@ def alarms_of(backend: CloudWatchBackend) -> Alarms:
 
 
 def evaluate_alarms(account: str, *, at: float) -> None:
-    """Evaluate the alarms of an account in every region.
-
-    Args:
-        account: The id of the account.
-        at: The time, in seconds since 1970.
-    """
+    """Evaluate the alarms of an account in every region."""
     for backend in list(cloudwatch_backends[account].values()):
         if backend.alarms:
             alarms_of(backend).evaluate(at=at)
 
 
+@patch.replaces(CloudWatchResponse, "put_metric_alarm")
 def _put_metric_alarm(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
     _refuse_elsewhere(self.region, given)
@@ -88,14 +88,14 @@ def _put_metric_alarm(self: CloudWatchResponse) -> ActionResult:
     return EmptyResult()
 
 
+@patch.adds(CloudWatchResponse, "put_composite_alarm")
 def _put_composite_alarm(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
     _refuse_elsewhere(self.region, given)
     try:
         rule = Rule.of(given["AlarmRule"])
     except RuleError as error:
-        msg = f"AlarmRule cannot be parsed: {error}"
-        raise ValidationError(msg) from error
+        raise ValidationError(f"AlarmRule cannot be parsed: {error}") from error
     named = {*rule.alarms}
     if given.get("ActionsSuppressor"):
         named.add(alarm_name(given["ActionsSuppressor"]))
@@ -117,6 +117,7 @@ def _put(backend: CloudWatchBackend, given: Mapping[str, Any]) -> None:
         backend.tagger.tag_resource(alarms.by_name[settings["AlarmName"]].alarm_arn, given["Tags"])
 
 
+@patch.replaces(CloudWatchBackend, "put_metric_alarm")
 def _put_for_service(self: CloudWatchBackend, name: str, **options: Any) -> Alarm:
     """Write the alarm of a service of moto, which names the settings as Python does."""
     names = {"statistic": "Statistic", "description": "AlarmDescription", "ok_actions": "OKActions"}
@@ -134,8 +135,7 @@ def _refuse_elsewhere(region: str, given: Mapping[str, Any]) -> None:
     actions = [arn for kind in _ACTIONS for arn in given.get(kind) or ()]
     for other in (arn.split(":")[3] for arn in actions if arn.count(":") > 3):  # noqa: PLR2004 -- an ARN's region
         if other not in ("", region) and holds("topic_same_region"):
-            msg = f"Invalid region {other} specified. Only {region} is supported."
-            raise ValidationError(msg)
+            raise ValidationError(f"Invalid region {other} specified. Only {region} is supported.")
 
 
 def _check_metric_alarm(given: Mapping[str, Any]) -> None:
@@ -144,8 +144,7 @@ def _check_metric_alarm(given: Mapping[str, Any]) -> None:
         msg = f"The embedded AWS has no anomaly detection; ComparisonOperator must be one of {listed}"
         raise ValidationError(msg)
     if given.get("Threshold") is None:
-        msg = "The parameter Threshold is required."
-        raise ValidationError(msg)
+        raise ValidationError("The parameter Threshold is required.")
     _check_choice(given, "TreatMissingData", _MISSING)
     _check_choice(given, "EvaluateLowSampleCountPercentile", ("evaluate", "ignore"))
     if given.get("Metrics"):
@@ -154,8 +153,7 @@ def _check_metric_alarm(given: Mapping[str, Any]) -> None:
         _check_metric(given)
     periods, period = int(given["EvaluationPeriods"]), period_of(given)
     if int(given.get("DatapointsToAlarm") or periods) > periods:
-        msg = "DatapointsToAlarm must be less than or equal to EvaluationPeriods."
-        raise ValidationError(msg)
+        raise ValidationError("DatapointsToAlarm must be less than or equal to EvaluationPeriods.")
     longest = _WEEK_S if period >= _HOUR_S else _DAY_S
     if periods * period > longest:
         msg = f"Metrics cannot be checked across more than {longest} seconds (EvaluationPeriods * Period)."
@@ -173,15 +171,12 @@ def _check_choice(given: Mapping[str, Any], name: str, choices: Sequence[str]) -
 def _check_metric(given: Mapping[str, Any]) -> None:
     missing = [name for name in ("MetricName", "Namespace", "Period") if not given.get(name)]
     if missing:
-        msg = f"The parameter {missing[0]} is required."
-        raise ValidationError(msg)
+        raise ValidationError(f"The parameter {missing[0]} is required.")
     if bool(given.get("Statistic")) == bool(given.get("ExtendedStatistic")):
-        msg = "Must specify either Statistic or ExtendedStatistic"
-        raise InvalidParameterCombination(msg)
+        raise InvalidParameterCombination("Must specify either Statistic or ExtendedStatistic")
     extended = given.get("ExtendedStatistic")
     if extended and not is_statistic(extended):
-        msg = f"The value {extended} for parameter ExtendedStatistic is not supported."
-        raise InvalidParameterValue(msg)
+        raise InvalidParameterValue(f"The value {extended} for parameter ExtendedStatistic is not supported.")
 
 
 def _check_metrics(given: Mapping[str, Any]) -> None:
@@ -192,8 +187,7 @@ def _check_metrics(given: Mapping[str, Any]) -> None:
         raise InvalidParameterCombination(msg)
     queries = queries_of(given)
     if sum(bool(query.get("ReturnData", True)) for query in queries) != 1:
-        msg = "Exactly one element of the metrics list should return data."
-        raise ValidationError(msg)
+        raise ValidationError("Exactly one element of the metrics list should return data.")
     for query in queries:
         if query.get("Expression"):
             try:
@@ -202,17 +196,17 @@ def _check_metrics(given: Mapping[str, Any]) -> None:
                 raise ValidationError(str(error)) from error
 
 
+@patch.replaces(CloudWatchResponse, "set_alarm_state")
 def _set_alarm_state(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
     alarms, name, state = alarms_of(self.cloudwatch_backend), given["AlarmName"], given["StateValue"]
     if name not in alarms.by_name:
         raise ResourceNotFound
     if state not in _STATES:
-        msg = (
+        raise ValidationError(
             f"1 validation error detected: Value '{state}' at 'stateValue' failed to satisfy constraint: "
             f"Member must satisfy enum value set: [{', '.join(_STATES)}]"
         )
-        raise ValidationError(msg)
     data = given.get("StateReasonData") or ""
     try:
         json.loads(data or "{}")
@@ -224,18 +218,22 @@ def _set_alarm_state(self: CloudWatchResponse) -> ActionResult:
     return EmptyResult()
 
 
+@patch.replaces(CloudWatchBackend, "delete_alarms")
 def _delete_alarms(self: CloudWatchBackend, alarm_names: Sequence[str]) -> None:
     alarms_of(self).delete(alarm_names, at=clock.current().time())
 
 
+@patch.replaces(CloudWatchBackend, "enable_alarm_actions")
 def _enable_alarm_actions(self: CloudWatchBackend, alarm_names: Sequence[str]) -> None:
     alarms_of(self).enable_actions(alarm_names, enabled=True, at=clock.current().time())
 
 
+@patch.replaces(CloudWatchBackend, "disable_alarm_actions")
 def _disable_alarm_actions(self: CloudWatchBackend, alarm_names: Sequence[str]) -> None:
     alarms_of(self).enable_actions(alarm_names, enabled=False, at=clock.current().time())
 
 
+@patch.replaces(CloudWatchResponse, "describe_alarms")
 def _describe_alarms(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
     names = given.get("AlarmNames") or ()
@@ -249,12 +247,11 @@ def _describe_alarms(self: CloudWatchResponse) -> ActionResult:
         and given.get("StateValue") in (None, alarm.state_value)
         and any(arn.startswith(given.get("ActionPrefix") or "") for arn in (*_actions(alarm), ""))
     ]
-    shown, token = _page(sorted(found, key=lambda alarm: alarm.name), given, _PAGE)
-    result: dict[str, Any] = {
-        f"{kind}s": [_shown(alarm) for alarm in shown if alarm.kind == kind]
-        for kind in ("MetricAlarm", "CompositeAlarm")
-    }
-    return ActionResult(result | ({"NextToken": token} if token else {}))
+    answer = page(given, "alarms", sorted(found, key=lambda alarm: alarm.name), size=_PAGE, **_PAGES)
+    shown = answer.pop("alarms")
+    for kind in ("MetricAlarm", "CompositeAlarm"):
+        answer[f"{kind}s"] = [_shown(alarm) for alarm in shown if alarm.kind == kind]
+    return ActionResult(answer)
 
 
 def _actions(alarm: Alarm) -> list[str]:
@@ -303,6 +300,7 @@ def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, tz=timezone.utc)
 
 
+@patch.replaces(CloudWatchResponse, "describe_alarms_for_metric")
 def _describe_alarms_for_metric(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
     wanted = ("Namespace", "MetricName", "Statistic", "ExtendedStatistic", "Period", "Unit")
@@ -320,6 +318,7 @@ def _pairs(given: Mapping[str, Any]) -> set[tuple[str, str]]:
     return {(each["Name"], each["Value"]) for each in given.get("Dimensions") or ()}
 
 
+@patch.adds(CloudWatchResponse, "describe_alarm_history")
 def _describe_alarm_history(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
     actions: Any = alarms_of(self.cloudwatch_backend).observer
@@ -335,40 +334,11 @@ def _describe_alarm_history(self: CloudWatchResponse) -> ActionResult:
     ]
     if given.get("ScanBy") != "TimestampAscending":
         found.reverse()
-    shown, token = _page(found, given, _HISTORY_PAGE)
-    result: dict[str, Any] = {"AlarmHistoryItems": [entry.shown() for entry in shown]}
-    return ActionResult(result | ({"NextToken": token} if token else {}))
+    rows = [entry.shown() for entry in found]
+    return ActionResult(page(given, "AlarmHistoryItems", rows, size=_HISTORY_PAGE, **_PAGES))
 
 
 def _seconds(moment: datetime | None, default: float) -> float:
     if moment is None:
         return default
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
-
-
-def _page(items: Sequence[Any], given: Mapping[str, Any], size: int) -> tuple[Sequence[Any], str | None]:
-    try:
-        return page(items, token=given.get("NextToken"), size=int(given.get("MaxRecords") or size))
-    except BadTokenError as error:
-        msg = "Request parameter NextToken is invalid"
-        raise InvalidParameterValue(msg) from error
-
-
-def install() -> None:
-    """Close the gaps."""
-    patch.add(CloudWatchResponse, put_composite_alarm=_put_composite_alarm)
-    patch.add(CloudWatchResponse, describe_alarm_history=_describe_alarm_history)
-    patch.replace(
-        CloudWatchResponse,
-        describe_alarms=_describe_alarms,
-        describe_alarms_for_metric=_describe_alarms_for_metric,
-        put_metric_alarm=_put_metric_alarm,
-        set_alarm_state=_set_alarm_state,
-    )
-    patch.replace(
-        CloudWatchBackend,
-        delete_alarms=_delete_alarms,
-        disable_alarm_actions=_disable_alarm_actions,
-        enable_alarm_actions=_enable_alarm_actions,
-        put_metric_alarm=_put_for_service,
-    )

@@ -27,8 +27,8 @@ from moto.utilities.utils import get_partition
 from embedded_aws.assumptions import holds
 from embedded_aws.builds import LOCK, ONE_ENDED, BuildRecord, BuildRunner
 from embedded_aws.moto_gaps import patch
-from embedded_aws.moto_gaps.callers import assumed_role
-from embedded_aws.moto_gaps.pages import BadTokenError, page
+from embedded_aws.moto_gaps.iam import assumed_role
+from embedded_aws.moto_gaps.pages import page
 
 
 class _NotAuthorizedError(JsonRESTError):
@@ -104,17 +104,7 @@ def connect(runner: BuildRunner | None) -> None:
 
 
 def wait_for_end(account: str, region: str, build_id: str, *, seconds: float) -> dict[str, Any] | None:
-    """Wait for the end of a build, in this process and without a request.
-
-    Args:
-        account: The build's account.
-        region: The build's region.
-        build_id: The id from StartBuild.
-        seconds: The maximum wait in seconds.
-
-    Returns:
-        The build as the API shows it; None if it has not ended.
-    """
+    """Wait for the end of a build, in this process and without a request."""
     record = BuildRecord(_builds(codebuild_backends[account][region], [build_id])[0])
     with ONE_ENDED:
         return record.shown() if ONE_ENDED.wait_for(lambda: record.complete, seconds) else None
@@ -123,28 +113,16 @@ def wait_for_end(account: str, region: str, build_id: str, *, seconds: float) ->
 def finish_build(
     backend: CodeBuildBackend, build_id: str, *, status: str, phases: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """Record the outcome of a build that runs elsewhere.
-
-    Args:
-        backend: The CodeBuild backend of the build's account and region.
-        build_id: The id that StartBuild returned.
-        status: CodeBuild's status: SUCCEEDED, FAILED, FAULT, TIMED_OUT or STOPPED.
-        phases: The phases that ran, as the API shows them; may be empty.
-
-    Raises:
-        LookupError: The build does not exist.
-        ValueError: The status is not one of a finished build.
-    """
+    """Record the outcome of a build that runs elsewhere."""
     if status not in _FINISHED:
-        msg = f"a finished build is one of {', '.join(_FINISHED)}; {status!r} was given"
-        raise ValueError(msg)
+        raise ValueError(f"a finished build is one of {', '.join(_FINISHED)}; {status!r} was given")
     build = next(iter(_builds(backend, [build_id])), None)
     if build is None:
-        msg = f"no build {build_id} was started"
-        raise LookupError(msg)
+        raise LookupError(f"no build {build_id} was started")
     BuildRecord(build).finish(status, phases=phases)
 
 
+@patch.replaces(CodeBuildResponse, "start_build")
 def _start_build(self: CodeBuildResponse) -> ActionResult:
     request, backend = json.loads(self.body), self.codebuild_backend
     name = request["projectName"].rsplit("/", 1)[-1]
@@ -154,8 +132,7 @@ def _start_build(self: CodeBuildResponse) -> ActionResult:
     project = backend.codebuild_projects.get(name)
     if project is None:
         place = f"arn:{self.partition}:codebuild:{self.region}:{self.current_account}"
-        msg = f"Project cannot be found: {place}:project/{name}"
-        raise ResourceNotFoundException(msg)
+        raise ResourceNotFoundException(f"Project cannot be found: {place}:project/{name}")
     with LOCK:
         tokens: dict[str, dict[str, Any]] = backend.__dict__.setdefault("idempotency_tokens", {})
         token = request.get("idempotencyToken")
@@ -229,10 +206,10 @@ def _builds(backend: CodeBuildBackend, ids: Sequence[str]) -> list[dict[str, Any
 
 def _check_ids(ids: Iterable[str]) -> None:
     if any(":" not in each for each in ids):
-        msg = "Invalid build ID provided"
-        raise InvalidInputException(msg)
+        raise InvalidInputException("Invalid build ID provided")
 
 
+@patch.replaces(CodeBuildResponse, "batch_get_builds")
 def _batch_get_builds(self: CodeBuildResponse) -> ActionResult:
     wanted = self._get_param("ids")
     _check_ids(wanted)
@@ -241,13 +218,13 @@ def _batch_get_builds(self: CodeBuildResponse) -> ActionResult:
     return ActionResult({"builds": builds, "buildsNotFound": [name for name in wanted if name not in known]})
 
 
+@patch.replaces(CodeBuildResponse, "stop_build")
 def _stop_build(self: CodeBuildResponse) -> ActionResult:
     build_id = self._get_param("id")
     _check_ids([build_id])
     builds = _builds(self.codebuild_backend, [build_id])
     if not builds:
-        msg = f"Build {build_id} does not exist"
-        raise ResourceNotFoundException(msg)
+        raise ResourceNotFoundException(f"Build {build_id} does not exist")
     record = BuildRecord(builds[0])
     if not record.complete:
         record.finish("STOPPED")
@@ -256,10 +233,12 @@ def _stop_build(self: CodeBuildResponse) -> ActionResult:
     return ActionResult({"build": record.shown()})
 
 
+@patch.replaces(CodeBuildResponse, "list_builds")
 def _list_builds(self: CodeBuildResponse) -> ActionResult:
     return _listed(self, list(self.codebuild_backend.list_builds()))
 
 
+@patch.replaces(CodeBuildResponse, "list_builds_for_project")
 def _list_builds_for_project(self: CodeBuildResponse) -> ActionResult:
     found: Any = _moto_list_for_project(self).result
     return _listed(self, list(found["ids"]))
@@ -272,21 +251,5 @@ def _listed(response: CodeBuildResponse, ids: list[str]) -> ActionResult:
     ordered = [str(build["id"]) for build in records]
     if response._get_param("sortOrder") != "ASCENDING":
         ordered.reverse()
-    try:
-        shown, following = page(ordered, token=response._get_param("nextToken"), size=_LISTED)
-    except BadTokenError as error:
-        msg = "Invalid token"
-        raise InvalidInputException(msg) from error
-    return ActionResult({"ids": list(shown), "nextToken": following})
-
-
-def install() -> None:
-    """Close the gaps."""
-    patch.replace(
-        CodeBuildResponse,
-        start_build=_start_build,
-        stop_build=_stop_build,
-        list_builds=_list_builds,
-        list_builds_for_project=_list_builds_for_project,
-        batch_get_builds=_batch_get_builds,
-    )
+    request, refusal = json.loads(response.body), InvalidInputException("Invalid token")
+    return ActionResult(page(request, "ids", ordered, size=_LISTED, token="nextToken", refusal=refusal))  # noqa: S106

@@ -30,6 +30,7 @@ class _NotAuthorizedError(ServiceException):
         )
 
 
+@patch.replaces(ECRBackend, "batch_get_image")
 def _batch_get_image(
     self: ECRBackend,
     repository_name: str,
@@ -54,8 +55,3 @@ def _image(repository: str, registry: str, tag: str) -> dict[str, Any]:
     digest = hashlib.sha256(f"{repository}:{tag}".encode()).hexdigest()
     named = {"imageTag": tag, "imageDigest": f"sha256:{digest}"}
     return {"registryId": registry, "repositoryName": repository, "imageId": named}
-
-
-def install() -> None:
-    """Close the gap."""
-    patch.replace(ECRBackend, batch_get_image=_batch_get_image)

@@ -24,7 +24,7 @@ from embedded_aws import clock
 from embedded_aws.assumptions import holds
 from embedded_aws.deployment import BAKING, Host, Step, steps
 from embedded_aws.errors import LaunchError
-from embedded_aws.moto_gaps.endpoint_events import endpoint_changed, endpoint_detail, in_milliseconds
+from embedded_aws.moto_gaps.endpoints import endpoint_changed, endpoint_detail, in_milliseconds
 from embedded_aws.moto_gaps.events import publish_event
 
 # The interval, in seconds, at which the alarms are checked during waits.
@@ -80,13 +80,7 @@ class _UndoneError(Exception):
 
 
 class EndpointUpdate:
-    """One update of one endpoint.
-
-    Args:
-        backend: The SageMaker backend that has the endpoint.
-        endpoint: moto's endpoint.
-        wanted: The endpoint's target state.
-    """
+    """One update of one endpoint."""
 
     def __init__(self, backend: Any, endpoint: Any, wanted: Wanted) -> None:
         self._backend, self._endpoint, self._wanted = backend, endpoint, wanted
@@ -126,8 +120,7 @@ class EndpointUpdate:
         try:
             waited = 0.0
             if not holds("guardrails_with_multi_model"):
-                msg = "Deployment guardrails are not supported with MultiModel mode."
-                raise _UndoneError(msg)
+                raise _UndoneError("Deployment guardrails are not supported with MultiModel mode.")
             if self._alarms and not holds("alarms_read_with_execution_role"):
                 msg = "The alarms cannot be read: not authorized to perform: cloudwatch:DescribeAlarms"
                 raise _UndoneError(msg)
@@ -154,11 +147,10 @@ class EndpointUpdate:
             try:
                 host.launch(self._endpoint.endpoint_name, self._wanted.config)
             except LaunchError as error:
-                msg = (
+                raise _UndoneError(
                     "The primary container for production variant "
                     f"{self._wanted.variants[0]['VariantName']} did not pass the ping health check. {error}"
-                )
-                raise _UndoneError(msg) from error
+                ) from error
 
     def _check_time(self, waited: float) -> None:
         """Roll back if the waits alone exceed the time limit of the deployment."""

@@ -18,23 +18,14 @@ _log = logging.getLogger(__name__)
 
 
 def evaluate(account: str, *, at: float) -> None:
-    """Run the schedules that are due, then evaluate every alarm, and perform actions.
-
-    Args:
-        account: The id of the account.
-        at: The time, in seconds since 1970.
-    """
+    """Run the schedules that are due, then evaluate every alarm, and perform actions."""
     for backend in list(applicationautoscaling_backends[account].values()):
         follow_schedules(backend, now=at)
     evaluate_alarms(account, at=at)
 
 
 class EveryMinute:
-    """A thread that evaluates at the end of each minute of the clock, unless its waits are over at once.
-
-    Args:
-        account: The id of the account.
-    """
+    """A thread that evaluates at the end of each minute of the clock, unless its waits are over at once."""
 
     def __init__(self, account: str) -> None:
         self._account = account

@@ -58,29 +58,13 @@ def connect(functions: Functions | None) -> None:
 def start(
     function_arn: str, event: bytes, *, trace: str = "", on_end: Callable[[Outcome], None] | None = None
 ) -> None:
-    """Invoke a function asynchronously.
-
-    Args:
-        function_arn: The function's ARN.
-        event: The event as JSON.
-        trace: The trace header of the call; empty for a call that does not come from a function.
-        on_end: Called with the last outcome once the function and all functions that it invoked have ended.
-
-    Raises:
-        UnknownFunctionException: The function does not exist.
-    """
+    """Invoke a function asynchronously."""
     function = _called(_found(function_arn), [])
     _functions().start(function, event, trace=trace, on_end=on_end)
 
 
 def allows(function_arn: str, *, service: str, source_arn: str) -> bool:
-    """Return True if a function exists and its resource policy lets a service invoke it for a source.
-
-    Args:
-        function_arn: The function's ARN.
-        service: The service's principal, such as `events.amazonaws.com`.
-        source_arn: The resource for which the service acts, such as a rule.
-    """
+    """Return True if a function exists and its resource policy lets a service invoke it for a source."""
     try:
         found = _found(function_arn)
     except UnknownFunctionException:
@@ -118,8 +102,7 @@ def _found(function_arn: str) -> Any:
 
 def _functions() -> Functions:
     if _Running.functions is None:
-        msg = "functions can only run while an EmbeddedAws is open"
-        raise RuntimeError(msg)
+        raise RuntimeError("functions can only run while an EmbeddedAws is open")
     return _Running.functions
 
 
@@ -157,6 +140,7 @@ def _called(found: Any, tail: list[str]) -> Function:
     )
 
 
+@patch.replaces(LambdaSimpleBackend, "invoke")
 def _invoke(  # noqa: PLR0917 (moto calls it so)
     self: LambdaSimpleBackend,
     function_name: str,
@@ -200,12 +184,14 @@ def _parse(event: bytes) -> None:
         raise LambdaClientError("InvalidRequestContentException", msg) from error
 
 
+@patch.replaces(LambdaFunction, "__init__")
 def _init(self: Any, account_id: str, spec: dict[str, Any], region: str, version: str | int = 1) -> None:
     _moto_init(self, account_id, spec, region, version)
     self.logging_config = spec.get("LoggingConfig")
     self.dead_letter_config = spec.get("DeadLetterConfig")
 
 
+@patch.replaces(LambdaFunction, "get_configuration")
 def _get_configuration(self: Any, on_create: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002 (moto's)
     group = f"/aws/lambda/{self.function_name}"
     logging = {"LogFormat": "Text", "LogGroup": group, **(self.logging_config or {})}
@@ -213,6 +199,7 @@ def _get_configuration(self: Any, on_create: bool = False) -> dict[str, Any]:  #
     return {**_moto_configuration(self, on_create), "LoggingConfig": logging, **dead}
 
 
+@patch.replaces(LambdaFunction, "update_configuration")
 def _update_configuration(self: Any, config_updates: dict[str, Any]) -> dict[str, Any]:
     for name, attribute in _UPDATED.items():
         if name in config_updates:
@@ -226,18 +213,7 @@ def _update_configuration(self: Any, config_updates: dict[str, Any]) -> dict[str
     return configuration
 
 
+@patch.replaces(LambdaBackend, "put_function_event_invoke_config")
 def _put_invoke_config(self: LambdaBackend, function_name: str, config: dict[str, Any]) -> dict[str, Any]:
     self.get_function(function_name).event_invoke_config.clear()
     return _moto_put_invoke_config(self, function_name, config)
-
-
-def install() -> None:
-    """Close the gaps."""
-    patch.replace(LambdaBackend, put_function_event_invoke_config=_put_invoke_config)
-    patch.replace(LambdaSimpleBackend, invoke=_invoke)
-    patch.replace(
-        LambdaFunction,
-        __init__=_init,
-        get_configuration=_get_configuration,
-        update_configuration=_update_configuration,
-    )

@@ -2,9 +2,12 @@
 
 moto's gaps:
 - PutMetricFilter adds a second filter with the same name instead of replacing the first. Filters do not count
-  anything (see `metric_filters`), and stay when their group is deleted.
+  anything, and stay when their group is deleted. Here a default value is published for each minute with
+  events of which none matches, as AWS does. Events have the wall clock's time, and metrics that of
+  `embedded_aws.clock`.
+  https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html, read on 2026-11-23.
 - Patterns other than one phrase match every event. See `embedded_aws.filter_pattern`.
-- It lacks TestMetricFilter.
+- It lacks TestMetricFilter, AssociateKmsKey and DisassociateKmsKey.
 - FilterLogEvents ignores the prefix of streams, and returns the events of one stream after those of another.
 - A stream keeps all events, and the class of events a list of its own. Here the stream keeps the newest
   `KEPT_EVENTS`, and the class none, so that memory does not grow for good.
@@ -13,18 +16,23 @@ moto's gaps:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
+from moto.cloudwatch.models import cloudwatch_backends
+from moto.kms.models import kms_backends
 from moto.logs import models
-from moto.logs.exceptions import InvalidParameterException
+from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.metric_filters import MetricFilters
-from moto.logs.models import LogGroup, LogsBackend
+from moto.logs.models import LogGroup, LogsBackend, logs_backends
 from moto.logs.responses import LogsResponse
 
-from embedded_aws.filter_pattern import PatternError, matcher
+from embedded_aws import clock
+from embedded_aws.filter_pattern import PatternError, json_of, matcher, selected
 from embedded_aws.moto_gaps import patch
-from embedded_aws.moto_gaps.metric_filters import count
+from embedded_aws.moto_gaps.metrics import is_value
 
 KEPT_EVENTS = 20_000
 
@@ -49,6 +57,7 @@ def _matcher(pattern: str) -> Any:
         raise InvalidParameterException(str(error)) from error
 
 
+@patch.replaces(MetricFilters, "add_filter")
 def _add_filter(
     self: MetricFilters,
     filter_name: str,
@@ -61,12 +70,14 @@ def _add_filter(
     _moto_add(self, filter_name, filter_pattern, log_group_name, metric_transformations)
 
 
+@patch.replaces(LogsBackend, "delete_log_group")
 def _delete_group(self: LogsBackend, log_group_name: str) -> None:
     _moto_delete_group(self, log_group_name)
     kept = [each for each in self.filters.metric_filters if each["logGroupName"] != log_group_name]
     self.filters.metric_filters = kept
 
 
+@patch.replaces(LogGroup, "put_log_events")
 def _put_events(self: LogGroup, log_stream_name: str, log_events: list[dict[str, Any]]) -> str:
     token = _moto_put_events(self, log_stream_name, log_events)
     count(self, log_events)
@@ -76,6 +87,7 @@ def _put_events(self: LogGroup, log_stream_name: str, log_events: list[dict[str,
     return token
 
 
+@patch.replaces(LogsResponse, "filter_log_events")
 def _filter_log_events(self: LogsResponse) -> str:
     request, logs = json.loads(self.body), self.logs_backend
     identifier = request.get("logGroupIdentifier", "").rpartition(":log-group:")[2]
@@ -102,6 +114,7 @@ def _streams(logs: LogsBackend, group: str, request: Mapping[str, Any]) -> list[
     return [name for name in found.streams if name.startswith(prefix)] or _NO_STREAM
 
 
+@patch.adds(LogsResponse, "test_metric_filter")
 def _test_metric_filter(self: LogsResponse) -> str:
     request = json.loads(self.body)
     matches = _matcher(request["filterPattern"])
@@ -113,11 +126,106 @@ def _test_metric_filter(self: LogsResponse) -> str:
     return json.dumps({"matches": found})
 
 
-def install() -> None:
-    """Close the gaps."""
-    patch.add(LogsResponse, test_metric_filter=_test_metric_filter)
-    patch.replace(MetricFilters, add_filter=_add_filter)
-    patch.replace(LogsBackend, delete_log_group=_delete_group)
-    patch.replace(LogGroup, put_log_events=_put_events)
-    patch.replace(LogsResponse, filter_log_events=_filter_log_events)
-    patch.replace(models, EventMessageFilter=_Pattern)
+patch.replace(models, EventMessageFilter=_Pattern)
+
+
+@patch.adds(LogsResponse, "associate_kms_key")
+def _associate_kms_key(self: LogsResponse) -> str:
+    group, key = _group(self), self._get_param("kmsKeyId")
+    if not _may_use(key, region=self.region, account=self.current_account):
+        message = f"The specified KMS key does not exist or is not allowed to be used with Arn '{group.arn}'"
+        raise InvalidParameterException(message)
+    group.kms_key_id = key
+    return ""
+
+
+@patch.adds(LogsResponse, "disassociate_kms_key")
+def _disassociate_kms_key(self: LogsResponse) -> str:
+    _group(self).kms_key_id = None
+    return ""
+
+
+def _group(self: LogsResponse) -> LogGroup:
+    name = self._get_param("logGroupName")
+    if name not in self.logs_backend.groups:
+        raise ResourceNotFoundException
+    group: LogGroup = self.logs_backend.groups[name]
+    return group
+
+
+def _may_use(key: str, *, region: str, account: str) -> bool:
+    """Return whether the key's policy lets CloudWatch Logs of a region use it."""
+    found = kms_backends[account][region].keys.get(key.rpartition("/")[2])
+    policy: dict[str, Any] = json.loads(found.policy) if found else {}
+    return any(
+        f"logs.{region}." in json.dumps(statement.get("Principal", ""))
+        for statement in policy.get("Statement", ())
+        if statement["Effect"] == "Allow"
+    )
+
+
+_MINUTE_MS = 60_000
+
+
+def count(group: LogGroup, events: Sequence[Mapping[str, Any]]) -> None:
+    """Publish the metrics of a group's filters for new events."""
+    logs: Any = logs_backends[group.account_id][group.region]
+    cloudwatch: Any = cloudwatch_backends[group.account_id][group.region]
+    for metric_filter in logs.filters.get_matching_filters(log_group_name=group.name):
+        for transformation in metric_filter["metricTransformations"]:
+            data = list(_data(metric_filter["filterPattern"], transformation, events))
+            if data:
+                cloudwatch.put_metric_data(transformation["metricNamespace"], data)
+
+
+def _data(
+    pattern: str, transformation: Mapping[str, Any], events: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the data points of events: one for each that matches, or the default of a minute."""
+    matches = matcher(pattern)
+    matched, quiet = set[int](), dict[int, int]()
+    for event in events:
+        minute = event["timestamp"] // _MINUTE_MS
+        value = _value(transformation, str(event["message"])) if matches(str(event["message"])) else None
+        if value is None:
+            quiet[minute] = event["timestamp"]
+        else:
+            matched.add(minute)
+            dimensions = list(_dimensions(transformation, str(event["message"])))
+            yield _datum(transformation, value, event["timestamp"], dimensions)
+    default = transformation.get("defaultValue")
+    if default is not None:
+        for minute, moment in quiet.items():
+            if minute not in matched:
+                yield _datum(transformation, float(default), moment, [])
+
+
+def _value(transformation: Mapping[str, Any], message: str) -> float | None:
+    """Return the value of a matching event: a number, or what a selector finds; None if that is no number."""
+    given = str(transformation["metricValue"])
+    found = selected(json_of(message), given) if given.startswith("$") else given
+    try:
+        value = float(found)
+    except (TypeError, ValueError):
+        return None
+    return value if is_value(value) else None
+
+
+def _dimensions(transformation: Mapping[str, Any], message: str) -> Iterator[dict[str, str]]:
+    for name, selector in (transformation.get("dimensions") or {}).items():
+        found = selected(json_of(message), selector)
+        if found is not None:
+            yield {"Name": name, "Value": str(found)}
+
+
+def _datum(
+    transformation: Mapping[str, Any], value: float, moment: int, dimensions: list[dict[str, str]]
+) -> dict[str, Any]:
+    ahead = round(clock.current().time() - time.time(), 1)
+    return {
+        "MetricName": transformation["metricName"],
+        "Value": value,
+        "Unit": transformation.get("unit") or "None",
+        "Timestamp": datetime.fromtimestamp(moment / 1000 + ahead, tz=timezone.utc),
+        "Dimensions": dimensions,
+    }

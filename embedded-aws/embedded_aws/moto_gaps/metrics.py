@@ -27,6 +27,7 @@ from embedded_aws.cloudwatch.queries import Request
 from embedded_aws.cloudwatch.series import MetricKey, MetricStore, Samples, StatisticSet
 from embedded_aws.cloudwatch.statistics import is_statistic, statistic
 from embedded_aws.moto_gaps import patch
+from embedded_aws.moto_gaps.pages import page
 
 _MINUTE_S = 60
 _SHORT_PERIODS_S = (1, 5, 10, 20, 30)
@@ -48,6 +49,7 @@ def metrics_of(backend: CloudWatchBackend) -> MetricStore:
     return store
 
 
+@patch.replaces(CloudWatchBackend, "put_metric_data")
 def _put_metric_data(self: CloudWatchBackend, namespace: str, metric_data: list[dict[str, Any]]) -> None:
     for number, datum in enumerate(metric_data, start=1):
         self._validate_parameters_put_metric_data(datum, number)
@@ -74,8 +76,7 @@ def _check_values(datum: Mapping[str, Any], where: str) -> None:
     for name, value in ((name, float(value)) for name, value in given):
         if not is_value(value):
             shown = str(value).replace("inf", "\u221e").replace("nan", "NaN")
-            msg = f"The value {shown} for parameter {where}.{name} is invalid."
-            raise InvalidParameterValue(msg)
+            raise InvalidParameterValue(f"The value {shown} for parameter {where}.{name} is invalid.")
 
 
 def _samples(datum: Mapping[str, Any]) -> Samples:
@@ -109,6 +110,7 @@ def _moment(second: int) -> datetime:
     return datetime.fromtimestamp(second, tz=timezone.utc)
 
 
+@patch.replaces(CloudWatchResponse, "get_metric_data")
 def _get_metric_data(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
     start, end = int(_seconds(given["StartTime"])), int(_seconds(given["EndTime"]))
@@ -143,6 +145,7 @@ def _get_metric_data(self: CloudWatchResponse) -> ActionResult:
     return ActionResult({"MetricDataResults": rows, "Messages": []})
 
 
+@patch.replaces(CloudWatchResponse, "get_metric_statistics")
 def _get_metric_statistics(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
     start, end = _span(given)
@@ -172,15 +175,13 @@ def _point(second: int, samples: Samples, simple: list[str], extended: list[str]
 def _span(given: Mapping[str, Any]) -> tuple[float, float]:
     start, end = _seconds(given["StartTime"]), _seconds(given["EndTime"])
     if int(start) >= int(end):
-        msg = "The parameter StartTime must be less than the parameter EndTime."
-        raise InvalidParameterValue(msg)
+        raise InvalidParameterValue("The parameter StartTime must be less than the parameter EndTime.")
     return start, end
 
 
 def _check_statistics(simple: list[str], extended: list[str]) -> None:
     if bool(simple) == bool(extended):
-        msg = "Must specify either Statistics or ExtendedStatistics"
-        raise InvalidParameterCombination(msg)
+        raise InvalidParameterCombination("Must specify either Statistics or ExtendedStatistics")
     for name in extended:
         if not is_statistic(name):
             msg = f"The value {name} for parameter ExtendedStatistics is not supported."
@@ -194,36 +195,25 @@ def _check_points(start: float, end: float, period: int) -> None:
         raise InvalidParameterValue(msg)
     points = math.ceil((end - start) / period)
     if points > _MOST_POINTS:
-        msg = (
+        raise InvalidParameterCombination(
             f"You have requested up to {points:,} datapoints, which exceeds the limit of {_MOST_POINTS:,}. "
             "You may reduce the datapoints requested by increasing Period, or decreasing the time range."
         )
-        raise InvalidParameterCombination(msg)
 
 
+@patch.replaces(CloudWatchResponse, "list_metrics")
 def _list_metrics(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
-    keys = list(_listed(metrics_of(self.cloudwatch_backend), given))
-    first = _page(given.get("NextToken"))
     rows = [
         {
             "Namespace": key.namespace,
             "MetricName": key.name,
             "Dimensions": [{"Name": name, "Value": value} for name, value in key.dimensions],
         }
-        for key in keys[first : first + _PAGE]
+        for key in _listed(metrics_of(self.cloudwatch_backend), given)
     ]
-    result: dict[str, Any] = {"Metrics": rows}
-    if len(keys) > first + _PAGE:
-        result["NextToken"] = str(first + _PAGE)
-    return ActionResult(result)
-
-
-def _page(token: str | None) -> int:
-    if token and not token.isdecimal():
-        msg = "Request parameter NextToken is invalid"
-        raise InvalidParameterValue(msg)
-    return int(token or 0)
+    refusal = InvalidParameterValue("Request parameter NextToken is invalid")
+    return ActionResult(page(given, "Metrics", rows, size=_PAGE, refusal=refusal))
 
 
 def _listed(store: MetricStore, given: Mapping[str, Any]) -> Iterator[MetricKey]:
@@ -240,14 +230,3 @@ def _listed(store: MetricStore, given: Mapping[str, Any]) -> Iterator[MetricKey]
             and (since == -math.inf or store.latest(key) >= since)
         ):
             yield key
-
-
-def install() -> None:
-    """Close the gaps."""
-    patch.replace(CloudWatchBackend, put_metric_data=_put_metric_data)
-    patch.replace(
-        CloudWatchResponse,
-        get_metric_data=_get_metric_data,
-        get_metric_statistics=_get_metric_statistics,
-        list_metrics=_list_metrics,
-    )

@@ -28,8 +28,7 @@ def refuse_empty_prefix(request: Mapping[str, Any], backend: Any) -> None:
     containers = (request.get("PrimaryContainer"), *request.get("Containers", ()))
     for container in containers:
         if container and container.get("Mode") == "MultiModel" and _empty(container["ModelDataUrl"], backend):
-            msg = f"Could not find model data at {container['ModelDataUrl']}."
-            raise ValidationError(msg)
+            raise ValidationError(f"Could not find model data at {container['ModelDataUrl']}.")
 
 
 def _empty(url: str, backend: Any) -> bool:
@@ -57,8 +56,7 @@ def refuse_host(variants: Sequence[Mapping[str, Any]], backend: Any) -> None:
             and _multi_model(each, backend)
             and not holds("ami_with_multi_model")
         ):
-            msg = "InferenceAmiVersion is not supported with MultiModel mode."
-            raise ValidationError(msg)
+            raise ValidationError("InferenceAmiVersion is not supported with MultiModel mode.")
 
 
 def refusal_to_start(variants: Sequence[Mapping[str, Any]], backend: Any) -> str:

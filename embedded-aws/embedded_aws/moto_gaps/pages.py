@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
-
-Item = TypeVar("Item")
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
-class BadTokenError(ValueError):
-    """The token of a page is not one that was returned."""
-
-
-def page(items: Sequence[Item], *, token: str | None, size: int) -> tuple[Sequence[Item], str | None]:
-    """Return the items of a page, and the token of the next one; None after the last page.
+def page(
+    request: Mapping[str, Any],
+    member: str,
+    items: Sequence[Any],
+    *,
+    size: int,
+    refusal: Exception,
+    token: str = "NextToken",  # noqa: S107
+    limit: str = "MaxResults",
+) -> dict[str, Any]:
+    """Return an answer with a page of items, and the token of the next page if there is one.
 
     Args:
+        request: The request.
+        member: The list's name in the answer.
         items: All items.
-        token: The token of the page; None for the first one.
         size: The number of items on a page.
-
-    Raises:
-        BadTokenError: The token is not one of a page.
+        refusal: The error for a token that no answer had.
+        token: The token's name in the request and the answer.
+        limit: The name of another size in the request.
     """
-    if token and not token.isdecimal():
-        raise BadTokenError(token)
-    start = int(token or 0)
-    end = start + size
-    return items[start:end], str(end) if end < len(items) else None
+    given = request.get(token)
+    if given and not given.isdecimal():
+        raise refusal
+    start = int(given or 0)
+    end = start + int(request.get(limit) or size)
+    return {member: list(items[start:end])} | ({token: str(end)} if end < len(items) else {})

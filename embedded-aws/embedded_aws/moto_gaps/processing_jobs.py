@@ -62,6 +62,7 @@ def hosted(runner: JobRunner) -> Iterator[None]:
         _running.clear()
 
 
+@patch.replaces(SageMakerResponse, "create_processing_job")
 def _create(self: SageMakerResponse) -> ActionResult:
     request = json.loads(self.body)
     name = request["ProcessingJobName"]
@@ -105,6 +106,7 @@ def _run(
     ended.processing_job_status = "Completed" if failure is None else "Failed"
 
 
+@patch.replaces(SageMakerResponse, "describe_processing_job")
 def _describe(self: SageMakerResponse) -> ActionResult:
     running = _running.get(self._get_param("ProcessingJobName"))
     if running is not None:
@@ -113,6 +115,7 @@ def _describe(self: SageMakerResponse) -> ActionResult:
     return result
 
 
+@patch.replaces(SageMakerResponse, "stop_processing_job")
 def _stop(self: SageMakerResponse) -> ActionResult:
     running = _running.get(self._get_param("ProcessingJobName"))
     if running is None:  # without a runner
@@ -122,17 +125,7 @@ def _stop(self: SageMakerResponse) -> ActionResult:
     return ActionResult({})
 
 
+@patch.adds(SageMakerResponse, "delete_processing_job")
 def _delete(self: SageMakerResponse) -> ActionResult:
     self.sagemaker_backend.processing_jobs.pop(self._get_param("ProcessingJobName"), None)
     return ActionResult({})
-
-
-def install() -> None:
-    """Close the gaps."""
-    patch.add(SageMakerResponse, delete_processing_job=_delete)
-    patch.replace(
-        SageMakerResponse,
-        create_processing_job=_create,
-        describe_processing_job=_describe,
-        stop_processing_job=_stop,
-    )

@@ -30,7 +30,7 @@ from moto.s3.responses import S3Response
 
 from embedded_aws.assumptions import holds
 from embedded_aws.moto_gaps import patch
-from embedded_aws.moto_gaps.callers import assumed_role
+from embedded_aws.moto_gaps.iam import assumed_role
 
 # The loopback connection counts as TLS, which a client of AWS uses.
 _HOLDS = {"Bool": {"aws:SecureTransport": "true"}}
@@ -62,6 +62,7 @@ class _BadDigestError(S3ClientError):
         super().__init__("BadDigest", "The SHA256 you specified did not match the calculated checksum.")
 
 
+@patch.replaces(S3Response, "put_object")
 def _put_object(self: S3Response) -> Any:
     _compare_checksum(self)
     _let_taken_key_pass(self)
@@ -69,11 +70,13 @@ def _put_object(self: S3Response) -> Any:
         return _moto_put_object(self)
 
 
+@patch.replaces(S3Response, "upload_part")
 def _upload_part(self: S3Response) -> Any:
     _compare_checksum(self)
     return _moto_upload_part(self)
 
 
+@patch.replaces(S3Response, "_key_response_post")
 def _key_response_post(self: S3Response, *arguments: Any) -> Any:
     _let_taken_key_pass(self)
     with _writing:
@@ -95,11 +98,13 @@ def _let_taken_key_pass(response: S3Response) -> None:
         response.headers = headers
 
 
+@patch.replaces(S3Response, "_bucket_response")
 def _bucket(self: S3Response, request: Any, full_url: str) -> Any:
     _refuse_unsupported(request)
     return _moto_bucket(self, request, full_url)
 
 
+@patch.replaces(S3Response, "_key_response")
 def _key(self: S3Response, request: Any, full_url: str) -> Any:
     _refuse_unsupported(request)
     if "encryption" in request.args or ("retention" in request.args and request.method == "GET"):
@@ -112,6 +117,7 @@ def _refuse_unsupported(request: Any) -> None:
         raise NotImplementedError
 
 
+@patch.replaces(S3Response, "head_bucket")
 def _head_bucket(self: S3Response) -> Any:
     if _may_list(self):
         return _moto_head_bucket(self)
@@ -136,6 +142,7 @@ def _allows_listing(statement: Mapping[str, Any]) -> bool:
     return statement["Effect"] == "Allow" and bool(listed & _LISTS) and "Condition" not in statement
 
 
+@patch.replaces(FakeBucket, "get_permission")
 def _get_permission(self: FakeBucket, action: str, resource: str) -> PermissionResult:
     """Return the policy's effect on an action, based on the statements whose conditions hold.
 
@@ -164,19 +171,4 @@ def _log_permissions_enabled_policy(target_bucket: FakeBucket, target_prefix: st
     return True
 
 
-def install() -> None:
-    """Close the gaps."""
-    patch.replace(
-        S3Response,
-        put_object=_put_object,
-        upload_part=_upload_part,
-        _bucket_response=_bucket,
-        _key_response=_key,
-        _key_response_post=_key_response_post,
-        head_bucket=_head_bucket,
-    )
-    patch.replace(
-        FakeBucket,
-        get_permission=_get_permission,
-        _log_permissions_enabled_policy=staticmethod(_log_permissions_enabled_policy),
-    )
+patch.replace(FakeBucket, _log_permissions_enabled_policy=staticmethod(_log_permissions_enabled_policy))

@@ -39,10 +39,9 @@ from embedded_aws.assumptions import holds
 from embedded_aws.moto_gaps import multi_model, patch
 from embedded_aws.moto_gaps.capacity import change_capacity, refuse_in_progress
 from embedded_aws.moto_gaps.constraints import violations
-from embedded_aws.moto_gaps.deployed_images import with_images
-from embedded_aws.moto_gaps.endpoint_events import endpoint_changed
 from embedded_aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted, end_instances
-from embedded_aws.moto_gaps.pages import BadTokenError, page
+from embedded_aws.moto_gaps.endpoints import endpoint_changed, with_images
+from embedded_aws.moto_gaps.pages import page
 
 # The parts of a variant that an update can retain, by their type in the API, with the fields of a described
 # variant.
@@ -64,22 +63,18 @@ def instance_types() -> frozenset[str]:
     return frozenset(shape.enum)
 
 
+@patch.replaces(FakeEndpointConfig, "validate_instance_type")
 def _accept(self: FakeEndpointConfig, instance_type: str) -> None:
     """Accept any instance type: `_request` has refused those that do not exist."""
 
 
 def _request(response: SageMakerResponse) -> dict[str, Any]:
-    """Return a request.
-
-    Raises:
-        ValidationError: It violates the model of the API.
-    """
+    """Return a request."""
     found: dict[str, Any] = json.loads(response.body)
     violated = list(violations("sagemaker", response._get_action(), found))
     if violated:
         errors = "error" if len(violated) == 1 else "errors"
-        msg = f"{len(violated)} validation {errors} detected: {'; '.join(violated)}"
-        raise ValidationError(msg)
+        raise ValidationError(f"{len(violated)} validation {errors} detected: {'; '.join(violated)}")
     return found
 
 
@@ -90,10 +85,10 @@ def _backend(response: SageMakerResponse) -> Any:
 
 def _refuse_second(kind: str, name: str, known: Iterable[str], arn: str) -> None:
     if name in known:
-        msg = f'Cannot create already existing {kind} "{arn}".'
-        raise ValidationError(msg)
+        raise ValidationError(f'Cannot create already existing {kind} "{arn}".')
 
 
+@patch.replaces(SageMakerResponse, "create_model")
 def _create_model(self: SageMakerResponse) -> ActionResult:
     request, backend = _request(self), _backend(self)
     name = request["ModelName"]
@@ -127,6 +122,7 @@ def _created(model: Model) -> float:
     return model.creation_time.replace(tzinfo=timezone.utc).timestamp()
 
 
+@patch.replaces(SageMakerResponse, "list_models")
 def _list_models(self: SageMakerResponse) -> ActionResult:
     """Return a page of the models that a request selects, by default the newest first."""
     request = _request(self)
@@ -143,14 +139,11 @@ def _list_models(self: SageMakerResponse) -> ActionResult:
     found.sort(key=lambda each: each["ModelName" if by_name else "CreationTime"])
     if request.get("SortOrder") != "Ascending":
         found.reverse()
-    try:
-        shown, following = page(found, token=request.get("NextToken"), size=request.get("MaxResults", 10))
-    except BadTokenError as error:
-        msg = "The token is not valid."
-        raise ValidationError(msg) from error
-    return ActionResult({"Models": list(shown)} | ({"NextToken": following} if following else {}))
+    refusal = ValidationError("The token is not valid.")
+    return ActionResult(page(request, "Models", found, size=10, refusal=refusal))
 
 
+@patch.replaces(SageMakerResponse, "create_endpoint_config")
 def _create_endpoint_config(self: SageMakerResponse) -> ActionResult:
     request, backend = _request(self), _backend(self)
     name = request["EndpointConfigName"]
@@ -183,6 +176,7 @@ def _describe_endpoint_config(self: FakeEndpointConfig) -> dict[str, Any]:
     }
 
 
+@patch.replaces(SageMakerResponse, "create_endpoint")
 def _create_endpoint(self: SageMakerResponse) -> ActionResult:
     request, backend = _request(self), _backend(self)
     name = request["EndpointName"]
@@ -222,6 +216,7 @@ def _log(backend: Any, endpoint_name: str) -> None:
         logs.ensure_log_stream(group, "AllTraffic/i-embedded")
 
 
+@patch.adds(SageMakerResponse, "update_endpoint")
 def _update_endpoint(self: SageMakerResponse) -> ActionResult:
     """Move an endpoint to another configuration, and retain the requested properties of its live variants."""
     request, backend = _request(self), _backend(self)
@@ -229,16 +224,14 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
     endpoint = backend.endpoints.get(name)
     if endpoint is None:
         arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
-        msg = f'Could not find endpoint "{arn}".'
-        raise ValidationError(msg)
+        raise ValidationError(f'Could not find endpoint "{arn}".')
     refuse_in_progress(endpoint)
     config = _config(backend, request["EndpointConfigName"])
     if config.endpoint_config_name == endpoint.endpoint_config_name and holds("configuration_in_use_refused"):
-        msg = (
+        raise ValidationError(
             "Cannot update endpoint with the currently in use endpoint configuration "
             f'"{endpoint.endpoint_config_name}"'
         )
-        raise ValidationError(msg)
     _refuse_change_of_scaled(backend, endpoint, config)
     _refuse_end_of_queue(backend, endpoint, config)
     variants = with_images(backend, config, endpoint._process_production_variants(_weighted(config)))
@@ -259,6 +252,7 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
     return ActionResult({"EndpointArn": endpoint.arn})
 
 
+@patch.replaces(SageMakerModelBackend, "delete_endpoint")
 def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:
     if endpoint_name in self.endpoints:
         settled = self.endpoints[endpoint_name].endpoint_status == "Failed"
@@ -273,11 +267,7 @@ def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:
 
 
 def _tagged(self: SageMakerModelBackend, arn: str) -> Any:
-    """Return the resource that an ARN names.
-
-    Raises:
-        ValidationError: It does not exist.
-    """
+    """Return the resource that an ARN names."""
     kind, _, name = arn.rpartition(":")[2].partition("/")
     if kind == "endpoint":
         named = {known.lower(): known for known in self.endpoints}
@@ -287,11 +277,11 @@ def _tagged(self: SageMakerModelBackend, arn: str) -> Any:
     except (AttributeError, LookupError, ValueError):
         found = None
     if found is None:
-        msg = f"Could not find {kind} {arn}"
-        raise ValidationError(msg)
+        raise ValidationError(f"Could not find {kind} {arn}")
     return found
 
 
+@patch.replaces(SageMakerModelBackend, "add_tags")
 def _add_tags(self: SageMakerModelBackend, arn: str, tags: list[dict[str, str]]) -> list[dict[str, str]]:
     owner = _tagged(self, arn)
     kept = {tag["Key"]: tag for tag in (*(owner.tags or ()), *tags)}
@@ -306,12 +296,11 @@ def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
     scaled = _scaled_variants(backend, endpoint.endpoint_name)
     refused = sorted(name for name in scaled & before.keys() if after.get(name) != before[name])
     if refused and holds("update_with_scaling_refused"):
-        msg = (
+        raise ValidationError(
             f"Cannot update endpoint {endpoint.endpoint_name}: the instance type of the variant(s) "
             f"[{', '.join(refused)}] would change, or they would be removed, while they are registered as "
             "scalable targets with Application Auto Scaling. Deregister them first."
         )
-        raise ValidationError(msg)
 
 
 def _refuse_end_of_queue(backend: Any, endpoint: Any, config: Any) -> None:
@@ -322,8 +311,7 @@ def _refuse_end_of_queue(backend: Any, endpoint: Any, config: Any) -> None:
         and before.request.get("AsyncInferenceConfig")
         and not config.request.get("AsyncInferenceConfig")
     ):
-        msg = "The AsyncInferenceConfig parameter cannot be removed from this endpoint."
-        raise ValidationError(msg)
+        raise ValidationError("The AsyncInferenceConfig parameter cannot be removed from this endpoint.")
 
 
 def _running(backend: Any, endpoint: Any) -> list[dict[str, Any]]:
@@ -364,8 +352,7 @@ def _config(backend: Any, name: str) -> Any:
     config = backend.endpoint_configs.get(name)
     if config is None:
         arn = FakeEndpointConfig.arn_formatter(name, backend.account_id, backend.region_name)
-        msg = f'Could not find endpoint configuration "{arn}".'
-        raise ValidationError(msg)
+        raise ValidationError(f'Could not find endpoint configuration "{arn}".')
     return config
 
 
@@ -377,26 +364,10 @@ def _without_tags(request: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in request.items() if key != "Tags"}
 
 
-def install() -> None:
-    """Close the gaps."""
-    patch.add(SageMakerResponse, update_endpoint=_update_endpoint)
-    patch.replace(
-        SageMakerResponse,
-        create_model=_create_model,
-        list_models=_list_models,
-        create_endpoint_config=_create_endpoint_config,
-        create_endpoint=_create_endpoint,
-    )
-    patch.replace(
-        SageMakerModelBackend,
-        update_endpoint_weights_and_capacities=change_capacity,
-        delete_endpoint=_delete_endpoint,
-        _get_resource_from_arn=_tagged,
-        add_tags=_add_tags,
-    )
-    patch.replace(
-        FakeEndpointConfig,
-        validate_instance_type=_accept,
-        response_object=property(_describe_endpoint_config),
-    )
-    patch.replace(Model, response_object=property(_describe_model))
+patch.replace(
+    SageMakerModelBackend,
+    update_endpoint_weights_and_capacities=change_capacity,
+    _get_resource_from_arn=_tagged,
+)
+patch.replace(FakeEndpointConfig, response_object=property(_describe_endpoint_config))
+patch.replace(Model, response_object=property(_describe_model))

@@ -2,6 +2,10 @@
 
 All policies of a target whose alarms are in ALARM count: the largest capacity wins, and capacity is only
 removed if every tracking policy that may remove some wants it. Nothing happens while the endpoint is updated.
+
+moto lacks their activities. Their texts are AWS's:
+https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-scaling-activities.html
+and https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-query-history.html, read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -12,18 +16,112 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from moto.applicationautoscaling.models import ApplicationAutoscalingBackend, FakeApplicationAutoscalingPolicy
+from moto.applicationautoscaling.models import (
+    ApplicationAutoscalingBackend,
+    FakeApplicationAutoscalingPolicy,
+    applicationautoscaling_backends,
+)
+from moto.cloudwatch.models import cloudwatch_backends
 from moto.moto_api._internal import mock_random
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import sagemaker_backends
 
 from embedded_aws import clock
-from embedded_aws.autoscaling.alarm_metric import AlarmMetric
 from embedded_aws.autoscaling.decisions import DEFAULT_COOLDOWN_S, Bounds, stepped_capacity, tracked_capacity
 from embedded_aws.autoscaling.schedules import next_time
+from embedded_aws.cloudwatch.alarms import SCALING, Alarm, Change
+from embedded_aws.moto_gaps.alarm_actions import ACTIONS
 from embedded_aws.moto_gaps.capacity import change_capacity
-from embedded_aws.moto_gaps.own_clients import own_client
-from embedded_aws.moto_gaps.scaling_activities import activities_of
+from embedded_aws.moto_gaps.cloudwatch import alarms_of
+
+WEEKS_KEPT = 6
+
+_WEEK_S = 7 * 24 * 3600
+
+
+class Activities:
+    """The activities of the scalable targets of an account in a region, newest first."""
+
+    def __init__(self) -> None:
+        self._kept: list[dict[str, Any]] = []
+
+    def listed(self, *, unscaled: bool = False) -> list[dict[str, Any]]:
+        """Return the activities as the API shows them."""
+        return [each for each in self._kept if unscaled or "NotScaledReasons" not in each]
+
+    def begin(self, target: Any, *, count: int, cause: str, now: float) -> dict[str, Any]:
+        """Add the activity of a change to a number of instances, and return it."""
+        return self._add(
+            target,
+            now=now,
+            Description=f"Setting desired instance count to {count}.",
+            Cause=cause,
+            StatusCode="InProgress",
+            StatusMessage=(
+                f"Successfully set desired instance count to {count}. "
+                "Waiting for change to be fulfilled by sagemaker."
+            ),
+        )
+
+    @staticmethod
+    def succeed(activity: dict[str, Any], *, count: int, now: float) -> None:
+        """End an activity whose instances have come or gone."""
+        message = (
+            f"Successfully set desired instance count to {count}. Change successfully fulfilled by sagemaker."
+        )
+        activity |= {"StatusCode": "Successful", "StatusMessage": message, "EndTime": now}
+
+    @staticmethod
+    def fail(activity: dict[str, Any], *, count: int, reason: str, now: float) -> None:
+        """End an activity that SageMaker refused, or whose instances did not come."""
+        message = f"Failed to set desired instance count to {count}. Reason: {reason}"
+        activity |= {"StatusCode": "Failed", "StatusMessage": message, "EndTime": now}
+
+    def bounds_set(self, target: Any, *, action: str, now: float) -> None:
+        """Add the activity of a scheduled action that set a target's bounds."""
+        bounds = f"min capacity to {target.min_capacity} and max capacity to {target.max_capacity}"
+        self._add(
+            target,
+            now=now,
+            Description=f"Setting {bounds}",
+            Cause=f"scheduled action name {action} was triggered",
+            StatusCode="Successful",
+            StatusMessage=f"Successfully set {bounds}",
+        )
+
+    def not_scaled(self, target: Any, *, cause: str, reason: Mapping[str, Any], now: float) -> None:
+        """Add an attempt to scale that changed nothing, unless the newest entry already says so."""
+        reasons = [dict(reason)]
+        same = [each for each in self._kept[:1] if each.get("NotScaledReasons") == reasons]
+        if not same:
+            self._add(
+                target,
+                now=now,
+                Description="Attempting to scale due to alarm triggered",
+                Cause=cause,
+                StatusCode="Failed",
+                NotScaledReasons=reasons,
+            )
+
+    def _add(self, target: Any, *, now: float, **texts: Any) -> dict[str, Any]:
+        activity = {
+            "ActivityId": str(mock_random.uuid4()),
+            "ServiceNamespace": target.service_namespace,
+            "ResourceId": target.resource_id,
+            "ScalableDimension": target.scalable_dimension,
+            "StartTime": now,
+            **texts,
+        }
+        oldest = now - WEEKS_KEPT * _WEEK_S
+        self._kept = [activity, *(each for each in self._kept if each["StartTime"] > oldest)]
+        return activity
+
+
+def activities_of(backend: ApplicationAutoscalingBackend) -> Activities:
+    """Return the activities of an account in a region. A reset of moto empties them."""
+    found: Activities = vars(backend).setdefault("embedded_aws_activities", Activities())
+    return found
+
 
 DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 
@@ -74,13 +172,7 @@ class _Wish:
 
 
 class VariantScaling:
-    """The scaling of one variant, at one moment.
-
-    Args:
-        backend: The Application Auto Scaling backend that has the target.
-        target: moto's scalable target of the variant.
-        now: Seconds since 1970.
-    """
+    """The scaling of one variant, at one moment."""
 
     def __init__(self, backend: ApplicationAutoscalingBackend, target: Any, *, now: float) -> None:
         self._backend, self._target, self._now = backend, target, now
@@ -158,16 +250,14 @@ class VariantScaling:
         return found if found is not None and found.timestamp() <= last else None
 
     def _wishes(self, capacity: int) -> Iterator[_Wish]:
-        cloudwatch = own_client("cloudwatch", self._backend.region_name)
-        alarms = _alarms(cloudwatch, StateValue="ALARM")
+        alarms = alarms_of(cloudwatch_backends[self._backend.account_id][self._backend.region_name])
         cooling = self._now < self._state.out_until
         counted = self._state.counted if cooling else capacity
         for policy in self._policies():
-            for alarm in alarms:
-                if any(action.startswith(policy.policy_arn) for action in alarm["AlarmActions"]):
-                    values = _values(cloudwatch, alarm, self._now)
-                    if values:
-                        yield from _wish(policy, alarm, values, capacity=capacity, counted=counted)
+            for alarm in alarms.firing(policy.policy_arn):
+                values = alarms.values(alarm, at=self._now)
+                if values:
+                    yield from _wish(policy, alarm, values, capacity=capacity, counted=counted)
 
     def _policies(self) -> list[FakeApplicationAutoscalingPolicy]:
         return [
@@ -254,21 +344,21 @@ class VariantScaling:
             activities.fail(activity, count=count, reason=reason, now=self._now)
 
 
-def run_policy(backend: ApplicationAutoscalingBackend, action: str, *, now: float) -> None:
+def _run_policy(change: Change, arn: str, account: str, region: str, at: float) -> None:
     """Scale the target of the policy that an alarm runs, as all of the target's policies want it.
 
-    An alarm in ALARM runs its policy at every evaluation. An action that is no policy of a variant has no
-    effect.
-
-    Args:
-        backend: The backend of Application Auto Scaling.
-        action: The alarm's action: the policy's ARN, which `:createdBy/` and an id may follow.
-        now: Seconds since 1970.
+    An alarm in ALARM runs its policy at every evaluation. Its action is the policy's ARN, which `:createdBy/`
+    and an id may follow. An action that is no policy of a variant has no effect.
     """
+    del change
+    backend = applicationautoscaling_backends[account][region]
     for policy in list(backend.policies.values()):
         target = backend.targets.get(DIMENSION, {}).get(policy.resource_id)
-        if target is not None and action.startswith(policy.policy_arn):
-            VariantScaling(backend, target, now=now).follow_policies()
+        if target is not None and arn.startswith(policy.policy_arn):
+            VariantScaling(backend, target, now=at).follow_policies()
+
+
+ACTIONS[SCALING] = _run_policy
 
 
 def follow_schedules(backend: ApplicationAutoscalingBackend, *, now: float) -> None:
@@ -281,50 +371,27 @@ def follow_schedules(backend: ApplicationAutoscalingBackend, *, now: float) -> N
 
 def _wish(
     policy: FakeApplicationAutoscalingPolicy,
-    alarm: Mapping[str, Any],
+    alarm: Alarm,
     values: Sequence[float],
     *,
     capacity: int,
     counted: int,
 ) -> Iterator[_Wish]:
-    """Yield what a policy wants because of an alarm, if it wants anything.
-
-    Args:
-        policy: The policy.
-        alarm: The alarm as DescribeAlarms shows it.
-        values: The metric's values in the evaluated periods, oldest first.
-        capacity: The current capacity, from which removals count.
-        counted: The capacity from which additions count.
-    """
-    grows = alarm["ComparisonOperator"].startswith("Greater")
+    """Yield what a policy wants because of an alarm, if it wants anything."""
+    grows = alarm.settings["ComparisonOperator"].startswith("Greater")
     tracking = policy.target_tracking_scaling_policy_configuration
     wanted: int | None
     if tracking is not None:
         wanted = tracked_capacity(tracking, value=values[-1], capacity=counted if grows else capacity)
     else:
         steps = policy.step_scaling_policy_configuration or {}
-        threshold = float(alarm["Threshold"])
+        threshold = float(alarm.settings["Threshold"])
         wanted = stepped_capacity(steps, values=values, threshold=threshold, capacity=capacity)
         grows = wanted is not None and wanted > capacity
         if grows:
             wanted = stepped_capacity(steps, values=values, threshold=threshold, capacity=counted)
     if wanted is not None:
-        yield _Wish(policy=policy, alarm=alarm["AlarmName"], capacity=wanted, grows=grows)
-
-
-def _alarms(cloudwatch: Any, **wanted: str) -> list[dict[str, Any]]:
-    pages = cloudwatch.get_paginator("describe_alarms").paginate(**wanted)
-    return [alarm for page in pages for alarm in page["MetricAlarms"]]
-
-
-def _values(cloudwatch: Any, alarm: Mapping[str, Any], now: float) -> list[float]:
-    """Return the values of an alarm's metric in the periods that it evaluates, oldest first."""
-    metric = AlarmMetric.of(alarm)
-    start, end = metric.span(now)
-    answer = cloudwatch.get_metric_data(
-        MetricDataQueries=metric.queries, StartTime=start, EndTime=end, ScanBy="TimestampAscending"
-    )
-    return [float(value) for result in answer["MetricDataResults"][:1] for value in result["Values"]]
+        yield _Wish(policy=policy, alarm=alarm.name, capacity=wanted, grows=grows)
 
 
 def _moment(seconds: float) -> datetime:

@@ -19,7 +19,7 @@ from moto.utilities.utils import get_partition
 
 from embedded_aws.assumptions import holds
 from embedded_aws.moto_gaps import patch
-from embedded_aws.moto_gaps.pages import BadTokenError, page
+from embedded_aws.moto_gaps.pages import page
 from embedded_aws.moto_gaps.sagemaker import instance_types
 
 # https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html, read 2026-11-21.
@@ -37,11 +37,6 @@ _TOTALS = {
 _SERVICES = {"codebuild": "AWS CodeBuild", "sagemaker": "Amazon SageMaker"}
 _VALUE = 8.0
 _PAGE = 100
-
-
-class _InvalidTokenError(JsonRESTError):
-    def __init__(self) -> None:
-        super().__init__("InvalidPaginationTokenException", "Invalid token was provided.")
 
 
 _moto_list = ServiceQuotasBackend.list_aws_default_service_quotas
@@ -77,12 +72,14 @@ def _quotas(backend: ServiceQuotasBackend, service: str) -> list[dict[str, Any]]
     ]
 
 
+@patch.replaces(ServiceQuotasBackend, "list_aws_default_service_quotas")
 def _list(self: ServiceQuotasBackend, service_code: str) -> list[dict[str, Any]]:
     if service_code in _SERVICES:
         return _quotas(self, service_code)
     return _moto_list(self, service_code)
 
 
+@patch.replaces(ServiceQuotasBackend, "get_service_quota")
 def _get(self: ServiceQuotasBackend, service_code: str, quota_code: str) -> dict[str, Any]:
     if service_code not in _SERVICES:
         return _moto_get(self, service_code, quota_code)
@@ -92,27 +89,18 @@ def _get(self: ServiceQuotasBackend, service_code: str, quota_code: str) -> dict
     raise NoSuchResource
 
 
+@patch.adds(ServiceQuotasResponse, "get_aws_default_service_quota")
 def _get_default(self: ServiceQuotasResponse) -> str:
     asked = json.loads(self.body)
     quota = self.backend.get_service_quota(asked["ServiceCode"], asked["QuotaCode"])
     return json.dumps({"Quota": quota})
 
 
+@patch.adds(ServiceQuotasResponse, "list_service_quotas")
+@patch.replaces(ServiceQuotasResponse, "list_aws_default_service_quotas")
 def _list_page(self: ServiceQuotasResponse) -> str:
     """Answer with a page of an account's quotas, or of their defaults, which are the same here."""
     asked = json.loads(self.body)
     quotas = self.backend.list_aws_default_service_quotas(asked["ServiceCode"])
-    try:
-        shown, token = page(quotas, token=asked.get("NextToken"), size=asked.get("MaxResults", _PAGE))
-    except BadTokenError as error:
-        raise _InvalidTokenError from error
-    return json.dumps({"Quotas": shown} | ({"NextToken": token} if token else {}))
-
-
-def install() -> None:
-    """Close the gaps."""
-    patch.add(
-        ServiceQuotasResponse, get_aws_default_service_quota=_get_default, list_service_quotas=_list_page
-    )
-    patch.replace(ServiceQuotasResponse, list_aws_default_service_quotas=_list_page)
-    patch.replace(ServiceQuotasBackend, list_aws_default_service_quotas=_list, get_service_quota=_get)
+    refusal = JsonRESTError("InvalidPaginationTokenException", "Invalid token was provided.")
+    return json.dumps(page(asked, "Quotas", quotas, size=_PAGE, refusal=refusal))

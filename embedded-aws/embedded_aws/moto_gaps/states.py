@@ -19,7 +19,6 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -35,12 +34,10 @@ from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
 from moto.stepfunctions.parser.utils import TMP_THREADS
 
+from embedded_aws import clients
 from embedded_aws.assumptions import holds
 from embedded_aws.moto_gaps import patch
 from embedded_aws.moto_gaps.states_codebuild import CodeBuildTask
-
-Clients = Callable[[str, str], Any]
-"""Returns the client of a service in a region."""
 
 _PERCENTAGE = "ToleratedFailurePercentage"
 _JOIN_S = 5.0
@@ -62,31 +59,16 @@ class _NotAuthorizedError(AWSError):
         super().__init__(f"'{role}' is not authorized to create managed-rule.")
 
 
-class _Embedded:
-    """The open embedded AWS."""
-
-    clients: Clients | None = None
-
-
 class _Boto3:
     """Replaces boto3 in the module where moto creates the clients of its tasks."""
 
     @staticmethod
     def client(*, service_name: str, region_name: str, **_others: Any) -> Any:
-        if _Embedded.clients is None:
-            msg = "state machines can only run while an EmbeddedAws is open"
-            raise RuntimeError(msg)
-        return _Embedded.clients(service_name, region_name)
+        return clients.client(service_name, region_name)
 
 
-def connect(clients: Clients | None) -> None:
-    """Set the clients of tasks; None ends running executions."""
-    if clients is None:
-        _end_executions()
-    _Embedded.clients = clients
-
-
-def _end_executions() -> None:
+def end_executions() -> None:
+    """End the executions that still run."""
     for regions in stepfunctions_parser_backends.values():
         for backend in regions.values():
             for machine in backend.state_machines:
@@ -122,10 +104,12 @@ def _with_fractions(value: Any) -> Any:
     return value
 
 
+@patch.replaces(state_task_factory, "state_task_service_for")
 def _service(service_name: str) -> Any:
     return CodeBuildTask() if service_name == "codebuild" else _moto_service(service_name)
 
 
+@patch.replaces(StateTaskServiceAwsSdk, "_eval_service_task")
 def _call(self: StateTaskServiceAwsSdk, env: Environment, **arguments: Any) -> None:
     """Call an operation as Step Functions does: objects in the request and read bodies become strings."""
     runtime, parameters = arguments["resource_runtime_part"], arguments["normalised_parameters"]
@@ -152,12 +136,14 @@ def _exception_name(norm_service_name: str, ex: Exception) -> str:
     return f"{norm_service_name}.{code.removesuffix('Exception')}Exception"
 
 
+@patch.replaces(StepFunctionsParserBackend, "create_state_machine")
 def _create_state_machine(self: StepFunctionsParserBackend, **request: Any) -> Any:
     if _WAITS_FOR_BUILDS in request["definition"] and not holds("step_functions_rule_name"):
         raise _NotAuthorizedError(request["roleArn"])
     return _moto_create(self, **request)
 
 
+@patch.replaces(StepFunctionsParserBackend, "start_execution")
 def _start_execution(
     self: StepFunctionsParserBackend,
     state_machine_arn: str,
@@ -170,21 +156,11 @@ def _start_execution(
     return _moto_start(self, state_machine_arn, name or str(uuid.uuid4()), *others, **more)
 
 
-def install() -> None:
-    """Close the gaps."""
-    patch.replace(
-        StepFunctionsParserBackend,
-        create_state_machine=_create_state_machine,
-        start_execution=_start_execution,
-    )
-    patch.replace(boto_client, boto3=_Boto3)
-    patch.replace(AmazonStateLanguageParser, parse=staticmethod(_parse))
-    patch.replace(state_task_factory, state_task_service_for=_service)
-    patch.replace(
-        StateTaskServiceAwsSdk,
-        _eval_service_task=_call,
-        _normalise_service_error_name=staticmethod(_error_name),
-        _normalise_exception_name=staticmethod(_exception_name),
-    )
-    # The interpreter logs every failed state in full, but the execution's history already shows it.
-    logging.getLogger("moto.stepfunctions").setLevel(logging.CRITICAL)
+patch.replace(boto_client, boto3=_Boto3)
+patch.replace(AmazonStateLanguageParser, parse=staticmethod(_parse))
+patch.replace(
+    StateTaskServiceAwsSdk,
+    _normalise_service_error_name=staticmethod(_error_name),
+    _normalise_exception_name=staticmethod(_exception_name),
+)
+logging.getLogger("moto.stepfunctions").setLevel(logging.CRITICAL)

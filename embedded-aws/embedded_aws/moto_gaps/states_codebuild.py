@@ -48,11 +48,10 @@ class CodeBuildTask(state_task_service_callback.StateTaskServiceCallback):
 
     def _validate_service_integration_is_supported(self) -> None:
         if self.resource.condition not in _OPERATIONS.get(self.resource.api_action, ()):
-            msg = (
+            raise ValueError(
                 f"The resource provided {self.resource.resource_arn} is not recognized. The value is not a "
                 "valid resource ARN, or the resource is not available in this region."
             )
-            raise ValueError(msg)
 
     def _eval_service_task(
         self,

@@ -54,14 +54,7 @@ _FILES = {_FAILED: (_FAILED, _ABORTED, _TIMED_OUT), _PENDING: (_PENDING,), _SUCC
 
 
 class _MapRun:
-    """The children of one Distributed Map.
-
-    Args:
-        component: The part of the state machine that each child runs.
-        env: The environment of the map's state.
-        asked: moto's evaluated input of the state, with its selector and tolerance.
-        items: The items, one per child.
-    """
+    """The children of one Distributed Map."""
 
     def __init__(self, component: Any, env: Environment, asked: Any, items: Sequence[Any]) -> None:
         self._program = component._get_iteration_program()
@@ -168,6 +161,7 @@ class _MapRun:
             frame.set_stop(stop_date=utcnow(), cause=None, error=None)
 
 
+@patch.replaces(_Component, "_eval_body")
 def _eval_body(self: Any, env: Environment) -> None:
     asked = env.stack.pop()
     record = asked.map_run_record
@@ -261,7 +255,4 @@ def _result(child: Mapping[str, Any], record: Any) -> dict[str, Any]:
     return {**shown, "StateMachineArn": record.map_state_machine_arn}
 
 
-def install() -> None:
-    """Close the gaps."""
-    patch.replace(_Component, _eval_body=_eval_body)
-    patch.replace(_S3Writer, _handle_put_object=staticmethod(_write_results))
+patch.replace(_S3Writer, _handle_put_object=staticmethod(_write_results))
