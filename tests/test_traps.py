@@ -232,7 +232,7 @@ TRAPS_SET: dict[str, Callable[[Path], Caught]] = {
     FOREST: forest_of_unequal_scores,
     "Requests above SageMaker's 6 MB": too_large,
     "An object that is overwritten under its name": overwritten,
-    "An archive that is damaged, or that tar programs read differently": joined,
+    "An archive that is damaged, or written by another program than `fleet pack`": joined,
 }
 
 

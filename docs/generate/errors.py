@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docs.generate.places import ROOT
-from triton_models.artifact.unpacking import refusals
 from triton_models.declare.mistakes import BAD_DECLARATION
 
 _PACKAGES = (
@@ -51,8 +50,6 @@ _TAIL = """
 def page() -> str:
     """Return the page."""
     rows = {BAD_DECLARATION.id: ("a declaration that cannot be built or served", BAD_DECLARATION.source)}
-    for name, check in refusals.CHECKS.items():
-        rows[name] = (f"expected: {refusals.problem(name, '', where='').expected}", check.source)
     for package in _PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             for name, what, source in _reported(path):
@@ -69,7 +66,8 @@ def _reported(path: Path) -> Iterator[tuple[str, str, str]]:
     """Yield the ids in a module, with a text or a source."""
     code = path.read_text(encoding="utf-8")
     tree = ast.parse(code)
-    names = dict(_CHECK.findall(code))
+    checks = dict(_CHECK.findall(code))
+    names = dict(checks)
     for each in tree.body:
         if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant | ast.JoinedStr | ast.BinOp):
             names[ast.unparse(each.targets[0])] = _text(each.value, names)
@@ -87,9 +85,9 @@ def _reported(path: Path) -> Iterator[tuple[str, str, str]]:
         elif "what" in given and (rule := given.get("rule") or names.get(owner, "")).strip("…"):
             yield rule, _worded(given), ""
         elif len(call.args) > 1 and method != "add":  # which adds a tag
-            warning = _text(call.args[0], names)
-            if warning.startswith("triton-fleet:"):
-                yield warning, _text(call.args[1], names), ""
+            rule = _text(call.args[0], names)
+            if rule.startswith("triton-fleet:") or ast.unparse(call.args[0]) in checks:
+                yield rule, _text(call.args[1], names), ""
 
 
 def _worded(given: dict[str, str]) -> str:

@@ -6,7 +6,7 @@ import io
 import pytest
 
 from tests.rehearsal.served_models import tarball
-from tests.triton_models.hostile_archives import ONE_PER_RULE, archive, file, header, long_name
+from tests.triton_models.hostile_archives import HOSTILE, archive, extended, file, header
 from triton_rehearsal.hosting.unpack import BadArtifactError, unpack
 
 
@@ -17,11 +17,11 @@ def test_files_and_folders_arrive(tmp_path):
     assert (tmp_path / "model/net/empty").is_dir()
 
 
-@pytest.mark.parametrize("hostile", ONE_PER_RULE, ids=str)
+@pytest.mark.parametrize("hostile", HOSTILE, ids=str)
 def test_what_the_reader_refuses_is_named_and_nothing_stays(hostile, tmp_path):
     (tmp_path / "outside").write_text("untouched")
     with pytest.raises(BadArtifactError, match=hostile.rule):
-        unpack(io.BytesIO(hostile.make()), tmp_path / "model")
+        unpack(io.BytesIO(hostile.content), tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["outside"]
     assert (tmp_path / "outside").read_text() == "untouched"
 
@@ -46,5 +46,5 @@ def test_a_file_that_was_cut_off_is_not_left(tmp_path):
 
 def test_the_longest_path_can_be_written(tmp_path):
     path = b"/".join([b"x" * 199] * 19)
-    unpack(io.BytesIO(archive(long_name(path), file("net/a", b"deep"))), tmp_path / "model")
+    unpack(io.BytesIO(archive(extended("path", path), file("net/a", b"deep"))), tmp_path / "model")
     assert (tmp_path / "model" / path.decode()).read_bytes() == b"deep"

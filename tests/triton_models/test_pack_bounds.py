@@ -75,13 +75,13 @@ def test_no_more_pieces_wait_than_there_are_workers_for(tmp_path: Path) -> None:
 
 def _meanwhile(monkeypatch, change: Callable[[], object]) -> None:
     """Do something after the model was read and before it is packed."""
-    write_artifact = pack_module._write
+    write_artifact = pack_module.write
 
     def changed(layout, **arguments):
         change()
         return write_artifact(layout, **arguments)
 
-    monkeypatch.setattr(pack_module, "_write", changed)
+    monkeypatch.setattr(pack_module, "write", changed)
 
 
 @pytest.mark.parametrize(
@@ -123,15 +123,15 @@ def test_a_file_that_changes_half_way_gives_no_artifact(
     root = write_plain(tmp_path / "m")
     weights = root / "resnet50" / "1" / "model.onnx"
     write(weights, os.urandom(4 << 20))
-    fill, reads = OnDisk.fill, []
+    read, reads = OnDisk.read, []
 
-    def changed(self: OnDisk, places: Iterable[memoryview], *, offset: int) -> None:
+    def changed(self: OnDisk, size: int, *, offset: int) -> bytes:
         reads.append(offset)
         if len(reads) == 6:  # four samples come first
             change(weights)
-        fill(self, places, offset=offset)
+        return read(self, size, offset=offset)
 
-    monkeypatch.setattr(OnDisk, "fill", changed)
+    monkeypatch.setattr(OnDisk, "read", changed)
 
     with reported("changed-while-packed") as problems:
         pack(root, output=tmp_path / "out")

@@ -7,7 +7,6 @@ so expensive work per file is done only on request.
 
 from __future__ import annotations
 
-import io
 import os
 import posixpath
 import re
@@ -18,9 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from triton_models.artifact import archive
-from triton_models.artifact.archive import LIMITS, Member
+from triton_models.artifact.archive import Member
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.json_text import parsed
 from triton_models.config.pbtxt import CONFIG_FILE
 
@@ -42,7 +41,7 @@ LEFT_OUT = frozenset({"__pycache__", ".DS_Store", ".ipynb_checkpoints", REFUSED_
 
 # A configuration is a few kilobytes; the limit keeps a hostile archive out of memory.
 _MAX_TEXT_BYTES = 1 << 20
-_CHUNK_BYTES = 1 << 20
+_MAX_KEPT_BYTES = 64 << 20
 
 # The number of bytes kept of every other file of an archive: enough to detect a plan and its version.
 _BEGINNING_BYTES = 64
@@ -126,7 +125,7 @@ class Layout:
         with Path(self.where).open("rb") as content:
             for member in archive.members(content, where=self.where):
                 if member.path == path and member.kind == "file":
-                    yield io.BufferedReader(member.content, _CHUNK_BYTES)
+                    yield member.content
                     return
         raise FileNotFoundError(path)
 
@@ -440,11 +439,14 @@ class _Members:
             self.beginnings[path] = self._kept(member, _MAX_TEXT_BYTES if whole else _BEGINNING_BYTES)
 
     def _kept(self, member: Member, size: int) -> bytes:
-        beginning = member.content.beginning(size)
+        beginning = member.content.read(size)
         self._kept_bytes += len(beginning)
-        if self._kept_bytes > LIMITS.kept_bytes:
-            what = f"more than {LIMITS.kept_bytes} bytes of configurations and code"
-            raise FleetError([archive.problem("archive-limit", what, where=self._where)])
+        if self._kept_bytes > _MAX_KEPT_BYTES:
+            raise archive.LIMIT.error(
+                what=f"more than {_MAX_KEPT_BYTES} bytes of configurations and code",
+                where=self._where,
+                fix="shorten or split the model",
+            )
         return beginning
 
     def _add_directory(self, path: str) -> None:

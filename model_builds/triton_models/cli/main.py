@@ -54,7 +54,7 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
             "triton_rehearsal.compare.command",
         ),
         "merge": Verb("combine plans for several GPU models in one artifact", models.merge, "builds.merge"),
-        "pack": Verb("pack models into immutable artifacts", models.pack, "pack.pack"),
+        "pack": Verb("pack models into immutable artifacts", models.pack, "deliver.pack"),
     },
     "Publish models": {
         "publish": Verb("upload artifacts and make them current", repository.publish, "repository.publish"),

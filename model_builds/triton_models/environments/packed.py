@@ -59,7 +59,7 @@ class _Found:
 
 def _checksum(member: Member) -> int:
     checksum = 0
-    for piece in member.content.pieces():
+    while piece := member.content.read(1 << 20):
         checksum = zlib.crc32(piece, checksum)
     return checksum
 

@@ -55,11 +55,8 @@ def restore_names(root: Path) -> None:
 
 def _digest(contents: Mapping[str, Content]) -> str:
     digest = hashlib.sha256()
-    buffer = bytearray(_CHUNK_BYTES)
     for name, content in sorted(contents.items()):
         digest.update(f"{name}\0{content.size}\0".encode())
         for offset in range(0, content.size, _CHUNK_BYTES):
-            piece = memoryview(buffer)[: min(_CHUNK_BYTES, content.size - offset)]
-            content.fill([piece], offset=offset)
-            digest.update(piece)
+            digest.update(content.read(min(_CHUNK_BYTES, content.size - offset), offset=offset))
     return digest.hexdigest()[:_DIGITS]

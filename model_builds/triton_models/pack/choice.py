@@ -50,9 +50,9 @@ def _share(content: Content, *, offsets: list[int], size: int) -> float:
     count = size - _SEQUENCE_BYTES  # omit one of each alignment, so that the four have equal lengths
     if count <= 0:
         return 0.0
-    different, sample = 0, memoryview(bytearray(size))
+    different = 0
     for offset in offsets:
-        content.fill([sample], offset=offset)
+        sample = memoryview(content.read(size, offset=offset))
         sequences: set[int] = set()
         for shift in range(_SEQUENCE_BYTES):
             sequences.update(sample[shift : shift + count].cast("I"))

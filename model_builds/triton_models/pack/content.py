@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,8 @@ class Content(Protocol):
     def size(self) -> int:
         """The size in bytes."""
 
-    def fill(self, places: Iterable[memoryview], *, offset: int) -> None:
-        """Read from an offset into one place after the other.
+    def read(self, size: int, *, offset: int) -> bytes:
+        """Return `size` bytes from an offset on.
 
         Raises:
             FleetError: The content cannot be read, or has changed since it was first read.
@@ -39,11 +39,9 @@ class InMemory:
         """The size in bytes."""
         return len(self.data)
 
-    def fill(self, places: Iterable[memoryview], *, offset: int) -> None:
+    def read(self, size: int, *, offset: int) -> bytes:
         """Implement `Content`."""
-        for place in places:
-            place[:] = self.data[offset : offset + len(place)]
-            offset += len(place)
+        return self.data[offset : offset + size]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,29 +74,14 @@ class OnDisk:
             raise _changed(source)
         return cls(path=path, size=found.st_size, identity=_identity(found))
 
-    def fill(self, places: Iterable[memoryview], *, offset: int) -> None:
+    def read(self, size: int, *, offset: int) -> bytes:
         """Implement `Content`."""
         with _opened(self.path) as descriptor:
-            for place in places:
-                offset = self._fill(place, descriptor=descriptor, offset=offset)
+            data = os.pread(descriptor, size, offset)
             found = os.fstat(descriptor)
-        if _identity(found) != self.identity:
+        if len(data) < size or _identity(found) != self.identity:
             raise _changed(self.path)
-
-    def _fill(self, place: memoryview, *, descriptor: int, offset: int) -> int:
-        while place:
-            count = os.preadv(descriptor, [place], offset)
-            if count == 0:
-                raise _changed(self.path)
-            place, offset = place[count:], offset + count
-        return offset
-
-
-def read(content: Content) -> bytes:
-    """Return all bytes of a small content."""
-    data = bytearray(content.size)
-    content.fill([memoryview(data)], offset=0)
-    return bytes(data)
+        return data
 
 
 @contextmanager

@@ -11,34 +11,39 @@ this file. If two versions of zlib give different files, their names differ.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from triton_models.artifact.archive import limit_problems
-from triton_models.artifact.layout import ARCHIVE_SUFFIX, Layout, read_layout
+from triton_models.artifact.archive import limit_problems, tar_stream
+from triton_models.artifact.layout import ARCHIVE_SUFFIX, UNREADABLE, Layout, read_layout
 from triton_models.artifact.refusal import refused
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.digests import file_digest
 from triton_models.base.errors import FleetError, Problem, raise_if_any
-from triton_models.base.outcome import progress
-from triton_models.check.check import check_layout
 from triton_models.pack import dali, stream, tar
 from triton_models.pack.called import called_models, uniquely_named
 from triton_models.pack.choice import worth_compressing
-from triton_models.pack.content import Content, InMemory, OnDisk, read
-from triton_models.pack.copies import copies
-from triton_models.pack.deflate import COMPRESSOR
+from triton_models.pack.content import Content, InMemory, OnDisk
+from triton_models.pack.stream import COMPRESSOR
+
+ARTIFACT_NAME = Check(id="artifact-name", source=FROM_ARGUMENTS)
+CHANGED = Check(id="artifact-changed", source=FROM_ARGUMENTS)
+AMBIGUOUS = Check(
+    id="archive-ambiguous", source="GNU tar 1.34 and Python's tarfile: archives that they read differently"
+)
+UNWRITABLE = Check(id="unwritable", source=FROM_ARGUMENTS)
 
 DIGEST_LENGTH = 16
 
 # A pipeline has a few kilobytes. Anything longer is not a pipeline, and is packed unchanged.
 _MAX_PIPELINE_BYTES = 64 << 20
+_CHUNK_BYTES = 1 << 20
 _FILE_NAME = re.compile(rf"(?P<model>.+)-(?P<digest>[0-9a-f]{{{DIGEST_LENGTH}}}){re.escape(ARCHIVE_SUFFIX)}")
 
 
@@ -76,32 +81,33 @@ class Artifact:
         """
         match = _FILE_NAME.fullmatch(path.name)
         if match is None and path.is_file():
-            raise FleetError.of(
-                what=f"{path.name!r} is not the name of an artifact",
+            raise ARTIFACT_NAME.error(
+                what=f"{path.name!r} is not <model>-<{DIGEST_LENGTH} hexadecimal digits>{ARCHIVE_SUFFIX}",
                 where=str(path),
-                expected=f"<model>-<{DIGEST_LENGTH} hexadecimal digits>{ARCHIVE_SUFFIX}",
                 why="an object overwritten under the same name may be served in both versions",
                 fix="run `fleet pack DIRECTORY -o DIR`, which names it after its content",
-                rule="artifact-name",
             )
         layout = read_layout(path)
         if match is None:
-            raise FleetError.of(
+            raise ARTIFACT_NAME.error(
                 what="a directory instead of an artifact",
                 where=str(path),
-                expected=f"a {ARCHIVE_SUFFIX} written by `fleet pack`",
                 fix=f"run `fleet pack {path} -o DIR`, and pass the path it prints",
-                rule="artifact-name",
             )
         sha256 = file_digest(path)
         if not sha256.startswith(match["digest"]):
-            raise FleetError.of(
-                what=f"the content's SHA-256 starts with {sha256[:DIGEST_LENGTH]}",
+            raise CHANGED.error(
+                what=f"the content's SHA-256 starts with {sha256[:DIGEST_LENGTH]}, not {match['digest']}",
                 where=str(path),
-                expected=f"{match['digest']}, as in the name",
                 why="the file was changed or copied incompletely",
                 fix="pack the model again",
-                rule="artifact-changed",
+            )
+        if not _has_own_headers(path, layout):
+            raise AMBIGUOUS.error(
+                what="its headers are not those that `fleet pack` writes",
+                where=str(path),
+                why="the endpoint could unpack other files than those that were checked",
+                fix="unpack it, and pack the model again with `fleet pack`",
             )
         return cls(
             model=match["model"],
@@ -117,93 +123,58 @@ class Artifact:
         return {**asdict(self), "path": str(self.path)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
-    """The outcome of `fleet pack`."""
-
-    artifacts: tuple[Artifact, ...]
-    exit_code: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return every artifact as JSON-ready data."""
-        return {"artifacts": [artifact.as_dict() for artifact in self.artifacts]}
-
-    def lines(self) -> Iterator[str]:
-        """Yield the artifacts' paths, one per line."""
-        for artifact in self.artifacts:
-            yield str(artifact.path)
-
-
 def pack(path: Path, *, output: Path) -> Artifact:
-    """Pack a model into `<model>-<digest>.tar.gz`.
+    """Pack a model that `check` accepts into `<model>-<digest>.tar.gz`.
 
-    The file is written only if `check` accepts the model and no verification refused it. It appears under
-    its name only when complete.
+    The file appears under its name only when complete.
 
     Args:
         path: An artifact root or a bare model directory.
         output: The folder to write to, created if missing.
 
     Raises:
-        FleetError: `check` or a verification refuses the model, or the file cannot be written.
+        FleetError: A verification refused the model, it cannot be packed, or the file cannot be written.
     """
-    return _write(_accepted([path], output=output)[0], output=output)
+    layout = layout_to_pack(path, output=output)
+    raise_if_any(packing_problems(layout))
+    return write(layout, output=output)
 
 
-def run(arguments: argparse.Namespace) -> Packed:
-    """Run `fleet pack PATH... -o DIR` for all models or none."""
-    artifacts = []
-    for layout in _accepted(arguments.paths, output=arguments.output):
-        for each in copies(layout, arguments.copies) if arguments.copies else [layout]:
-            progress(f"packing {each.model} ({sum(each.files.values()) / 1e6:.1f} MB)")
-            artifacts.append(_write(each, output=arguments.output))
-    return Packed(artifacts=tuple(artifacts))
+def layout_to_pack(path: Path, *, output: Path) -> Layout:
+    """Return the layout of a model to pack.
 
-
-def _accepted(paths: Iterable[Path], *, output: Path) -> list[Layout]:
-    """Return the layouts of the paths if `check` accepts all of them."""
-    layouts: list[Layout] = []
-    problems: list[Problem] = []
-    for path in paths:
-        try:
-            _refuse_as_input(path, output=output)
-            layout = read_layout(path)
-        except FleetError as error:
-            problems.extend(error.problems)
-        else:
-            problems.extend(check_layout(layout))
-            problems.extend(refused(path))
-            problems.extend(_limits(layout))
-            layouts.append(layout)
-    raise_if_any(problems)
-    return layouts
-
-
-def _limits(layout: Layout) -> Iterator[Problem]:
-    paths = [*layout.files, *layout.directories]
-    return limit_problems(paths, size=sum(layout.files.values()), where=layout.where)
-
-
-def _refuse_as_input(path: Path, *, output: Path) -> None:
+    Raises:
+        FleetError: The path is not that of a readable directory, or contains the output folder.
+    """
     if path.is_file():
-        raise FleetError.of(
+        raise UNREADABLE.error(
             what="a file instead of a directory",
             where=str(path),
-            expected="a built model or a Triton model directory",
-            fix="pass the directory; use `fleet check` to read archives",
-            rule="unreadable",
+            fix="pass the directory of a model; use `fleet check` to read archives",
         )
     if path.is_dir() and output.resolve().is_relative_to(path.resolve()):
         raise FleetError.of(
             what=f"the output folder {str(output)!r} is inside the model",
             where=str(path),
-            expected="a folder outside the model",
             why="the artifact would become part of the next one",
             fix="choose another folder with -o",
         )
+    return read_layout(path)
 
 
-def _write(layout: Layout, *, output: Path) -> Artifact:
+def packing_problems(layout: Layout) -> list[Problem]:
+    """Return the reasons not to pack a model that `check` may accept: a failed verification, or its size."""
+    paths = [*layout.files, *layout.directories]
+    limits = limit_problems(paths, size=sum(layout.files.values()), where=layout.where)
+    return [*refused(Path(layout.where)), *limits]
+
+
+def write(layout: Layout, *, output: Path) -> Artifact:
+    """Write the artifact of a model without problems.
+
+    Raises:
+        FleetError: A file changes meanwhile, or the artifact cannot be written.
+    """
     contents = _contents(layout)
     if called_models(layout):
         layout = uniquely_named(layout, contents)
@@ -219,12 +190,10 @@ def _write(layout: Layout, *, output: Path) -> Artifact:
             path = output / f"{layout.model}-{digest}{ARCHIVE_SUFFIX}"
             temporary.replace(path)
     except OSError as error:
-        raise FleetError.of(
+        raise UNWRITABLE.error(
             what=f"cannot write the artifact: {error.strerror or error}",
             where=str(error.filename or output),
-            expected="a writable folder with space for the model",
             fix="choose another folder with -o, or free some space",
-            rule="unwritable",
         ) from None
     return Artifact(
         model=layout.model,
@@ -260,7 +229,7 @@ def _content(layout: Layout, name: str, *, root: Path) -> Content:
         return InMemory(layout.texts[name])  # the checked content, even if the file has changed since
     content = OnDisk.of(layout.sources[name], root=root)
     if name.endswith(dali.SUFFIX) and content.size <= _MAX_PIPELINE_BYTES:
-        return InMemory(dali.without_origin(read(content)))
+        return InMemory(dali.without_origin(content.read(content.size, offset=0)))
     return content
 
 
@@ -268,13 +237,24 @@ def _parts(
     layout: Layout, contents: Mapping[str, Content], *, compress: frozenset[str]
 ) -> Iterator[stream.Part]:
     """Yield the parts of the archive in order."""
-    before = b""  # padding of the previous file, joined with the next header
-    for name in sorted({*layout.directories, *layout.files}):
-        if name in layout.directories:
-            before += tar.folder_header(name)
-            continue
-        content = contents[name]
-        yield from stream.parts_of(InMemory(before + tar.file_header(name, content.size)))
-        yield from stream.parts_of(content, compress=name in compress)
-        before = tar.padding(content.size)
-    yield from stream.parts_of(InMemory(before + tar.END))
+    sizes = {name: content.size for name, content in contents.items()}
+    for frame, name in tar.frames(layout.directories, sizes):
+        yield from stream.parts_of(InMemory(frame))
+        if name is not None:
+            yield from stream.parts_of(contents[name], compress=name in compress)
+
+
+def _has_own_headers(path: Path, layout: Layout) -> bool:
+    """Return True if everything in an archive but its contents is as `write` would write it."""
+    with path.open("rb") as file:
+        if not stream.HEADER.match(file.read(_CHUNK_BYTES)):
+            return False
+        file.seek(0)
+        content = tar_stream(file, where=str(path))
+        for frame, name in tar.frames(layout.directories, layout.files):
+            if content.read(len(frame)) != frame:
+                return False
+            left = layout.files[name] if name is not None else 0
+            while left:
+                left -= len(content.read(min(left, _CHUNK_BYTES)))
+        return content.read(1) == b""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -35,6 +35,20 @@ def renamed(layout: Layout, names: Mapping[str, str]) -> Layout:
         texts={moved(path): text for path, text in texts.items()},
         sources={moved(path): source for path, source in layout.sources.items()},
     )
+
+
+def copies(layout: Layout, count: int) -> Iterator[Layout]:
+    """Yield a model as `<name>-1`, `<name>-2` and so on, to test an endpoint with many models.
+
+    Args:
+        layout: The model, which `check` accepts, with the other models in its artifact.
+        count: The number of copies.
+    """
+    models = {
+        directory for directory in layout.children("") if f"{directory}/{CONFIG_FILE}" in layout.texts
+    } | {layout.model}
+    for number in range(1, count + 1):
+        yield renamed(layout, {model: f"{model}-{number}" for model in sorted(models)})
 
 
 def _moved(path: str, names: Mapping[str, str]) -> str:

@@ -5,6 +5,8 @@ Python's tarfile also writes them, but its bytes depend on the version of Python
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
+
 BLOCK_BYTES = 512
 
 # Two empty blocks end an archive.
@@ -31,8 +33,24 @@ def folder_header(name: str) -> bytes:
     return _header(f"{name}/", size=0, mode=0o755, kind=_FOLDER)
 
 
-def padding(size: int) -> bytes:
-    """Return the padding after a content of `size` bytes, up to the next block."""
+def frames(directories: Collection[str], sizes: Mapping[str, int]) -> Iterator[tuple[bytes, str | None]]:
+    """Yield an archive without its contents: what precedes that of each file, with the file; None at the end.
+
+    Args:
+        directories: The paths of folders.
+        sizes: The size of each file, by its path.
+    """
+    before = b""
+    for name in sorted({*directories, *sizes}):
+        if name in directories:
+            before += folder_header(name)
+            continue
+        yield before + file_header(name, sizes[name]), name
+        before = _padding(sizes[name])
+    yield before + END, None
+
+
+def _padding(size: int) -> bytes:
     return bytes(-size % BLOCK_BYTES)
 
 
@@ -47,7 +65,7 @@ def _header(name: str, *, size: int, mode: int, kind: bytes) -> bytes:
     if not extended:
         return block
     before = _block("././@PaxHeader", size=len(extended), mode=0o644, kind=_EXTENDED)
-    return before + extended + padding(len(extended)) + block
+    return before + extended + _padding(len(extended)) + block
 
 
 def _record(key: str, value: str) -> bytes:

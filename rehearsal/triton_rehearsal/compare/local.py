@@ -175,10 +175,12 @@ def compare_locally(
 
 def _prepared(name: str, declared: ModelDefinition, place: Path, models: Path | None) -> Subject:
     from triton_models.builds.build import build
+    from triton_models.deliver.building import check_built
     from triton_models.pack.pack import pack
 
     progress(f"building {name}")
     root = build(name, output=place / "built", models=models)
+    check_built(root)
     artifact = pack(root, output=place / "artifacts")
     allowed = None if declared.reference is None else declared.allowed()
     known = Measurement(name=name, backends=_backends(root), size=artifact.size, cold=(), allowed=allowed)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triton_models.artifact.archive import WEIGHTS, WEIGHTS_LIMITS, ZIPPED_WEIGHTS, unpack
+from triton_models.artifact.archive import WEIGHTS, ZIPPED_WEIGHTS, unpack
 from triton_models.artifact.onnx_head import side_files
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean, some_of
@@ -195,8 +195,7 @@ def _unpacked(archive: Path, source: str) -> Path:
     form = ZIPPED_WEIGHTS if archive.name.endswith(".zip") else WEIGHTS
     try:
         with archive.open("rb") as content:
-            where = f"the weights {source!r}"
-            unpack(content, folder, where=where, executables=False, form=form, limits=WEIGHTS_LIMITS)
+            unpack(content, folder, where=f"the weights {source!r}", executables=False, form=form)
     except OSError as error:
         raise _unusable(source, f"the archive cannot be unpacked: {error}") from error
     except FleetError as error:

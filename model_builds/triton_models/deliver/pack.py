@@ -1,0 +1,57 @@
+"""`fleet pack`: check models, then pack all of them or none."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from triton_models.artifact.layout import Layout
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import progress
+from triton_models.check.check import check_layout
+from triton_models.pack.pack import Artifact, layout_to_pack, packing_problems, write
+from triton_models.pack.renaming import copies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """The outcome of `fleet pack`."""
+
+    artifacts: tuple[Artifact, ...]
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return every artifact as JSON-ready data."""
+        return {"artifacts": [artifact.as_dict() for artifact in self.artifacts]}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the artifacts' paths, one per line."""
+        for artifact in self.artifacts:
+            yield str(artifact.path)
+
+
+def run(arguments: argparse.Namespace) -> Packed:
+    """Run `fleet pack PATH... -o DIR`.
+
+    Raises:
+        FleetError: A model cannot be packed, or an endpoint could not serve it; nothing is written.
+    """
+    layouts: list[Layout] = []
+    problems: list[Problem] = []
+    for path in arguments.paths:
+        try:
+            layout = layout_to_pack(path, output=arguments.output)
+        except FleetError as error:
+            problems.extend(error.problems)
+        else:
+            problems.extend([*check_layout(layout), *packing_problems(layout)])
+            layouts.append(layout)
+    raise_if_any(problems)
+    artifacts = []
+    for layout in layouts:
+        for each in copies(layout, arguments.copies) if arguments.copies else [layout]:
+            progress(f"packing {each.model} ({sum(each.files.values()) / 1e6:.1f} MB)")
+            artifacts.append(write(each, output=arguments.output))
+    return Packed(artifacts=tuple(artifacts))
