@@ -1,7 +1,7 @@
 """The arguments of constructs: their types and values, and all mistakes in one error.
 
-`typed` compares each argument with its annotation (`match`), in the words of `words`. `collector` collects
-the problems of a construct and raises them together; `late` has those that only the synthesis finds;
+`typed` compares each argument with its annotation. `collector` collects the problems of a construct and
+raises them together; `late` has those that only the synthesis finds, and `service_model` those of resources;
 `uncaught` shows those that an app does not catch.
 `tokens` finds values that are known only at deployment. `checks` are those that several rooms need.
 

@@ -44,6 +44,7 @@ _ONE_DAY = Duration.days(1)
 _SMALL_STEP = Duration.hours(1)
 
 
+@typed
 class BuildRuns(Construct):
     """A Step Functions state machine that builds the models that changed, many builds at a time.
 
@@ -69,7 +70,6 @@ class BuildRuns(Construct):
         log_group: The log of both projects and of the state machine.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from triton_fleet.arguments.checks import number_range
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.builds.machine_checks import (
     BUILD_GPU_IS_SERVING_GPU,
     build_gpu,
@@ -27,7 +27,7 @@ from triton_models.facts.build_machines.reserved import RESERVED_MACHINES
 from triton_models.facts.instances import Gpu, InstanceType
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildMachine:
     """The machine of builds, and the reason for it.
@@ -58,7 +58,7 @@ class BuildMachineChoice(ABC):
         """Return the machine for a GPU of an instance type that it can compile for."""
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDemandMachine(BuildMachineChoice):
     """A CodeBuild machine that is billed per minute of a build. The available GPU is the A10G.
@@ -78,7 +78,7 @@ class OnDemandMachine(BuildMachineChoice):
         )
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservedMachines(BuildMachineChoice):
     """Machines that CodeBuild reserves for this account: a reserved-capacity fleet.
@@ -109,7 +109,7 @@ class ReservedMachines(BuildMachineChoice):
         )
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessingJob(BuildMachineChoice):
     """A SageMaker Processing job for each build, billed by the second, on the hardware that serves.

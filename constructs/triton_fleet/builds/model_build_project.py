@@ -82,6 +82,7 @@ _LONGEST_BUILD_MINUTES = 2160
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
+@typed
 class ModelBuildProject(Construct):
     """A CodeBuild project that builds models on the serving hardware, and publishes them.
 
@@ -114,7 +115,6 @@ class ModelBuildProject(Construct):
         log_group: The log of builds; for a Processing job, a copy of its log.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_iam as iam
 
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.repository.model_repository import ModelRepository
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkingFolder:
     """A folder of a repository's bucket that no endpoint serves and `fleet prune` never looks into.

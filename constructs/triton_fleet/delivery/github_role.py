@@ -42,6 +42,7 @@ _AUDIENCE = "sts.amazonaws.com"
 _SESSION = Duration.hours(4)
 
 
+@typed
 class GitHubDeployRole(Construct):
     """A role that a workflow of one GitHub repository assumes in one environment, with a token of GitHub's.
 
@@ -65,7 +66,6 @@ class GitHubDeployRole(Construct):
         provider_arn: The account's identity provider for GitHub.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

@@ -23,7 +23,6 @@ from triton_fleet.arguments.collector import ProblemCollector, warn
 from triton_fleet.arguments.roles import is_immutable
 from triton_fleet.arguments.service_model import hold_against_services
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.execution_role import execution_role, see_alarms
 from triton_fleet.endpoint.imported import ImportedEndpoint, invocation_grant
 from triton_fleet.endpoint.instance_checks import host_ami_reported
@@ -93,7 +92,6 @@ class Endpoint(Resource, VariantMetrics):
     _resource: sagemaker.CfnEndpoint
     _configuration: sagemaker.CfnEndpointConfig
 
-    @typed
     def __init__(self, scope: Construct, construct_id: str, *, shared: Shared) -> None:
         """Name the endpoint; a subclass makes it.
 
@@ -112,7 +110,6 @@ class Endpoint(Resource, VariantMetrics):
         self.deployment = shared.deployment
 
     @staticmethod
-    @typed
     def from_endpoint_name(scope: Construct, construct_id: str, endpoint_name: str) -> ImportedEndpoint:
         """An endpoint of this account and region that something else has created.
 
@@ -124,7 +121,6 @@ class Endpoint(Resource, VariantMetrics):
         return ImportedEndpoint._from_name(scope, construct_id, endpoint_name)
 
     @staticmethod
-    @typed
     def from_endpoint_arn(scope: Construct, construct_id: str, endpoint_arn: str) -> ImportedEndpoint:
         """An endpoint that something else has created, maybe in another account or region.
 
@@ -158,7 +154,6 @@ class Endpoint(Resource, VariantMetrics):
         """The reference that CloudFormation-level constructs take."""
         return references.EndpointReference(endpoint_arn=self.endpoint_arn)
 
-    @typed
     def variant(self, name: str | None = None) -> DeployedVariant:
         """One of the variants.
 
@@ -192,7 +187,6 @@ class Endpoint(Resource, VariantMetrics):
         """
         return self._resource.endpoint_config_name
 
-    @typed
     def roll_back_on(self, alarms: Sequence[cloudwatch.IAlarm | str]) -> None:
         """Undo a deployment for these alarms as well.
 
@@ -230,7 +224,6 @@ class Endpoint(Resource, VariantMetrics):
             self._deploy_by(self._resource, deployment)
             Advice.of(self).acknowledge_warning(WITHOUT_ROLLBACK, "it has got alarms since")
 
-    @typed
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to invoke the endpoint.
 

@@ -41,6 +41,7 @@ def invocation_grant(
 
 
 @jsii.implements(sagemaker.IEndpoint)
+@typed
 class ImportedEndpoint(Resource, VariantMetrics):
     """An existing endpoint, as an `aws_sagemaker.IEndpoint`.
 
@@ -51,7 +52,6 @@ class ImportedEndpoint(Resource, VariantMetrics):
         endpoint_name: Its name.
     """
 
-    @typed
     def __init__(self, scope: Construct, construct_id: str, *, endpoint_arn: str, endpoint_name: str) -> None:
         """Name an endpoint; `Endpoint.from_endpoint_name` and `Endpoint.from_endpoint_arn` need less.
 
@@ -119,7 +119,6 @@ class ImportedEndpoint(Resource, VariantMetrics):
         """The reference that CloudFormation-level constructs take."""
         return references.EndpointReference(endpoint_arn=self.endpoint_arn)
 
-    @typed
     def grant_invoke(self, grantee: iam.IGrantable, *, target_models: Sequence[str] = ()) -> iam.Grant:
         """Allow to invoke it.
 
@@ -130,7 +129,6 @@ class ImportedEndpoint(Resource, VariantMetrics):
         """
         return invocation_grant(grantee, endpoint_arn=self.endpoint_arn, target_models=target_models)
 
-    @typed
     def variant(self, name: str = DEFAULT_VARIANT, *, instance_type: str | None = None) -> EndpointMetrics:
         """The metrics of one of its variants.
 

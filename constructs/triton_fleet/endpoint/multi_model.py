@@ -49,6 +49,7 @@ VARIANT = DEFAULT_VARIANT
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
+@typed
 class MultiModelEndpoint(Endpoint):
     """A SageMaker endpoint that serves every model of a repository from GPU instances, or from CPUs.
 
@@ -60,7 +61,6 @@ class MultiModelEndpoint(Endpoint):
     endpoint a new name together with a new instance type: CloudFormation then creates the new one first.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,
@@ -224,7 +224,6 @@ class MultiModelEndpoint(Endpoint):
         self._prepare([(hosting, instance)], repository=repository)
         self._resource = self._serve(hosting, instance, cache="Enabled" if keep_models_cached else "Disabled")
 
-    @typed
     def grant_invoke(self, grantee: iam.IGrantable, *, target_models: Sequence[str] = ()) -> iam.Grant:
         """Allow to invoke models.
 

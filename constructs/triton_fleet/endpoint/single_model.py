@@ -41,6 +41,7 @@ _ONE_HOUR = Duration.hours(1)
 _Checked = tuple[Variant, InstanceType]
 
 
+@typed
 class SingleModelEndpoint(Endpoint):
     """A SageMaker endpoint that serves one artifact of a repository: a model, or an ensemble.
 
@@ -63,7 +64,6 @@ class SingleModelEndpoint(Endpoint):
         artifact_ready: The resource that waits for the artifacts; None without one.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,
@@ -173,7 +173,6 @@ class SingleModelEndpoint(Endpoint):
         self.artifact_ready = self._wait_for([variant for variant, _ in served], artifact_timeout)
         self._resource = self._serve(served)
 
-    @typed
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to invoke the endpoint; of an asynchronous one also to put requests and to read answers.
 

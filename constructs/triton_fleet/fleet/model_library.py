@@ -29,6 +29,7 @@ from triton_models.facts.releases import DEFAULT_RELEASE
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
+@typed
 class ModelLibrary(Construct):
     """A model repository with its build job, which outlives endpoints and changes when models do.
 
@@ -47,7 +48,6 @@ class ModelLibrary(Construct):
         image: The image of builds and endpoints; None for AWS's.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

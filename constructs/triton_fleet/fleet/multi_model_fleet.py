@@ -60,6 +60,7 @@ _USUAL_ON_CPUS: tuple[ScalingTarget, ...] = (CpuUtilization(percent=60),)
 _USUAL_ON_GPUS: tuple[ScalingTarget, ...] = (InvocationsPerGpu(per_minute=600), GpuUtilization(percent=60))
 
 
+@typed
 class MultiModelFleet(Construct):
     """Models behind one multi-model endpoint, with builds, auto scaling, alarms, a dashboard and an alias.
 
@@ -86,7 +87,6 @@ class MultiModelFleet(Construct):
         budget: The budget of its instances; None without one.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,
@@ -219,7 +219,6 @@ class MultiModelFleet(Construct):
             accept(in_warm_up(self.warm_up))
         accept(in_alarms(self.alarms, self.rollback))
 
-    @typed
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow what `triton_models.client.Client` does: follow the alias, resolve names, and invoke models.
 

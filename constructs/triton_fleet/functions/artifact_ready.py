@@ -19,6 +19,7 @@ from triton_fleet.repository.model_repository import ModelRepository
 _SPARE_S = 60
 
 
+@typed
 class ArtifactReady(Construct):
     """A custom resource that is complete once every artifact is in the repository.
 
@@ -34,7 +35,6 @@ class ArtifactReady(Construct):
         resource: The custom resource.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

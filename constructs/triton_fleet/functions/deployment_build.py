@@ -60,6 +60,7 @@ def _answered_bytes(model: str) -> int:
     return 2 * len(model.encode()) + 32
 
 
+@typed
 class DeploymentBuild(Construct):
     """A custom resource that starts a build in every deployment that changes the inputs of the build.
 
@@ -85,7 +86,6 @@ class DeploymentBuild(Construct):
         filled: The custom resource that exists once the target has every model that other targets have.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,
@@ -141,7 +141,6 @@ class DeploymentBuild(Construct):
         # Another target is another resource: it is created, and so waited for, and deleted if undone.
         self.filled = self._waiting(f"Filled-{self.target}", "Custom::TritonTarget", names)
 
-    @typed
     def artifact(self, model: str) -> str:
         """The artifact that the build makes of a model, for `Variant.artifact`.
 

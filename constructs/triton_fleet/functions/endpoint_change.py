@@ -14,6 +14,7 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.functions.inline_function import InlineFunction, acknowledge_own_policy, allow_successor
 
 
+@typed
 class EndpointChange(Construct):
     """Custom resources before and after an endpoint.
 
@@ -30,7 +31,6 @@ class EndpointChange(Construct):
         settled: The custom resource after the endpoint.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

@@ -23,6 +23,7 @@ def _days(retention: logs.RetentionDays) -> int:
     return int(group.retention_in_days or 0)
 
 
+@typed
 class EndpointStart(Construct):
     """A custom resource that is complete once an endpoint's log group and its models' manifest are there.
 
@@ -41,7 +42,6 @@ class EndpointStart(Construct):
         written_arn: The same as a literal, for what must not depend on the resource.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

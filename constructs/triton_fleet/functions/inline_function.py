@@ -43,6 +43,7 @@ def function_code(source: str) -> str:
     return _SHARED.sub(lambda match: _BEGINNING.sub("", function_code(match[1])), text)
 
 
+@typed
 class InlineFunction(Construct):
     """A Lambda function whose code is one Python file of this library, carried by the template.
 
@@ -58,7 +59,6 @@ class InlineFunction(Construct):
         log_group: The log of the function; it outlives the stack until its retention has emptied it.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

@@ -16,6 +16,7 @@ from triton_models.artifact.targets import ArtifactTarget
 from triton_models.repository.manifest import MANIFEST_NAME
 
 
+@typed
 class NamesReady(Construct):
     """Custom resources that are there only if every name of a fleet stands for something on a target.
 
@@ -33,7 +34,6 @@ class NamesReady(Construct):
         after: The custom resource that the alias waits for, in addition to the endpoint.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

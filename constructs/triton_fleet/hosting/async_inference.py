@@ -18,7 +18,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.checks import async_topics
 from triton_fleet.hosting.s3_folder import S3Folder
 from triton_fleet.network.endpoint_network import EndpointNetwork
@@ -33,7 +33,7 @@ _Output = sagemaker.CfnEndpointConfig.AsyncInferenceOutputConfigProperty
 _Notification = sagemaker.CfnEndpointConfig.AsyncInferenceNotificationConfigProperty
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncInference:
     """Asynchronous inference through S3: `InvokeEndpointAsync` instead of `InvokeEndpoint`.

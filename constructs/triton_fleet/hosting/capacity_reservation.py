@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_sagemaker as sagemaker
 
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 
 _Config = sagemaker.CfnEndpointConfig.CapacityReservationConfigProperty
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityReservation:
     """A reservation of machine learning capacity, which provides all instances of a variant.

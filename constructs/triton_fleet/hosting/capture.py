@@ -11,7 +11,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sagemaker as sagemaker
 
 from triton_fleet.arguments.checks import literal_list
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 
@@ -20,7 +20,7 @@ DATA_CAPTURE = Check(
 )
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataCapture:
     """Capture of requests and answers in S3, for monitoring, audits or training.

@@ -8,13 +8,13 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.s3_folder import S3Folder
 
 _Config = sagemaker.CfnEndpointConfig.CoreDumpConfigProperty
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreDumps:
     """Core dumps of crashed containers, stored in S3 for debugging backends.

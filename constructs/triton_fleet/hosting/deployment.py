@@ -30,7 +30,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 
 from triton_fleet.arguments.checks import whole_quantity
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.deployment_checks import (
     LONGEST_MAXIMUM,
     SHORTEST_MAXIMUM,
@@ -60,7 +60,7 @@ _TEN_MINUTES = Duration.minutes(10)
 _NO_TIME = Duration.seconds(0)
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacitySize:
     """A part of a fleet: `CapacitySize.percent(25)` or `CapacitySize.instances(2)`.
@@ -74,13 +74,11 @@ class CapacitySize:
     by_percent: bool
 
     @classmethod
-    @typed
     def percent(cls, value: int) -> CapacitySize:
         """Percent of the fleet, which follows its size while auto scaling changes it."""
         return cls(value=value, by_percent=True)
 
     @classmethod
-    @typed
     def instances(cls, value: int) -> CapacitySize:
         """A number of instances, whatever the size of the fleet."""
         return cls(value=value, by_percent=False)
@@ -139,7 +137,7 @@ class _Portion:
     highest: float
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment(ABC):
     """The strategy by which an endpoint moves to a new configuration.
@@ -188,7 +186,6 @@ class Deployment(ABC):
             rollback_alarms: Names of the alarms that undo the deployment; at most ten.
         """
 
-    @typed
     def time_without_scaling(self, *, capacity: int | None = None) -> Duration | None:
         """The time for which auto scaling is suspended; None if that depends on what is not known.
 
@@ -228,7 +225,7 @@ class Deployment(ABC):
         )
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlueGreen(Deployment, ABC):
     """A second fleet is started next to the old one, takes over, and the old one goes.
@@ -267,7 +264,7 @@ class BlueGreen(Deployment, ABC):
         )
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllAtOnce(BlueGreen):
     """A deployment that moves all traffic to a second fleet at once, then watches it for `wait`."""
@@ -281,7 +278,7 @@ class AllAtOnce(BlueGreen):
         return 1
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary(BlueGreen):
     """A deployment that tries a part of a second fleet with real traffic, then moves all traffic.
@@ -305,7 +302,7 @@ class Canary(BlueGreen):
         return 2
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear(BlueGreen):
     """A deployment that starts a second fleet and moves the traffic in equal steps.
@@ -331,7 +328,7 @@ class Linear(BlueGreen):
         return self.step._steps(fleet=capacity)
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rolling(Deployment):
     """A deployment that replaces instances batch by batch, with quota for one batch more than the fleet.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.network.endpoint_network import EndpointNetwork
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Folder:
     """A bucket and a prefix of object names.
@@ -29,7 +29,6 @@ class S3Folder:
         """Such as "s3://bucket/answers/"."""
         return f"s3://{self.bucket.bucket_name}/{self._folder}"
 
-    @typed
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to read what is in it, and nothing else.
 
@@ -42,7 +41,6 @@ class S3Folder:
         key = self.bucket.encryption_key
         return grant if key is None else grant.combine(key.grant_decrypt(grantee))
 
-    @typed
     def grant_write(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to put objects into it, and nothing else.
 

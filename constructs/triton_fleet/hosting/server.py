@@ -10,9 +10,8 @@ from enum import Enum
 from aws_cdk import Size, Tokenization
 
 from triton_fleet.arguments.checks import in_unit, whole_quantity
-from triton_fleet.arguments.match import is_number_token
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.tokens import deferred, known
+from triton_fleet.arguments.typed import typed
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 from triton_models.facts.gpu_memory import SERVER_MIB, default_pool_mib
@@ -69,7 +68,7 @@ class InferenceType(str, Enum):
     """A request of the generate extension, with the answer as a stream."""
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TritonMetrics:
     """Triton's own metrics in CloudWatch: queue times, batch sizes and counts of each loaded model.
@@ -98,7 +97,7 @@ class TritonMetrics:
         }
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TritonServer:
     """Options of the Triton server, with the defaults that a multi-model endpoint needs.
@@ -436,6 +435,6 @@ class TritonServer:
 def _text(value: bool | float | str) -> str:  # noqa: FBT001 -- whatever a variable holds
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, (int, float)) and is_number_token(value):
+    if isinstance(value, (int, float)) and deferred(value):
         return Tokenization.stringify_number(value)
     return str(value)

@@ -9,7 +9,7 @@ from enum import Enum
 from aws_cdk import Duration, Size
 from aws_cdk import aws_sagemaker as sagemaker
 
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.core_dumps import CoreDumps
 from triton_fleet.metrics.facts import DEFAULT_VARIANT
@@ -32,7 +32,7 @@ class Routing(str, Enum):
     """Any instance, which is what SageMaker does by itself."""
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedVariant(VariantMetrics):
     """A deployed variant of an endpoint, for scaling, alarms and dashboards.
@@ -58,7 +58,7 @@ class DeployedVariant(VariantMetrics):
         return {"EndpointName": self.literal_endpoint_name, "VariantName": self.name}
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstancePool:
     """A further instance type of a variant, used if the preferred one has no capacity.
@@ -73,7 +73,7 @@ class InstancePool:
     artifact: str | None = None
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosting:
     """The instances behind a variant.
@@ -121,7 +121,7 @@ class Hosting:
         return (self.instance_type, *(pool.instance_type for pool in self.instance_pools))
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant(Hosting):
     """A variant of a single-model endpoint: one artifact, and the instances that serve it.

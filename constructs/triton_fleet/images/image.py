@@ -13,7 +13,7 @@ from constructs import Construct
 
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.images.checks import URI, image_beside_endpoint, image_uri, image_version, multi_model_label
 from triton_fleet.images.labels import image_labels
 from triton_models.base.errors import FleetError, Problem
@@ -89,7 +89,7 @@ class TritonImage:
         ]
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomImage:
     """An image in your ECR repository, based on Triton with SageMaker's interface.
@@ -117,7 +117,6 @@ class CustomImage:
     has_multi_model_label: bool = False
 
     @classmethod
-    @typed
     def from_uri(cls, scope: Construct, construct_id: str, uri: str) -> CustomImage:
         """Return the image with a URI, which has the label for multi-model endpoints.
 

@@ -16,7 +16,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from typing_extensions import Unpack
 
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.metrics.facts import DEFAULT_VARIANT, METRICS, metric_fact
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.facts.instances import InstanceType
@@ -73,7 +73,6 @@ class VariantMetrics:
         """The dimensions of the variant's metrics."""
         raise NotImplementedError
 
-    @typed
     def metric(self, metric_name: str, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
         """A metric as SageMaker publishes it.
 
@@ -94,7 +93,6 @@ class VariantMetrics:
         merged: MetricOptions = {**usual, **options}
         return cloudwatch.Metric(metric_name=fact.name, namespace=fact.namespace, **merged)
 
-    @typed
     def metric_per_instance(
         self, metric_name: str, *, statistic: str | None = None
     ) -> cloudwatch.MathExpression:
@@ -143,7 +141,6 @@ class VariantMetrics:
         """Requests that the container did not answer with success, bad input of clients included."""
         return self.metric("InvocationModelErrors", **options)
 
-    @typed
     def metric_error_rate(
         self,
         error: Failure = "Invocation5XXErrors",
@@ -173,7 +170,6 @@ class VariantMetrics:
             label=label,
         )
 
-    @typed
     def metric_model_latency(self, *, min_requests: float = 0, **options: Unpack[MetricOptions]) -> AnyMetric:
         """The container's time for a request, in milliseconds, without loading the model; p99 by default.
 
@@ -302,7 +298,7 @@ class VariantMetrics:
         return _in_unit(self.metric(name, **options), operation, options)
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointMetrics(VariantMetrics):
     """The metrics of an endpoint that is known by its name only; see `VariantMetrics`.

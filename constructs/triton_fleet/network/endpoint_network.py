@@ -78,6 +78,7 @@ _INTERFACES: Mapping[VpcService, tuple[str, ec2.InterfaceVpcEndpointAwsService]]
 
 
 @jsii.implements(ec2.IConnectable)
+@typed
 class EndpointNetwork(Construct):
     """Attaches the instances of an endpoint to private subnets of a VPC.
 
@@ -98,7 +99,6 @@ class EndpointNetwork(Construct):
         interface_endpoints: The interface endpoints that are created here.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,
@@ -107,8 +107,8 @@ class EndpointNetwork(Construct):
         vpc: ec2.IVpc,
         subnets: Sequence[ec2.ISubnet] | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] = (),
-        create_vpc_endpoints: Collection[VpcService] | None = None,
-        existing_vpc_endpoints: Collection[VpcService] = (),
+        create_vpc_endpoints: Sequence[VpcService] | None = None,
+        existing_vpc_endpoints: Sequence[VpcService] = (),
         vpc_owner: str | None = None,
     ) -> None:
         """Create the security groups and the VPC endpoints.
@@ -159,7 +159,6 @@ class EndpointNetwork(Construct):
         LateProblems(self, self._none_allowed)
 
     @classmethod
-    @typed
     def from_ids(
         cls,
         scope: Construct,
@@ -223,7 +222,6 @@ class EndpointNetwork(Construct):
             security_group_ids=[group.security_group_id for group in self.security_groups],
         )
 
-    @typed
     def allow_repository(self, repository: ModelRepository) -> None:
         """Let the instances read this repository through the S3 endpoint; done again, it changes nothing.
 
@@ -248,7 +246,6 @@ class EndpointNetwork(Construct):
         ):
             self.s3_endpoint.add_to_policy(statement)
 
-    @typed
     def allow_callers(self, callers: ec2.IConnectable) -> None:
         """Let callers in the VPC invoke through the endpoint for the SageMaker runtime.
 

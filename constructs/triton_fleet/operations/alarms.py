@@ -41,6 +41,7 @@ __all__ = ["EndpointAlarms", "Severity", "Thresholds"]
 _LOAD_FAILURES = "ModelLoadFailures"
 
 
+@typed
 class EndpointAlarms(Construct):
     """The alarms of an endpoint, or of one of its variants.
 
@@ -52,7 +53,6 @@ class EndpointAlarms(Construct):
         paging: In alarm if any alarm that pages is.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

@@ -18,6 +18,7 @@ from triton_fleet.scaling.alias import FLEET_TAG
 _WARNINGS = ((80, "ACTUAL"), (100, "ACTUAL"), (100, "FORECASTED"))
 
 
+@typed
 class MonthlyBudget(Construct):
     """A budget for the instances of a fleet, in USD per month.
 
@@ -30,7 +31,6 @@ class MonthlyBudget(Construct):
         budget: The budget.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

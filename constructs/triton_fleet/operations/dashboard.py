@@ -52,6 +52,7 @@ _FOLLOWED = (
 )
 
 
+@typed
 class EndpointDashboard(Construct):
     """One page about an endpoint, or one of its variants.
 
@@ -64,7 +65,6 @@ class EndpointDashboard(Construct):
         cost: The monthly cost of the variant; None if the price is unknown.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

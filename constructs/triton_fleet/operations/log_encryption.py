@@ -15,6 +15,7 @@ from triton_fleet.functions.endpoint_start import EndpointStart
 
 
 @implements(IAspect)
+@typed
 class LogEncryption:
     """Encrypts every log group and function of an app, a stack or a construct with a key.
 
@@ -35,7 +36,6 @@ class LogEncryption:
         ```
     """
 
-    @typed
     def __init__(self, key: kms.IKey) -> None:
         """Note the key, and let CloudWatch Logs use it.
 
@@ -61,7 +61,6 @@ class LogEncryption:
             )
         )
 
-    @typed
     def visit(self, node: IConstruct) -> None:
         """Encrypt a construct, if it is a log group or a function."""
         if isinstance(node, logs.CfnLogGroup):

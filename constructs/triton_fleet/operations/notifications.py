@@ -15,6 +15,7 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.operations.checks import email_address
 
 
+@typed
 class AlarmTopic(Construct):
     """An SNS topic that sends alarms by e-mail.
 
@@ -23,7 +24,6 @@ class AlarmTopic(Construct):
         key: Encrypts it. SNS's own key cannot be used: CloudWatch is not allowed to use that one.
     """
 
-    @typed
     def __init__(self, scope: Construct, construct_id: str, *, email: str) -> None:
         """Create the topic and subscribe an address.
 

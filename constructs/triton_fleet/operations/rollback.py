@@ -32,6 +32,7 @@ from triton_fleet.operations.alarm_declarations import AlarmDeclaration, rolling
 from triton_fleet.operations.thresholds import Thresholds
 
 
+@typed
 class RollbackAlarms(Construct):
     """Alarms on which SageMaker rolls back a deployment: errors, but nothing that a cold start causes.
 
@@ -60,7 +61,6 @@ class RollbackAlarms(Construct):
             whatever uses its name.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,
@@ -105,6 +105,7 @@ class RollbackAlarms(Construct):
         self.names: Sequence[str] = tuple(alarm.alarm_name for alarm in self.alarms.values())
 
 
+@typed
 class GreenFleetAlarms(Construct):
     """Alarms on the new fleet alone, on which SageMaker rolls back a deployment.
 
@@ -126,7 +127,6 @@ class GreenFleetAlarms(Construct):
         alarms: The alarms by name. The endpoint is rolled back on them already.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

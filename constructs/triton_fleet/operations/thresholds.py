@@ -9,7 +9,7 @@ from aws_cdk import Duration
 
 from triton_fleet.arguments.checks import Unit, in_unit, whole_quantity
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.operations.checks import alarm_threshold
 from triton_models.base.errors import Problem
 
@@ -17,7 +17,7 @@ _ONE_SECOND = Duration.seconds(1)
 _A_QUARTER_OF_AN_HOUR = Duration.minutes(15)
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """The limits of normal operation. Percentages are 0 to 100 of one instance, or of all requests.

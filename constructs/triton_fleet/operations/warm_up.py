@@ -17,7 +17,7 @@ from constructs import Construct
 
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.functions.inline_function import InlineFunction
 from triton_fleet.hosting.deployment import AllAtOnce
@@ -29,7 +29,7 @@ from triton_models.repository.manifest import MANIFEST_NAME
 _QUARTER_MINUTE = Duration.seconds(15)
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUpRequest:
     """A request that loads a model.
@@ -48,6 +48,7 @@ class WarmUpRequest:
     content_type: str = "application/json"
 
 
+@typed
 class EndpointWarmUp(Construct):
     """Warm-up of a new fleet: invokes chosen models while SageMaker watches it.
 
@@ -90,7 +91,6 @@ class EndpointWarmUp(Construct):
         first_loads: The custom resource that warms up a new endpoint; None without an alias.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

@@ -21,6 +21,7 @@ from triton_models.repository.documents import REQUEST, SBOM
 from triton_models.repository.manifest import MANIFEST_NAME
 
 
+@typed
 class ModelRepository(Construct):
     """A bucket of immutable model artifacts, and the key that encrypts them.
 
@@ -38,7 +39,6 @@ class ModelRepository(Construct):
         url: Such as "s3://bucket/models/".
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,
@@ -132,7 +132,6 @@ class ModelRepository(Construct):
         """The prefix of what builds keep next to the artifacts: no endpoint serves what is below it."""
         return f"{self.prefix.removesuffix('/')}-builds/"
 
-    @typed
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to list and read the prefix, and nothing else.
 
@@ -145,7 +144,6 @@ class ModelRepository(Construct):
             .combine(self._grant_key(grantee, "kms:Decrypt"))
         )
 
-    @typed
     def grant_resolve(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to read the manifest, which says the artifact of each name, and no artifact.
 
@@ -170,7 +168,6 @@ class ModelRepository(Construct):
             .combine(self._grant_key(grantee, "kms:Decrypt"))
         )
 
-    @typed
     def allow_reading(self, *role_arns: str) -> None:
         """Let roles of other accounts read artifacts and manifest, as `fleet promote` does.
 
@@ -210,7 +207,6 @@ class ModelRepository(Construct):
                 iam.PolicyStatement(actions=["kms:Decrypt"], principals=[reader], resources=["*"])
             )
 
-    @typed
     def grant_publish(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to add artifacts and to move names: no deleting, and nothing outside the prefix.
 
@@ -223,7 +219,6 @@ class ModelRepository(Construct):
             .combine(self._grant_key(grantee, "kms:Decrypt", "kms:GenerateDataKey"))
         )
 
-    @typed
     def grant_prune(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to delete artifacts that nothing needs any more, as `fleet prune` does: no new ones.
 
@@ -260,7 +255,6 @@ class ModelRepository(Construct):
             .combine(key)
         )
 
-    @typed
     def expire(self, *, rule: str, prefix: str, after: Duration) -> None:
         """Let S3 delete what is below a prefix of the bucket when it is old; of an existing bucket, say so.
 

@@ -37,7 +37,6 @@ FLEET_TAG = "triton-fleet:fleet"
 """The tag of an endpoint that says which fleet it serves; who may invoke the fleet is decided by it."""
 
 
-@typed
 def endpoint_name_for(
     fleet: str, *instance_types: str, release: str = DEFAULT_RELEASE, settings: str = ""
 ) -> str:
@@ -59,6 +58,7 @@ def endpoint_name_for(
     return name
 
 
+@typed
 class EndpointAlias(Construct):
     """A Systems Manager parameter with the name of a fleet's current endpoint, and its target.
 
@@ -78,7 +78,6 @@ class EndpointAlias(Construct):
         parameter_name: Its own name, which never changes: /triton-fleet/<fleet>/endpoint.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,
@@ -130,7 +129,6 @@ class EndpointAlias(Construct):
         for each in scaling:
             self.moves_after(each)
 
-    @typed
     def moves_after(self, ready: IConstruct) -> None:
         """Let the alias move only when something is ready, which needs the endpoint.
 
@@ -179,7 +177,6 @@ class EndpointAlias(Construct):
             service="ssm", resource="parameter", resource_name=self.parameter_name.removeprefix("/")
         )
 
-    @typed
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to read which endpoint it is.
 
@@ -190,7 +187,6 @@ class EndpointAlias(Construct):
             grantee=grantee, actions=["ssm:GetParameter"], resource_arns=[self.parameter_arn]
         )
 
-    @typed
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to read the alias, and to invoke the fleet's endpoint on whichever instance type it is.
 

@@ -39,6 +39,7 @@ from triton_fleet.scaling.values import cooldown_values, schedule_values, step_v
 _DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 
 
+@typed
 class EndpointScaling(Construct):
     """Auto scaling of a variant of an endpoint.
 
@@ -58,7 +59,6 @@ class EndpointScaling(Construct):
         schedules: The scheduled changes of the range.
     """
 
-    @typed
     def __init__(
         self,
         scope: Construct,

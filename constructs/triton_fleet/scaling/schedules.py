@@ -14,7 +14,7 @@ from aws_cdk import TimeZone
 from aws_cdk import aws_applicationautoscaling as autoscaling
 
 from triton_fleet.arguments.tokens import deferred, known
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.scaling.capacity_checks import (
     scheduled_names,
     scheduled_period,
@@ -29,7 +29,7 @@ _Action = autoscaling.CfnScalableTarget.ScheduledActionProperty
 _Bounds = autoscaling.CfnScalableTarget.ScalableTargetActionProperty
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledCapacity:
     """The capacity range of a fleet from a certain time on, until another action changes it.

@@ -21,7 +21,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from triton_fleet.arguments.tokens import deferred, known
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.scaling.capacity_checks import scaling_steps
 from triton_fleet.scaling.checks import scaling_number, scaling_number_now
 from triton_fleet.scaling.target import Cooldowns
@@ -40,7 +40,7 @@ class ScalingDirection(Enum):
     """For values at and below the steps."""
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingStep:
     """A change of capacity from a value of the metric up to the next step.
@@ -55,7 +55,7 @@ class ScalingStep:
     change: int
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepScaling:
     """A step scaling policy with its alarm, for one direction: scaling out and in are two policies.

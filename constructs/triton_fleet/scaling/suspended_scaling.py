@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_applicationautoscaling as autoscaling
 
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 
 _State = autoscaling.CfnScalableTarget.SuspendedStateProperty
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendedScaling:
     """Suspended activities of auto scaling, for load tests and incidents. Remove it to resume.

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from aws_cdk import Duration
 
 from triton_fleet.arguments.tokens import deferred
-from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.deployment import MINUTES_TO_SERVE
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.scaling.metric_specification import Customized, Predefined, Tracking
@@ -20,7 +20,7 @@ _UNTIL_IT_SERVES = Duration.minutes(MINUTES_TO_SERVE)
 _TEN_MINUTES = Duration.minutes(10)
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cooldowns:
     """The times between scaling activities.
@@ -36,7 +36,7 @@ class Cooldowns:
     scale_in: Duration = _TEN_MINUTES
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingTarget(ABC):
     """A metric and its target value.

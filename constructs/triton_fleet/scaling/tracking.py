@@ -17,7 +17,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from typing_extensions import Unpack
 
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.metrics.facts import METRICS
 from triton_fleet.metrics.published import MetricOptions
@@ -49,7 +49,7 @@ class Invocations(ScalingTarget):
         return Predefined(predefined_metric_type="SageMakerVariantInvocationsPerInstance")
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationsPerGpu(Invocations):
     """Target for the requests per minute per GPU, as AWS advises for multi-model endpoints.
@@ -67,7 +67,6 @@ class InvocationsPerGpu(Invocations):
     per_minute: float = 600
 
     @classmethod
-    @typed
     def from_load_test(cls, *, requests_per_second: float, safety_factor: float = 0.5) -> InvocationsPerGpu:
         """The target for the highest rate that one GPU sustained.
 
@@ -79,7 +78,7 @@ class InvocationsPerGpu(Invocations):
         return cls(per_minute=requests_per_second * safety_factor * 60)
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationsPerInstance(Invocations):
     """Target for the requests per minute per instance: for CPU types.
@@ -91,7 +90,6 @@ class InvocationsPerInstance(Invocations):
     per_minute: float
 
     @classmethod
-    @typed
     def from_load_test(
         cls, *, requests_per_second: float, safety_factor: float = 0.5
     ) -> InvocationsPerInstance:
@@ -127,7 +125,7 @@ class Utilization(ScalingTarget):
         return _published(self._METRIC, variant)
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUtilization(Utilization):
     """Target for GPU utilization, which follows the work instead of the number of requests.
@@ -143,7 +141,7 @@ class GpuUtilization(Utilization):
     percent: float = 60
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemoryUtilization(Utilization):
     """Target for GPU memory utilization: for models whose requests need memory.
@@ -162,7 +160,7 @@ class GpuMemoryUtilization(Utilization):
     percent: float
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuUtilization(Utilization):
     """Target for vCPU utilization: for CPU instance types, and for Python backends next to a GPU.
@@ -179,7 +177,7 @@ class CpuUtilization(Utilization):
     percent: float = 60
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLatency(ScalingTarget):
     """Target for the latency of models.
@@ -212,7 +210,7 @@ class ModelLatency(ScalingTarget):
         return _published("ModelLatency", variant, statistic=self.statistic)
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrentRequests(ScalingTarget):
     """Target for the concurrent requests per model, including queued ones.
@@ -239,7 +237,7 @@ class ConcurrentRequests(ScalingTarget):
         return Predefined(predefined_metric_type="SageMakerVariantConcurrentRequestsPerModelHighResolution")
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogPerInstance(ScalingTarget):
     """Target for the queued requests per instance of an asynchronous endpoint.
@@ -266,7 +264,7 @@ class BacklogPerInstance(ScalingTarget):
         return specification(variant.metric_approximate_backlog_size_per_instance())
 
 
-@typed_fields
+@typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricTarget(ScalingTarget):
     """Target for any CloudWatch metric, or for an expression over several.

@@ -14,7 +14,7 @@ EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "client": frozenset({"boto3", "botocore", "google", "numpy", "tritonclient", "urllib3"}),
         "constructs": frozenset(
-            {"aws_cdk", "cdk_nag", "constructs", "jsii", "pydantic", "typing_extensions"}
+            {"aws_cdk", "cdk_nag", "constructs", "jsii", "pydantic", "typeguard", "typing_extensions"}
         ),
         "build": frozenset(
             {
