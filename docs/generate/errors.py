@@ -19,18 +19,17 @@ _PACKAGES = (
     "rehearsal/triton_rehearsal",
     "reporting",
 )
-_CHECK = re.compile(r'^(\w+) = Check\(\s*id="([^"]+)"', re.MULTILINE)
+_CHECK = re.compile(r'^(\w+) = (?:Check\(\s*id=|rule\(\s*)"([^"]+)"', re.MULTILINE)
 _WORD = re.compile(r"[a-z]{3}")
 _HEAD = """\
 # Errors
 
-An error says what was given, where, what is expected, why, and what to do. The id in brackets names its rule.
+An error says what was given, where, why it matters, and what to do. The id in brackets names its rule.
 Several mistakes are reported at once.
 
 ```text
 error: ml.g5.12xlarge has 4 GPUs [multi-model-one-gpu]
   where:    Fleet/Endpoint
-  expected: a type with one GPU: ml.g4dn.xlarge, ml.g5.2xlarge, ...
   why:      SageMaker runs multi-model endpoints on types with at most one GPU
   fix:      use ml.g5.2xlarge, and more instances for more throughput
 ```
@@ -56,7 +55,7 @@ def page() -> str:
                 before = rows.get(name, ("", ""))
                 rows[name] = (before[0] or what, before[1] or source)
     listed = [
-        f"| `{name}` | {_cell(what)} | {_linked(_cell(source))} |"
+        f"| `{name}` | {_cell(what or name.replace('-', ' '))} | {_linked(_cell(source))} |"
         for name, (what, source) in sorted(rows.items())
     ]
     return _HEAD + "\n".join(listed) + "\n" + _TAIL
@@ -67,27 +66,37 @@ def _reported(path: Path) -> Iterator[tuple[str, str, str]]:
     code = path.read_text(encoding="utf-8")
     tree = ast.parse(code)
     checks = dict(_CHECK.findall(code))
-    names = dict(checks)
-    for each in tree.body:
-        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant | ast.JoinedStr | ast.BinOp):
-            names[ast.unparse(each.targets[0])] = _text(each.value, names)
-    functions = {
-        each.name: ast.get_docstring(each) for each in tree.body if isinstance(each, ast.FunctionDef)
-    }
+    names = {name: [(0, rule)] for name, rule in checks.items()}
+    for line, name, value in sorted(_assigned(tree), key=lambda each: each[0]):
+        names.setdefault(name, []).append((line, _text(value, names)))
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call):
             continue
         given = {each.arg: _text(each.value, names) for each in call.keywords if each.arg}
+        texts = [_text(each, names) for each in call.args]
         owner, _, method = ast.unparse(call.func).rpartition(".")
-        if method in ("Check", "ArtifactCheck") and "…" not in given.get("id", "…"):
-            find = next((ast.unparse(each.value) for each in call.keywords if each.arg == "find"), "")
-            yield given["id"], (functions.get(find) or "").partition("\n\n")[0], given["source"]
-        elif "what" in given and (rule := given.get("rule") or names.get(owner, "")).strip("…"):
+        if method == "Check" and "…" not in given.get("id", "…"):
+            yield given["id"], "", given["source"]
+        elif method == "rule" and len(texts) > 1:
+            yield texts[0], "", texts[1]
+        elif "what" in given and (rule := given.get("rule") or checks.get(owner, "")).strip("…"):
             yield rule, _worded(given), ""
-        elif len(call.args) > 1 and method != "add":  # which adds a tag
-            rule = _text(call.args[0], names)
-            if rule.startswith("triton-fleet:") or ast.unparse(call.args[0]) in checks:
-                yield rule, _text(call.args[1], names), ""
+        elif len(texts) > 1 and (rule := checks.get(ast.unparse(call.args[0]), "")):
+            yield rule, _worded({"what": texts[1], **given}), ""
+        elif len(texts) > 1 and method != "add" and texts[0].startswith("triton-fleet:"):
+            yield texts[0], texts[1], ""  # other calls of "add" add a tag
+
+
+def _assigned(tree: ast.Module) -> Iterator[tuple[int, str, ast.expr]]:
+    """Yield the assignments of texts to names, with their lines."""
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
+            if isinstance(each.value, ast.Constant | ast.JoinedStr | ast.BinOp | ast.IfExp):
+                yield each.lineno, each.targets[0].id, each.value
+        elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Tuple):
+            values = each.value.elts if isinstance(each.value, ast.Tuple) else ()
+            for target, value in zip(each.targets[0].elts, values, strict=False):
+                yield each.lineno, ast.unparse(target), value
 
 
 def _worded(given: dict[str, str]) -> str:
@@ -96,7 +105,7 @@ def _worded(given: dict[str, str]) -> str:
     return next((f"{name}{text}" for name, text in parts.items() if _WORD.search(text)), "")
 
 
-def _text(node: ast.expr, names: dict[str, str]) -> str:
+def _text(node: ast.expr, names: dict[str, list[tuple[int, str]]]) -> str:
     """Return the text of an expression, with `…` for what is known only when it runs."""
     if isinstance(node, ast.Constant):
         return str(node.value)
@@ -106,7 +115,8 @@ def _text(node: ast.expr, names: dict[str, str]) -> str:
         return _text(node.left, names) + _text(node.right, names)
     if isinstance(node, ast.IfExp):
         return _text(node.body, names)
-    return names.get(node.id, "…") if isinstance(node, ast.Name) else "…"
+    known = names.get(node.id, []) if isinstance(node, ast.Name) else []
+    return next((text for line, text in reversed(known) if line < node.lineno), "…")
 
 
 def _linked(source: str) -> str:

@@ -12,17 +12,23 @@ from tests.triton_models.check_cases import CASES
 from tests.triton_models.correct_artifacts import BERT, DIALOGUE, MERGED_BERT, RESNET50
 from tests.triton_models.model_folders import tar
 from tests.triton_models.spoils import both, built_for, moved, said, written
-from triton_models.check.check import CHECKS
+from triton_models.check import check
+from triton_models.check.report import Rule
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
+
+RULES = [
+    each.id
+    for module in dict.fromkeys((*check.OF_ARTIFACTS, *check.OF_MODELS))
+    for each in vars(module).values()
+    if isinstance(each, Rule)
+]
 
 # The first case of each check that looks into a folder; a TorchScript file in an archive is not read.
 IN_FOLDERS = {
     case.id: case
     for case in reversed(CASES)
-    if case.id in {check.id for check in CHECKS}
-    and not case.correct.name.endswith(".gz")
-    and case.id != "torchscript-tensor"
+    if case.id in RULES and not case.correct.name.endswith(".gz") and case.id != "torchscript-tensor"
 }
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -61,7 +67,7 @@ def test_an_archive_is_refused_as_its_folder_is(case: Case, tmp_path: Path) -> N
 
 
 def test_ids_and_the_names_of_cases_are_unique() -> None:
-    names = [*(check.id for check in CHECKS), *map(str, CASES)]
+    names = [*RULES, *map(str, CASES)]
 
     assert [name for name, count in Counter(names).items() if count > 1] == []
 

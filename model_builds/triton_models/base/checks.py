@@ -50,7 +50,7 @@ class Report:
             where: The place that the problems name, such as a file or a construct's path.
         """
         self.where = where
-        self._found: list[Problem] = []
+        self._found: dict[Problem, None] = {}
 
     def __call__(self, check: Check, what: str, *, fix: str, why: str = "") -> None:
         """Add a problem.
@@ -72,7 +72,7 @@ class Report:
     def add(self, *found: Iterable[Problem]) -> None:
         """Add problems that have their place already."""
         for problems in found:
-            self._found.extend(each for each in problems if each not in self._found)
+            self._found.update(dict.fromkeys(problems))
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from triton_models.check.compiled import FILE, PLATFORM
+from triton_models.check.networks import FILE, PLATFORM
 from triton_models.config.pbtxt import CONFIG_FILE, ModelConfig, read_config, schema, write_config
 
 CONFIG_HERE = Path("configs") / "cpu.pbtxt"

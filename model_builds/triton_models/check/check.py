@@ -17,48 +17,24 @@ from triton_models.artifact.layout import BUILD_FILE, Layout, read_layout
 from triton_models.base.errors import FleetError, Problem, one_line
 from triton_models.check import (
     calls,
-    compiled,
+    configuration,
     ensemble,
-    environment,
     forests,
-    images,
-    imports,
-    instances,
     layout,
     networks,
-    openvino,
     parameters,
+    python,
     release,
     sagemaker,
     scheduling,
-    shared_memory,
-    warm_up,
 )
-from triton_models.check import configuration as config
+from triton_models.check.report import Findings
 from triton_models.check.subject import Subject, subject_of
 from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, CheckTarget, target
 from triton_models.config.pbtxt import CONFIG_FILE
 
-CHECKS = (
-    *layout.CHECKS,
-    *sagemaker.CHECKS,
-    *calls.CHECKS,
-    *config.CHECKS,
-    *scheduling.CHECKS,
-    *images.CHECKS,
-    *instances.CHECKS,
-    *warm_up.CHECKS,
-    *parameters.CHECKS,
-    *release.CHECKS,
-    *ensemble.CHECKS,
-    *environment.CHECKS,
-    *networks.CHECKS,
-    *openvino.CHECKS,
-    *compiled.CHECKS,
-    *forests.CHECKS,
-    *imports.CHECKS,
-    *shared_memory.CHECKS,
-)
+OF_ARTIFACTS = (layout, sagemaker, calls, ensemble, python, forests)
+OF_MODELS = (layout, configuration, scheduling, parameters, release, python, calls, networks, forests)
 
 
 def check_layout(content: Layout, *, target: CheckTarget = MULTI_MODEL) -> list[Problem]:
@@ -152,8 +128,14 @@ def _check_as_asked(path: Path, asked: CheckTarget, ours: CheckTarget) -> list[P
 
 
 def _problems(subject: Subject) -> list[Problem]:
-    applying = (check for check in CHECKS if check.applies(subject.target))
-    return [problem for check in applying for problem in check.problems(subject)]
+    report = Findings(subject)
+    for module in OF_ARTIFACTS:
+        module.check_artifact(report, subject)
+    for model, config in subject.parsed():
+        own = report.of(model)
+        for module in OF_MODELS:
+            module.check_model(own, model, config)
+    return list(report.problems)
 
 
 def _with_composing_models(subject: Subject, path: Path, target: CheckTarget) -> Subject:

@@ -1,187 +1,214 @@
-"""Checks of network files: an ONNX or TorchScript file must match its configuration and be loadable.
+"""Checks of network files: they must match their configuration, and be loadable.
 
-They follow ValidateInputs, ValidateOutputs and CompareDimsSupported of onnxruntime_backend
+ONNX and TorchScript follow ValidateInputs, ValidateOutputs and CompareDimsSupported of onnxruntime_backend
 (src/onnxruntime.cc and src/onnxruntime_utils.cc, r25.09) and of pytorch_backend (src/libtorch.cc, r25.09),
 read 2026-11-22. Unreadable files are left to the backend, and TorchScript files in archives are not checked.
+
+Networks that PyTorch compiled with AOTInductor, which the platform torch_aoti serves, follow README.md and
+src/pt2/model_instance_state.cc of pytorch_backend, r26.03 to r26.05, and AutoCompleteBackendFields of Triton
+core 24.10, tried on the bundled server; read 2026-11-24.
 """
 
 from __future__ import annotations
 
 import functools
-import posixpath
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from triton_models.artifact.compiled_head import CompiledHead, read_compiled
 from triton_models.artifact.onnx_head import OnnxHead, read_onnx_file, read_onnx_head
-from triton_models.artifact.script_head import read_forward
+from triton_models.artifact.script_head import Forward, read_forward
 from triton_models.artifact.signature import NetworkTensor
-from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
-from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
+from triton_models.check.report import Findings, rule
+from triton_models.check.subject import Model, is_on_cpu, type_name
 from triton_models.config.pbtxt import ModelConfig
+from triton_models.facts.releases import COMPILED_NETWORKS_SINCE
 
 _SOURCE = "2026-11-22: onnxruntime_backend and pytorch_backend r25.09, src/onnxruntime.cc and src/libtorch.cc"
+_AOTI = "2026-11-24: pytorch_backend r26.03 to r26.05, README.md and src/pt2; Triton core 24.10"
+ONNX_VERSION = rule("onnx-version", _SOURCE)
+ONNX_TENSOR = rule("onnx-tensor", _SOURCE)
+TORCHSCRIPT_TENSOR = rule("torchscript-tensor", _SOURCE)
+AOTI_RELEASE = rule("aoti-release", _AOTI)
+AOTI_BATCHES = rule("aoti-batches", _AOTI)
+AOTI_TARGET = rule("aoti-target", _AOTI)
 
-_DEFAULT = {"onnxruntime": "model.onnx", "pytorch": "model.pt"}
+PLATFORM = "torch_aoti"
+"""The platform of compiled networks."""
+
+FILE = "model.pt2"
+"""The file of a compiled network that the backend opens if the configuration names no other."""
+
 _OF_ARCHIVES = 1 << 29  # maximum bytes of a packed file to check, because it is read into memory
 _KEPT = 8  # number of cached heads, because several checks need them
 _COMPARED = "the backend compares them, and refuses the model"
+_EXPORT = "export the network as TorchScript or ONNX"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
-    """The file of a network, with the configuration that serves it."""
+def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
+    """Report what a model's network file contradicts."""
+    if model.is_ensemble:
+        return
+    if model.backend.name == "onnxruntime":
+        for path, head in _onnx(model):
+            _check_versions(report.file(path), head)
+            sides = (("input", head.signature.inputs), ("output", head.signature.outputs))
+            for side, tensors in sides:
+                by_name = {each.name: each for each in tensors}
+                _compare(report, config, path, side, tensors=by_name, constants=head.constants)
+            _check_inputs(report, config, path, head)
+    elif model.backend.platform == PLATFORM:
+        _check_compiled(report, model, config)
+    elif model.backend.platform == "pytorch_libtorch":
+        for path in model.paths(model.backend.filename or "model.pt"):
+            source = model.layout.sources.get(path)
+            forward = read_forward(source) if source else None
+            if forward is not None:
+                _check_forward(report, config, forward)
 
-    subject: Subject
-    model: Model
-    config: ModelConfig
-    path: str
 
-    @property
-    def place(self) -> str:
-        """The name of the file for messages."""
-        return self.subject.layout.place(self.path)
-
-    def refuse(self, part: str, what: str, *, expected: str, fix: str, why: str = _COMPARED) -> Problem:
-        """Return a problem with a part of the configuration."""
-        return self.subject.refuse(self.model, part, what, expected=expected, why=why, fix=fix)
-
-
-def onnx_version(subject: Subject) -> Iterator[Problem]:
+def _check_versions(report: Findings, head: OnnxHead) -> None:
     """Check that the release's ONNX Runtime can read an ONNX file's format and operators."""
-    release = subject.target.release
+    release = report.subject.target.release
     if release is None:
         return
-    reads = f"the limit of ONNX Runtime {release.onnxruntime} in release {release.name}"
-    for file, head in _onnx(subject):
-        for what, given, most, fix in (
-            ("IR version", head.ir_version, release.onnx_ir_version, "set its ir_version to {}, and save it"),
-            ("opset", head.opset, release.onnx_opset, "export it again with opset_version={}"),
-        ):
-            if given > most:
-                yield Problem(
-                    what=f"an ONNX file with {what} {given}",
-                    where=file.place,
-                    expected=f"at most {most}, {reads}",
-                    why="ONNX Runtime refuses the file, and the model does not load",
-                    fix=f"{fix.format(most)}; or serve it with a newer release",
-                )
+    for what, given, most, fix in (
+        ("IR version", head.ir_version, release.onnx_ir_version, "set its ir_version to"),
+        ("opset", head.opset, release.onnx_opset, "export it again with opset_version"),
+    ):
+        if given > most:
+            newest = f"the newest for ONNX Runtime {release.onnxruntime} of release {release.name}"
+            report(
+                ONNX_VERSION,
+                f"an ONNX file with {what} {given}",
+                fix=f"{fix} {most}, {newest}; or serve it with a newer release",
+                why="ONNX Runtime refuses the file, and the model does not load",
+            )
 
 
-def onnx_tensor(subject: Subject) -> Iterator[Problem]:
-    """Check that a configuration has the tensors of its ONNX file."""
-    for file, head in _onnx(subject):
-        inputs = head.signature.inputs
-        yield from _compared(file, "input", inputs, head.constants)
-        yield from _compared(file, "output", head.signature.outputs)
-        fed = {each.name for each in file.config.input} | _fed_by_triton(file.config)
-        for tensor in inputs if file.config.input else ():
-            if tensor.name not in fed:
-                yield file.refuse(
-                    "input",
-                    f"the network's input {tensor.name!r} is missing",
-                    expected=f"every input of {file.path}: {', '.join(each.name for each in inputs)}",
-                    fix="add it",
-                )
+def _check_inputs(report: Findings, config: ModelConfig, path: str, head: OnnxHead) -> None:
+    needed = [each.name for each in head.signature.inputs]
+    missing = set(needed) - {each.name for each in config.input} - _fed_by_triton(config)
+    for name in needed if config.input else ():
+        if name in missing:
+            fix = f"list every input of {path}: {', '.join(needed)}"
+            what = f"the network's input {name!r} is missing"
+            report(ONNX_TENSOR, what, at="input", fix=fix, why=_COMPARED)
 
 
-def torchscript_tensor(subject: Subject) -> Iterator[Problem]:
+def _check_forward(report: Findings, config: ModelConfig, forward: Forward) -> None:
     """Check that a configuration has as many tensors as a TorchScript file's forward()."""
-    for file in _files(subject, "pytorch"):
-        source = subject.layout.sources.get(file.path)
-        if source is None or file.model.backend.platform != "pytorch_libtorch":
-            continue
-        forward = read_forward(source)
-        given = len(file.config.input) + len(_fed_by_triton(file.config))
-        if forward and forward.inputs is not None and file.config.input and given != len(forward.inputs):
-            yield file.refuse(
-                "input",
-                f"{given} inputs for forward({', '.join(forward.inputs)})",
-                expected=f"{len(forward.inputs)}, one for each argument",
-                fix="list the arguments of forward(), in order",
-            )
-        if forward and forward.outputs is not None and len(file.config.output) > forward.outputs:
-            yield file.refuse(
-                "output",
-                f"{len(file.config.output)} outputs for a forward() that returns {forward.outputs}",
-                expected=f"at most {forward.outputs}",
-                why="every request fails: the network has no such output",
-                fix="list the outputs of forward()",
-            )
+    given = len(config.input) + len(_fed_by_triton(config))
+    if forward.inputs is not None and config.input and given != len(forward.inputs):
+        what = f"{given} inputs for forward({', '.join(forward.inputs)})"
+        fix = f"list its {len(forward.inputs)} arguments, in order"
+        report(TORCHSCRIPT_TENSOR, what, at="input", fix=fix, why=_COMPARED)
+    if forward.outputs is not None and len(config.output) > forward.outputs:
+        what = f"{len(config.output)} outputs for a forward() that returns {forward.outputs}"
+        why = "every request fails: the network has no such output"
+        report(TORCHSCRIPT_TENSOR, what, at="output", fix="list only the outputs of forward()", why=why)
 
 
-def _compared(
-    file: _File, side: str, tensors: Sequence[NetworkTensor], constants: frozenset[str] = frozenset()
-) -> Iterator[Problem]:
-    """Yield the differences between the inputs or outputs of a configuration and of its ONNX file."""
-    by_name = {each.name: each for each in tensors}
-    filled = {name for each in file.config.batch_output for name in each.target_name}
-    batches = file.config.max_batch_size > 0
-    for each in getattr(file.config, side):
-        own, part = by_name.get(each.name), f"{side} {each.name!r}"
+def _check_compiled(report: Findings, model: Model, config: ModelConfig) -> None:
+    release, gpu = model.target.release, model.target.gpu
+    if release is not None and release.name < COMPILED_NETWORKS_SINCE:
+        what = f"the platform {PLATFORM} with release {release.name}"
+        fix = f"serve it with release {COMPILED_NETWORKS_SINCE} or newer, or {_EXPORT}"
+        why = "the server refuses this platform of the pytorch backend"
+        report(AOTI_RELEASE, what, at="platform", fix=fix, why=why)
+    why = "the backend does not support it for compiled networks yet"
+    if config.max_batch_size > 1:
+        what = f"max_batch_size {config.max_batch_size} of a compiled network"
+        fix = "write 0, and the batch as the first of the dims, as -1"
+        report(AOTI_BATCHES, what, at="max_batch_size", fix=fix, why=why)
+    if config.HasField("sequence_batching"):
+        what, fix = "sequence_batching of a compiled network", f"remove it, or {_EXPORT}"
+        report(AOTI_BATCHES, what, at="sequence_batching", fix=fix, why=why)
+    for path, head in () if model.is_portable else _compiled_heads(model):
+        compiled_for, fix = "a CPU", ""
+        if head.device == "cuda" and model.target.gpu_count == 0:
+            compiled_for, fix = "a GPU", "compile it on a CPU: AotInductor() does, with --cpu"
+        elif gpu and head.compute_capability and head.compute_capability != gpu.compute_capability:
+            compiled_for = f"compute capability {head.compute_capability}"
+            fix = f"compile it on {gpu.name}, compute capability {gpu.compute_capability}"
+        elif gpu and head.device == "cpu" and not is_on_cpu(config):
+            fix = f"use KIND_CPU instances, or compile it on {gpu.name}"
+        if fix:
+            what, why = f"a network compiled for {compiled_for}", "the backend runs its machine code as it is"
+            report.file(path)(AOTI_TARGET, what, fix=fix, why=why)
+
+
+def _compare(
+    report: Findings,
+    config: ModelConfig,
+    path: str,
+    side: str,
+    *,
+    tensors: Mapping[str, NetworkTensor],
+    constants: frozenset[str],
+) -> None:
+    """Report the differences between the inputs or outputs of a configuration and of its ONNX file."""
+    filled = {name for each in config.batch_output for name in each.target_name}
+    batches = config.max_batch_size > 0
+    for each in getattr(config, side):
+        own, part = tensors.get(each.name), f"{side} {each.name!r}"
+        data_type = type_name(each.data_type)
         if own is None:
-            if each.name not in constants:
-                yield file.refuse(
-                    part,
-                    f"{file.path} has no {side} {each.name!r}",
-                    expected=f"one of {', '.join(by_name)}",
-                    fix=did_you_mean(each.name, list(by_name), otherwise="use one of these names"),
-                )
+            if side == "output" or each.name not in constants:
+                fix = did_you_mean(each.name, tensors, otherwise=f"use one of {', '.join(tensors)}")
+                report(ONNX_TENSOR, f"{path} has no {part}", at=part, fix=fix, why=_COMPARED)
             continue
-        if each.data_type and type_name(each.data_type) != own.data_type:
-            yield file.refuse(
-                part,
-                f"{part} is {type_name(each.data_type)}",
-                expected=f"{own.data_type}, as in {file.path}",
-                fix=f"write data_type: {own.data_type}",
-            )
+        if each.data_type and data_type != own.data_type:
+            fix = f"write data_type: {own.data_type}, as in {path}"
+            report(ONNX_TENSOR, f"{part} is {data_type}", at=part, fix=fix, why=_COMPARED)
         if each.name not in filled and not _fits(each, own, batches=batches):
-            yield file.refuse(
-                part,
-                f"dims of {part} are {list(_dims(each))}",
-                expected=f"{_shown(own)} in {file.path}{', whose first size is the batch' * batches}",
-                fix="write the sizes of the file, with -1 for variable ones",
-            )
+            sizes = ", ".join(str(size) if isinstance(size, int) else "-1" for size in own.dims or ())
+            fix = f"write the sizes in {path}, [{sizes}]{', without the first one, the batch' * batches}"
+            report(ONNX_TENSOR, f"dims of {part} are {list(_dims(each))}", at=part, fix=fix, why=_COMPARED)
 
 
-def _onnx(subject: Subject) -> Iterator[tuple[_File, OnnxHead]]:
-    for file in _files(subject, "onnxruntime"):
-        head = _read(subject, file.path)
+def _onnx(model: Model) -> Iterator[tuple[str, OnnxHead]]:
+    for path in model.paths(model.backend.filename or "model.onnx"):
+        head = _read_onnx(model, path)
         if head is not None:
-            yield file, head
+            yield path, head
 
 
-def _files(subject: Subject, backend: str) -> Iterator[_File]:
-    """Yield the files that a backend opens, for every version that is served."""
-    for model, config in subject.served():
-        if model.backend.name != backend:
-            continue
-        for version in model.available_versions():
-            path = posixpath.join(model.path, str(version), model.backend.filename or _DEFAULT[backend])
-            if path in subject.layout.files:
-                yield _File(subject=subject, model=model, config=config, path=path)
-
-
-def _read(subject: Subject, path: str) -> OnnxHead | None:
-    source = subject.layout.sources.get(path)
+def _read_onnx(model: Model, path: str) -> OnnxHead | None:
+    source = model.layout.sources.get(path)
     try:
         if source is not None:
             status = source.stat()
             return _read_file(source, status.st_size, status.st_mtime_ns)
-        if subject.layout.files[path] <= _OF_ARCHIVES:
-            with subject.layout.opened(path) as content:
-                return read_onnx_head(content.read())
+        content = _packed(model, path)
+        return read_onnx_head(content.getvalue()) if content else None
     except OSError:
-        pass
-    return None
+        return None
 
 
 @functools.lru_cache(_KEPT)
 def _read_file(path: Path, *_: int) -> OnnxHead | None:
     """Return the head of a file; size and modification time are only keys of the cache."""
     return read_onnx_file(path)
+
+
+def _compiled_heads(model: Model) -> Iterator[tuple[str, CompiledHead]]:
+    for path in model.paths(model.backend.filename or FILE):
+        file = model.layout.sources.get(path) or _packed(model, path)
+        head = read_compiled(file) if file else None
+        if head is not None:
+            yield path, head
+
+
+def _packed(model: Model, path: str) -> io.BytesIO | None:
+    """Return the content of a file in an archive; None if it is too large."""
+    if model.layout.files[path] > _OF_ARCHIVES:
+        return None
+    with model.layout.opened(path) as content:
+        return io.BytesIO(content.read())
 
 
 def _fed_by_triton(config: ModelConfig) -> set[str]:
@@ -196,7 +223,7 @@ def _fed_by_triton(config: ModelConfig) -> set[str]:
 
 def _fits(declared: Any, own: NetworkTensor, *, batches: bool) -> bool:
     """Return True if the dims of a tensor fit the file's, whose variable sizes they may fix."""
-    if not own.dims or (hasattr(declared, "allow_ragged_batch") and declared.allow_ragged_batch):
+    if not own.dims or getattr(declared, "allow_ragged_batch", False):
         return True
     sizes = [-1, *_dims(declared)] if batches else list(_dims(declared))
     return len(sizes) == len(own.dims) and all(
@@ -207,14 +234,3 @@ def _fits(declared: Any, own: NetworkTensor, *, batches: bool) -> bool:
 def _dims(tensor: Any) -> Sequence[int]:
     """Return the shape that the network gets: after the reshape, if there is one."""
     return tuple(tensor.reshape.shape if tensor.HasField("reshape") else tensor.dims)
-
-
-def _shown(tensor: NetworkTensor) -> str:
-    return f"[{', '.join(str(size) if isinstance(size, int) else '-1' for size in tensor.dims or ())}]"
-
-
-CHECKS = (
-    ArtifactCheck(id="onnx-version", source=_SOURCE, find=onnx_version),
-    ArtifactCheck(id="onnx-tensor", source=_SOURCE, find=onnx_tensor),
-    ArtifactCheck(id="torchscript-tensor", source=_SOURCE, find=torchscript_tensor),
-)

@@ -1,28 +1,42 @@
-"""Checks for a known release and GPU: models that a server of that release cannot load.
+"""Checks for a known release, image and GPU: models that a server of that release cannot load.
 
 Removed backends: the release notes of 25.03. Fields: protobuf/model_config.proto in each branch of
 triton-inference-server/common. Label files outside a model: src/model.cc of Triton core, branch r26.02.
-All read 2026-11-21. For the rest, see `releases`.
+All read 2026-11-21. Backends and agents: GetBackendLibraryProperties (src/backend_model.cc) and CreateAgent
+(src/repo_agent.cc) of Triton core r25.09, read 2026-11-22. For the rest, see `releases`.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from triton_models.artifact.built_for import built_gpus, plan_runs_on
 from triton_models.artifact.built_for import plan_gpu as compiled_on
 from triton_models.artifact.plan_header import HEADER_BYTES, read_plan_header
-from triton_models.base.errors import Problem
-from triton_models.check.compiled import FILE, PLATFORM
-from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
+from triton_models.base.suggest import CLOSER, close_to, did_you_mean
+from triton_models.check.networks import FILE, PLATFORM
+from triton_models.check.report import REFUSED, Findings, rule
+from triton_models.check.subject import Model, tensors_of, type_name
 from triton_models.config.pbtxt import ModelConfig
+from triton_models.facts.image_contents import BACKEND_LIBRARIES, NAME_ADDED, REPOSITORY_AGENTS, backends
 from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.releases import RELEASES, REMOVED_BACKENDS, Release
 
 _SOURCE = "2026-11-21: NVIDIA's release notes, model_config.proto of each branch, core/src/model.cc of r26.02"
+_IMAGE = "2026-11-22: Triton core r25.09, src/backend_model.cc and src/repo_agent.cc"
+BACKEND_UNKNOWN = rule("backend-unknown", _IMAGE)
+RUNTIME = rule("runtime", _IMAGE)
+REPOSITORY_AGENT = rule("repository-agent", _IMAGE)
+BACKEND_REMOVED = rule("backend-removed", _SOURCE)
+NEW_FIELD = rule("new-field", _SOURCE)
+LABEL_OUTSIDE = rule("label-outside", _SOURCE)
+PLAN_VERSION = rule("plan-version", _SOURCE)
+PLAN_GPU = rule("plan-gpu", _SOURCE)
+PLAN_MISSING = rule("plan-missing", _SOURCE)
+GPU_REMOVED = rule("gpu-removed", _SOURCE)
+PLAN_INT64 = rule("plan-int64", _SOURCE)
 
 # The first release that knows a field. Older releases refuse the entire file.
 NEW_FIELDS: Mapping[str, str] = MappingProxyType(
@@ -33,53 +47,76 @@ _LABELS_STAY_INSIDE = "26.02"
 # TensorRT 10 is the first whose plans have INT64 inputs and outputs (server issue 7307).
 _INT64_TENSORRT = 10
 
-
-def backend_removed(subject: Subject) -> Iterator[Problem]:
-    """Check that the release has the backend."""
-    release = subject.target.release
-    for model, _ in subject.served():
-        removed = REMOVED_BACKENDS.get(model.backend.name)
-        if release is not None and removed is not None and release.name >= removed:
-            yield subject.refuse(
-                model,
-                "backend",
-                f"the backend {model.backend.name!r} with release {release.name}",
-                expected=f"a release before {removed}, or another backend",
-                why=f"release {removed} removed the backend",
-                fix="export the model to ONNX and run it with onnxruntime or tensorrt",
-            )
+_PYTHON_LIBRARY = "model.py"
 
 
-def new_field(subject: Subject) -> Iterator[Problem]:
-    """Check that the release knows every field."""
-    release = subject.target.release
-    if release is None:
+def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
+    """Report what the release, the image or the GPU lacks for a model."""
+    release = model.target.release
+    for field, since in NEW_FIELDS.items():
+        if release is not None and release.name < since and _is_set(config, field):
+            what = f"{field} with release {release.name}"
+            fix = f"remove it, or serve with release {since} or newer"
+            report(NEW_FIELD, what, at=field, fix=fix, why="the release refuses unknown fields")
+    for output in config.output:
+        if refuses_outside(release, output.label_filename):
+            what = f"{output.label_filename!r} is outside the model's directory"
+            fix = "move the file into the model's directory, and change its path"
+            report(LABEL_OUTSIDE, what, at=f"output {output.name!r}: label_filename", fix=fix)
+    if config.HasField("model_repository_agents"):
+        _check_agents(report, model, [agent.name for agent in config.model_repository_agents.agents])
+    if not model.is_ensemble:
+        _check_backend(report, model, config)
+        if model.backend.name == "tensorrt":
+            _check_tensorrt(report, model, config)
+        if model.backend.name == "tensorrt" or model.backend.platform == PLATFORM:
+            _check_plans(report, model, config)
+
+
+def _check_backend(report: Findings, model: Model, config: ModelConfig) -> None:
+    """Check that the image has the backend and its library, or that the model contains it."""
+    target, name = model.target, model.backend.name
+    libraries, removed = BACKEND_LIBRARIES.get(name, ()), REMOVED_BACKENDS.get(name)
+    known = backends(target.release, cpu=target.gpu_count == 0)
+    brings = _brings_library(model, config)
+    if config.runtime and libraries and config.runtime not in libraries and not brings:
+        otherwise = f"remove runtime, or use {' or '.join(libraries)}"
+        fix = did_you_mean(config.runtime, libraries, otherwise=otherwise)
+        report(RUNTIME, f"runtime {config.runtime!r} for the backend {name!r}", at="runtime", fix=fix)
+    if target.release is not None and removed is not None and target.release.name >= removed:
+        what = f"the backend {name!r} with release {target.release.name}"
+        why = f"release {removed} removed it"
+        fix = "export the model to ONNX and run it with onnxruntime or tensorrt, or use an older release"
+        report(BACKEND_REMOVED, what, at="backend", fix=fix, why=why)
+    if not name or name in known | model.image_adds or removed is not None or brings:
         return
-    for model, config in subject.parsed():
-        for field, since in NEW_FIELDS.items():
-            if release.name < since and _is_set(config, field):
-                yield subject.refuse(
-                    model,
-                    field,
-                    f"{field} with release {release.name}",
-                    expected=f"this field only in release {since} or newer",
-                    why="the release refuses unknown fields",
-                    fix="remove it, or serve with a newer release",
-                )
+    # A plain server may have a custom backend.
+    if target.endpoint is not None or close_to(name, known, cutoff=CLOSER):
+        cpus = " for CPUs" if libraries else ""
+        of = f"the image of release {target.release.name}" if target.release else "every image"
+        otherwise = (
+            f"use one of {', '.join(sorted(known))}; if a custom image has it, name it in {NAME_ADDED}, or "
+        )
+        otherwise += f"put libtriton_{name}.so into the model"
+        fix = did_you_mean(name, known, otherwise=otherwise)
+        why = "the model does not load: unable to find backend library"
+        report(
+            BACKEND_UNKNOWN, f"the backend {name!r}, which {of}{cpus} lacks", at="backend", fix=fix, why=why
+        )
 
 
-def label_outside(subject: Subject) -> Iterator[Problem]:
-    """Check that label files are in the model's directory."""
-    for model, config in subject.parsed():
-        for output in config.output:
-            if refuses_outside(subject.target.release, output.label_filename):
-                yield subject.refuse(
-                    model,
-                    f"output {output.name!r}: label_filename",
-                    f"{output.label_filename!r} is outside the model's directory",
-                    expected="a file inside it",
-                    fix="move the file into the model's directory, and change its path",
-                )
+def _check_agents(report: Findings, model: Model, names: list[str]) -> None:
+    known = REPOSITORY_AGENTS | model.image_adds
+    absent = [name for name in names if name not in known]
+    if absent or not names:
+        what = f"the agent {absent[0]!r}" if absent else "model_repository_agents without an agent"
+        fix = (
+            f"name an agent that the server has, such as {' or '.join(sorted(known))}, or remove "
+            f"model_repository_agents; if a custom image has it, name it in {NAME_ADDED}"
+        )
+        why = REFUSED if names else "it crashes the server"
+        what = what if all(names) else "an agent without a name"
+        report(REPOSITORY_AGENT, what, at="model_repository_agents", fix=fix, why=why)
 
 
 def refuses_outside(release: Release | None, label_filename: str) -> bool:
@@ -90,139 +127,69 @@ def refuses_outside(release: Release | None, label_filename: str) -> bool:
     return label_filename.startswith("/") or top == ".."
 
 
-def plan_version(subject: Subject) -> Iterator[Problem]:
-    """Check that the release's TensorRT loads every plan."""
-    release = subject.target.release
-    if release is None:
-        return
-    for model, config in subject.served():
-        for path in _plans(model, config):
-            header = read_plan_header(subject.layout.beginning(path, HEADER_BYTES) or b"")
-            if header is not None and not header.loads_in(release.tensorrt):
-                yield Problem(
-                    what=f"a plan of TensorRT {header.tensorrt}",
-                    where=subject.layout.place(path),
-                    expected=f"TensorRT {release.tensorrt}, the version in release {release.name}",
-                    why="a plan loads only in the TensorRT version that compiled it",
-                    fix=f"compile it again with release {release.name}, or serve it with the release that it "
-                    "was built for",
-                )
+def _check_tensorrt(report: Findings, model: Model, config: ModelConfig) -> None:
+    """Check that the release's TensorRT supports the GPU and the types of a plan."""
+    release, gpu = model.target.release, model.target.gpu
+    if release and gpu and not _supports(release, gpu):
+        newest = [each.name for each in RELEASES.values() if _supports(each, gpu)][-1]
+        what = f"a plan for {gpu.name}, compute capability {gpu.compute_capability}, in {release.name}"
+        fix = (
+            f"use release {newest}, or a GPU of compute capability {release.min_compute_capability} or newer"
+        )
+        why = f"TensorRT {release.tensorrt} no longer supports that generation"
+        report(GPU_REMOVED, what, at="backend", fix=fix, why=why)
+    for part, tensor in tensors_of(config):
+        old = release is not None and _number(release.tensorrt)[0] < _INT64_TENSORRT
+        if release and old and type_name(tensor.data_type) == "TYPE_INT64":
+            called = f"{part} {tensor.name!r}"
+            what = f"{called} is TYPE_INT64 with TensorRT {release.tensorrt} of release {release.name}"
+            fix = "write TYPE_INT32, to which it converts an ONNX file's, or compile for 24.05 or newer"
+            report(PLAN_INT64, what, at=called, fix=fix)
 
 
-def plan_gpu(subject: Subject) -> Iterator[Problem]:
-    """Check that the plan for a GPU was compiled for it.
+def _check_plans(report: Findings, model: Model, config: ModelConfig) -> None:
+    """Check that the plans were compiled for the release, and for the GPU.
 
     TensorRT refuses a plan of another compute capability. With the same one, it warns, and the plan may be
     slower or fail. A build must opt in, with hardware "sameComputeCapability" or "ampere+".
     """
-    gpu = subject.target.gpu
-    if gpu is None or not built_gpus(subject.record):
+    release, gpu, gpus = model.target.release, model.target.gpu, built_gpus(model.record)
+    by_capability, usual = config.cc_model_filenames, model.backend.filename or FILE
+    for path in model.paths(*dict.fromkeys((usual, *by_capability.values()))) if release else ():
+        header = read_plan_header(model.layout.beginning(path, HEADER_BYTES) or b"")
+        if release and header is not None and not header.loads_in(release.tensorrt):
+            has = f"release {release.name}, which has TensorRT {release.tensorrt}"
+            fix = f"compile it again with {has}, or serve it with the release that it was built for"
+            why = "a plan loads only in the TensorRT version that compiled it"
+            report.file(path)(PLAN_VERSION, f"a plan of TensorRT {header.tensorrt}", fix=fix, why=why)
+    if gpu is None or not gpus:
         return
-    for model, config in subject.served():
-        for path in _plans(model, config, gpu):
-            built = compiled_on(subject.record, path) or " or ".join(built_gpus(subject.record))
-            if path not in subject.layout.files or built == gpu.name:
-                continue
+    paths = list(model.paths(by_capability.get(gpu.compute_capability) or usual))
+    for path in paths:
+        built = compiled_on(model.record, path) or " or ".join(gpus)
+        if built != gpu.name and not plan_runs_on(model.record, path, gpu):
             other = GPUS.get(built)
             same = other is not None and other.compute_capability == gpu.compute_capability
-            if not plan_runs_on(subject.record, path, gpu):
-                yield Problem(
-                    what=f"a plan compiled on {built}",
-                    where=subject.layout.place(path),
-                    expected=f"a plan for {gpu.name}, compute capability {gpu.compute_capability}",
-                    why="TensorRT warns about plans of another GPU: they may be slower, or fail"
-                    if same
-                    else "TensorRT refuses a plan of another compute capability",
-                    fix=f"build it again: `fleet build NAME --gpu {gpu.name}`",
-                )
+            warned = "TensorRT warns about plans of another GPU: they may be slower, or fail"
+            refused = "TensorRT refuses a plan of another compute capability"
+            fix = f"build it for {gpu.name}, {gpu.compute_capability}: `fleet build NAME --gpu {gpu.name}`"
+            why = warned if same else refused
+            report.file(path)(PLAN_GPU, f"a plan compiled on {built}", fix=fix, why=why)
+    if len(gpus) > 1 and gpu.name not in gpus and by_capability and not paths:
+        fix = f"add one for {gpu.name}: `fleet build NAME --gpu {gpu.name}`, then `fleet merge`"
+        why = f"Triton opens the file for compute capability {gpu.compute_capability}, which does not exist"
+        report(PLAN_MISSING, f"plans for {', '.join(gpus)}", at="cc_model_filenames", fix=fix, why=why)
 
 
-def plan_missing(subject: Subject) -> Iterator[Problem]:
-    """Check that an artifact for several GPUs has a plan for the serving GPU."""
-    gpus, gpu = built_gpus(subject.record), subject.target.gpu
-    if gpu is None or len(gpus) <= 1 or gpu.name in gpus:
-        return
-    for model, config in subject.served():
-        if config.cc_model_filenames and not any(
-            path in subject.layout.files for path in _plans(model, config, gpu)
-        ):
-            yield subject.refuse(
-                model,
-                "cc_model_filenames",
-                f"plans for {', '.join(gpus)}",
-                expected=f"also one for {gpu.name}, compute capability {gpu.compute_capability}",
-                why="Triton opens the file for the GPU's compute capability, which does not exist",
-                fix=f"add it: `fleet build NAME --gpu {gpu.name}`, then `fleet merge`",
-            )
+def _brings_library(model: Model, config: ModelConfig) -> bool:
+    """Return True if the backend's library is in the model, which is impossible for backends in Python."""
+    name = config.runtime or f"libtriton_{model.backend.name}.so"
+    top = posixpath.join(model.path, name)
+    return name != _PYTHON_LIBRARY and (top in model.layout.files or any(model.paths(name)))
 
 
-def gpu_removed(subject: Subject) -> Iterator[Problem]:
-    """Check that the release's TensorRT supports the GPU."""
-    release, gpu = subject.target.release, subject.target.gpu
-    if (
-        release is None
-        or gpu is None
-        or _number(gpu.compute_capability) >= _number(release.min_compute_capability)
-    ):
-        return
-    for model, _ in subject.served():
-        if model.backend.name == "tensorrt":
-            yield subject.refuse(
-                model,
-                "backend",
-                f"a plan for {gpu.name}, compute capability {gpu.compute_capability}, in {release.name}",
-                expected=f"a GPU of compute capability {release.min_compute_capability} or newer",
-                why=f"TensorRT {release.tensorrt} no longer supports that generation",
-                fix=f"compile and serve the plan with release {_newest_for(gpu)}, or with {release.name} on "
-                "a newer GPU",
-            )
-
-
-def plan_int64(subject: Subject) -> Iterator[Problem]:
-    """Check that plans of an old TensorRT have no INT64 tensors."""
-    release = subject.target.release
-    if release is None or _number(release.tensorrt)[0] >= _INT64_TENSORRT:
-        return
-    for model, part, tensor in _plan_tensors(subject):
-        if type_name(tensor.data_type) == "TYPE_INT64":
-            yield subject.refuse(
-                model,
-                f"{part} {tensor.name!r}",
-                f"{part} {tensor.name!r} is TYPE_INT64 with {_tensorrt(release)}",
-                expected="TYPE_INT32: this TensorRT converts 64-bit integers of an ONNX file to 32-bit ones",
-                fix="write data_type: TYPE_INT32, or compile the plan again with release 24.05 or newer",
-            )
-
-
-def _newest_for(gpu: Gpu) -> str:
-    """Return the newest release whose TensorRT supports a GPU."""
-    fits = [
-        release.name
-        for release in RELEASES.values()
-        if _number(gpu.compute_capability) >= _number(release.min_compute_capability)
-    ]
-    return fits[-1]
-
-
-def _plans(model: Model, config: ModelConfig, gpu: Gpu | None = None) -> Iterator[str]:
-    """Yield the paths of a model's plans or compiled networks: all of them, or only the one for a GPU."""
-    if model.backend.name != "tensorrt" and model.backend.platform != PLATFORM:
-        return
-    by_capability = config.cc_model_filenames
-    usual = model.backend.filename or FILE
-    names = [usual, *by_capability.values()]
-    if gpu is not None:
-        names = [by_capability.get(gpu.compute_capability) or usual]
-    for version in model.available_versions():
-        for name in dict.fromkeys(names):
-            yield posixpath.join(model.path, str(version), name)
-
-
-def _plan_tensors(subject: Subject) -> Iterator[tuple[Model, str, Any]]:
-    for model, config in subject.served():
-        if model.backend.name == "tensorrt":
-            yield from ((model, "input", tensor) for tensor in config.input)
-            yield from ((model, "output", tensor) for tensor in config.output)
+def _supports(release: Release, gpu: Gpu) -> bool:
+    return _number(gpu.compute_capability) >= _number(release.min_compute_capability)
 
 
 def _is_set(config: ModelConfig, field: str) -> bool:
@@ -237,19 +204,3 @@ def _is_set(config: ModelConfig, field: str) -> bool:
 
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
-
-
-def _tensorrt(release: Release) -> str:
-    return f"TensorRT {release.tensorrt} of release {release.name}"
-
-
-CHECKS = (
-    ArtifactCheck(id="backend-removed", source=_SOURCE, find=backend_removed),
-    ArtifactCheck(id="new-field", source=_SOURCE, find=new_field),
-    ArtifactCheck(id="label-outside", source=_SOURCE, find=label_outside),
-    ArtifactCheck(id="plan-version", source=_SOURCE, find=plan_version),
-    ArtifactCheck(id="plan-gpu", source=_SOURCE, find=plan_gpu),
-    ArtifactCheck(id="plan-missing", source=_SOURCE, find=plan_missing),
-    ArtifactCheck(id="gpu-removed", source=_SOURCE, find=gpu_removed),
-    ArtifactCheck(id="plan-int64", source=_SOURCE, find=plan_int64),
-)

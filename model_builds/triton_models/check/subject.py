@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from triton_models.artifact.layout import Layout
-from triton_models.base.checks import Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.check.backend import Backend, backend_of
 from triton_models.check.target import MULTI_MODEL_ENDPOINT, CheckTarget
@@ -31,9 +30,7 @@ PORTABLE_FILES: Mapping[str, tuple[str, ...]] = MappingProxyType({"tensorrt": ("
 # leading zeros.
 _NO_VERSIONS = frozenset({"warmup", "initial_state", "configs"})
 _VERSION_NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
-_MAX_VERSION = 2**63 - 1
-
-_REFUSED = "Triton refuses the model"
+MAX_VERSION = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +38,9 @@ class Model:
     """A model directory.
 
     Attributes:
+        layout: The artifact or repository that contains it.
+        target: The target of the check.
+        record: The content of build.json; empty without one.
         folder: The directory's name, by which other models refer to the model.
         path: Its path in the layout; "" if the layout's top is the model directory itself.
         text: The content of its config.pbtxt; None without one.
@@ -54,6 +54,9 @@ class Model:
             configuration is then None.
     """
 
+    layout: Layout
+    target: CheckTarget
+    record: Mapping[str, Any]
     folder: str
     path: str
     text: str | None
@@ -68,6 +71,31 @@ class Model:
     def config_path(self) -> str:
         """The path of its config.pbtxt in the layout."""
         return posixpath.join(self.path, CONFIG_FILE)
+
+    def inside(self, path: str) -> str | None:
+        """Return a path relative to the model as a path in the layout; None if it leads out of the layout."""
+        if path.startswith("/"):
+            return None
+        found = posixpath.normpath(posixpath.join(self.path, path))
+        return None if found.split("/")[0] == ".." else found
+
+    def paths(self, *names: str) -> Iterator[str]:
+        """Yield the paths of files with these names in the folders of the available versions."""
+        for version in self.available_versions():
+            for name in names:
+                path = posixpath.join(self.path, str(version), name)
+                if path in self.layout.files:
+                    yield path
+
+    @property
+    def is_portable(self) -> bool:
+        """Return True if it was built without a GPU, so a stand-in for a plan is accepted."""
+        return "gpu" in self.record and self.record["gpu"] is None
+
+    @property
+    def image_adds(self) -> frozenset[str]:
+        """The backends, agents and modules that the image adds, by the record and the target."""
+        return added(self.record) | self.target.image_adds
 
     @property
     def looks_like_ensemble(self) -> bool:
@@ -99,10 +127,7 @@ class Subject:
             Triton does not need a config.pbtxt, also every top-level folder with a version folder.
         ensembles: The models that are meant as ensembles.
         unreadable: The problems of configurations that cannot be parsed.
-        portable: True if it was built without a GPU, so a stand-in for a plan is accepted.
         record: The content of build.json; empty without one.
-        by_field: The models that set a field of the configuration, by field. Most checks are about a field
-            that most models do not have.
     """
 
     layout: Layout
@@ -110,14 +135,7 @@ class Subject:
     models: tuple[Model, ...]
     ensembles: tuple[Model, ...]
     unreadable: tuple[Problem, ...]
-    portable: bool
     record: Mapping[str, Any]
-    by_field: Mapping[str, Sequence[tuple[Model, ModelConfig]]]
-
-    @property
-    def image_adds(self) -> frozenset[str]:
-        """The backends, agents and modules that the image adds, by the record and the target."""
-        return added(self.record) | self.target.image_adds
 
     def unconfigured(self) -> tuple[str, ...]:
         """Return top-level folders that look like model directories, but have no configuration."""
@@ -148,64 +166,11 @@ class Subject:
 
     def parsed(self) -> Iterator[tuple[Model, ModelConfig]]:
         """Yield every model that has a parsed configuration, with the configuration."""
-        for model in self.models:
-            if model.config is not None:
-                yield model, model.config
+        return ((model, model.config) for model in self.models if model.config is not None)
 
     def served(self) -> Iterator[tuple[Model, ModelConfig]]:
         """Yield the same as `parsed`, without the ensembles."""
-        for model, config in self.parsed():
-            if not model.is_ensemble:
-                yield model, config
-
-    def having(self, *fields: str) -> Iterator[tuple[Model, ModelConfig]]:
-        """Yield every model that sets one of these fields, with its configuration."""
-        seen: set[str] = set()
-        for field in fields:
-            for model, config in self.by_field.get(field, ()):
-                if model.path not in seen:
-                    seen.add(model.path)
-                    yield model, config
-
-    def place(self, model: Model, part: str = "") -> str:
-        """Return the name of a part of a model's configuration for messages."""
-        place = self.layout.place(model.config_path)
-        return f"{place}: {part}" if part else place
-
-    def refuse(
-        self, model: Model, part: str, what: str, *, expected: str, fix: str, why: str = _REFUSED
-    ) -> Problem:
-        """Return a problem with a part of a model's configuration."""
-        return Problem(what=what, where=self.place(model, part), expected=expected, why=why, fix=fix)
-
-    def inside(self, model: Model, path: str) -> str | None:
-        """Return a path relative to the model as a path in the layout; None if it leads out of the layout."""
-        if path.startswith("/"):
-            return None
-        found = posixpath.normpath(posixpath.join(model.path, path))
-        return None if found.split("/")[0] == ".." else found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactCheck(Check):
-    """A single check of an artifact.
-
-    Attributes:
-        find: Yields a problem for each mistake, without the check's id.
-        endpoints: The kinds of endpoints that the check applies to; empty for every server.
-    """
-
-    find: Callable[[Subject], Iterator[Problem]]
-    endpoints: tuple[str, ...] = ()
-
-    def applies(self, target: CheckTarget) -> bool:
-        """Return True if the check applies to a target."""
-        return not self.endpoints or target.endpoint in self.endpoints
-
-    def problems(self, subject: Subject) -> Iterator[Problem]:
-        """Yield the problems that it finds, with the check's id and source."""
-        for problem in self.find(subject):
-            yield replace(problem, rule=problem.rule or self.id, source=problem.source or self.source)
+        return (each for each in self.parsed() if not each[0].is_ensemble)
 
 
 def subject_of(layout: Layout, target: CheckTarget) -> Subject:
@@ -220,9 +185,7 @@ def subject_of(layout: Layout, target: CheckTarget) -> Subject:
         models=models,
         ensembles=tuple(model for model in models if model.is_ensemble),
         unreadable=tuple(problems),
-        portable="gpu" in record and record["gpu"] is None,
         record=record,
-        by_field=_by_field(models),
     )
 
 
@@ -231,7 +194,7 @@ def version_numbers(layout: Layout, folder: str) -> tuple[int, ...]:
     numbers = set()
     for name in layout.children(folder):
         number = version_number(name)
-        if number is not None and abs(number) <= _MAX_VERSION:
+        if number is not None and abs(number) <= MAX_VERSION:
             numbers.add(number)
     return tuple(sorted(numbers))
 
@@ -249,6 +212,23 @@ def type_name(data_type: int) -> str:
     """Return a data type as config.pbtxt spells it, or its number if it does not exist."""
     known = schema().DataType.DESCRIPTOR.values_by_number
     return str(known[data_type].name) if data_type in known else str(data_type)
+
+
+def tensors_of(config: ModelConfig) -> Iterator[tuple[str, Any]]:
+    """Yield each input and output of a model, after "input" or "output"."""
+    yield from (("input", tensor) for tensor in config.input)
+    yield from (("output", tensor) for tensor in config.output)
+
+
+def parameter(config: ModelConfig, name: str) -> str | None:
+    """Return the value of a parameter; None if it is not set."""
+    return str(config.parameters[name].string_value) if name in config.parameters else None
+
+
+def is_on_cpu(config: ModelConfig) -> bool:
+    """Return True if all instances of a model are on the CPU, also on a machine with a GPU."""
+    groups, on_cpu = config.instance_group, schema().ModelInstanceGroup.KIND_CPU
+    return bool(groups) and all(group.kind == on_cpu for group in groups)
 
 
 def _model_paths(layout: Layout, target: CheckTarget) -> Iterator[str]:
@@ -280,6 +260,9 @@ def _model(
     folder = path or layout.model
     backend = Backend() if config is None else backend_of(config, folder=folder, path=path, layout=layout)
     return Model(
+        layout=layout,
+        target=target,
+        record=record,
         folder=folder,
         path=path,
         text=text,
@@ -290,15 +273,6 @@ def _model(
         completes=target.auto_complete and backend.completes(layout, path),
         is_replaced=is_replaced,
     )
-
-
-def _by_field(models: Iterable[Model]) -> Mapping[str, Sequence[tuple[Model, ModelConfig]]]:
-    found: dict[str, list[tuple[Model, ModelConfig]]] = {}
-    for model in models:
-        if model.config is not None:
-            for field, _ in model.config.ListFields():
-                found.setdefault(field.name, []).append((model, model.config))
-    return found
 
 
 def _has_own_agent(config: ModelConfig, target: CheckTarget, record: Mapping[str, Any]) -> bool:

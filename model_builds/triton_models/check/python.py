@@ -1,0 +1,276 @@
+"""Checks of Python models: parameters, names, environments, imports and shared memory.
+
+GetPythonEnvironment in src/stub_launcher.cc and src/pb_env.cc of python_backend (main of 2026-07-17, read
+2026-11-21) use a folder directly, and only check that it has bin/activate. The interpreter then looks for
+python3 on PATH and for pyvenv.cfg next to it (Modules/getpath.py of CPython). StubSetup in src/pb_stub.cc
+(r25.09, read 2026-11-22) lets a model import modules from its version folder and its directory.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import posixpath
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from triton_models.check.parameters import check_values
+from triton_models.check.report import Findings, rule
+from triton_models.check.subject import Model, Subject, parameter, type_name
+from triton_models.check.target import ENDPOINTS
+from triton_models.config.pbtxt import ModelConfig
+from triton_models.declare.tensors import ELEMENT_BYTES
+from triton_models.environments.packages import loads_in
+from triton_models.environments.packed import problems_of
+from triton_models.facts.image_contents import NAME_ADDED, python_packages
+from triton_models.facts.shared_memory import PythonRegions, too_little_shared_memory
+
+_SOURCE = "2026-11-21: python_backend, src/stub_launcher.cc and src/pb_env.cc; CPython, Modules/getpath.py"
+_BACKEND = "2026-11-21: python_backend 24.10, src/python_be.cc"
+PYTHON_PARAMETER = rule("python-parameter", _BACKEND)
+PYTHON_FILE = rule("python-file", _BACKEND)
+PYTHON_NAME = rule("python-name", _BACKEND)
+PYTHON_IMPORT = rule("python-import", "2026-11-22: python_backend r25.09, src/pb_stub.cc")
+ENVIRONMENT_OUTSIDE = rule("environment-outside", _SOURCE, endpoints=ENDPOINTS)
+ENVIRONMENT_FILES = rule("environment-files", _SOURCE)
+ENVIRONMENT_PYTHON = rule("environment-python", _SOURCE)
+ENVIRONMENT_NUMPY = rule("environment-numpy", _SOURCE)
+ENVIRONMENT_WHEEL = rule("environment-wheel", _SOURCE)
+
+_ENVIRONMENT = "EXECUTION_ENV_PATH"
+_MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
+_ON_CPU = "FORCE_CPU_ONLY_INPUT_TENSORS"
+_LIBRARY = re.compile(r"python(\d+\.\d+)")
+_NUMPY = re.compile(r"numpy-([0-9]+)[^/-]*\.dist-info")
+_TAG = re.compile(rb"^Tag:\s*(\S+)", re.MULTILINE)
+_WHEEL_BYTES = 1 << 16
+
+# INVALID_CHARS in src/pb_utils.h of python_backend, branches r25.08 to r26.07 but not r25.07, read
+# 2026-11-22. StubLauncher::Launch refuses them in the name of the model and of each instance, which begins
+# with the group's name. It does not check the path of an environment, and the server names the region of
+# shared memory.
+_REFUSED_IN_NAMES = frozenset(";|&$`<>()[]{}\\\"'*?~#!")
+_NAMES_CHECKED_SINCE = "25.08"
+
+_DECLARED = "declare them in `packages` of the PythonModel, or an `environment` with them"
+_WRITTEN = f"put them next to model.py, or into an environment that the parameter {_ENVIRONMENT} names"
+_LARGEST = 1 << 20
+_IMPORT_ERRORS = frozenset({"BaseException", "Exception", "ImportError", "ModuleNotFoundError"})
+
+
+def check_artifact(report: Findings, subject: Subject) -> None:
+    """Report what is wrong in the environments of an artifact, and in what its Python models share."""
+    named = (_environment_path(model, config) for model, config in subject.served())
+    for path in dict.fromkeys(path for path in named if path is not None):
+        if path in subject.layout.files:
+            name, where = posixpath.basename(path), subject.layout.place(path)
+            with suppress(OSError), subject.layout.opened(path) as content:
+                report.add(problems_of(content, name=name, release=subject.target.release, where=where))
+        elif path in subject.layout.directories:
+            _check_environment(report, path)
+    if subject.target.endpoint in ENDPOINTS:
+        # Instances on GPUs are counted once: the number of GPUs is unknown. Variable sizes count as 1.
+        python = [each for each in subject.served() if each[0].backend.name == "python"]
+        regions = {model.folder: _regions(config) for model, config in python}
+        report.add(too_little_shared_memory(regions, where=subject.layout.where))
+
+
+def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
+    """Report what is wrong in the parameters, the names and the code of a Python model."""
+    if model.backend.name != "python" or model.is_ensemble:
+        return
+    filename, value = config.default_model_filename, parameter(config, _ENVIRONMENT) or ""
+    # Triton only checks that the last character is one of these three.
+    if filename and filename[-1] not in ".py":
+        what, fix = f"a Python model in {filename!r}", "rename the file to end with .py"
+        report(PYTHON_FILE, what, at="default_model_filename", fix=fix)
+    check_values(report, PYTHON_PARAMETER, config, {_ON_CPU: (r"(yes|no)\Z", "yes or no, in lower case")})
+    path, at = _environment_path(model, config), f"parameters: {_ENVIRONMENT}"
+    if path is None and value.startswith(_MODEL_DIRECTORY):
+        fix = f"put it into the artifact, as {_MODEL_DIRECTORY}/environment, or /../environment for steps"
+        what = f"the environment {value!r} is outside the artifact"
+        why = "the path does not exist on an endpoint"
+        report(ENVIRONMENT_OUTSIDE, what, at=at, fix=fix, why=why)
+    elif path is not None and not model.layout.has(path):
+        fix = "pack the environment into the model as a folder or .tar.gz, or correct the path"
+        report(PYTHON_PARAMETER, f"there is no {path!r}", at=at, fix=fix)
+    _check_process_names(report, model, config)
+    if not model.record.get("left_out"):  # portable models run in another Python
+        _check_imports(report, model, config)
+
+
+def _check_process_names(report: Findings, model: Model, config: ModelConfig) -> None:
+    """Check that the names passed to a Python model's process have no special characters of a shell."""
+    release = model.target.release
+    if release is None or release.name < _NAMES_CHECKED_SINCE:
+        return
+    names = {} if report.subject.is_renamed(model) else {"name": model.folder}
+    names |= {f"instance_group {n}: name": each.name for n, each in enumerate(config.instance_group)}
+    for part, name in names.items():
+        refused = sorted(set(name) & _REFUSED_IN_NAMES)
+        if refused:
+            what = f"the name {name!r} contains {' '.join(refused)}"
+            fix = f"use a name without any of {' '.join(sorted(_REFUSED_IN_NAMES))}"
+            why = f"releases since {_NAMES_CHECKED_SINCE} refuse it: Invalid stub name"
+            report(PYTHON_NAME, what, at=part, fix=fix, why=why)
+
+
+def _check_imports(report: Findings, model: Model, config: ModelConfig) -> None:
+    environment = _visible_packages(model, config)
+    if environment is None:
+        return
+    for path in model.paths(model.backend.filename or "model.py"):
+        names = imported(model.layout.beginning(path, _LARGEST) or b"")
+        names -= set(sys.stdlib_module_names) | python_packages(model.target.release) | model.image_adds
+        missing = _missing(model, names, (posixpath.dirname(path), model.path, *environment))
+        if missing:
+            do = _DECLARED if model.record else _WRITTEN
+            fix = f"{do}; if a custom image has them, name them in {NAME_ADDED}"
+            what = f"the model imports {', '.join(missing)}"
+            why = "the import fails, and the model does not load"
+            report.file(path)(PYTHON_IMPORT, what, fix=fix, why=why)
+
+
+def _check_environment(report: Findings, path: str) -> None:
+    """Check that an unpacked environment is complete, and for the release's Python."""
+    layout, release = report.subject.layout, report.subject.target.release
+    needed = {
+        "bin/activate": "Triton refuses the model",
+        "bin/python3": "without it, Python uses the image's packages",
+    }
+    for name, why in needed.items():
+        if f"{path}/{name}" not in layout.files:
+            fix = "declare it as Wheels and rebuild the model, or unpack a complete environment there"
+            report.file(path)(ENVIRONMENT_FILES, f"no {name} in the environment {path!r}", fix=fix, why=why)
+    matches = map(_LIBRARY.fullmatch, layout.children(posixpath.join(path, "lib")))
+    pythons = [match[1] for match in matches if match]
+    if release is not None and release.python not in pythons:
+        had = f"is for Python {', '.join(pythons)}" if pythons else "has no lib/python3.X"
+        fix = (
+            f"build it again for release {release.name}, which has Python {release.python}, or serve it with "
+        )
+        fix += "the release that it was built for"
+        why = "the model's process does not find its packages"
+        report.file(f"{path}/lib")(ENVIRONMENT_PYTHON, f"the environment {path!r} {had}", fix=fix, why=why)
+    for python in pythons:
+        if release is None or python == release.python:
+            folder = f"{path}/lib/python{python}/site-packages"
+            _check_numpy(report.file(folder), path, folder)
+            for name in layout.children(folder):
+                if name.endswith(".dist-info"):
+                    _check_wheel(report, f"{folder}/{name}/WHEEL", name.removesuffix(".dist-info"), python)
+
+
+def _check_numpy(report: Findings, environment: str, folder: str) -> None:
+    release, layout = report.subject.target.release, report.subject.layout
+    names, below = layout.children(folder), release.numpy_below if release else None
+    majors = [int(match[1]) for match in map(_NUMPY.fullmatch, names) if match]
+    # A .pth file may add more folders with packages.
+    elsewhere = any(path.endswith(".pth") and posixpath.dirname(path) == folder for path in layout.files)
+    if not (majors or "numpy" in names or elsewhere):
+        what = f"no NumPy in the environment {environment!r}"
+        fix = "add numpy==version to its wheels, and rebuild it"
+        why = "the Python backend imports it, and does not see the image's NumPy"
+        report(ENVIRONMENT_NUMPY, what, fix=fix, why=why)
+    if below is not None and any(major >= below for major in majors):
+        what = f"NumPy {max(majors)} in the environment {environment!r}"
+        fix = f"pin numpy<{below}, and build the model again; or serve with release 24.12 or newer"
+        why = "the model loads, and answers with empty tensors and status 200"
+        report(ENVIRONMENT_NUMPY, what, fix=fix, why=why)
+
+
+def _check_wheel(report: Findings, path: str, name: str, python: str) -> None:
+    """Check that a package of an environment is built for the images' platform and Python."""
+    layout = report.subject.layout
+    content = layout.beginning(path, _WHEEL_BYTES) if path in layout.files else b""
+    tags = [tag.decode(errors="replace") for tag in _TAG.findall(content or b"")]
+    if tags and not any(_loads(tag, python) for tag in tags):
+        fix = "declare the environment as Wheels, so that pip downloads wheels for the image: Python "
+        fix += f"{python} on Linux x86-64 with glibc"
+        what, why = f"{name} is built for {', '.join(tags)}", "the import fails, and the model does not load"
+        report.file(path)(ENVIRONMENT_WHEEL, what, fix=fix, why=why)
+
+
+def instances_of(config: ModelConfig) -> int:
+    """Return the number of instances of a model. Triton starts one by default."""
+    return sum(max(group.count, 1) for group in config.instance_group) or 1
+
+
+def imported(code: bytes) -> set[str]:
+    """Return the top-level modules that code imports, except where it handles a failed import."""
+    try:
+        return set(_imports(ast.parse(code)))
+    except (SyntaxError, ValueError):
+        return set()
+
+
+def _environment_path(model: Model, config: ModelConfig) -> str | None:
+    """Return an environment's path in the layout; None without one, or if it is outside."""
+    value = parameter(config, _ENVIRONMENT) or ""
+    if model.backend.name != "python" or not value.startswith(_MODEL_DIRECTORY):
+        return None
+    return model.inside(value.removeprefix(_MODEL_DIRECTORY).lstrip("/") or ".")
+
+
+def _loads(tag: str, python: str) -> bool:
+    """Return True if a package with this tag can be imported. Local builds have the tag linux_x86_64."""
+    return tag.count("-") == 2 and loads_in(tag.replace("-linux_", "-manylinux_"), python)  # noqa: PLR2004
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (each.name.partition(".")[0] for each in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield node.module.partition(".")[0]
+    elif _is_guarded(node):
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(child)
+
+
+def _is_guarded(node: ast.AST) -> bool:
+    """Return True if the code works even if the imports in this node fail or do not run."""
+    if isinstance(node, ast.Try):
+        return any(map(_handles_missing, node.handlers))
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def _handles_missing(handler: ast.ExceptHandler) -> bool:
+    caught = ast.walk(handler.type) if handler.type else ()
+    names = {each.id for each in caught if isinstance(each, ast.Name)}
+    return handler.type is None or bool(names & _IMPORT_ERRORS)
+
+
+def _visible_packages(model: Model, config: ModelConfig) -> tuple[str, ...] | None:
+    """Return the folders with modules in a model's environment; None if the environment is not visible."""
+    if parameter(config, _ENVIRONMENT) is None:
+        return ()
+    library = f"{_environment_path(model, config)}/lib"
+    return tuple(f"{library}/{each}/site-packages" for each in model.layout.children(library)) or None
+
+
+def _missing(model: Model, names: set[str], folders: Sequence[str]) -> list[str]:
+    """Return the modules missing from these folders; none if a .pth file may lead to other folders."""
+    files, children = model.layout.files, model.layout.children
+    absent = {
+        name
+        for name in names
+        if not any(f"{each}/{name}.py" in files or name in children(each) for each in folders)
+    }
+    if not absent:
+        return []
+    others = {posixpath.basename(path) for path in files if posixpath.dirname(path) in folders}
+    if any(name.endswith(".pth") for name in others):
+        return []
+    return sorted(absent - {name.partition(".")[0] for name in others})
+
+
+def _regions(config: ModelConfig) -> PythonRegions:
+    tensors = [*config.output, *(() if parameter(config, _ON_CPU) == "no" else config.input)]
+    row = sum(
+        math.prod(max(size, 1) for size in each.dims) * ELEMENT_BYTES.get(type_name(each.data_type), 0)
+        for each in tensors
+    )
+    return PythonRegions(count=instances_of(config), row=row, rows=max(config.max_batch_size, 1))
