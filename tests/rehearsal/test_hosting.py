@@ -17,7 +17,7 @@ from aws_for_tests.deployed_functions import until
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
 from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
 from tests.rehearsal.traces import traces
-from tests.triton_models.hostile_archives import ONE_PER_RULE
+from tests.triton_models.hostile_archives import HOSTILE
 from tests.triton_models.publishing_aws import EARLIER, file_name, record_of
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
@@ -310,9 +310,9 @@ def test_a_failed_load_leaves_no_copy_so_that_a_fixed_object_is_loaded(shared, t
     assert shared.ask(target) == [2, 4, 6]
 
 
-@pytest.mark.parametrize("hostile", ONE_PER_RULE, ids=str)
+@pytest.mark.parametrize("hostile", {each.rule: each for each in HOSTILE}.values(), ids=str)
 def test_a_hostile_archive_is_refused_once_and_not_retried(shared, hostile):
-    target = shared.upload(f"{hostile.rule}.tar.gz", hostile.make())
+    target = shared.upload(f"{hostile.rule}.tar.gz", hostile.content)
     with pytest.raises(shared.runtime.exceptions.ValidationError, match=hostile.rule) as error:
         shared.invoke(target)
     assert error.value.response["ResponseMetadata"]["RetryAttempts"] == 0

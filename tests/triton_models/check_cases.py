@@ -43,7 +43,6 @@ from tests.triton_models.correct_artifacts import (
     unpacked,
     write_ensemble_around,
 )
-from tests.triton_models.hostile_archives import ONE_PER_RULE, Hostile
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
 from tests.triton_models.spoils import (
     ENVIRONMENT,
@@ -79,15 +78,6 @@ def packed_with_a_link_outside(archive: Path) -> None:
     """The same in an archive."""
     with_a_link_outside(unpacked(archive))
     tar(unpacked(archive), archive, links=True)
-
-
-def replaced(hostile: Hostile) -> Spoil:
-    """Another archive is there."""
-
-    def spoil(archive: Path) -> None:
-        archive.write_bytes(hostile.make())
-
-    return spoil
 
 
 def packed_without_its_folder(archive: Path) -> None:
@@ -141,7 +131,6 @@ FILES = (
     Case("unpackable", "a name that is not UTF-8", RESNET50, with_a_name_of_bytes),
     Case("archive-damaged", "an archive without its end", PACKED_RESNET50, cut_short),
     Case("archive-link", "a link that leads outside, packed", PACKED_RESNET50, packed_with_a_link_outside),
-    *(Case(each.rule, each.name, PACKED_RESNET50, replaced(each)) for each in ONE_PER_RULE),
 )
 
 SAGEMAKER = (
