@@ -10,7 +10,8 @@ import pytest
 from aws_cdk import App
 from aws_cdk.assertions import Template
 
-from triton_fleet.app.context import fleet_config
+from app import declare
+from triton_fleet.app.synthesis import declare_stages
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "recipes.md").read_text()
 PREAMBLE, *PARTS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
@@ -41,4 +42,4 @@ def test_the_configuration_in_it_is_one() -> None:
 
     assert found
     for each in found:
-        fleet_config(App(context={"tritonFleet": json.loads(each)}).node, environment={})
+        declare_stages(App(context={"tritonFleet": json.loads(each)}), declare)

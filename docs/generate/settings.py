@@ -1,30 +1,14 @@
-"""The page of the settings in `cdk.json`, from FleetConfig."""
+"""The page of the settings in `cdk.json`, from the JSON schema of FleetConfig."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import MISSING, Field, fields
+from collections.abc import Mapping
 from typing import Any
-
-import griffe
 
 from triton_fleet.app.config import FleetConfig
 
-_KINDS = {
-    "str": "string",
-    "str | None": "string",
-    "int": "integer",
-    "str | int": "integer",
-    "float": "number",
-    "float | None": "number",
-    "bool": "true or false",
-    "Mapping[str, str]": "object",
-    "Requests": 'object, or "declared"',
-    "CapacitySize | None": "string or integer",
-    "tuple[str, ...]": "list of strings",
-}
-"""The JSON in cdk.json for each type of a field."""
 _HEAD = """\
 # Settings
 
@@ -37,6 +21,9 @@ key, a value of the wrong kind and values that do not fit together fail at `cdk 
 
 `-c` changes a setting for one command: `npx cdk deploy --all -c max_capacity=8 -c models=minilm,resnet50`.
 
+An editor completes and checks the keys with a schema: `python -m triton_fleet.app.schema > cdk.schema.json`
+writes it. In VS Code: `"json.schemas": [{"fileMatch": ["cdk.json"], "url": "./cdk.schema.json"}]`.
+
 | key | kind | default | meaning |
 |---|---|---|---|
 """
@@ -44,17 +31,9 @@ key, a value of the wrong kind and values that do not fit together fail at `cdk 
 
 def page() -> str:
     """Return the page."""
-    sections = griffe.parse_google(griffe.Docstring(inspect.getdoc(FleetConfig) or ""))
-    meanings = {
-        each.name: " ".join(each.description.split())
-        for section in sections
-        if isinstance(section, griffe.DocstringSectionAttributes)
-        for each in section.value
-    }
-    prose = [each.value for each in sections if isinstance(each, griffe.DocstringSectionText)]
-    notes = [paragraph for text in prose for paragraph in text.split("\n\n")][1:]
-    rows = [_row(each, meanings[each.name]) for each in fields(FleetConfig) if each.metadata.get("key", True)]
-    return _HEAD + "\n".join(rows) + "\n\n" + "\n\n".join(map(_note, notes)) + "\n"
+    rows = "\n".join(_row(name, each) for name, each in FleetConfig.model_json_schema()["properties"].items())
+    _, *notes = inspect.cleandoc(FleetConfig.__doc__ or "").split("\n\n")
+    return f"{_HEAD}{rows}\n\n" + "\n\n".join(map(_note, notes)) + "\n"
 
 
 def _note(paragraph: str) -> str:
@@ -63,7 +42,16 @@ def _note(paragraph: str) -> str:
     return f"## {subject}\n\n{text[0].upper()}{text[1:]}"
 
 
-def _row(each: Field[Any], meaning: str) -> str:
-    value = each.default_factory() if each.default_factory is not MISSING else each.default
-    default = "" if value is None else f"`{json.dumps(value, default=list)}`"
-    return f"| `{each.name}` | {_KINDS.get(str(each.type), f'`{each.type}`')} | {default} | {meaning} |"
+def _row(name: str, schema: Mapping[str, Any]) -> str:
+    default = "" if schema["default"] is None else f"`{json.dumps(schema['default'])}`"
+    meaning = " ".join(schema["description"].split())
+    return f"| `{name}` | {' or '.join(dict.fromkeys(_kinds(schema)))} | {default} | {meaning} |"
+
+
+def _kinds(schema: Mapping[str, Any]) -> list[str]:
+    """Return the JSON types of a setting, or its words."""
+    if "enum" in schema:
+        return [f"`{json.dumps(each)}`" for each in schema["enum"]]
+    kinds = schema.get("type", "object")
+    alternatives = [kind for each in schema.get("anyOf", ()) for kind in _kinds(each)]
+    return [each for each in alternatives or ([kinds] if isinstance(kinds, str) else kinds) if each != "null"]

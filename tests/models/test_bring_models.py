@@ -23,7 +23,7 @@ import transformers
 import xgboost
 from sklearn.ensemble import RandomForestRegressor
 
-from triton_fleet.app.context import FleetConfig
+from triton_fleet.app import FleetConfig
 from triton_models.builds.build import build
 from triton_models.cli.main import main
 
@@ -115,4 +115,4 @@ def test_each_section_with_a_recipe_has_one() -> None:
 
 def test_the_configuration_on_the_page_is_one() -> None:
     (found,) = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert set(json.loads(found)) <= set(FleetConfig.__dataclass_fields__)
+    assert set(json.loads(found)) <= set(FleetConfig.settings())

@@ -44,9 +44,9 @@ def test_a_named_stage_is_rehearsed_with_the_shared_settings(tmp_path: Path) -> 
     ("settings", "name", "fix"),
     [
         ({"stages": STAGES}, "productio", "did you mean production?"),
-        ({"stages": STAGES}, "*", "declare it in `stages`"),
-        ({"name": "Search"}, "production", "remove --stage"),
-        ({"name": "Search", "stages": {}}, "production", "remove --stage"),
+        ({"stages": STAGES}, "*", "use development or production, or add it to `stages`"),
+        ({"name": "Search"}, "production", "remove it: cdk.json declares no `stages`"),
+        ({"name": "Search", "stages": {}}, "production", "remove it: cdk.json declares no `stages`"),
     ],
 )
 def test_an_unknown_stage_is_one_error_before_anything_starts(

@@ -17,14 +17,17 @@ from typing import Any
 import pytest
 from aws_cdk import App
 
+from app import declare
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
-from triton_fleet.app.context import fleet_config
-from triton_fleet.app.synthesis import PACKS
+from triton_fleet.app.context import Settings, fleet_configs
+from triton_fleet.app.synthesis import PACKS, declare_stages
 from triton_fleet.fleet import model_library, multi_model_fleet
 from triton_fleet.fleet.accepted_findings import Acceptance
+from triton_models.base.errors import FleetError, Problem
 
 ROOT = Path(__file__).parents[2]
+NO_FILE = Path("none.json")
 
 # The feature flags of cdk.json, and settings of the tests' own: those of cdk.json are their editor's.
 SETTINGS: dict[str, object] = {"models": ["minilm", "resnet50"]}
@@ -90,7 +93,7 @@ class FleetApp:
 def new_fleet(*, environment: Mapping[str, str] = MappingProxyType({}), **context: object) -> FleetApp:
     """The app with the context of the tests, and what `-c KEY=VALUE` and the CDK's environment add to it."""
     app = App(context=CONTEXT | _NO_COPIES | context)
-    config = fleet_config(app.node, environment=environment)
+    (config,) = fleet_configs(app.node, environment=environment)
     models = ModelsStack(app, f"{config.name}Models", config=config)
     inference = InferenceStack(app, f"{config.name}Inference", config=config, library=models.library)
     return FleetApp(app=app, models=models, inference=inference)
@@ -104,6 +107,19 @@ def fleet_app(**context: object) -> FleetApp:
 @cache
 def _kept(context: str) -> FleetApp:
     return new_fleet(**json.loads(context))
+
+
+def mistakes(
+    *,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    file: Path = Path("none.json"),
+    **context: object,
+) -> list[Problem]:
+    """Return the mistakes that a synthesis with a context reports."""
+    app = App(context=_NO_COPIES | context)
+    with pytest.raises(FleetError) as raised:
+        declare_stages(app, declare, settings=Settings(app.node, environment=environment, file=file))
+    return list(raised.value.problems)
 
 
 @contextmanager

@@ -95,10 +95,10 @@ def test_no_template_names_an_account_or_region_of_this_machine(output: Path) ->
     [
         (
             {"instance_type": "ml.g5.2xlrage", "release": "25.9", "region": "mars-1"},
-            ["instance_type", "release"],
+            ["instance_type of the command line", "release of", "region of"],
         ),
         ({"models": "*,minilm"}, ["[every-model]"]),
-        ({"models": "minilm,resnet5"}, ["where:    models of TritonFleetModels/Default/Builds"]),
+        ({"models": "minilm,resnet5"}, ["where:    models of the command line"]),
         ({"models": "a\x1b[31m"}, ["a\\x1b[31m"]),
     ],
     ids=["in the configuration", "in a combination", "in a construct", "with control characters"],

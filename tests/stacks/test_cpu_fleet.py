@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from aws_cdk import App
 from aws_cdk.assertions import Template
-from fleet_app import CONTEXT, FleetApp, fleet_app, run_app
+from fleet_app import CONTEXT, FleetApp, fleet_app, mistakes, run_app
 
-from triton_fleet import FleetError
-from triton_fleet.app.context import fleet_config
-from triton_models.base.errors import Problem
+from triton_fleet.app import fleet_configs
 from triton_models.facts.instances import INSTANCE_TYPES
 
 CPU = "ml.c7i.2xlarge"  # 8 vCPUs
@@ -58,15 +56,9 @@ def _policies(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _problems(**given: object) -> list[Problem]:
-    with pytest.raises(FleetError) as raised:
-        fleet_config(App(context={"tritonFleet": given}).node, environment={})
-    return list(raised.value.problems)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_cpu_family_is_an_ordinary_configuration(family: str) -> None:
-    config = fleet_config(App(context=CONTEXT | {"instance_type": f"ml.{family}.xlarge"}).node)
+    (config,) = fleet_configs(App(context=CONTEXT | {"instance_type": f"ml.{family}.xlarge"}).node)
 
     assert INSTANCE_TYPES[config.instance_type].gpu is None
     assert config.models == ("minilm", "resnet50")
@@ -171,7 +163,7 @@ def test_the_command_line_needs_only_the_instance_type(tmp_path: Path) -> None:
     ],
 )
 def test_a_target_of_the_other_hardware_is_reported(instance_type: str, key: str, value: float) -> None:
-    (problem,) = _problems(instance_type=instance_type, **{key: value})
+    (problem,) = mistakes(tritonFleet={"instance_type": instance_type, key: value})
 
     assert problem.rule == "scaling-target-hardware"
     assert f"{key} is {value}" in problem.what
@@ -182,11 +174,11 @@ def test_a_target_of_the_other_hardware_is_reported(instance_type: str, key: str
 def test_a_default_spelt_out_for_the_other_hardware_is_nobodys_wish() -> None:
     context = {"tritonFleet": {"instance_type": CPU, "gpu_utilization_percent": 60}}
 
-    assert fleet_config(App(context=context).node, environment={}).instance_type == CPU
+    assert len(fleet_configs(App(context=context).node, environment={})) == 1
 
 
 @pytest.mark.parametrize("key", ["invocations_per_instance_per_minute", "cpu_utilization_percent"])
 def test_a_target_that_cannot_be_reached_is_reported(key: str) -> None:
-    (problem,) = _problems(instance_type=CPU, **{key: -1})
+    (problem,) = mistakes(tritonFleet={"instance_type": CPU, key: -1})
 
     assert problem.rule == "scaling-target-reachable"

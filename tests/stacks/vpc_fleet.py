@@ -11,7 +11,7 @@ from fleet_app import CONTEXT, FleetApp
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
 from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint
-from triton_fleet.app.context import fleet_config
+from triton_fleet.app import fleet_configs
 from triton_fleet.fleet import multi_model_fleet
 from triton_fleet.fleet.accepted_findings import in_alarms, in_endpoint
 from triton_fleet.network.endpoint_network import EndpointNetwork
@@ -44,6 +44,7 @@ def vpc_fleet() -> FleetApp:
     """Two models, served from a VPC."""
     context: dict[str, Any] = dict(CONTEXT)
     app = App(context=context)
-    models = ModelsStack(app, "PrivateModels", config=fleet_config(app.node, environment={}))
+    (config,) = fleet_configs(app.node, environment={})
+    models = ModelsStack(app, "PrivateModels", config=config)
     inference = VpcInferenceStack(app, "PrivateInference", repository=models.library.repository)
     return FleetApp(app=app, models=models, inference=cast("InferenceStack", inference))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Literal, TypeAlias
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Literal
 
 from aws_cdk import Duration, Stack
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema
 
+from triton_fleet.builds.checks import MOST_BUILDS
 from triton_fleet.hosting.deployment import (
     AllAtOnce,
     Canary,
@@ -36,41 +39,113 @@ from triton_models.facts.releases import DEFAULT_RELEASE
 EVERY_MODEL = "*"
 DECLARED: Literal["declared"] = "declared"
 """The warm-up with the request that the build of each model has stored: the smallest of its examples."""
-
 OFF = "off"
 """Instead of a model's request: the model is not warmed up."""
 
-Requests: TypeAlias = Mapping[str, str] | Literal["declared"]
-"""The body of a request for each model, or where those come from."""
 
-BY_PART: Mapping[str, Callable[[Duration, CapacitySize], Deployment]] = MappingProxyType(
-    {
-        "canary": lambda wait, part: Canary(wait=wait, size=part),
-        "linear": lambda wait, part: Linear(wait=wait, step=part),
-        "rolling": lambda wait, part: Rolling(wait=wait, batch=part),
-    }
-)
-"""The strategies of updates that divide the fleet."""
-
-_PARTS = MappingProxyType({"canary": Canary().size, "linear": Linear().step, "rolling": Rolling().batch})
-ALL_AT_ONCE = "all_at_once"
-REPLACE = "replace"
-STRATEGIES = (ALL_AT_ONCE, *BY_PART, REPLACE)
+def _json(given: object) -> object:
+    """Read a value of the command line, where every value is a string, as in cdk.json."""
+    if not isinstance(given, str):
+        return given
+    text = given.strip()
+    try:
+        return json.loads(text.lower() if text.lower() in {"true", "false"} else text) if text else None
+    except ValueError:
+        return given
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vpc:
-    """An existing VPC, by ids, so that nothing is looked up.
+def _names(given: object) -> object:
+    listed = given.split(",") if isinstance(given, str) else given
+    return tuple(filter(None, map(_stripped, listed))) if isinstance(listed, list | tuple) else given
 
-    Attributes:
-        id: Its id.
-        subnets: The ids of private subnets, in two availability zones or more.
-        security_groups: The ids of security groups; empty for a new one, which lets HTTPS out.
-    """
+
+def _stripped(given: object) -> object:
+    return given.strip() if isinstance(given, str) else given
+
+
+def _variables(given: object) -> object:
+    if not isinstance(given, str):
+        return given
+    pairs = [each.partition("=") for each in given.split(",") if each.strip()]
+    return (
+        {name.strip(): value for name, mark, value in pairs} if all(mark for _, mark, _ in pairs) else given
+    )
+
+
+def _portion(given: object) -> CapacitySize | None:
+    if given is None or isinstance(given, CapacitySize):
+        return given
+    parts = None if isinstance(given, bool) else re.fullmatch(r" *(?:([0-9]+)( ?%)?)? *", str(given))
+    if parts is None:
+        raise ValueError('percent of the fleet, such as "25%", or a number of instances')
+    return CapacitySize(value=int(parts[1]), by_percent=parts[2] is not None) if parts[1] else None
+
+
+def _requests(given: object) -> object:
+    """Return the body of the request of each model: a JSON document, or a string that holds one."""
+    if isinstance(given, str) and given != DECLARED:
+        given = {} if given in {"", OFF} else _json(given)
+    if isinstance(given, Mapping):
+        return {name: each if isinstance(each, str) else json.dumps(each) for name, each in given.items()}
+    if given != DECLARED:
+        raise ValueError('an object of models and their requests, "declared" or "off"')
+    return given
+
+
+# The kinds of the settings, as in JSON. The command line gives strings, which are read first.
+_JSON = BeforeValidator(_json)
+Truth = Annotated[bool, _JSON]
+Integer = Annotated[int, _JSON]
+Number = Annotated[float, _JSON]
+OptionalNumber = Annotated[float | None, _JSON]
+OptionalText = Annotated[str | None, BeforeValidator(lambda given: given or None)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Variables = Annotated[Mapping[str, str], BeforeValidator(_variables)]
+Portion = Annotated[
+    InstanceOf[CapacitySize] | None,
+    BeforeValidator(_portion),
+    WithJsonSchema({"type": ["string", "integer"]}),
+]
+Requests = Annotated[
+    Mapping[str, str] | Literal["declared"],
+    BeforeValidator(_requests),
+    WithJsonSchema({"anyOf": [{"enum": [DECLARED, OFF]}, {"type": "object"}]}),
+]
+Id = Annotated[
+    str, BeforeValidator(lambda given: str(given).strip()), WithJsonSchema({"type": ["string", "integer"]})
+]
+_SERVING = ("image", "cpu_image", "inference_ami", "allow_unlisted_instance_type")
+_SIZE = ("min_capacity", "max_capacity", "deployment", "deployment_size")
+_DEPENDENT = {
+    **dict.fromkeys(("instance_type", "release"), _SERVING),
+    **dict.fromkeys(("min_capacity", "max_capacity"), _SIZE),
+    **dict.fromkeys(("alarm_email", "alarm_topic"), ("monthly_budget_usd",)),
+    "region": ("deployed_in",),
+}
+"""The settings that are checked against another one."""
+
+Strategy = Literal["all_at_once", "canary", "linear", "rolling", "replace"]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(
+        strict=True,
+        frozen=True,
+        extra="forbid",
+        str_strip_whitespace=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+
+class Vpc(_Settings):
+    """An existing VPC, by ids, so that nothing is looked up."""
 
     id: str
-    subnets: tuple[str, ...]
-    security_groups: tuple[str, ...] = ()
+    subnets: Names
+    """The ids of private subnets, in two availability zones or more."""
+    security_groups: Names = ()
+    """The ids of security groups; empty for a new one, which lets HTTPS out."""
 
     def network(self, stack: Stack) -> EndpointNetwork:
         """Return its network in a stack."""
@@ -79,109 +154,8 @@ class Vpc:
         )
 
 
-@dataclass(frozen=True)
-class FleetConfig:
-    """The configuration of a fleet.
-
-    Attributes:
-        name: Prefix of the stacks' names and name of the endpoint: 1 to 63 letters, digits and hyphens. In a
-            stage, a hyphen and the stage's name follow, unless the stage sets a name itself.
-        account: The account of the stacks, 12 digits. Without it, one template serves every account.
-        region: The region of the stacks. Without it, one template serves every region.
-        instance_type: The endpoint's instance type. It decides the GPU that models are compiled on; on a type
-            without a GPU, such as ml.c7i.2xlarge, nothing is compiled.
-        allow_unlisted_instance_type: Try a type that AWS does not list for multi-model endpoints.
-        release: The Triton release that serves and compiles.
-        inference_ami: The host image of the endpoint, which brings the GPU's driver, such as
-            al2-ami-sagemaker-inference-gpu-2-1. Empty for the release's own; name another one where SageMaker
-            refuses that.
-        cpu_image: Use AWS's image for CPUs, whose tag ends in "-cpu", for an endpoint without a GPU and its
-            builds. AWS lists only the image for GPUs, which is the default.
-        image: The URI of an image in your registry, made from that of `release`, for instances and builds:
-            ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME:TAG, or with @sha256:... It keeps the label of AWS's
-            image for multi-model endpoints. Empty for AWS's image.
-        models: The models that the build job makes; `*` alone stands for every declared model. Empty for no
-            build job: artifacts come from elsewhere.
-        retired_models: Models that the fleet may lose with another release or instance type, by published
-            name. The fleet stays where it is while the new endpoint lacks an artifact of any other model.
-        weights: Trained weights by the environment variable in which a model's build.py looks for their
-            address: s3://bucket/key, s3://bucket/prefix/, or hf://owner/name@commit. On the command line
-            `-c weights=T5_WEIGHTS=s3://bucket/t5.pt,BERT_WEIGHTS=hf://owner/name@commit`.
-        weights_from: The prefixes of S3, such as s3://bucket/checkpoints/, under which a build.py may name
-            weights itself. An address elsewhere fails the synthesis, because builds may not read it.
-        hub_token: The ARN of the secret with a token of the Hugging Face hub, for weights in a private
-            repository. Empty without one.
-        bucket: The name of an existing bucket for the models, such as that of a destroyed fleet. Empty for a
-            new bucket.
-        encryption_key: The ARN of the key that encrypts the bucket. Empty for a new key.
-        log_encryption_key: The ARN of a key for log groups, and for the environment of functions. CloudWatch
-            Logs must be allowed to use it. Empty for CloudWatch's own key.
-        vpc: The VPC in which instances and builds run, such as {"id": "vpc-...", "subnets": ["subnet-...",
-            "subnet-..."]}, and optionally "security_groups". Its private subnets must reach S3, ECR,
-            CloudWatch, KMS and SageMaker, by a NAT gateway or by VPC endpoints: none are created. Without it,
-            the instances and builds have the services' own network.
-        endpoint_role: The ARN of an existing role for the instances. Empty for a new role.
-        build_role: The ARN of an existing role for builds. Empty for a new role.
-        build_environment: Further environment variables of builds, such as PIP_INDEX_URL of an own package
-            index, or HTTPS_PROXY and NO_PROXY. They are not secret.
-        promoted_by: The ARNs of roles of other accounts that may read the models, to promote them to the next
-            stage with `fleet promote`. They need the same permissions in their own account.
-        asset_key: The ARN of the KMS key that `cdk bootstrap --bootstrap-kms-key-id` was given, if any.
-            Builds read their source with it.
-        build_on_deployment: Start a build in a deployment that changes what a build would make.
-        wait_for_build: Let a deployment wait up to an hour for the build that it starts, and fail with it, as
-            a stage needs that is tested after its deployment.
-        parallel_builds: The most builds at a time. 1 is one build of all models; more are a state machine
-            that divides the models that changed among builds.
-        min_capacity: The fewest instances.
-        max_capacity: The most instances.
-        invocations_per_gpu_per_minute: Requests per minute for each GPU, which auto scaling keeps.
-        gpu_utilization_percent: Utilization of each GPU, 0 to 100, which auto scaling keeps.
-        invocations_per_instance_per_minute: On instance types without a GPU, the requests per minute for each
-            instance, which auto scaling keeps. Without a default: it depends on the size of the instance.
-        cpu_utilization_percent: On instance types without a GPU, the utilization of each vCPU, which auto
-            scaling keeps.
-        latency_p99_ms: The latency of the slowest hundredth above which to page, in milliseconds.
-        deployment: The way to a new configuration: all_at_once, canary, linear, rolling or replace. See
-            "Updates".
-        deployment_size: The size of a canary, a linear step or a rolling batch: percent of the fleet ("25%")
-            or a number of instances. By default 10 % for a canary and 25 % for the others.
-        deployment_wait_minutes: The wait after each step, during which alarms are watched, 0 to 60.
-        rollback_alarms: Undo the update on failures during these waits. Adds four alarms.
-        server_error_percent: The percentage of 5XX answers above which to page and to roll back.
-        model_error_percent: The percentage of requests refused by a model above which to page and to roll
-            back.
-        minimum_requests: The requests per minute from which percentages and percentiles count. An endpoint
-            with fewer is never rolled back: lower it to what yours gets.
-        warm_up: Requests that load models on a new fleet while it is watched, and on a new endpoint before
-            the alias moves there. "declared" sends each published model the smallest of its examples, which
-            its build has stored next to it. An object of models and their requests replaces the requests of
-            these models; "off" instead of a request leaves a model out, and {"*": "off"} all models without a
-            request in it. On the command line
-            `-c warm_up='{"minilm": {"inputs": [...]}, "resnet50": "off"}'`. Empty, or "off", sends nothing.
-        alarm_email: An address that gets the alarms.
-        alarm_topic: The ARN of an existing SNS topic that gets the alarms, instead of alarm_email. It must be
-            in the region of the fleet, and CloudWatch must be allowed to publish to it and to use its key.
-        github_repository: The repository on GitHub whose workflow deploys, as OWNER/NAME. Adds a stack with
-            the role that it assumes in the environment of the stage's name. Empty without one.
-        github_owner_id: The number of the repository's owner on GitHub, and github_repository_id that of the
-            repository: `gh api repos/OWNER/NAME --jq '.owner.id, .id'` prints both. GitHub adds them to the
-            tokens of a repository that was created, renamed or transferred since 2026-07-15. Without them,
-            the role trusts older repositories only.
-        github_repository_id: See github_owner_id.
-        github_provider: The ARN of the account's identity provider for GitHub, of which an account can have
-            one. Empty for a new one.
-        promoted_from: The model repository of the stage before, s3://bucket/prefix/, if in another account,
-            for the role of github_repository. That stage names the role in promoted_by. In the same account,
-            the role reads that repository without this setting.
-        monthly_budget_usd: The limit per month for the cost of the instances. A budget warns alarm_email or
-            alarm_topic before it is reached. Needs the tag triton-fleet:fleet as a cost allocation tag of the
-            account, and a topic to which budgets.amazonaws.com may publish. Without it, no budget.
-        hourly_price_usd: The price of an instance per hour. By default the known price on demand.
-        deployed_in: Derived: `region`, or the CLI's default region. It decides the machine of builds, because
-            CodeBuild has GPUs on demand in few regions.
-        follows: No key: the settings of the stage before, if it is in the same account.
-        stage: No key: the stage that these settings are of, or None without stages. See "Stages".
+class FleetConfig(_Settings):
+    """The settings of a fleet.
 
     Stages: the key `stages` next to the others holds an object for each stage, such as {"staging":
     {"account": "111111111111", "region": "eu-west-1", "max_capacity": 2}, "production": {...}}, in the order
@@ -198,58 +172,164 @@ class FleetConfig:
     """
 
     name: str = "TritonFleet"
-    account: str | None = None
-    region: str | None = None
+    """Prefix of the stacks' names and name of the endpoint: 1 to 63 letters, digits and hyphens. In a stage,
+    a hyphen and the stage's name follow, unless the stage sets a name itself."""
+    account: OptionalText = None
+    """The account of the stacks, 12 digits. Without it, one template serves every account."""
+    region: OptionalText = None
+    """The region of the stacks. Without it, one template serves every region."""
     instance_type: str = DEFAULT_INSTANCE_TYPE
-    allow_unlisted_instance_type: bool = False
+    """The endpoint's instance type. It decides the GPU that models are compiled on; on a type without a GPU,
+    such as ml.c7i.2xlarge, nothing is compiled."""
+    allow_unlisted_instance_type: Truth = False
+    """Try a type that AWS does not list for multi-model endpoints."""
     release: str = DEFAULT_RELEASE
+    """The Triton release that serves and compiles."""
     inference_ami: str = ""
-    cpu_image: bool = False
+    """The host image of the endpoint, which brings the GPU's driver, such as
+    al2-ami-sagemaker-inference-gpu-2-1. Empty for the release's own; name another one where SageMaker refuses
+    that."""
+    cpu_image: Truth = False
+    """Use AWS's image for CPUs, whose tag ends in "-cpu", for an endpoint without a GPU and its builds. AWS
+    lists only the image for GPUs, which is the default."""
     image: str = ""
-    models: tuple[str, ...] = ()
-    retired_models: tuple[str, ...] = ()
-    weights: Mapping[str, str] = field(default_factory=dict)
-    weights_from: tuple[str, ...] = ()
+    """The URI of an image in your registry, made from that of `release`, for instances and builds:
+    ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME:TAG, or with @sha256:... It keeps the label of AWS's image for
+    multi-model endpoints. Empty for AWS's image."""
+    models: Names = ()
+    """The models that the build job makes; `*` alone stands for every declared model. Empty for no build job:
+    artifacts come from elsewhere."""
+    retired_models: Names = ()
+    """Models that the fleet may lose with another release or instance type, by published name. The fleet
+    stays where it is while the new endpoint lacks an artifact of any other model."""
+    weights: Variables = {}
+    """Trained weights by the environment variable in which a model's build.py looks for their address:
+    s3://bucket/key, s3://bucket/prefix/, or hf://owner/name@commit. On the command line `-c
+    weights=T5_WEIGHTS=s3://bucket/t5.pt,BERT_WEIGHTS=hf://owner/name@commit`."""
+    weights_from: Names = ()
+    """The prefixes of S3, such as s3://bucket/checkpoints/, under which a build.py may name weights itself.
+    An address elsewhere fails the synthesis, because builds may not read it."""
     hub_token: str = ""
+    """The ARN of the secret with a token of the Hugging Face hub, for weights in a private repository. Empty
+    without one."""
     bucket: str = ""
+    """The name of an existing bucket for the models, such as that of a destroyed fleet. Empty for a new
+    bucket."""
     encryption_key: str = ""
+    """The ARN of the key that encrypts the bucket. Empty for a new key."""
     log_encryption_key: str = ""
-    vpc: Vpc | None = None
+    """The ARN of a key for log groups, and for the environment of functions. CloudWatch Logs must be allowed
+    to use it. Empty for CloudWatch's own key."""
+    vpc: Annotated[Vpc | None, _JSON] = None
+    """The VPC in which instances and builds run, such as {"id": "vpc-...", "subnets": ["subnet-...",
+    "subnet-..."]}, and optionally "security_groups". Its private subnets must reach S3, ECR, CloudWatch, KMS
+    and SageMaker, by a NAT gateway or by VPC endpoints: none are created. Without it, the instances and
+    builds have the services' own network."""
     endpoint_role: str = ""
+    """The ARN of an existing role for the instances. Empty for a new role."""
     build_role: str = ""
-    build_environment: Mapping[str, str] = field(default_factory=dict)
-    promoted_by: tuple[str, ...] = ()
+    """The ARN of an existing role for builds. Empty for a new role."""
+    build_environment: Variables = {}
+    """Further environment variables of builds, such as PIP_INDEX_URL of an own package index, or HTTPS_PROXY
+    and NO_PROXY. They are not secret."""
+    promoted_by: Names = ()
+    """The ARNs of roles of other accounts that may read the models, to promote them to the next stage with
+    `fleet promote`. They need the same permissions in their own account."""
     asset_key: str = ""
-    build_on_deployment: bool = True
-    wait_for_build: bool = False
-    parallel_builds: int = 1
-    min_capacity: int = 1
-    max_capacity: int = DEFAULT_MAX_CAPACITY
-    invocations_per_gpu_per_minute: float = 600
-    gpu_utilization_percent: float = 60
-    invocations_per_instance_per_minute: float | None = None
-    cpu_utilization_percent: float = 60
-    latency_p99_ms: int = 1000
-    deployment: str = "all_at_once"
-    deployment_size: CapacitySize | None = None
-    deployment_wait_minutes: int = 10
-    rollback_alarms: bool = True
-    server_error_percent: float = 1
-    model_error_percent: float = 5
-    minimum_requests: float = 10
+    """The ARN of the KMS key that `cdk bootstrap --bootstrap-kms-key-id` was given, if any. Builds read their
+    source with it."""
+    build_on_deployment: Truth = True
+    """Start a build in a deployment that changes what a build would make."""
+    wait_for_build: Truth = False
+    """Let a deployment wait up to an hour for the build that it starts, and fail with it, as a stage needs
+    that is tested after its deployment."""
+    parallel_builds: Annotated[int, _JSON, Field(ge=1, le=MOST_BUILDS)] = 1
+    """The most builds at a time. 1 is one build of all models; more are a state machine that divides the
+    models that changed among builds."""
+    min_capacity: Integer = 1
+    """The fewest instances."""
+    max_capacity: Integer = DEFAULT_MAX_CAPACITY
+    """The most instances."""
+    invocations_per_gpu_per_minute: Number = 600
+    """Requests per minute for each GPU, which auto scaling keeps."""
+    gpu_utilization_percent: Number = 60
+    """Utilization of each GPU, 0 to 100, which auto scaling keeps."""
+    invocations_per_instance_per_minute: OptionalNumber = None
+    """On instance types without a GPU, the requests per minute for each instance, which auto scaling keeps.
+    Without a default: it depends on the size of the instance."""
+    cpu_utilization_percent: Number = 60
+    """On instance types without a GPU, the utilization of each vCPU, which auto scaling keeps."""
+    latency_p99_ms: Integer = 1000
+    """The latency of the slowest hundredth above which to page, in milliseconds."""
+    deployment: Strategy = "all_at_once"
+    """The way to a new configuration: all_at_once, canary, linear, rolling or replace. See "Updates"."""
+    deployment_size: Portion = None
+    """The size of a canary, a linear step or a rolling batch: percent of the fleet ("25%") or a number of
+    instances. By default 10 % for a canary and 25 % for the others."""
+    deployment_wait_minutes: Annotated[int, _JSON, Field(ge=0, le=60)] = 10
+    """The wait after each step, during which alarms are watched, 0 to 60."""
+    rollback_alarms: Truth = True
+    """Undo the update on failures during these waits. Adds four alarms."""
+    server_error_percent: Number = 1
+    """The percentage of 5XX answers above which to page and to roll back."""
+    model_error_percent: Number = 5
+    """The percentage of requests refused by a model above which to page and to roll back."""
+    minimum_requests: Number = 10
+    """The requests per minute from which percentages and percentiles count. An endpoint with fewer is never
+    rolled back: lower it to what yours gets."""
     warm_up: Requests = DECLARED
+    """Requests that load models on a new fleet while it is watched, and on a new endpoint before the alias
+    moves there. "declared" sends each published model the smallest of its examples, which its build has
+    stored next to it. An object of models and their requests replaces the requests of these models; "off"
+    instead of a request leaves a model out, and {"*": "off"} all models without a request in it. On the
+    command line `-c warm_up='{"minilm": {"inputs": [...]}, "resnet50": "off"}'`. Empty, or "off", sends
+    nothing."""
     alarm_email: str = ""
+    """An address that gets the alarms."""
     alarm_topic: str = ""
+    """The ARN of an existing SNS topic that gets the alarms, instead of alarm_email. It must be in the region
+    of the fleet, and CloudWatch must be allowed to publish to it and to use its key."""
     github_repository: str = ""
-    github_owner_id: str | int = ""
-    github_repository_id: str | int = ""
+    """The repository on GitHub whose workflow deploys, as OWNER/NAME. Adds a stack with the role that it
+    assumes in the environment of the stage's name. Empty without one."""
+    github_owner_id: Id = ""
+    """The number of the repository's owner on GitHub, and github_repository_id that of the repository: `gh
+    api repos/OWNER/NAME --jq '.owner.id, .id'` prints both. GitHub adds them to the tokens of a repository
+    that was created, renamed or transferred since 2026-07-15. Without them, the role trusts older
+    repositories only."""
+    github_repository_id: Id = ""
+    """See github_owner_id."""
     github_provider: str = ""
+    """The ARN of the account's identity provider for GitHub, of which an account can have one. Empty for a
+    new one."""
     promoted_from: str = ""
-    monthly_budget_usd: float | None = None
-    hourly_price_usd: float | None = None
-    deployed_in: str | None = field(default=None, metadata={"key": False})
-    follows: FleetConfig | None = field(default=None, metadata={"key": False})
-    stage: str | None = field(default=None, metadata={"key": False})
+    """The model repository of the stage before, s3://bucket/prefix/, if in another account, for the role of
+    github_repository. That stage names the role in promoted_by. In the same account, the role reads that
+    repository without this setting."""
+    monthly_budget_usd: OptionalNumber = None
+    """The limit per month for the cost of the instances. A budget warns alarm_email or alarm_topic before it
+    is reached. Needs the tag triton-fleet:fleet as a cost allocation tag of the account, and a topic to which
+    budgets.amazonaws.com may publish. Without it, no budget."""
+    hourly_price_usd: OptionalNumber = None
+    """The price of an instance per hour. By default the known price on demand."""
+
+    deployed_in: SkipJsonSchema[str | None] = Field(default=None, exclude=True)
+    """Derived: `region`, or the CLI's default region. It decides the machine of builds, because CodeBuild has
+    GPUs on demand in few regions."""
+    follows: SkipJsonSchema[FleetConfig | None] = Field(default=None, exclude=True)
+    """Derived: the settings of the stage before, if it is in the same account."""
+    stage: SkipJsonSchema[str | None] = Field(default=None, exclude=True)
+    """Derived: the stage that these settings are of; None without stages."""
+
+    @classmethod
+    def settings(cls) -> list[str]:
+        """Return the names of the settings."""
+        return [name for name, each in cls.model_fields.items() if not each.exclude]
+
+    def without(self, settings: Iterable[str]) -> FleetConfig:
+        """Return this configuration with some settings, and those that depend on them, at their defaults."""
+        dropped = {each for name in settings for each in (name, *_DEPENDENT.get(name, ()))}
+        return FleetConfig(**{name: getattr(self, name) for name in self.model_fields_set - dropped})
 
     @property
     def thresholds(self) -> Thresholds:
@@ -264,12 +344,15 @@ class FleetConfig:
     @property
     def update_strategy(self) -> Deployment | Replace:
         """The strategy for moving the endpoint to a new configuration."""
-        if self.deployment == REPLACE:
-            return Replace()
-        wait = Duration.minutes(self.deployment_wait_minutes)
-        if self.deployment == ALL_AT_ONCE:
-            return AllAtOnce(wait=wait)
-        return BY_PART[self.deployment](wait, self.deployment_size or _PARTS[self.deployment])
+        wait, size = Duration.minutes(self.deployment_wait_minutes), self.deployment_size
+        strategies: dict[str, Callable[[], Deployment | Replace]] = {
+            "all_at_once": lambda: AllAtOnce(wait=wait),
+            "canary": lambda: Canary(wait=wait, size=size or Canary().size),
+            "linear": lambda: Linear(wait=wait, step=size or Linear().step),
+            "rolling": lambda: Rolling(wait=wait, batch=size or Rolling().batch),
+            "replace": Replace,
+        }
+        return strategies[self.deployment]()
 
     @property
     def targets(self) -> list[ScalingTarget]:

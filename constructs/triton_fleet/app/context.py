@@ -1,6 +1,6 @@
-"""The configuration, read from CDK context and the environment: here and nowhere else.
+"""The settings, read from the CDK's context and the environment: here and nowhere else.
 
-`cdk.json` holds it under one key, `tritonFleet`. On the command line every entry can be given on its own:
+`cdk.json` holds them under one key, `tritonFleet`. On the command line every setting can be given on its own:
 `cdk deploy --all -c instance_type=ml.g5.4xlarge -c max_capacity=8`. There every value is a string, and
 precedes that of the selected stage, which precedes that of all stages.
 """
@@ -8,313 +8,276 @@ precedes that of the selected stage, which precedes that of all stages.
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from constructs import Node
+from pydantic import ValidationError
 
-from triton_fleet import CapacitySize
-from triton_fleet.app.config import DECLARED, OFF, FleetConfig, Requests, Vpc
-from triton_fleet.app.problems import problems
-from triton_fleet.app.stages import (
-    STAGE,
-    STAGES,
-    in_order,
-    new_providers,
-    repeated_keys,
-    selected,
-    stage_choice,
-    stage_environment,
-    stage_names,
-)
-from triton_fleet.arguments.collector import ProblemCollector
-from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_fleet.app.checks import check_settings
+from triton_fleet.app.config import FleetConfig
+from triton_fleet.app.stages import STAGE, STAGES, check_keys_once, check_together, chosen_stages
+from triton_fleet.arguments.checks import NUMBER_RANGE
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
 
 UNKNOWN_CONFIG_KEY = Check(id="unknown-config-key", source=FROM_ARGUMENTS)
 CONFIG_VALUE_KIND = Check(id="config-value-kind", source=FROM_ARGUMENTS)
-
+UNKNOWN_DEPLOYMENT = Check(id="unknown-deployment", source=FROM_ARGUMENTS)
+STAGE_ENVIRONMENT = Check(id="stage-environment", source=FROM_ARGUMENTS)
 
 CONTEXT_KEY = "tritonFleet"
 
-_PLACE = f"the context {CONTEXT_KEY!r} (cdk.json, or -c KEY=VALUE)"
+_FILE, _COMMAND_LINE = "cdk.json", "the command line"
+_RULES = MappingProxyType(
+    {"literal_error": UNKNOWN_DEPLOYMENT, "greater_than_equal": NUMBER_RANGE, "less_than_equal": NUMBER_RANGE}
+)
+"""The check of each of pydantic's errors; of all others it is that of the kind."""
 
-# The type of each key, as it is written in the code.
-_KEYS: Mapping[str, str] = {
-    each.name: str(each.type) for each in fields(FleetConfig) if each.metadata.get("key", True)
-}
+_EXPECTED = MappingProxyType(
+    {
+        "int_type": "an integer",
+        "float_type": "a number",
+        "bool_type": "true or false",
+        "string_type": "a string",
+        "tuple_type": "a list of names, or names with commas between them",
+        "dict_type": "an object of names and values, or NAME=VALUE with commas between them",
+        "model_type": "an object",
+    }
+)
+"""The words of JSON for pydantic's errors about Python's types; the others speak for themselves."""
 
-_PORTION = re.compile(r"([0-9]+)( ?%)?")
-
-
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError
-    return value.strip()
-
-
-def _optional_string(value: object) -> str | None:
-    return None if value is None else _string(value) or None
-
-
-def _integer(value: object) -> int:
-    if isinstance(value, (bool, float)) or not isinstance(value, (int, str)):
-        raise ValueError
-    return int(value)
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError
-    return float(value)
-
-
-def _optional_number(value: object) -> float | None:
-    return None if value in (None, "") else _number(value)
-
-
-def _names(value: object) -> tuple[str, ...]:
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list):
-        raise ValueError
-    return tuple(name for name in map(_string, listed) if name)
-
-
-def _truth(value: object) -> bool:
-    known = {"true": True, "false": False}
-    if isinstance(value, str):
-        value = known.get(value.strip().lower())
-    if not isinstance(value, bool):
-        raise ValueError
-    return value
-
-
-def _addresses(value: object) -> dict[str, str]:
-    if isinstance(value, str):
-        pairs = [each.partition("=") for each in value.split(",") if each.strip()]
-        if not all(mark for _, mark, _ in pairs):
-            raise ValueError
-        value = {name.strip(): address.strip() for name, _, address in pairs}
-    if not isinstance(value, dict):
-        raise ValueError
-    return {_string(name): _string(address) for name, address in value.items()}
+_ARGUMENTS: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        # rules
+        "deployment-portion": ["deployment_size", "deployment"],
+        "deployment-times": ["deployment_wait_minutes", "deployment"],
+        "existing-bucket": ["encryption_key", "bucket"],
+        "host-ami": ["inference_ami"],
+        "release-not-in-region": ["region", "deployed_in"],
+        # arguments, or the parts of one
+        "the endpoint's instance type": ["instance_type"],
+        "CpuUtilization": ["cpu_utilization_percent"],
+        "GpuUtilization": ["gpu_utilization_percent"],
+        "Invocations": ["invocations_per_gpu_per_minute", "invocations_per_instance_per_minute"],
+        "email": ["alarm_email"],
+        "environment": ["build_environment"],
+        "initial_instance_count": ["min_capacity"],
+        "latency_p99": ["latency_p99_ms"],
+        "limit_usd": ["monthly_budget_usd"],
+        "max_concurrency": ["parallel_builds"],
+        "min_capacity": ["min_capacity", "max_capacity"],
+        "owner_id": ["github_owner_id", "github_repository_id"],
+        "provider_arn": ["github_provider"],
+        "repository": ["github_repository"],
+        "requests": ["warm_up"],
+        "role_arns": ["promoted_by"],
+        "sg id": ["vpc"],
+        "subnet id": ["vpc"],
+        "topic": ["monthly_budget_usd"],
+        "uri": ["image"],
+        "vpc id": ["vpc"],
+    }
+)
+"""The settings that become an argument of another name, or that a rule is about."""
 
 
-def _portion(value: object) -> CapacitySize | None:
-    """Percent of the fleet, as in "25%", or a number of instances; None for an empty string."""
-    if value == "":
-        return None
-    if isinstance(value, (bool, float)) or not (parts := _PORTION.fullmatch(str(value).strip())):
-        raise ValueError
-    return CapacitySize(value=int(parts[1]), by_percent=parts[2] is not None)
+def settings_of(problem: Problem) -> Iterator[str]:
+    """Yield the settings that a construct may refuse, the likeliest first."""
+    for part in (problem.rule, *re.split(" of | in |, ", problem.where)):
+        yield from _ARGUMENTS.get(part, [part])
 
 
-def _requests(value: object) -> Requests:
-    """Bodies of requests by model: JSON documents, or strings that hold one."""
-    if value == DECLARED:
-        return DECLARED
-    if isinstance(value, str):
-        value = {} if value in ("", OFF) else json.loads(value)
-    if not isinstance(value, dict):
-        raise ValueError
-    return {name: each if isinstance(each, str) else json.dumps(each) for name, each in value.items()}
+class StageSettings:
+    """The settings of a stage, or of a fleet without stages, and the mistakes in them.
+
+    Attributes:
+        config: The configuration, in which a refused setting has its default.
+        selected: True if this synthesis deploys the stage.
+    """
+
+    def __init__(
+        self, stage: str | None, given: Mapping[str, Mapping[str, Any]], *, selected: bool, region: str | None
+    ) -> None:
+        """Read and check the settings.
+
+        Args:
+            stage: The stage's name; None without stages.
+            given: The settings by the place that gives them. Each place precedes those before it.
+            selected: True if this synthesis deploys the stage.
+            region: The region of the CDK's command line.
+        """
+        self.selected = selected
+        self._reports: dict[str, Report] = {}
+        self._places = {key: place for place, values in given.items() for key in values}
+        values = {key: value for each in given.values() for key, value in each.items()}
+        config = self._validated({key: values[key] for key in FleetConfig.settings() if key in values})
+        derived: dict[str, object] = {"stage": stage, "deployed_in": config.region or region}
+        if stage and self._places.get("name", _FILE) == _FILE:
+            derived["name"] = f"{config.name}-{stage}"
+        self.config = config.model_copy(update=derived)
+        check_settings(self.config, self.at)
+        self._others = Report(_of_stage(stage))
+        missing = [key for key in ("account", "region") if not values.get(key)]
+        if stage and missing:
+            self._others(
+                STAGE_ENVIRONMENT,
+                f"the stage {stage!r} has no {' and no '.join(missing)}",
+                fix='add "account": "123456789012"' if "account" in missing else 'add "region": "eu-west-1"',
+                why="it would go wherever the AWS profile of the day points",
+            )
+        self._set_aside()
+
+    def at(self, setting: str) -> Report:
+        """Return the report of a setting, whose place is where the setting is given."""
+        place = f"{setting} of {self._places.get(setting, _FILE)}"
+        if setting == "deployed_in":
+            place = "CDK_DEFAULT_REGION, the region of your AWS profile"
+        return self._reports.setdefault(setting, Report(place))
+
+    def refuse(self, problems: Iterable[Problem]) -> bool:
+        """Add what constructs refuse, with the settings in place of their arguments.
+
+        Returns:
+            True if the configuration is another one without the settings that are refused.
+        """
+        before = self.config
+        for each in problems:
+            setting = next(filter(before.model_fields_set.__contains__, settings_of(each)), None)
+            if setting is None:
+                self._others.add([each])
+            else:
+                report = self.at(setting)
+                report.add([replace(each, where=report.where)])
+        self._set_aside()
+        return self.config != before
+
+    def _set_aside(self) -> None:
+        """Give each refused setting its default, to find the mistakes in the others."""
+        self.config = self.config.without(key for key, each in self._reports.items() if each.problems)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The mistakes."""
+        reports = (*self._reports.values(), self._others)
+        return [problem for each in reports for problem in each.problems]
+
+    def _validated(self, values: dict[str, Any]) -> FleetConfig:
+        """Return the configuration without the values that are of the wrong kind."""
+        try:
+            return FleetConfig(**values)
+        except ValidationError as error:
+            for each in error.errors(include_url=False):
+                key, kind = str(each["loc"][0]), each["type"]
+                message = re.sub("^(Value error, |Input should be )", "", each["msg"])
+                self.at(key)(
+                    _RULES.get(kind, CONFIG_VALUE_KIND),
+                    f"{'.'.join(map(str, each['loc']))} is {each['input']!r}",
+                    fix=f"give {_EXPECTED.get(kind, message)}",
+                )
+                values.pop(key, None)
+            return FleetConfig(**values)
 
 
-def _vpc(value: object) -> Vpc | None:
-    if isinstance(value, str):
-        value = json.loads(value) if value.strip() else None
-    if value is None:
-        return None
-    if not isinstance(value, dict) or not {"id", "subnets"} <= value.keys() <= set(Vpc.__slots__):
-        raise ValueError
-    groups = _names(value.get("security_groups", []))
-    return Vpc(id=_string(value["id"]), subnets=_names(value["subnets"]), security_groups=groups)
+class Settings:
+    """The settings of an app.
 
+    Attributes:
+        stages: Those of each stage, in order; of a fleet without stages, those of the fleet.
+    """
 
-# For each type of a field: how to read it from JSON or from `-c`, which gives text, and what to ask for.
-_READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
-    "str": (_string, "a string"),
-    "str | None": (_optional_string, "a string"),
-    "int": (_integer, "an integer"),
-    "str | int": (lambda value: str(value).strip(), "an integer"),
-    "float": (_number, "a number"),
-    "float | None": (_optional_number, "a number"),
-    "bool": (_truth, "true or false"),
-    "Mapping[str, str]": (
-        _addresses,
-        "an object of variables and addresses, or NAME=ADDRESS with commas between",
-    ),
-    "Requests": (_requests, 'an object of models and their requests, "declared" or "off"'),
-    "CapacitySize | None": (_portion, 'percent of the fleet, such as "25%", or a number of instances'),
-    "Vpc | None": (_vpc, 'an object of "id", "subnets" and optionally "security_groups"'),
-    "tuple[str, ...]": (_names, "a list of names, or names with commas between them"),
-}
+    def __init__(
+        self, node: Node, *, environment: Mapping[str, str] = os.environ, file: Path = Path(_FILE)
+    ) -> None:
+        """Read and check all settings, also those of stages that are not selected.
+
+        Args:
+            node: The app's node.
+            environment: The process environment. Only CDK_DEFAULT_REGION is read: the CLI sets it to where it
+                would deploy, so a region that cannot work is found before that.
+            file: The file from which the CLI takes the context. It is read for duplicate keys only.
+        """
+        self._file, self._line = Report(_FILE), Report(_COMMAND_LINE)
+        check_keys_once(self._file, file)
+        context, keys = node.get_all_context(), FleetConfig.settings()
+        line = {key: context[key] for key in keys if context.get(key) is not None}
+        shared = self._object(CONTEXT_KEY, context.get(CONTEXT_KEY))
+        stages = {
+            name: self._object(f"stage {name!r}", each)
+            for name, each in self._object(STAGES, shared.pop(STAGES, None)).items()
+        }
+        _check_known(self._file, shared, (*keys, STAGES))
+        known = (*keys, CONTEXT_KEY, STAGE)
+        _check_known(self._line, _lookalikes(context, known), known)
+        chosen = chosen_stages(self._line, context.get(STAGE), stages)
+        self.stages: list[StageSettings] = []
+        declared: Mapping[str | None, dict[str, Any]] = dict(stages.items()) or {None: {}}
+        for name, own in declared.items():
+            _check_known(self._file.at(f"stage {name!r}"), own, keys)
+            given = {_FILE: shared, _of_stage(name): own, _COMMAND_LINE: line if name in chosen else {}}
+            region = environment.get("CDK_DEFAULT_REGION")
+            read = StageSettings(name, given, selected=name in chosen, region=region)
+            before = self.stages[-1].config if self.stages else None
+            if before is not None and before.account == read.config.account:
+                read.config = read.config.model_copy(update={"follows": before})
+            self.stages.append(read)
+        configs = [each.config for each in self.stages]
+        check_together(self._file.at(STAGES), configs, chosen=chosen)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All mistakes; one in a setting that stages share is a single mistake."""
+        of_stages = [problem for each in self.stages for problem in each.problems]
+        return list(dict.fromkeys([*self._line.problems, *self._file.problems, *of_stages]))
+
+    def _object(self, name: str, given: object) -> dict[str, Any]:
+        """Return an object of the context without its nulls; an empty one if it is not an object."""
+        if given is not None and not isinstance(given, Mapping):
+            self._file.at(name)(CONFIG_VALUE_KIND, f"{name} is {given!r}", fix="give an object")
+            return {}
+        return {key: value for key, value in (given or {}).items() if value is not None}
 
 
 def fleet_configs(
-    node: Node, *, environment: Mapping[str, str] = os.environ, file: Path = Path("cdk.json")
+    node: Node, *, environment: Mapping[str, str] = os.environ, file: Path = Path(_FILE)
 ) -> tuple[FleetConfig, ...]:
-    """Read the configuration of every selected stage from the context of the app.
-
-    All stages are checked, also those that are not selected.
+    """Read the configuration of every selected stage; without stages, that of the fleet.
 
     Args:
         node: The app's node.
-        environment: The process environment. Only CDK_DEFAULT_REGION is read: the CLI sets it to where it
-            would deploy, so a region that cannot work is found before that.
-        file: The file from which the CLI takes the context. It is read for repeated keys only, of which the
-            CLI hands on the last.
-
-    Returns:
-        One configuration per stage; without stages, that of the fleet.
+        environment: The process environment, of which CDK_DEFAULT_REGION is read.
+        file: The file from which the CLI takes the context, read for duplicate keys.
 
     Raises:
-        FleetError: Unknown keys, values of the wrong kind, unknown or unfitting instance type, release or
-            region, an impossible capacity range, and stages that are unknown, without an account or of the
-            same name: all of them together.
+        FleetError: The settings of a stage are unknown, of the wrong kind or do not fit together, or the
+            stages do not: all mistakes together. What the constructs refuse, `synthesize` reports as well.
     """
-    collector = ProblemCollector(_PLACE)
-    collector.add(repeated_keys(file, below=CONTEXT_KEY))
-    given = node.get_all_context()
-    shared = dict(_object(CONTEXT_KEY, given.get(CONTEXT_KEY), collector))
-    stages = {
-        name: _object(f"stage {name!r}", each, collector)
-        for name, each in _object(STAGES, shared.pop(STAGES, None), collector).items()
-    }
-    collector.add(_unknown_keys(shared, (*_KEYS, STAGES), where=collector.where))
-    collector.add(_unknown_keys(_lookalikes(given), (*_KEYS, CONTEXT_KEY, STAGE), where=collector.where))
-    collector.add(stage_choice(given.get(STAGE), stages, where=_PLACE))
-    declared: Mapping[str | None, Mapping[str, Any]] = dict(stages.items()) or {None: {}}
-    wanted = selected(given.get(STAGE), declared)
-    configs = [
-        _config(
-            name, given if name in wanted else {}, shared, own, environment=environment, collector=collector
-        )
-        for name, own in declared.items()
-    ]
-    collector.add(stage_names(configs, together=wanted, where=collector.where(STAGES)))
-    collector.add(new_providers(configs, where=collector.where(STAGES)))
-    collector.raise_if_any()
-    return tuple(each for each in in_order(configs) if each.stage in wanted)
+    settings = Settings(node, environment=environment, file=file)
+    raise_if_any(settings.problems)
+    return tuple(each.config for each in settings.stages if each.selected)
 
 
-def fleet_config(node: Node, *, environment: Mapping[str, str] = os.environ) -> FleetConfig:
-    """Read the configuration of a fleet without stages, or of the selected one, as `fleet_configs` does.
-
-    Raises:
-        FleetError: As `fleet_configs`; or several stages are selected.
-    """
-    configs = fleet_configs(node, environment=environment)
-    if len(configs) > 1:
-        raise_if_any(stage_choice(None, [each.stage or "" for each in configs], where=_PLACE))
-    return configs[0]
+def _of_stage(name: str | None) -> str:
+    return f"stage {name!r} of {_FILE}"
 
 
-def _object(name: str, given: object, collector: ProblemCollector) -> Mapping[str, Any]:
-    """Return a JSON object of the context; an empty one if it is missing, or something else."""
-    if given is None or isinstance(given, Mapping):
-        return given or {}
-    collector.add(_wrong_kind(name, given, "an object of keys and values", where=collector.where(name)))
-    return {}
-
-
-class _StageProblems(ProblemCollector):
-    """Collects the problems of a stage, and says of each key whether the stage or all of them share it."""
-
-    def __init__(self, stage: str | None, own: Collection[str]) -> None:
-        super().__init__(_PLACE)
-        self._stage, self._own = stage, own
-
-    def where(self, argument: str) -> str:
-        own = argument in self._own
-        return f"{argument} of stage {self._stage!r} in {_PLACE}" if own else super().where(argument)
-
-
-def _config(
-    stage: str | None,
-    given: Mapping[str, object],
-    shared: Mapping[str, object],
-    own: Mapping[str, object],
-    *,
-    environment: Mapping[str, str],
-    collector: ProblemCollector,
-) -> FleetConfig:
-    """Read and check the configuration of one stage, or of the fleet without stages.
-
-    Args:
-        stage: The stage's name; None without stages.
-        given: The values on the command line, which precede all others.
-        shared: The values for all stages.
-        own: The stage's values, which precede the shared ones.
-        environment: The process environment.
-        collector: Collects the mistakes; those in shared values once for all stages.
-    """
-    found = _StageProblems(stage, {key for key in own if given.get(key) is None})
-    found.add(_unknown_keys(own, _KEYS, where=found.where))
-    config = FleetConfig(**_values(_merged(shared, own, given), found), stage=stage)
-    if stage and given.get("name") is None and "name" not in own:
-        config = replace(config, name=f"{config.name}-{stage}")
-    config = replace(config, deployed_in=config.region or environment.get("CDK_DEFAULT_REGION"))
-    found.add(problems(config, found, region=config.deployed_in))
-    if stage:
-        found.add(stage_environment(config, where=f"stage {stage!r} of {_PLACE}"))
-    collector.add(found.problems)
-    return config
-
-
-def _merged(*sources: Mapping[str, object]) -> dict[str, object]:
-    """Return the last value of each key that is not null."""
-    return {key: value for each in sources for key, value in each.items() if value is not None}
-
-
-def _values(given: Mapping[str, object], collector: ProblemCollector) -> dict[str, Any]:
-    """Return the value of each key; a missing key keeps its default, and so does one of the wrong kind."""
-    found = {}
-    for key, kind in _KEYS.items():
-        if key not in given:
-            continue
-        read, expected = _READERS[kind]
-        try:
-            found[key] = read(given[key])
-        except ValueError:
-            collector.add(_wrong_kind(key, given[key], expected, where=collector.where(key)))
-    return found
-
-
-def _unknown_keys(
-    given: Iterable[str], known: Collection[str], *, where: Callable[[str], str]
-) -> Iterator[Problem]:
-    """Yield a problem per key that nothing reads."""
+def _check_known(report: Report, given: Iterable[str], known: Collection[str]) -> None:
     for key in given:
         if key not in known:
-            yield UNKNOWN_CONFIG_KEY.problem(
-                what=f"unknown key {key!r}",
-                where=where(key),
-                expected=f"one of {', '.join(known)}",
+            report.at(key)(
+                UNKNOWN_CONFIG_KEY,
+                f"unknown key {key!r}",
+                fix=did_you_mean(key, known, otherwise=f"use one of {', '.join(known)}"),
                 why="it would be ignored, and the default deployed in its place",
-                fix=did_you_mean(key, known, otherwise="remove it"),
             )
 
 
-def _lookalikes(given: Iterable[str]) -> Iterator[str]:
-    """Yield the keys of the context that resemble one of a fleet; it holds the CDK's own as well."""
-    known = (*_KEYS, CONTEXT_KEY, STAGE)
-    return (key for key in given if _resembles(key, known))
-
-
-def _resembles(key: str, known: Sequence[str]) -> bool:
-    """Return whether an unknown key is probably a misspelling of a known one."""
-    close = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.8)
-    return bool(close) and key not in known
-
-
-def _wrong_kind(key: str, given: object, expected: str, *, where: str) -> Iterator[Problem]:
-    yield CONFIG_VALUE_KIND.problem(
-        what=f"{key} is {given!r}", where=where, expected=expected, fix=f"give {expected}"
-    )
+def _lookalikes(given: Iterable[str], known: Collection[str]) -> list[str]:
+    """Return the keys that are probably misspelled: the context holds the CDK's own keys as well."""
+    return [key for key in given if difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.8)]

@@ -12,7 +12,7 @@ from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks, NagPack, NIST80053R5Checks, PCIDSS321Checks
 
 from triton_fleet.app.config import FleetConfig
-from triton_fleet.app.context import fleet_configs
+from triton_fleet.app.context import Settings, StageSettings
 from triton_fleet.arguments.late import defer, late_problems
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import show_problems
@@ -42,14 +42,59 @@ def synthesize(
     """
     app = App(stack_traces=False)  # of a Python app they name temporary folders, and differ every time
     try:
-        for config in fleet_configs(app.node):
-            declare(app, config)
+        declare_stages(app, declare)
         attach(app, packs=packs)
         write_templates(app)
     except FleetError as error:
         show_problems(dict.fromkeys((*error.problems, *late_problems(app))))
         return 1
     return 0
+
+
+def declare_stages(
+    app: App, declare: Callable[[App, FleetConfig], object], *, settings: Settings | None = None
+) -> None:
+    """Declare the stacks of each selected stage in an app.
+
+    Stages that are not selected are declared in an app of their own, which finds their mistakes.
+
+    Args:
+        app: The app.
+        declare: Declares the stacks of a configuration in an app.
+        settings: The settings; by default those in the context of the app.
+
+    Raises:
+        FleetError: All mistakes in the settings, those that constructs refuse among them.
+    """
+    settings = settings or Settings(app.node)
+    sound = not settings.problems
+    for stage in settings.stages:
+        _declare(stage, declare, app if sound and stage.selected else _trial(app))
+    raise_if_any(settings.problems)
+
+
+def _declare(stage: StageSettings, declare: Callable[[App, FleetConfig], object], app: App) -> None:
+    """Declare the stacks of a stage.
+
+    The first construct that refuses its arguments ends the declaration. The settings that it refuses are then
+    set aside, and the stacks are declared again elsewhere, so that all mistakes are found.
+    """
+    while True:
+        try:
+            declare(app, stage.config)
+        except FleetError as error:
+            if not stage.refuse(error.problems):
+                return
+            app = _trial(app)
+        else:
+            return
+
+
+def _trial(app: App) -> App:
+    """Return an app with the same context, which is never synthesised."""
+    return App(
+        context=app.node.get_all_context() | {"aws:cdk:disable-asset-staging": True}, stack_traces=False
+    )
 
 
 def attach(app: App, *, packs: Iterable[str] = ("AwsSolutions",)) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError
+from triton_models.base.suggest import did_you_mean
+
+UNKNOWN_STAGE = Check(id="unknown-stage", source=FROM_ARGUMENTS)
 
 
 def parsed(text: str | bytes) -> Any:
@@ -39,6 +44,16 @@ def read_cdk_json(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or not isinstance(document.setdefault("context", {}), dict):
         raise _invalid("cdk.json, or its context, is not an object", where)
     return document
+
+
+def check_stage(report: Report, name: str, declared: Collection[str]) -> None:
+    """Report a stage that cdk.json does not declare."""
+    if name in declared:
+        return
+    fix = "remove it: cdk.json declares no `stages`"
+    if declared:
+        fix = did_you_mean(name, declared, otherwise=f"use {' or '.join(declared)}, or add it to `stages`")
+    report(UNKNOWN_STAGE, f"unknown stage {name!r}", fix=fix)
 
 
 def _invalid(what: str, where: str) -> FleetError:

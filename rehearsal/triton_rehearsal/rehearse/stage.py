@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from embedded_aws import EmbeddedAws
+from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError
-from triton_models.base.json_text import read_cdk_json
-from triton_models.base.suggest import did_you_mean
+from triton_models.base.json_text import check_stage, read_cdk_json
 
 _NONE: Mapping[str, Any] = {}
 
@@ -48,24 +48,15 @@ def read_stage(project: Path, name: str | None = None) -> Stage:
     """
     settings = _object("tritonFleet", read_cdk_json(project / "cdk.json")["context"].get("tritonFleet"))
     stages = _object("stages", settings.get("stages"))
-    if name and settings and name not in stages:
-        raise _unknown(name, list(stages))
+    if name and settings:
+        report = Report("--stage")
+        check_stage(report, name, stages)
+        report.raise_if_any()
     name = name or next(iter(stages), None)
     values = {**settings, **_object(f"stage {name!r}", stages.get(name or ""))}
     region = values.get("region")  # one of another type is left to the app
     return Stage(
         name=name, region=region if isinstance(region, str) else None, fixed=values.get("account") is not None
-    )
-
-
-def _unknown(name: str, stages: list[str]) -> FleetError:
-    return FleetError.of(
-        what=f"unknown stage {name!r}",
-        where="--stage",
-        expected=f"one of {', '.join(stages)}" if stages else "no stage",
-        why="`stages` in cdk.json does not have it" if stages else "cdk.json declares no `stages`",
-        fix=did_you_mean(name, stages, otherwise="declare it in `stages`") if stages else "remove --stage",
-        rule="unknown-stage",
     )
 
 

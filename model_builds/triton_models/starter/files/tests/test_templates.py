@@ -16,7 +16,7 @@ from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 
 from app import declare
-from triton_fleet.app import fleet_config
+from triton_fleet.app import fleet_configs
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 SETTINGS = {"name": "Reviewed", "models": ["echo"], "instance_type": "ml.g5.2xlarge"}
@@ -28,7 +28,8 @@ def templates() -> dict[str, str]:
     app = App(context={"tritonFleet": SETTINGS, "aws:cdk:disable-asset-staging": True})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stacks.models.SOURCE", Path(__file__).parent / "model_builds")
-        declare(app, fleet_config(app.node, environment={}))
+        for config in fleet_configs(app.node, environment={}):
+            declare(app, config)
     stacks = [each for each in app.node.children if isinstance(each, Stack)]
     texts = {each.stack_name: json.dumps(Template.from_stack(each).to_json(), indent=1) for each in stacks}
     return {name: re.sub(r"[0-9a-f]{64}", "<digest>", text) for name, text in texts.items()}
