@@ -61,7 +61,6 @@ RUN_BY = {
     "fleet check": "tests/triton_models/test_fleet_command.py",
     "fleet verify": "tests/models/test_verify.py",
     "fleet compare": "tests/rehearsal/test_compare.py",
-    "fleet merge": "tests/models/test_merge.py",
     "fleet pack": "tests/triton_models/test_fleet_command.py",
     "fleet publish": "tests/triton_models/test_fleet_command.py",
     "fleet history": "tests/triton_models/test_fleet_command.py",

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.built_for import built_gpus
+from triton_models.artifact.built_for import built_gpu
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.repository.manifest import ArtifactRecord
@@ -102,5 +102,5 @@ def _published(repository: str) -> Mapping[str, str]:
 
 
 def _artifact(record: ArtifactRecord) -> str:
-    hardware = ", ".join(built_gpus(record.build)) or "no GPU"
+    hardware = built_gpu(record.build) or "no GPU"
     return f"{record.size / _MEGABYTE:,.1f} MB, for {hardware} and Triton {record.build.get('release', '?')}"

@@ -6,7 +6,7 @@ import io
 import pytest
 
 from tests.rehearsal.served_models import tarball
-from tests.triton_models.hostile_archives import HOSTILE, archive, extended, file, header
+from tests.triton_models.hostile_archives import ONE_PER_RULE, archive, extended, file, header
 from triton_rehearsal.hosting.unpack import BadArtifactError, unpack
 
 
@@ -17,7 +17,7 @@ def test_files_and_folders_arrive(tmp_path):
     assert (tmp_path / "model/net/empty").is_dir()
 
 
-@pytest.mark.parametrize("hostile", HOSTILE, ids=str)
+@pytest.mark.parametrize("hostile", ONE_PER_RULE, ids=str)
 def test_what_the_reader_refuses_is_named_and_nothing_stays(hostile, tmp_path):
     (tmp_path / "outside").write_text("untouched")
     with pytest.raises(BadArtifactError, match=hostile.rule):

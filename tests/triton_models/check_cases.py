@@ -20,7 +20,6 @@ from tests.triton_models.correct_artifacts import (
     FOREST,
     GRAPH,
     INTEL,
-    MERGED_BERT,
     MINILM,
     OLD_BERT,
     OWN_SERVER,
@@ -388,7 +387,6 @@ RELEASE_AND_GPU = (
     ),
     Case("plan-version", "another TensorRT", BERT, elsewhere={"release": "25.04"}),
     Case("plan-gpu", "another GPU", BERT, elsewhere={"gpu": "L4"}),
-    Case("plan-missing", "a third GPU", MERGED_BERT, elsewhere={"gpu": "T4"}),
     # With a build.json it would also be a plan of another GPU, or of an older TensorRT.
     Case("gpu-removed", "a V100 in 25.09", REPOSITORY, elsewhere={"gpu": "V100"}),
     Case("plan-int64", "in TensorRT 8", OLD_BERT, said("bert", "TYPE_INT32", "TYPE_INT64")),

@@ -17,7 +17,6 @@ from tests.triton_models.spoils import ENVIRONMENT, packed, said, streaming
 from tests.triton_models.test_check_target import plan, write_plan
 from tests.triton_models.test_environment_rules import OWN, write_environment
 from triton_models.builds.making import CALLED_MODELS
-from triton_models.builds.merge import merge
 from triton_models.config.pbtxt import ensemble, plain, step, tensor, write_config
 
 ROWS_FILE = "rows/1/model.onnx"
@@ -310,20 +309,6 @@ def write_old_bert(root: Path) -> None:
     write_plan(root, tensorrt="8.6.1.6", record={"release": "24.01", "gpu": "A10G"})
 
 
-def write_merged_bert(root: Path) -> None:
-    """A plan for each of two GPU models."""
-    record = {"model": root.name, "release": "25.09"}
-    built = [
-        write_plan(
-            root.parent / gpu / root.name,
-            tensorrt=TENSORRT,
-            record={**record, "gpu": gpu, "plans": {"bert/1/model.plan": {"gpu": gpu}}},
-        )
-        for gpu in ("A10G", "L4")
-    ]
-    merge(built, output=root.parent)
-
-
 def write_minilm(root: Path) -> None:
     """An ensemble of Python, a plan and Python, of which the last has an environment."""
     write_ensemble(root, gpu="A10G")
@@ -390,7 +375,6 @@ READER = Correct("reader", write_reader, Server(release="25.06"))
 BERT = Correct("bert", write_bert)
 ROWS_ON_CUDA = Correct("rows-cuda", write_rows_on_cuda, OWN_SERVER)
 OLD_BERT = Correct("bert-8", write_old_bert, Server(release="24.01"))
-MERGED_BERT = Correct("bert-merged", write_merged_bert)
 FOREST = Correct("forest", write_forest)
 CHECKPOINT = Correct("checkpoint", write_checkpoint)
 GRAPH = Correct("graph", write_graph, Server(release="24.09"))

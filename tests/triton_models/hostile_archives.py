@@ -98,3 +98,5 @@ HOSTILE = (
     Hostile("archive-trailing", "a second gzip stream", GOOD + gzipped(b"")),
     Hostile("archive-trailing", "a second archive", gzipped(file() + END + file("net/b") + END)),
 )
+ONE_PER_RULE = tuple({each.rule: each for each in HOSTILE}.values())
+"""For what passes an archive on to the reader, which all of them are tried on."""

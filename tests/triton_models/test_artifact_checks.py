@@ -9,7 +9,7 @@ import pytest
 
 from tests.triton_models.check_case import Case, Correct, Server, Spoil
 from tests.triton_models.check_cases import CASES
-from tests.triton_models.correct_artifacts import BERT, DIALOGUE, MERGED_BERT, RESNET50
+from tests.triton_models.correct_artifacts import BERT, DIALOGUE, RESNET50
 from tests.triton_models.model_folders import tar
 from tests.triton_models.spoils import both, built_for, moved, said, written
 from triton_models.check import check
@@ -106,12 +106,6 @@ def test_a_record_of_newer_tools_may_be_checked_for_what_is_known(tmp_path: Path
 
     assert Server(release="25.09", gpu="A10G").problems(root) == []
     assert [found.rule for found in Server(release=None, gpu=None).problems(root)] == ["build-record"] * 2
-
-
-def test_a_record_of_several_gpus_leaves_the_gpu_open(tmp_path: Path) -> None:
-    root = spoilt(tmp_path, MERGED_BERT, built_for(gpu=["A10G", "Z9"]))
-
-    assert Server(gpu=None).problems(root) == []
 
 
 def test_a_record_without_a_release_or_a_gpu_names_none_that_is_unknown(tmp_path: Path) -> None:

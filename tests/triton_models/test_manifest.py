@@ -307,7 +307,7 @@ def _document() -> dict[str, Any]:
     """A manifest of two models, one of them with every field there is."""
     manifest = Manifest()
     target = ArtifactTarget.parse("sm86-trt10.13.3")
-    build = {"gpu": ["A10G"], "release": "25.09", "tensorrt": "10.13.3.9", "plans": {"m": {"hardware": "x"}}}
+    build = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9", "plans": {"m": {"hardware": "x"}}}
     digests = {"sbom": "ab" * 32, "request": "cd" * 32}
     full = {"build": build, "plans": ("10.13.3.9",), "inputs": {"packages": "0"}, **digests}
     for name, more in ((GOOD, {}), (OLDER, full), (BAD, full)):

@@ -137,8 +137,6 @@ def test_no_two_releases_with_one_tensorrt_differ_in_python() -> None:
         (PLAN, ("10.16.1.11",), "sm86-trt10.16.1"),
         ({**PLAN, "tensorrt": "10.13.4.2"}, ("10.13.4.2",), "sm86-trt10.13.3"),
         ({**PLAN, "release": "26.10"}, (), "sm86-trt26.10"),
-        ({**PLAN, "gpu": ["T4", "L4"]}, (), "sm75-trt10.13.3 sm89-trt10.13.3"),
-        ({**PLAN, "gpu": ["L4", "L40S"]}, (), "sm89-trt10.13.3"),
         (PORTABLE_PLAN, (), "ampere+-trt10.13.3"),
         (MIXED_PLANS, (), "sm86-trt10.13.3"),
         (WITH_ENVIRONMENT, (), "any-trt10.13.3"),

@@ -1,7 +1,6 @@
-"""The GPU models that an artifact was built for, from its build.json.
+"""The GPU model that an artifact was built for, from its build.json.
 
-A build for one GPU records that model; a merged artifact records all of them. Every TensorRT plan is recorded
-by its path in the artifact, with the GPU that compiled it.
+Every TensorRT plan is recorded by its path in the artifact, with the GPU that compiled it.
 """
 
 from __future__ import annotations
@@ -13,16 +12,14 @@ from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.tensorrt import AMPERE, AMPERE_PLUS, SAME_COMPUTE_CAPABILITY
 
 
-def built_gpus(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the GPU models that an artifact has plans for; empty without a plan or a record.
+def built_gpu(record: Mapping[str, Any]) -> str | None:
+    """Return the GPU model that an artifact has plans for; None without a plan or a record.
 
     Args:
         record: The content of build.json.
     """
     said = record.get("gpu")
-    if isinstance(said, str):
-        return (said,)
-    return tuple(str(each) for each in said) if isinstance(said, list | tuple) else ()
+    return said if isinstance(said, str) else None
 
 
 def plan_gpu(record: Mapping[str, Any], path: str) -> str | None:
@@ -36,8 +33,7 @@ def plan_gpu(record: Mapping[str, Any], path: str) -> str | None:
     plan = plans.get(path) if isinstance(plans, Mapping) else None
     if isinstance(plan, Mapping) and plan.get("gpu"):
         return str(plan["gpu"])
-    gpus = built_gpus(record)
-    return gpus[0] if len(gpus) == 1 else None
+    return built_gpu(record)
 
 
 def plan_runs_on(record: Mapping[str, Any], path: str, gpu: Gpu) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from triton_models.artifact.built_for import built_gpus
+from triton_models.artifact.built_for import built_gpu
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.instances import gpu as find_gpu
@@ -119,13 +119,13 @@ def content_targets(build: Mapping[str, Any], plans: Sequence[str]) -> tuple[Art
     """
     said = build.get("tensorrt")
     version = next(iter(plans), None) or (str(said) if said else "")
-    known = [GPUS[name] for name in built_gpus(build) if name in GPUS]
+    gpu = GPUS.get(built_gpu(build) or "")
     release = known_release(str(build.get("release")))
-    if version and known:
-        hardware = dict.fromkeys(_compatible(build) or _hardware(gpu) for gpu in known)
+    if version and gpu is not None:
+        hardware = _compatible(build) or _hardware(gpu)
         # The image's own TensorRT counts as that of the table, by which endpoints are compared.
         tensorrt = _version(release) if release and version == said else _short(version)
-        return tuple(ArtifactTarget(hardware=each, tensorrt=tensorrt) for each in hardware)
+        return (ArtifactTarget(hardware=hardware, tensorrt=tensorrt),)
     sources = build.get("sources")
     if release is not None and isinstance(sources, Mapping) and any(map(_is_environment, sources)):
         return (ArtifactTarget(tensorrt=_version(release)),)

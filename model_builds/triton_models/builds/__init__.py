@@ -3,9 +3,8 @@
 `build` is the command, `making` contains its steps, and `job` is passed to a declaration's own `write()`.
 `export` turns networks into ONNX, TorchScript, compiled or DALI files, `tensorrt` compiles plans, `derived`
 and `warmup` complete config.pbtxt, and `rehearsed` adds one for a rehearsal. `inputs` determines whether a
-build is needed. `merge` joins builds for several GPU models. `locked` installs the build requirements.
-`adopted` serves Triton directories as they are. `called_models` runs in the server, next to the code of
-models that call others.
+build is needed. `locked` installs the build requirements. `adopted` serves Triton directories as they are.
+`called_models` runs in the server, next to the code of models that call others.
 
 Imports: artifact, base, check, client, config, declare, environments, facts, pack, repository.
 """

@@ -60,7 +60,6 @@ _NOT_MAKING = (
     "base/suggest.py",
     "base/unix_http.py",
     "builds/inputs.py",
-    "builds/merge.py",
     "check/",
     "cli/",
     "client/",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from triton_models.artifact.built_for import built_gpus
+from triton_models.artifact.built_for import built_gpu
 from triton_models.artifact.layout import BUILD_FILE, BUILD_RECORD
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
@@ -102,13 +102,12 @@ def _check_configurations(report: Findings, subject: Subject) -> None:
 def _check_record(report: Findings, subject: Subject) -> None:
     """Check that a build record has a valid TensorRT, and a release and a GPU that are known."""
     record, target, unknown = subject.record, subject.target, []
-    gpus, tensorrt = built_gpus(record), record.get("tensorrt")
+    gpu, tensorrt = built_gpu(record), record.get("tensorrt")
     if record.get("release") is not None and target.release is None:
         why = "its server may not load the model's plans, environments and backends"
         unknown.append(("release", "Triton release", str(record["release"]), tuple(RELEASES), why))
-    # With several GPUs, the target's GPU is None anyway: see `CheckTarget.with_record`.
-    if len(gpus) == 1 and target.gpu is None:
-        unknown.append(("gpu", "GPU", gpus[0], tuple(GPUS), "the serving GPU may not load its plans"))
+    if gpu is not None and target.gpu is None:
+        unknown.append(("gpu", "GPU", gpu, tuple(GPUS), "the serving GPU may not load its plans"))
     for field, called, given, known, why in unknown:
         close = did_you_mean(given, known, otherwise="")
         fix = f"update your tools if newer ones built it, or choose one of {', '.join(known)} with --{field}"

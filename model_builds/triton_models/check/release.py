@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from triton_models.artifact.built_for import built_gpus, plan_runs_on
+from triton_models.artifact.built_for import built_gpu, plan_runs_on
 from triton_models.artifact.built_for import plan_gpu as compiled_on
 from triton_models.artifact.plan_header import HEADER_BYTES, read_plan_header
 from triton_models.base.suggest import CLOSER, close_to, did_you_mean
@@ -34,7 +34,6 @@ NEW_FIELD = rule("new-field", _SOURCE)
 LABEL_OUTSIDE = rule("label-outside", _SOURCE)
 PLAN_VERSION = rule("plan-version", _SOURCE)
 PLAN_GPU = rule("plan-gpu", _SOURCE)
-PLAN_MISSING = rule("plan-missing", _SOURCE)
 GPU_REMOVED = rule("gpu-removed", _SOURCE)
 PLAN_INT64 = rule("plan-int64", _SOURCE)
 
@@ -153,7 +152,7 @@ def _check_plans(report: Findings, model: Model, config: ModelConfig) -> None:
     TensorRT refuses a plan of another compute capability. With the same one, it warns, and the plan may be
     slower or fail. A build must opt in, with hardware "sameComputeCapability" or "ampere+".
     """
-    release, gpu, gpus = model.target.release, model.target.gpu, built_gpus(model.record)
+    release, gpu = model.target.release, model.target.gpu
     by_capability, usual = config.cc_model_filenames, model.backend.filename or FILE
     for path in model.paths(*dict.fromkeys((usual, *by_capability.values()))) if release else ():
         header = read_plan_header(model.layout.beginning(path, HEADER_BYTES) or b"")
@@ -162,23 +161,18 @@ def _check_plans(report: Findings, model: Model, config: ModelConfig) -> None:
             fix = f"compile it again with {has}, or serve it with the release that it was built for"
             why = "a plan loads only in the TensorRT version that compiled it"
             report.file(path)(PLAN_VERSION, f"a plan of TensorRT {header.tensorrt}", fix=fix, why=why)
-    if gpu is None or not gpus:
+    if gpu is None or built_gpu(model.record) is None:
         return
-    paths = list(model.paths(by_capability.get(gpu.compute_capability) or usual))
-    for path in paths:
-        built = compiled_on(model.record, path) or " or ".join(gpus)
+    for path in model.paths(by_capability.get(gpu.compute_capability) or usual):
+        built = compiled_on(model.record, path)
         if built != gpu.name and not plan_runs_on(model.record, path, gpu):
-            other = GPUS.get(built)
+            other = GPUS.get(built or "")
             same = other is not None and other.compute_capability == gpu.compute_capability
             warned = "TensorRT warns about plans of another GPU: they may be slower, or fail"
             refused = "TensorRT refuses a plan of another compute capability"
             fix = f"build it for {gpu.name}, {gpu.compute_capability}: `fleet build NAME --gpu {gpu.name}`"
             why = warned if same else refused
             report.file(path)(PLAN_GPU, f"a plan compiled on {built}", fix=fix, why=why)
-    if len(gpus) > 1 and gpu.name not in gpus and by_capability and not paths:
-        fix = f"add one for {gpu.name}: `fleet build NAME --gpu {gpu.name}`, then `fleet merge`"
-        why = f"Triton opens the file for compute capability {gpu.compute_capability}, which does not exist"
-        report(PLAN_MISSING, f"plans for {', '.join(gpus)}", at="cc_model_filenames", fix=fix, why=why)
 
 
 def _brings_library(model: Model, config: ModelConfig) -> bool:

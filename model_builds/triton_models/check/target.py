@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from triton_models.artifact.built_for import built_gpus
+from triton_models.artifact.built_for import built_gpu
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.facts.instances import GPUS, Gpu
@@ -58,15 +58,14 @@ class CheckTarget:
         An unknown release, GPU or TensorRT in the record is ignored, because records of newer tools must not
         prevent other checks. The check "build-record" reports it, unless another one was given.
 
-        For an artifact for several GPUs, the GPU remains unknown unless it was given. An artifact that was
-        built in the image of the release knows its TensorRT better than the table of releases.
+        An artifact that was built in the image of the release knows its TensorRT better than the table of
+        releases.
         """
         release = self.release or known_release(str(record.get("release")))
         tensorrt = str(record.get("tensorrt"))
         if release and TENSORRT_VERSION.fullmatch(tensorrt) and record.get("release") == release.name:
             release = replace(release, tensorrt=tensorrt)
-        gpus = built_gpus(record)
-        gpu = GPUS.get(gpus[0]) if len(gpus) == 1 else None
+        gpu = GPUS.get(built_gpu(record) or "")
         completes = self.auto_complete or record.get(AUTO_COMPLETE) is True
         return replace(self, release=release, gpu=self.gpu or gpu, auto_complete=completes)
 

@@ -53,7 +53,6 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
             models.compare,
             "triton_rehearsal.compare.command",
         ),
-        "merge": Verb("combine plans for several GPU models in one artifact", models.merge, "builds.merge"),
         "pack": Verb("pack models into immutable artifacts", models.pack, "deliver.pack"),
     },
     "Publish models": {

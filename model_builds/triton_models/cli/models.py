@@ -148,18 +148,6 @@ def compare(parser: argparse.ArgumentParser) -> None:
     add_repository(parser)
 
 
-def merge(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet merge`."""
-    parser.add_argument(
-        "roots",
-        nargs="+",
-        type=Path,
-        metavar="ROOT",
-        help="the same model from `fleet build --gpu` for each GPU model, as a folder or packed",
-    )
-    add_output(parser)
-
-
 def pack(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `fleet pack`."""
     parser.add_argument(

@@ -91,12 +91,7 @@ ROWS = (
         belief="A GPU has the compute capability in the GPU table",
         grade=Grade.DOCUMENTATION,
         source="https://developer.nvidia.com/cuda-gpus",
-        depends=(
-            "triton_models.facts.instances.GPUS",
-            "gpu-too-old",
-            "gpu-generation-supported",
-            "merge-gpu",
-        ),
+        depends=("triton_models.facts.instances.GPUS", "gpu-too-old", "gpu-generation-supported"),
         decided_by=DecidedBy.GPU,
         command="`nvidia-smi --query-gpu=name,compute_cap --format=csv`",
         if_false="Correct the row in triton_models/facts/instances.py",
@@ -354,17 +349,6 @@ ROWS = (
         decided_by=DecidedBy.BY_HAND,
         command="in the images of 24.03 and 24.05: compile a network with an INT64 input, and load it",
         if_false="Correct the TensorRT version in triton_models/check/release.py",
-    ),
-    Belief(
-        id="merged-artifact-loads",
-        belief="A merged artifact loads on both of its GPUs: Triton chooses the plan by cc_model_filenames",
-        grade=Grade.SOURCE_READ,
-        source="model_state.cc of tensorrt_backend",
-        depends=("triton_models.builds.merge",),
-        decided_by=DecidedBy.BY_HAND,
-        command="`fleet merge a10g/minilm t4/minilm -o merged`, then `fleet verify merged/minilm` on "
-        "each GPU",
-        if_false="Publish a separate artifact for each GPU",
     ),
     Belief(
         id="deliver-on-gpu",

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 
-from triton_models.artifact.layout import Layout, read_layout
+from triton_models.artifact.layout import Layout
 from triton_models.config.pbtxt import CALLS, CONFIG_FILE, calls_of, parse_config
 from triton_models.pack.content import Content
 from triton_models.pack.renaming import renamed
@@ -41,16 +40,6 @@ def uniquely_named(layout: Layout, contents: Mapping[str, Content]) -> Layout:
     """
     digest = _digest(contents)
     return renamed(layout, {name: f"{name}-{digest}" for name in called_models(layout)})
-
-
-def restore_names(root: Path) -> None:
-    """Give the called models of an unpacked artifact their declared names again."""
-    layout = read_layout(root)
-    names = called_models(layout)
-    for packed, declared in names.items():
-        (root / packed).rename(root / declared)
-    for path, text in renamed(layout, names).texts.items() if names else ():
-        (root / path).write_bytes(text)
 
 
 def _digest(contents: Mapping[str, Content]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from triton_models.artifact.built_for import built_gpus
+from triton_models.artifact.built_for import built_gpu
 from triton_models.artifact.plan_header import PlanHeader
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.facts.instances import Gpu
@@ -135,12 +135,11 @@ def _misfits(record: ArtifactRecord, serving: Serving, *, where: str) -> Iterato
             where=where,
         )
         return
-    gpus = built_gpus(record.build)
+    gpu = built_gpu(record.build)
     for instance in serving.instance_types:
         has = instance.gpu.name if instance.gpu else None
-        if gpus and has not in gpus and not _loads_on(record, instance.gpu):
-            plan = f"a plan for {gpus[0]}" if len(gpus) == 1 else f"plans for {', '.join(gpus)}"
-            yield _misfit(plan, f"{instance.name} has {has or 'no GPU'}", where=where)
+        if gpu and has != gpu and not _loads_on(record, instance.gpu):
+            yield _misfit(f"a plan for {gpu}", f"{instance.name} has {has or 'no GPU'}", where=where)
     # What was built in the release's image fits, also if the table of releases is wrong.
     elsewhere = serving.release is None or record.build.get("release") != serving.release.name
     for tensorrt in _tensorrt(record) if elsewhere else ():
@@ -160,9 +159,9 @@ def _loads_on(record: ArtifactRecord, gpu: Gpu | None) -> bool:
 
 
 def _other_gpu(record: ArtifactRecord, serving: Serving) -> bool:
-    gpus = built_gpus(record.build)
-    return bool(gpus) and any(
-        each.gpu is not None and each.gpu.name not in gpus for each in serving.instance_types
+    gpu = built_gpu(record.build)
+    return gpu is not None and any(
+        each.gpu is not None and each.gpu.name != gpu for each in serving.instance_types
     )
 
 

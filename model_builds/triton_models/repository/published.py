@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from triton_models.artifact.built_for import built_gpus
+from triton_models.artifact.built_for import built_gpu
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.repository.manifest import ArtifactRecord, Change, Manifest, ModelRecord, in_json
@@ -74,7 +74,7 @@ def built_for(record: ArtifactRecord) -> str:
     if record.portable:
         return "rehearsals only (portable)"
     parts = [
-        " and ".join(built_gpus(build)),
+        built_gpu(build),
         f"release {build['release']}" if build.get("release") else None,
         f"TensorRT {tensorrt}" if tensorrt else None,
     ]
