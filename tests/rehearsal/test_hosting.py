@@ -218,11 +218,9 @@ def test_a_target_model_that_is_not_in_the_repository_is_a_validation_error_with
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 
-@pytest.mark.parametrize(("length", "words"), [(1025, "with 1025 characters"), (70_000, "too long")])
-def test_a_target_model_that_is_too_long_is_a_validation_error(shared, length, words):
-    with pytest.raises(shared.runtime.exceptions.ClientError, match=words) as error:
-        shared.invoke("m" * length)
-    assert error.value.response["Error"]["Code"] == "ValidationError"
+def test_a_target_model_that_is_too_long_is_a_validation_error(shared):
+    with pytest.raises(shared.runtime.exceptions.ValidationError, match="with 1025 characters"):
+        shared.invoke("m" * 1025)
 
 
 def test_a_target_model_is_read_as_it_was_sent(shared):
@@ -232,10 +230,9 @@ def test_a_target_model_is_read_as_it_was_sent(shared):
 
 
 @pytest.mark.parametrize("length", ["²", "-1", "1" * 30, "1_0"])
-def test_a_length_that_is_no_number_is_a_validation_error(shared, length):
-    answer, body = raw(shared, "X-Amzn-SageMaker-Target-Model: m.tar.gz", f"Content-Length: {length}")
+def test_a_length_that_is_no_number_is_refused(shared, length):
+    answer, _ = raw(shared, "X-Amzn-SageMaker-Target-Model: m.tar.gz", f"Content-Length: {length}")
     assert answer.startswith("HTTP/1.1 400 ")
-    assert "Content-Length" in json.loads(body)["Message"]
 
 
 def raw(shared, *headers):

@@ -25,7 +25,17 @@ EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
         "rehearse": frozenset(
             {
-                *("cfnlint", "httptools", "jsonpath_ng", "moto", "rich", "uvloop", "werkzeug", "yaml"),
+                *(
+                    "cfnlint",
+                    "httptools",
+                    "jsonpath_ng",
+                    "moto",
+                    "rich",
+                    "uvicorn",
+                    "uvloop",
+                    "werkzeug",
+                    "yaml",
+                ),
                 *("embedded_aws", "triton_rehearsal", "triton_report"),  # which a build's toolkit lacks
             }
         ),

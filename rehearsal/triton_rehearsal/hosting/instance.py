@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -150,24 +150,11 @@ class Instance(ABC):
         """
 
     @abstractmethod
-    def invoke_now(
-        self,
-        target: str,
-        *,
-        body: Sequence[bytes | bytearray],
-        headers: Mapping[str, str],
-        done: Callable[[Invoked], None],
-    ) -> bool:
-        """Begin a request for a model that is loaded. Called on the event loop.
-
-        Args:
-            target: The target model.
-            body: The parts of the body.
-            headers: The headers for the container.
-            done: Called on the loop with the answer.
+    async def invoke_now(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked | None:
+        """Answer a request for a model that is loaded, on the event loop.
 
         Returns:
-            False if more than the model's own time is needed, which is for `invoke`.
+            None if more than the model's own time is needed, which is for `invoke`.
         """
 
     @property

@@ -13,7 +13,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager, suppress
@@ -182,33 +182,24 @@ class MultiModelInstance(Instance):
         finally:
             self._release(model)
 
-    def invoke_now(
-        self,
-        target: str,
-        *,
-        body: Sequence[bytes | bytearray],
-        headers: Mapping[str, str],
-        done: Callable[[Invoked], None],
-    ) -> bool:
-        """Begin a request for a model that is loaded; see `Instance`.
+    async def invoke_now(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked | None:
+        """Answer a request for a model that is loaded; see `Instance`.
 
         The answer's status is 507 if the container needs room first; `invoke` makes it.
         """
         if not self._keep_models or not holds("object_overwritten"):
-            return False
+            return None
         with self._change:
             model = self._models.get(target)
             if model is None or not model.ready or self._ending:
-                return False
+                return None
             self._use(model)
-
-        def answered(answer: Answer, seconds: float) -> None:
+        try:
+            path, sent = invocation_path(model.id), {TARGET_MODEL: target, **headers}
+            answer, seconds = await self._invocations.invoke(path, body=body, headers=sent)
+        finally:
             self._release(model)
-            done(Invoked(answer=answer, cache_hit=True, model_s=seconds))
-
-        sent = {TARGET_MODEL: target, **headers}
-        self._invocations.invoke(invocation_path(model.id), body=body, headers=sent, done=answered)
-        return True
+        return Invoked(answer=answer, cache_hit=True, model_s=seconds)
 
     def _end(self, reason: str) -> None:
         super()._end(reason)

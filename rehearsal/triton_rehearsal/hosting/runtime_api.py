@@ -45,5 +45,5 @@ def validation_error(message: str) -> ApiError:
 
 def unknown_operation(method: str, path: str) -> ApiError:
     """Return the error for a request that is not a supported operation."""
-    message = f"{method} {path} is not supported here: only InvokeEndpoint and InvokeEndpointAsync are"
+    message = f"{method} {path} is not supported here: only InvokeEndpoint is"
     return ApiError(404, "UnknownOperationException", message)

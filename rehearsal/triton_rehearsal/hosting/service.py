@@ -6,6 +6,7 @@ models and the settings of their containers are read from a given AWS, as deploy
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import shutil
@@ -15,6 +16,7 @@ import time
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +30,7 @@ from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, Taken, closing
-from triton_rehearsal.hosting.gateway import Done, Gateway, Request
+from triton_rehearsal.hosting.gateway import Gateway, Request
 from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
 from triton_rehearsal.hosting.instance_group import InstanceGroup, Watch
 from triton_rehearsal.hosting.metrics import Event, Invocation, Load, MetricsPublisher, Source, Unload, Usage
@@ -62,6 +64,7 @@ _SESSION, _NEW_SESSION = "x-amzn-sagemaker-session-id", "x-amzn-sagemaker-new-se
 _WATCH = Watch()
 _MOMENTS = 20_000  # of the timeline
 _ALL = 1 << 30
+_MOST_WAITING = 1024  # requests for models that are not loaded
 # From the API model of sagemaker-runtime.
 _LONGEST_TARGET = 1024
 _TARGET_MODEL = TARGET_MODEL.lower()
@@ -146,6 +149,7 @@ class Hosting:
         self._own_directory = Path(tempfile.mkdtemp(prefix="fleet-hosting-")) if directory is None else None
         self._directory = directory or self._own_directory or Path()
         self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="invoke")
         self._slots: dict[str, EndpointSlot] = {}
         self._closed = False
         self._metrics = MetricsPublisher(self._aws.client("cloudwatch"), usage=self._usage)
@@ -228,8 +232,8 @@ class Hosting:
         """Wait until the metrics of all answers are in CloudWatch."""
         self._metrics.flush()
 
-    def begin(self, request: Request, done: Done) -> None:
-        """Begin to answer InvokeEndpoint on the gateway's loop; see `triton_rehearsal.hosting.gateway.Api`.
+    async def answer(self, request: Request) -> Reply:
+        """Answer InvokeEndpoint: on the gateway's loop if nothing but the model is needed, else in a thread.
 
         Raises:
             ApiError: An error of the API.
@@ -237,26 +241,17 @@ class Hosting:
         started = time.monotonic()
         slot = self._slots.get(request.endpoint)
         taken = slot.take_now() if slot else None
-        if taken is None:
-            done(partial(self._invoke, request, started))
-            return
-        variant, instances = taken
-        target = _target(variant, request.headers)
-
-        def answered(invoked: Invoked) -> None:
-            if invoked.answer.status == OUT_OF_MEMORY and variant.repository is not None:
-                done(partial(self._invoke, request, started, taken))
-                return
-            self._count(variant, target, len(instances), started, invoked)
-            try:
-                done(_reply(variant, request, invoked.answer))
-            except ApiError as error:
-                done(error.reply())
-
-        headers = _forwarded(request)
-        instance = choose(instances, target, at_random=variant.at_random)
-        if not instance.invoke_now(target, body=request.body, headers=headers, done=answered):
-            done(partial(self._invoke, request, started, taken))
+        if taken is not None:
+            variant, instances = taken
+            target = _target(variant, request.headers)
+            instance = choose(instances, target, at_random=variant.at_random)
+            invoked = await instance.invoke_now(target, body=request.body, headers=_forwarded(request))
+            needs_room = invoked is not None and invoked.answer.status == OUT_OF_MEMORY and variant.repository
+            if invoked is not None and not needs_room:
+                self._count(variant, target, len(instances), started, invoked)
+                return _reply(variant, request, invoked.answer)
+        waiting = partial(self._invoke, request, started, taken)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, waiting)
 
     def _invoke(self, request: Request, started: float, taken: Taken | None = None) -> Reply:
         """Answer InvokeEndpoint, and wait for all that is needed.
@@ -269,10 +264,10 @@ class Hosting:
         except FleetError as error:
             raise ApiError(500, "InternalFailure", str(error)) from error
         target = _target(variant, request.headers)
-        body, headers = b"".join(request.body), _forwarded(request)
+        headers = _forwarded(request)
         try:
             instance = choose(instances, target, at_random=variant.at_random)
-            invoked = instance.invoke(target, body=body, headers=headers)
+            invoked = instance.invoke(target, body=request.body, headers=headers)
         except EndingError:
             return self._invoke(request, started)
         except (NotReadyError, MissingArtifactError, BadArtifactError) as error:
@@ -291,7 +286,6 @@ class Hosting:
         """Stop answering, end every server and remove every file."""
         if self._deploying:
             self._deploying.detach(self)
-        self._gateway.stop_listening()
         with self._lock:
             self._closed = True
             slots = list(self._slots.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
@@ -69,25 +69,16 @@ class SingleModelInstance(Instance):
             self._ended()
         return Invoked(answer=answer, cache_hit=None, model_s=time.monotonic() - started)
 
-    def invoke_now(
-        self,
-        target: str,
-        *,
-        body: Sequence[bytes | bytearray],
-        headers: Mapping[str, str],
-        done: Callable[[Invoked], None],
-    ) -> bool:
-        """Begin a request. Called on the event loop; see `Instance`."""
+    async def invoke_now(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked | None:
+        """Answer a request on the event loop; see `Instance`."""
         del target
         if not self._began():
-            return False
-
-        def answered(answer: Answer, seconds: float) -> None:
+            return None
+        try:
+            answer, seconds = await self._invocations.invoke(INVOCATIONS, body=body, headers=headers)
+        finally:
             self._ended()
-            done(Invoked(answer=answer, cache_hit=None, model_s=seconds))
-
-        self._invocations.invoke(INVOCATIONS, body=body, headers=headers, done=answered)
-        return True
+        return Invoked(answer=answer, cache_hit=None, model_s=seconds)
 
     def _began(self) -> bool:
         with self._change:

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
 import httptools
 
 from triton_rehearsal.triton.contract import INVOCATION_LIMIT_S, TIMED_OUT, Answer
-from triton_rehearsal.triton.large_body import WORTH, LargeBody
-
-# A longer request is written in parts, without a copy.
-_ONE_PACKET = 1 << 16
-
-Done = Callable[[Answer, float], None]
-"""Called with the answer, whose status is 0 without one, and the seconds until then."""
 
 
 class Invocations:
     """Invokes the models of one container. All calls come from one event loop.
-
-    Callbacks, not coroutines: a task per request costs as much as the rest of a small request here.
 
     Args:
         server: The Unix socket of the container.
@@ -32,40 +23,27 @@ class Invocations:
     def __init__(self, server: Path) -> None:
         self._server = server
         self._idle: list[_Connection] = []
-        self._connecting: set[asyncio.Task[None]] = set()
 
-    def invoke(
-        self, path: str, *, body: Sequence[bytes | bytearray], headers: Mapping[str, str], done: Done
-    ) -> None:
-        """Invoke a loaded model.
+    async def invoke(self, path: str, *, body: bytes, headers: Mapping[str, str]) -> tuple[Answer, float]:
+        """Invoke the loaded model at a path.
 
-        Args:
-            path: The model's path.
-            body: The parts of the body.
-            headers: The headers to pass on.
-            done: Called on the loop; never before this returns.
+        Returns:
+            The answer, whose status is 0 without one, and the seconds until then.
         """
-        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{lines}Content-Length: {sum(map(len, body))}\r\n\r\n"
-        ).encode()
-        if self._idle:
-            self._idle.pop().send([head, *body], done)
-            return
-        connecting = asyncio.get_running_loop().create_task(self._connect([head, *body], done))
-        self._connecting.add(connecting)
-        connecting.add_done_callback(self._connecting.discard)
-
-    async def _connect(self, request: list[bytes | bytearray], done: Done) -> None:
         started = time.monotonic()
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
         try:
-            _, connection = await asyncio.get_running_loop().create_unix_connection(
-                lambda: _Connection(self._idle), str(self._server)
-            )
+            connection = self._idle.pop() if self._idle else await self._connect()
+            answer = await connection.send(head.encode(), body)
         except OSError as error:
-            done(Answer(status=0, body=str(error).encode()), time.monotonic() - started)
-            return
-        connection.send(request, done)
+            answer = Answer(status=0, body=str(error).encode())
+        return answer, time.monotonic() - started
+
+    async def _connect(self) -> _Connection:
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_unix_connection(lambda: _Connection(self._idle), str(self._server))
+        return connection
 
 
 class _Connection(asyncio.Protocol):
@@ -77,38 +55,28 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, idle: list[_Connection]) -> None:
         self._idle = idle
-        self._done: Done | None = None
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
-        self._length = self._received = 0  # of the answer's body
+        self._answer: asyncio.Future[Answer] | None = None
 
-    def send(self, request: list[bytes | bytearray], done: Done) -> None:
+    def send(self, head: bytes, body: bytes) -> asyncio.Future[Answer]:
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
-        self._done = done
-        self._started = time.monotonic()
-        if sum(map(len, request)) <= _ONE_PACKET:
-            self._transport.write(b"".join(request))
-        else:
-            self._transport.writelines(request)
+        self._answer = self._loop.create_future()
+        self._timer = self._loop.call_later(INVOCATION_LIMIT_S, self._end, TIMED_OUT)
+        self._transport.writelines([head, body])
+        return self._answer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._timer = self._loop.call_later(INVOCATION_LIMIT_S, self._check_limit)
 
     def data_received(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._end(f"the container's answer cannot be read: {error}")
-        else:
-            if self._length - self._received >= WORTH and self._done is not None:
-                LargeBody(
-                    self._transport, self, parts=self._body, length=self._length, done=self._complete_large
-                )
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._timer.cancel()
         if self in self._idle:
             self._idle.remove(self)
         self._end(str(error or "the container closed the connection"))
@@ -116,49 +84,28 @@ class _Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
-    def on_headers_complete(self) -> None:
-        self._length = int(self._headers.get("content-length", 0))
-
     def on_body(self, part: bytes) -> None:
         self._body.append(part)
-        self._received += len(part)
 
     def on_message_complete(self) -> None:
-        self._complete(self._parser, b"".join(self._body))
-
-    def _complete_large(self, body: bytearray) -> None:
-        parser, self._parser = self._parser, httptools.HttpResponseParser(self)
-        # It does not change from here on, and a copy takes as long as all else.
-        self._complete(parser, cast("bytes", body))
-
-    def _complete(self, parser: httptools.HttpResponseParser, body: bytes) -> None:
-        self._length = self._received = 0
-        if self._done is None:
+        if self._answer is None:
             self._transport.abort()  # an answer without a request
             return
-        answer = Answer(status=parser.get_status_code(), body=body, headers=self._headers)
-        if parser.should_keep_alive() and not self._transport.get_write_buffer_size():
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        if self._parser.should_keep_alive():
             self._idle.append(self)
         else:
             self._transport.abort()
-        self._finish(answer)
-
-    def _check_limit(self) -> None:
-        """Give up a request that takes too long. A timer per connection costs less than one per request."""
-        left = INVOCATION_LIMIT_S
-        if self._done is not None:
-            left += self._started - time.monotonic()
-        if left <= 0:
-            self._end(TIMED_OUT)
-        else:
-            self._timer = self._loop.call_later(left, self._check_limit)
+        self._finish(Answer(status=self._parser.get_status_code(), body=body, headers=self._headers))
 
     def _end(self, reason: str) -> None:
         """Close the connection, and the request in progress with it."""
         self._transport.abort()
-        if self._done is not None:
+        if self._answer is not None:
             self._finish(Answer(status=0, body=reason.encode()))
 
     def _finish(self, answer: Answer) -> None:
-        done, self._done = cast("Done", self._done), None
-        done(answer, time.monotonic() - self._started)
+        waiting, self._answer = self._answer, None
+        self._timer.cancel()
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
