@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -14,23 +14,29 @@ class Ratio:
 
     Attributes:
         subject: The work that is timed.
-        ours: The way of this project, and its median time in seconds.
-        theirs: The other way, and its median time in seconds.
-        ours_s: As above.
-        theirs_s: As above.
-        low: The smallest ratio of a pair.
-        middle: The median ratio.
-        high: The largest ratio of a pair.
+        ours: The way of this project.
+        theirs: The other way.
+        pairs: The seconds that each of the two took, pair by pair.
     """
 
     subject: str
     ours: str
     theirs: str
-    ours_s: float
-    theirs_s: float
-    low: float
-    middle: float
-    high: float
+    pairs: Sequence[tuple[float, float]]
+
+    def cells(self) -> tuple[str, ...]:
+        """Return a row of the table: medians, and the median and the range of the ratios."""
+        own, other = (statistics.median(pair[way] for pair in self.pairs) for way in (0, 1))
+        ratios = [theirs / ours for ours, theirs in self.pairs]
+        return (
+            self.subject,
+            self.ours,
+            f"{own * 1e3:,.3g} ms",
+            self.theirs,
+            f"{other * 1e3:,.3g} ms",
+            f"{statistics.median(ratios):.2f}",
+            f"{min(ratios):.2f} to {max(ratios):.2f}",
+        )
 
 
 def measure(
@@ -56,19 +62,7 @@ def measure(
     for _ in range(1 if short else pairs + 1):
         timed.append((_seconds(ours[1]), _seconds(theirs[1])))
         reset()
-    if not short:
-        del timed[0]
-    ratios = sorted(other / own for own, other in timed)
-    return Ratio(
-        subject=subject,
-        ours=ours[0],
-        theirs=theirs[0],
-        ours_s=statistics.median(own for own, _ in timed),
-        theirs_s=statistics.median(other for _, other in timed),
-        low=ratios[0],
-        middle=statistics.median(ratios),
-        high=ratios[-1],
-    )
+    return Ratio(subject=subject, ours=ours[0], theirs=theirs[0], pairs=timed if short else timed[1:])
 
 
 def _seconds(do: Callable[[], object]) -> float:

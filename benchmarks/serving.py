@@ -16,7 +16,6 @@ from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 
 TARGET = "echo.tar.gz"
-WIDTH = 3 * 224 * 224
 ECHO = """
 import triton_python_backend_utils as pb_utils
 
@@ -38,13 +37,13 @@ OURS = {
 CONTAINERS = {"SAGEMAKER_MULTI_MODEL": "true"}
 
 
-def ratios(*, short: bool) -> list[Ratio]:
+def ratios(*, short: bool) -> Iterator[Ratio]:
     """Loading a Python model, and asking it for one image's worth of numbers."""
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
         folder = Path(name)
         write_echo(folder / "model")
         with _server(OURS, folder / "ours") as ours, _server(CONTAINERS, folder / "containers") as containers:
-            loading = measure(
+            yield measure(
                 "load a Python model",
                 ours=("endpoint's defaults", lambda: _load(ours, folder / "model")),
                 theirs=("container's defaults", lambda: _load(containers, folder / "model")),
@@ -52,23 +51,14 @@ def ratios(*, short: bool) -> list[Ratio]:
                 short=short,
                 reset=lambda: (_unload(ours), _unload(containers)),
             )
-            for contract in (ours, containers):
-                _load(contract, folder / "model")
-            requests = measure(
-                "200 requests of 16 numbers",
-                ours=("endpoint's defaults", lambda: _ask(ours, "binary", width=16, times=200)),
-                theirs=("container's defaults", lambda: _ask(containers, "binary", width=16, times=200)),
-                pairs=7,
-                short=short,
-            )
-            encoding = measure(
+            _load(ours, folder / "model")
+            yield measure(
                 "one image there and back",
-                ours=("binary tensors", lambda: _ask(ours, "binary", width=WIDTH)),
-                theirs=("JSON", lambda: _ask(ours, "json", width=WIDTH)),
+                ours=("binary tensors", lambda: _ask(ours, "binary")),
+                theirs=("JSON", lambda: _ask(ours, "json")),
                 pairs=7,
                 short=short,
             )
-    return [loading, requests, encoding]
 
 
 def write_echo(folder: Path) -> None:
@@ -76,16 +66,9 @@ def write_echo(folder: Path) -> None:
     model = folder / "echo"
     (model / "1").mkdir(parents=True)
     (model / "1" / "model.py").write_text(ECHO)
-    write_config(
-        plain(
-            name="echo",
-            backend="python",
-            max_batch_size=8,
-            inputs=[tensor("X", "FP32", [-1])],
-            outputs=[tensor("Y", "FP32", [-1])],
-        ),
-        model / "config.pbtxt",
-    )
+    x, y = (tensor(name, "FP32", [-1]) for name in ("X", "Y"))
+    config = plain(name="echo", backend="python", max_batch_size=8, inputs=[x], outputs=[y])
+    write_config(config, model / "config.pbtxt")
 
 
 @contextmanager
@@ -104,12 +87,11 @@ def _unload(contract: MultiModelContract) -> bool:
     return contract.unload(model_id="echo", target_model=TARGET).ok
 
 
-def _ask(contract: MultiModelContract, content: Content, *, width: int, times: int = 1) -> None:
-    numbers = np.linspace(0, 1, width, dtype=np.float32)[None]
-    for _ in range(times):
-        body, content_type = encode({"X": numbers}, outputs=None, content=content)
-        answer = contract.invoke(
-            model_id="echo", target_model=TARGET, body=body, headers={"Content-Type": content_type}
-        )
-        if not np.array_equal(decode(answer.body, answer.headers["content-type"])["Y"], numbers):
-            raise RuntimeError(answer.text[:200])
+def _ask(contract: MultiModelContract, content: Content) -> None:
+    numbers = np.linspace(0, 1, 3 * 224 * 224, dtype=np.float32)[None]
+    body, content_type = encode({"X": numbers}, outputs=None, content=content)
+    answer = contract.invoke(
+        model_id="echo", target_model=TARGET, body=body, headers={"Content-Type": content_type}
+    )
+    if not np.array_equal(decode(answer.body, answer.headers["content-type"])["Y"], numbers):
+        raise RuntimeError(answer.text[:200])

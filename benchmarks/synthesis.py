@@ -3,63 +3,61 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from benchmarks.many_models import declare
 from benchmarks.ratio import Ratio, measure
 from triton_models.survey.survey import FOLDER
 
-DECLARED = 5_000
 _ROOT = Path(__file__).resolve().parents[1]
-_PARTS = ("stacks", "constructs", "model_builds")
-_CDK = _ROOT / "node_modules" / ".bin" / "cdk"
+_COPIED = ("minilm", "resnet50")
 
 
-def ratios(*, short: bool) -> list[Ratio]:
+def ratios(*, short: bool) -> Iterator[Ratio]:
     """With the command line of the CDK and the checks that every synthesis runs.
 
     On a machine where nothing is known of the models yet, each of them is read and compiled.
     """
-    declared = 20 if short else DECLARED
+    declared = 20 if short else 5_000
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
         one, many = _app(Path(folder) / "one", 1), _app(Path(folder) / "many", declared)
-        small = ("1 declared model", lambda: _synthesise(one))
-        return [
-            measure(
-                "cdk synth again",
-                ours=small,
+        for subject, pairs, first in (("again", 5, False), ("for the first time", 3, True)):
+            yield measure(
+                f"cdk synth {subject}",
+                ours=("1 declared model", lambda: _synthesise(one)),
                 theirs=(f"{declared:,} declared models", lambda: _synthesise(many)),
-                pairs=5,
+                pairs=pairs,
                 short=short,
-            ),
-            measure(
-                "cdk synth for the first time",
-                ours=small,
-                theirs=(f"{declared:,} declared models", lambda: _synthesise(many)),
-                pairs=3,
-                short=short,
-                reset=lambda: _forget(many),
-            ),
-        ]
+                reset=partial(_forget, many) if first else lambda: None,
+            )
 
 
 def _app(folder: Path, models: int) -> Path:
-    """This repository's app with other models."""
+    """Write this repository's app with other models: copies of two of its own."""
     leftovers = shutil.ignore_patterns("__pycache__", ".*", "models")
-    for part in _PARTS:
+    for part in ("stacks", "constructs", "model_builds"):
         shutil.copytree(_ROOT / part, folder / part, ignore=leftovers)
     for name in ("app.py", "cdk.json"):
         shutil.copy(_ROOT / name, folder)
-    declare(folder / "model_builds" / "models", models)
+    for number in range(models):
+        copied = _COPIED[number % len(_COPIED)]
+        target = folder / "model_builds" / "models" / f"{copied}-{number}"
+        target.mkdir(parents=True)
+        named = re.compile(rf'(?<="){copied}(?=["_])')  # the model and its parts
+        for path in (_ROOT / "model_builds" / "models" / copied).glob("*.py"):
+            (target / path.name).write_text(named.sub(target.name, path.read_text()))
     return folder
 
 
 def _synthesise(app: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [str(_CDK), "synth", "--quiet", "-c", "models=*", "-c", "parallel_builds=8"]
+    cdk = str(_ROOT / "node_modules" / ".bin" / "cdk")
+    command = [cdk, "synth", "--quiet", "-c", "models=*", "-c", "parallel_builds=8"]
     subprocess.run(command, cwd=app, env=environment, check=True, capture_output=True)
 
 
