@@ -87,7 +87,7 @@ def policy(*statements: Mapping[str, Any]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Account:
     """An account or the embedded AWS, as one module of tests sees it.
 

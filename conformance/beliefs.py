@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -97,9 +97,9 @@ def account(**errand: Any) -> pytest.MarkDecorator:
     return pytest.mark.account(Errand(**errand))
 
 
-def gpu(needs: str = "a GPU in the image of a release") -> pytest.MarkDecorator:
-    """Mark a test of a machine with a GPU, in the image of a release."""
-    return pytest.mark.gpu(needs)
+def gpu(*needs: Literal["GPU", "image"]) -> pytest.MarkDecorator:
+    """Mark a test of a machine with a GPU, or in the image of a release, with what it needs."""
+    return pytest.mark.gpu(*needs)
 
 
 def errand_of(item: pytest.Item) -> Errand | None:

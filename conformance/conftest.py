@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marks, name the run, and let SIGTERM end it as Ctrl-C does, with everything removed."""
     config.addinivalue_line("markers", "belief(*ids): the beliefs that a test decides")
     config.addinivalue_line("markers", "account(errand): asks AWS, with its price and duration")
-    config.addinivalue_line("markers", "gpu(needs): asks a machine with a GPU, in a release's image")
+    config.addinivalue_line("markers", "gpu(*needs): asks a machine with a GPU, or a release's image")
     if config.option.aws and not config.option.region:
         msg = "--aws needs --region, such as --region us-east-1"
         raise pytest.UsageError(msg)
@@ -147,6 +147,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         pytest.exit("nothing was created", returncode=1)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that only an account or a GPU can answer, if neither they nor a record do."""
+    kind = _recorded_kind(item)
+    if kind and not _live(item.config) and getattr(item, "callspec").params["record"] is None:  # noqa: B009
+        pytest.skip(f"only {'a GPU' if kind == 'gpu' else 'an account'} can answer, and there is no record")
+    if item.config.option.gpu:
+        from conformance.gpu.machine import lacking
+
+        if lacks := lacking({each for mark in item.iter_markers("gpu") for each in mark.args}):
+            pytest.skip(lacks)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -227,8 +239,6 @@ def ask(request: pytest.FixtureRequest, record: Record | None) -> Asked:
     """The questions of a test, whose answers are recorded or replayed."""
     config, item = request.config, request.node
     kind = _recorded_kind(item)
-    if kind and not _live(config) and record is None:
-        pytest.skip(f"only {'a GPU' if kind == 'gpu' else 'an account'} can answer, and there is no record")
     replays = (
         ()
         if kind or _live(config)

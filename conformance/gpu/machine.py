@@ -67,6 +67,15 @@ def machine(wanted: str | None) -> Machine:
     return Machine(release=release_named(wanted or image or DEFAULT_RELEASE), gpus=gpus, gpu=next(same, None))
 
 
+def lacking(needs: set[str]) -> str:
+    """Return why this machine is not the one that a test needs; empty if it is."""
+    if "image" in needs and not os.environ.get(IMAGE_VARIABLE):
+        return f"this is not the image of a Triton release: {IMAGE_VARIABLE} is not set"
+    if "GPU" in needs and not query_gpus("name"):
+        return "this machine has no NVIDIA GPU: nvidia-smi shows none"
+    return ""
+
+
 def run(*command: str, seconds: float = 120.0, **variables: str) -> str:
     """Return the last line of a command's output; its status and output if it fails."""
     done = subprocess.run(

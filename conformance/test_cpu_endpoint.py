@@ -1,0 +1,226 @@
+"""Beliefs about endpoints and their updates that need no GPU, at a fifth of the price."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from conformance import endpoints
+from conformance.account import CPU_TYPE, Account, hindrance, refusal
+from conformance.beliefs import account, belief
+from conformance.endpoints import INSPECTOR, invoke
+from conformance.models import model
+from conformance.records import Asked
+from conformance.sweep import VARIANT, busy
+
+hosted = endpoints.hosted
+
+A_MINUTE = 0.23 / 60  # of ml.m5.xlarge
+INTERVAL_S = 10
+OTHER_COUNT = 2
+
+
+def costs(minutes: float, instance_minutes: float, **more: Any) -> pytest.MarkDecorator:
+    """Mark a test with its duration and the minutes for which its instances are paid."""
+    return account(minutes=minutes, dollars=round(instance_minutes * A_MINUTE, 3), **more)
+
+
+def variant(aws: Account, model_name: str, **more: Any) -> dict[str, Any]:
+    return aws.variant(model_name, InstanceType=CPU_TYPE, **more)
+
+
+@pytest.fixture(scope="module")
+def started(aws: Account) -> Mapping[str, Any]:
+    """The endpoint of the release's image on a type without a GPU, with metrics every ten seconds."""
+    aws.put(INSPECTOR, model(f"/tmp/{aws.name('markers')}"))  # noqa: S108  in the container
+    name, metrics = endpoints.container(aws, "Cpu"), {"MetricPublishFrequencyInSeconds": INTERVAL_S}
+    refused = ""
+    try:
+        aws.configuration("Cpu", variant(aws, name), MetricsConfig=metrics)
+    except ClientError as error:
+        if "etric" not in str(error):
+            raise
+        refused = str(error)
+        aws.configuration("Cpu", variant(aws, name))
+    endpoints.create(aws, name, name)
+    found = endpoints.settled(aws, name)
+    why = str(found.get("FailureReason", ""))
+    return {"name": name, "status": found["EndpointStatus"], "why": why, "metrics_refused": refused}
+
+
+@pytest.fixture(scope="module")
+def endpoint(aws: Account, started: Mapping[str, Any]) -> str:
+    """The endpoint's name, once it serves."""
+    return endpoints.serving(aws, started["name"])
+
+
+@belief("gpu-image-without-gpu")
+@costs(15, 18, creates="a bucket, a role, a log group, a model, a configuration, an endpoint")
+def test_the_image_for_gpus_serves_without_one(aws: Account, started: Mapping[str, Any], ask: Asked) -> None:
+    if why := hindrance(started["why"]):
+        pytest.skip(why)
+    assert ask(lambda: started["status"], "its status") == "InService", started["why"]
+    assert ask(lambda: invoke(aws, started["name"], INSPECTOR)["answer"], "its answer") == {"version": 1}
+
+
+@belief("metric-publication-interval")
+@costs(6, 6, alone="the metrics of a host")
+def test_metrics_come_in_the_interval_that_was_asked_for(
+    aws: Account, endpoint: str, started: Mapping[str, Any], ask: Asked
+) -> None:
+    def interval() -> float | None:
+        end = time.monotonic() + 360
+        while len(times := times_of(aws, endpoint)) < 4 and time.monotonic() < end:
+            aws.pause()
+        gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(times)]
+        return statistics.median(gaps) if gaps else None  # a load may add a data point in between
+
+    assert ask(lambda: started["metrics_refused"], "refused") == ""
+    assert (ask(interval, "seconds") or 1e9) <= INTERVAL_S
+
+
+def times_of(aws: Account, name: str) -> list[datetime]:
+    now, dimensions = datetime.now(tz=timezone.utc), {"EndpointName": name, "VariantName": "AllTraffic"}
+    found = aws.client("cloudwatch").get_metric_statistics(
+        Namespace="/aws/sagemaker/Endpoints",
+        MetricName="CPUUtilization",
+        Dimensions=[{"Name": key, "Value": value} for key, value in dimensions.items()],
+        StartTime=now - timedelta(minutes=30),
+        EndTime=now + timedelta(minutes=1),
+        Period=INTERVAL_S,
+        Statistics=["SampleCount"],
+    )
+    return sorted(each["Timestamp"] for each in found["Datapoints"])
+
+
+@pytest.fixture(scope="module")
+def updated(aws: Account, endpoint: str) -> Mapping[str, Any]:
+    """The endpoint after an update to two instances that retains its one, watched by an alarm.
+
+    If SageMaker cannot read the alarm, the update is made again without it.
+    """
+    sagemaker = aws.client("sagemaker")
+    config = aws.configuration("kept", variant(aws, endpoint, InitialInstanceCount=OTHER_COUNT))
+    refused = ""
+    for alarm in (aws.alarm("quiet", TreatMissingData="notBreaching"), ""):
+        deployment = endpoints.deployment(aws, alarm)
+        move = {"EndpointName": endpoint, "EndpointConfigName": config, "RetainAllVariantProperties": True}
+        try:
+            sagemaker.update_endpoint(**move, DeploymentConfig=deployment)
+            found = endpoints.settled(aws, endpoint)
+            why = str(found.get("FailureReason", ""))
+        except ClientError as error:
+            why = str(error)
+        if not why:
+            break
+        if "larm" not in why:
+            pytest.skip(hindrance(why) or why)
+        refused = refused or why
+    return {"refused": refused, "count": found["ProductionVariants"][0]["DesiredInstanceCount"]}
+
+
+@belief("alarms-read-with-execution-role")
+@costs(15, 30, creates="an alarm, a configuration, one more instance")
+def test_an_update_reads_its_alarms_with_the_endpoints_role(updated: Mapping[str, Any], ask: Asked) -> None:
+    assert ask(lambda: updated["refused"]) == ""
+
+
+@belief("retained-instance-count")
+@account(minutes=0)
+def test_an_update_retains_the_count(updated: Mapping[str, Any], ask: Asked) -> None:
+    assert ask(lambda: updated["count"]) == 1
+
+
+@belief("configuration-in-use-refused")
+@costs(12, 24, creates="one more instance, if it is accepted")
+def test_an_update_to_the_same_configuration_is_refused(
+    aws: Account, endpoint: str, updated: Mapping[str, Any], ask: Asked
+) -> None:
+    del updated
+    sagemaker = aws.client("sagemaker")
+    config = sagemaker.describe_endpoint(EndpointName=endpoint)["EndpointConfigName"]
+    move = {"EndpointName": endpoint, "EndpointConfigName": config, "RetainAllVariantProperties": True}
+    deployment = endpoints.deployment(aws, bakes=2)
+    assert ask(lambda: refusal(lambda: sagemaker.update_endpoint(**move, DeploymentConfig=deployment)))
+
+
+@pytest.fixture(scope="module")
+def undone(aws: Account, started: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Another endpoint: deleted while it starts, then updated with an alarm that is in ALARM already.
+
+    Meanwhile auto scaling asks for two instances.
+    """
+    aws.put(INSPECTOR, model(f"/tmp/{aws.name('markers')}"))  # noqa: S108  in the container
+    name, sagemaker, cloudwatch = (
+        endpoints.container(aws, "Undone"),
+        aws.client("sagemaker"),
+        aws.client("cloudwatch"),
+    )
+    del started
+    for suffix in ("Undone", "never"):
+        aws.configuration(suffix, variant(aws, name))
+    endpoints.create(aws, name, name)
+    seen: dict[str, Any] = {"deletion": ""}
+    if not aws.embedded:  # where it is in service at once
+        seen["deletion"] = refusal(lambda: sagemaker.delete_endpoint(EndpointName=name))
+        if not seen["deletion"]:
+            return seen
+    endpoints.serving(aws, name)
+    invoke(aws, name, INSPECTOR)
+    alarm = aws.alarm("loud", TreatMissingData="breaching")
+    if aws.embedded:
+        aws.embedded.evaluate()
+
+    def fires() -> bool | None:
+        [shown] = cloudwatch.describe_alarms(AlarmNames=[alarm])["MetricAlarms"]
+        return True if shown["StateValue"] == "ALARM" else None
+
+    aws.until(fires, minutes=10, what="the alarm")
+    move = {"EndpointName": name, "EndpointConfigName": aws.name("never")}
+    sagemaker.update_endpoint(**move, DeploymentConfig=endpoints.deployment(aws, alarm))
+    target = {**VARIANT, "ResourceId": f"endpoint/{name}/variant/AllTraffic"}
+    wanted = {"MinCapacity": OTHER_COUNT, "MaxCapacity": OTHER_COUNT}
+    scaling, counts = aws.client("application-autoscaling"), set()
+    try:
+        scaling.register_scalable_target(**target, **wanted)
+    except ClientError as error:
+        if not busy(error):
+            raise
+        counts.add(1)
+    while (found := sagemaker.describe_endpoint(EndpointName=name))["EndpointStatus"] in {
+        "Updating",
+        "RollingBack",
+    }:
+        counts.update(each["DesiredInstanceCount"] for each in found["ProductionVariants"])
+        aws.pause()
+    ended = [found["EndpointStatus"], found["EndpointConfigName"] == name]
+    return {**seen, "ended": ended, "why": found.get("FailureReason", ""), "counts": sorted(counts)}
+
+
+@belief("endpoint-creating-not-deletable")
+@costs(30, 45, alone="the time that an instance takes", creates="an alarm, a scalable target, an endpoint")
+def test_an_endpoint_that_is_creating_is_not_deleted(undone: Mapping[str, Any], ask: Asked) -> None:
+    assert ask(lambda: undone["deletion"])
+
+
+@belief("alarm-before-update-ends-it")
+@account(minutes=0)
+def test_an_alarm_from_before_an_update_ends_it(undone: Mapping[str, Any], ask: Asked) -> None:
+    if "not authorized" in undone.get("why", ""):
+        pytest.skip(undone["why"])
+    assert ask(lambda: undone["ended"]) == ["InService", True]
+
+
+@belief("scaling-blocked-in-updates")
+@account(minutes=0)
+def test_auto_scaling_does_nothing_during_an_update(undone: Mapping[str, Any], ask: Asked) -> None:
+    if not undone["counts"]:
+        pytest.skip("the update ended too soon")
+    assert ask(lambda: undone["counts"]) == [1]

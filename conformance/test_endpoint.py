@@ -1,0 +1,474 @@
+"""Beliefs about a multi-model endpoint with a GPU: one endpoint, from its start to its deletion."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from conformance import endpoints
+from conformance.account import ENVIRONMENT, Account, hindrance, refusal
+from conformance.beliefs import account, belief
+from conformance.endpoints import INSPECTOR, invoke, invoke_once
+from conformance.models import body, model
+from conformance.records import Asked
+from conformance.sweep import VARIANT, absent
+from triton_fleet.functions.code.warm_up import REFUSED_INPUT
+from triton_models.facts.payload import PAYLOAD_LIMIT
+
+hosted = endpoints.hosted
+
+A_MINUTE = 1.515 / 60  # of ml.g5.2xlarge
+GPU_METRICS = ("GPUUtilization", "GPUMemoryUtilization")
+OF_REQUESTS, OF_INSTANCES = "AWS/SageMaker", "/aws/sagemaker/Endpoints"
+# The metrics of a multi-model endpoint on a fleet's dashboard.
+DASHBOARD = {
+    *("Invocations", "ModelLatency", "OverheadLatency", "ModelCacheHit", "ModelLoadingWaitTime"),
+    *("LoadedModelCount", "CPUUtilization", "MemoryUtilization", "DiskUtilization", *GPU_METRICS),
+}
+AMI_DRIVERS = {"al2-ami-sagemaker-inference-gpu-3-1": "550", "al2023-ami-sagemaker-inference-gpu-4-1": "580"}
+AMI_AT_FAULT = re.compile(
+    r"Invalid combination|InferenceAmiVersion|AMI|CUDA driver version is insufficient|unsatisfied"
+)
+
+
+def costs(minutes: float, **more: Any) -> pytest.MarkDecorator:
+    """Mark a test that uses the endpoint for minutes."""
+    return account(minutes=minutes, dollars=round(minutes * A_MINUTE, 3), **more)
+
+
+def markers(aws: Account) -> str:
+    return f"/tmp/{aws.name('markers')}"  # noqa: S108  in the container
+
+
+@pytest.fixture(scope="module")
+def started(aws: Account) -> Mapping[str, Any]:
+    """The endpoint with the release's AMI, once its start has ended."""
+    aws.put(INSPECTOR, model(markers(aws)))
+    name = endpoints.container(aws, "Serving")  # capitals, like a fleet's: AWS changes their case in places
+    try:
+        ami = aws.release.inference_ami
+        config = aws.configuration("Serving", aws.variant(name, InferenceAmiVersion=ami))
+        endpoints.create(aws, name, config)
+    except ClientError as error:
+        if not AMI_AT_FAULT.search(str(error)):
+            raise
+        return {"name": name, "status": "refused", "why": str(error), "minutes": 0, "arn": ""}
+    began = time.monotonic()
+    found = endpoints.settled(aws, name)
+    events = (
+        aws.client("logs").filter_log_events(logGroupName=f"{endpoints.LOG_GROUPS}{name}").get("events", ())
+    )
+    log = " | ".join(each["message"].strip() for each in events[-5:])
+    return {
+        "name": name,
+        "status": found["EndpointStatus"],
+        "why": f"{found.get('FailureReason', '')}; the log: {log}",
+        "minutes": (time.monotonic() - began) / 60,
+        "arn": found["EndpointArn"],
+    }
+
+
+@pytest.fixture(scope="module")
+def endpoint(started: Mapping[str, Any]) -> str:
+    """The endpoint's name, once it serves."""
+    if started["status"] != "InService":
+        pytest.skip(hindrance(started["why"]) or f"the endpoint is {started['status']}: {started['why']}")
+    return str(started["name"])
+
+
+# Its start
+
+
+@belief("ami-with-multi-model")
+@costs(12, cheap=True, creates="a bucket, a role, a log group, a model, a configuration, an endpoint")
+def test_an_endpoint_starts_with_the_releases_ami(started: Mapping[str, Any], ask: Asked) -> None:
+    if started["status"] not in {"InService", "refused"} and not AMI_AT_FAULT.search(started["why"]):
+        pytest.skip(hindrance(started["why"]) or started["why"])
+    assert ask(lambda: started["status"]) == "InService", started["why"]
+
+
+@belief("start-takes-twelve-minutes")
+@account(cheap=True, minutes=0, alone="the time that an instance takes")
+def test_it_starts_in_the_usual_time(endpoint: str, started: Mapping[str, Any], ask: Asked) -> None:
+    del endpoint
+    assert 4 <= ask(lambda: started["minutes"]) <= 20
+
+
+@belief("endpoint-arn-lower-case")
+@account(cheap=True, minutes=0)
+def test_its_arn_is_in_lower_case(endpoint: str, started: Mapping[str, Any], ask: Asked) -> None:
+    assert ask(lambda: started["arn"].rpartition("/")[2] == endpoint.lower())
+
+
+@belief("list-bucket-by-prefix", "unpacker-takes-stored-blocks")
+@costs(0.5, cheap=True)
+def test_it_loads_a_model_of_stored_blocks_by_a_role_that_lists_one_prefix(
+    aws: Account, endpoint: str, ask: Asked
+) -> None:
+    reply = ask(lambda: invoke(aws, endpoint, INSPECTOR))
+    assert reply["answer"] == {"version": 1}, reply["text"]
+
+
+# Its container
+
+
+@pytest.fixture(scope="module")
+def seen(aws: Account, endpoint: str) -> Mapping[str, Any]:
+    """What a model sees of its host."""
+    reply = invoke(aws, endpoint, INSPECTOR, {"see": "host"})
+    if "server" not in reply["answer"]:
+        pytest.skip(f"the model could not be invoked: {reply['text']}")
+    found: Mapping[str, Any] = reply["answer"]
+    return found
+
+
+@belief("executable-bits-kept")
+@costs(0.5, cheap=True)
+def test_an_executable_file_stays_executable(seen: Mapping[str, Any], ask: Asked) -> None:
+    assert ask(lambda: seen["executable"]) is True
+
+
+@belief("start-script-variables")
+@account(cheap=True, minutes=0)
+def test_the_start_script_passes_variables_on(seen: Mapping[str, Any], ask: Asked) -> None:
+    size = ENVIRONMENT["SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"]
+    expected = {f"--backend-config=python,shm-default-byte-size={size}", "--log-verbose=false"}
+    assert set(ask(lambda: sorted(expected & set(seen["server"])))) == expected
+
+
+@belief("shared-memory-64-mb")
+@account(cheap=True, minutes=0, alone="the container of a host")
+def test_shared_memory_is_64_mb(seen: Mapping[str, Any], ask: Asked) -> None:
+    fields = ask(lambda: seen["shared_memory"])[-1].split()  # device, blocks, used ...
+    assert int(fields[1]) == 64 * 1024
+
+
+@belief("ami-driver")
+@account(cheap=True, minutes=0, alone="the driver of a host")
+def test_an_ami_has_its_driver(aws: Account, seen: Mapping[str, Any], ask: Asked) -> None:
+    driver = ask(lambda: seen["driver"]).partition("\n")[0].rpartition(",")[2].strip()
+    assert driver.partition(".")[0] == AMI_DRIVERS.get(str(aws.release.inference_ami))
+
+
+# Its answers
+
+
+WORDED: Mapping[str, tuple[int, str, str]] = {
+    "a missing model": (400, "ValidationError", r"Failed to download model data"),
+    "not an archive": (400, "ValidationError", r"Failed to extract model data archive"),
+    "no target model": (400, "ValidationError", r"target model header"),
+    "no endpoint": (400, "ValidationError", r"Endpoint .* of account .* not found"),
+    "a model raises": (424, "ModelError", r"Received (client|server) error \(\d+\) from (primary|model)"),
+}
+
+
+@belief("error-wording")
+@pytest.mark.parametrize("mistake", WORDED)
+@costs(0.2)
+def test_an_error_is_worded_as_on_record(aws: Account, endpoint: str, ask: Asked, mistake: str) -> None:
+    aws.put("broken-1.tar.gz", b"this is not an archive")
+    target = {
+        "a missing model": "missing-1.tar.gz",
+        "not an archive": "broken-1.tar.gz",
+        "no target model": None,
+    }
+    name = aws.name("nowhere") if mistake == "no endpoint" else endpoint
+    asked = {"fail": "as asked"} if mistake == "a model raises" else {}
+    reply = ask(lambda: invoke(aws, name, target.get(mistake, INSPECTOR), asked))
+    status, code, words = WORDED[mistake]
+    assert (reply["status"], reply["code"]) == (status, code)
+    assert re.search(words, reply["text"])
+
+
+@belief("refused-input-text")
+@costs(0.5)
+def test_a_loaded_model_that_refuses_its_input_is_told_from_one_that_does_not_load(
+    aws: Account, endpoint: str, ask: Asked
+) -> None:
+    aws.put("unloadable-1.tar.gz", model(markers(aws), "unloadable", seconds=-1))
+    raised = ask(lambda: invoke(aws, endpoint, INSPECTOR, {"fail": "as asked"})["original"], "loaded")
+    unloaded = invoke(aws, endpoint, "unloadable-1.tar.gz")["original"]  # its text names a hash and a line
+    assert REFUSED_INPUT.match(raised)
+    assert not ask(lambda: bool(REFUSED_INPUT.match(unloaded)), "not loaded")
+
+
+@belief("payload-limit")
+@costs(0.5)
+def test_six_mib_are_accepted_and_a_byte_more_is_not(aws: Account, endpoint: str, ask: Asked) -> None:
+    sizes = (PAYLOAD_LIMIT, PAYLOAD_LIMIT + 1)
+    fits, over = ask(lambda: [invoke(aws, endpoint, INSPECTOR, Body=body({}, n))["status"] for n in sizes])
+    assert (fits == 200, over == 200) == (True, False)
+
+
+@belief("session-not-pinned")
+@costs(0.1)
+def test_no_session_begins(aws: Account, endpoint: str, ask: Asked) -> None:
+    assert ask(lambda: invoke(aws, endpoint, INSPECTOR, SessionId="NEW_SESSION")["session"]) == ""
+
+
+# Its loads
+
+
+@belief("object-overwritten")
+@costs(1)
+def test_an_object_that_changes_is_not_downloaded_again(aws: Account, endpoint: str, ask: Asked) -> None:
+    def versions() -> Iterator[int | None]:
+        for version in (1, 2):
+            target = aws.put("overwritten-1.tar.gz", model(markers(aws), version=version))
+            yield invoke(aws, endpoint, target)["answer"].get("version")
+
+    assert ask(lambda: list(versions())) == [1, 1]
+
+
+@belief("eviction-order")
+@costs(2)
+def test_the_least_recently_used_model_is_unloaded_first(aws: Account, endpoint: str, ask: Asked) -> None:
+    targets = {each: aws.put(f"{each}-1.tar.gz", model(markers(aws), each, fits=2)) for each in "abc"}
+
+    def loaded() -> list[str]:
+        for each in ("a", "b", "a", "c"):
+            reply = invoke(aws, endpoint, targets[each])
+            assert reply["status"] == 200, f"{each} of a, b, a, c: {reply['text']}"
+        found: list[str] = invoke(aws, endpoint, INSPECTOR, {"see": "host"})["answer"]["loaded"]
+        return found
+
+    assert ask(loaded) == ["a", "c"]
+
+
+@belief("not-ready-answer")
+@costs(3)
+def test_a_model_that_is_still_loading_is_not_ready(aws: Account, endpoint: str, ask: Asked) -> None:
+    target = aws.put("slow-1.tar.gz", model(markers(aws), "slow", seconds=1 if aws.embedded else 80))
+    first = ask(lambda: [invoke_once(aws, endpoint, target)[each] for each in ("status", "code")], "at first")
+    assert first == [429, endpoints.NOT_READY]
+    assert ask(lambda: invoke(aws, endpoint, target)["status"], "at last") == 200
+
+
+# Its scaling, its metrics and an update
+
+
+@belief("update-with-scaling-refused")
+@costs(1, creates="a scalable target, a configuration")
+def test_a_scaled_variant_keeps_its_type(aws: Account, endpoint: str, scaled: str, ask: Asked) -> None:
+    del scaled
+    other = "ml.g5.xlarge" if aws.instance.name != "ml.g5.xlarge" else "ml.g5.2xlarge"
+    change = {"InstanceType": other, "InferenceAmiVersion": aws.release.inference_ami}
+    config = aws.configuration("other-type", aws.variant(endpoint, **change))
+    move = {"EndpointName": endpoint, "EndpointConfigName": config}
+    assert ask(lambda: refusal(lambda: aws.client("sagemaker").update_endpoint(**move)))
+
+
+@pytest.fixture(scope="module")
+def scaled(aws: Account, endpoint: str) -> str:
+    """The scalable target of the endpoint, with one instance at most."""
+    resource = f"endpoint/{endpoint}/variant/AllTraffic"
+    aws.client("application-autoscaling").register_scalable_target(
+        **VARIANT, ResourceId=resource, MinCapacity=1, MaxCapacity=1
+    )
+    return resource
+
+
+@belief("scaling-on-gpu-utilization")
+@costs(6, alone="the metrics of a GPU", creates="a policy and its alarms")
+def test_a_policys_alarms_see_the_gpu(aws: Account, endpoint: str, scaled: str, ask: Asked) -> None:
+    endpoints.serving(aws, endpoint)
+    dimensions = {"EndpointName": endpoint, "VariantName": "AllTraffic"}
+    metric = {
+        "MetricName": "GPUUtilization",
+        "Namespace": OF_INSTANCES,
+        "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
+        "Statistic": "Average",
+        "Unit": "Percent",
+    }
+    aws.client("application-autoscaling").put_scaling_policy(
+        **VARIANT,
+        ResourceId=scaled,
+        PolicyName=aws.name("gpu"),
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration={
+            "TargetValue": 60.0,
+            "CustomizedMetricSpecification": metric,
+        },
+    )
+
+    def states() -> list[str]:
+        end = time.monotonic() + 600
+        while True:
+            found = aws.client("cloudwatch").describe_alarms(AlarmNamePrefix=f"TargetTracking-{scaled}")
+            known = {each["StateValue"] for each in found["MetricAlarms"]} - {"INSUFFICIENT_DATA"}
+            if known or time.monotonic() > end:
+                return sorted(known)
+            aws.pause()
+
+    assert ask(states)
+
+
+@pytest.fixture(scope="module")
+def metrics(aws: Account, endpoint: str) -> dict[str, list[list[str]]]:
+    """The names of the dimensions of each metric of the endpoint, after requests of which one fails."""
+    invoke(aws, endpoint, INSPECTOR, {"fail": "for the metrics"})
+    invoke(aws, endpoint, INSPECTOR)
+    end = time.monotonic() + (1 if aws.embedded else 600)
+    while True:
+        found: dict[str, list[list[str]]] = {}
+        for namespace in (OF_REQUESTS, OF_INSTANCES):
+            asked = {"Namespace": namespace, "Dimensions": [{"Name": "EndpointName", "Value": endpoint}]}
+            for page in aws.client("cloudwatch").get_paginator("list_metrics").paginate(**asked):
+                for each in page["Metrics"]:
+                    names = sorted(dimension["Name"] for dimension in each["Dimensions"])
+                    found.setdefault(each["MetricName"], []).append(names)
+        if time.monotonic() > end or found.keys() > DASHBOARD:
+            return found
+        aws.pause()
+
+
+def of_gpus(metrics: Mapping[str, list[list[str]]]) -> list[str]:
+    return [each for each in GPU_METRICS if ["EndpointName", "VariantName"] in metrics.get(each, ())]
+
+
+@belief("endpoint-config-dimension")
+@costs(10)
+def test_errors_are_counted_by_configuration(metrics: Mapping[str, list[list[str]]], ask: Asked) -> None:
+    def counted() -> list[bool]:
+        names = ("Invocation5XXErrors", "InvocationModelErrors")
+        return [any("EndpointConfigName" in each for each in metrics.get(name, ())) for name in names]
+
+    assert ask(counted) == [True, True]
+
+
+@belief("dashboard-has-data")
+@account(minutes=0, alone="the metrics of a host")
+def test_the_dashboards_metrics_have_data(metrics: Mapping[str, list[list[str]]], ask: Asked) -> None:
+    assert set(ask(lambda: sorted(metrics))) >= DASHBOARD
+
+
+@belief("high-resolution-concurrency")
+@account(minutes=0, alone="the metrics of a host")
+def test_concurrency_is_measured(metrics: Mapping[str, list[list[str]]], ask: Asked) -> None:
+    assert {"ConcurrentRequestsPerModel", "ConcurrentRequestsPerCopy"} & set(ask(lambda: sorted(metrics)))
+
+
+@belief("gpu-metrics-sum")
+@account(minutes=0, alone="the metrics of a GPU")
+def test_a_gpus_metrics_are_below_100_per_gpu(
+    aws: Account, endpoint: str, metrics: Mapping[str, list[list[str]]], ask: Asked
+) -> None:
+    def highest() -> dict[str, float]:
+        return {each: max(values(aws, endpoint, each), default=0.0) for each in of_gpus(metrics)}
+
+    found, gpus = ask(highest), aws.instance.gpu_count
+    assert set(found) == set(GPU_METRICS)
+    assert all(each <= 100.0 * gpus for each in found.values())
+    if gpus == 1:
+        pytest.skip("one GPU does not show whether several are summed")
+
+
+def values(aws: Account, name: str, metric: str) -> Iterator[float]:
+    now, dimensions = datetime.now(tz=timezone.utc), {"EndpointName": name, "VariantName": "AllTraffic"}
+    found = aws.client("cloudwatch").get_metric_statistics(
+        Namespace=OF_INSTANCES,
+        MetricName=metric,
+        Dimensions=[{"Name": key, "Value": value} for key, value in dimensions.items()],
+        StartTime=now - timedelta(hours=1),
+        EndTime=now + timedelta(minutes=1),
+        Period=60,
+        Statistics=["Maximum"],
+    )
+    yield from (each["Maximum"] for each in found["Datapoints"])
+
+
+@pytest.fixture(scope="module")
+def queue(aws: Account) -> str:
+    """The URL of a queue of SageMaker's events about deployments of endpoints."""
+    sqs, events, name = aws.client("sqs"), aws.client("events"), aws.name("events")
+    arn = aws.arn("sqs", name)
+    allowed = {
+        "Effect": "Allow",
+        "Principal": {"Service": "events.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": arn,
+    }
+    attributes = {"Policy": json.dumps({"Version": "2012-10-17", "Statement": [allowed]})}
+    tags = {each["Key"]: each["Value"] for each in aws.tags}
+    url = sqs.create_queue(QueueName=name, Attributes=attributes, tags=tags)["QueueUrl"]
+    pattern = {"source": ["aws.sagemaker"], "detail-type": ["SageMaker Endpoint Deployment State Change"]}
+    events.put_rule(Name=name, EventPattern=json.dumps(pattern), Tags=aws.tags)
+    events.put_targets(Rule=name, Targets=[{"Id": "queue", "Arn": arn}])
+    return str(url)
+
+
+@belief("guardrails-with-multi-model", "bake-announcement")
+@costs(36, creates="a rule, a queue, a configuration, one more instance")
+def test_a_deployment_bakes_and_its_event_names_the_endpoint(
+    aws: Account, endpoint: str, queue: str, ask: Asked
+) -> None:
+    change = aws.variant(endpoint, InferenceAmiVersion=aws.release.inference_ami)
+    config = aws.configuration("update", change)
+    move = {"EndpointName": endpoint, "EndpointConfigName": config}
+
+    def updated() -> list[Any]:
+        aws.client("sagemaker").update_endpoint(**move, DeploymentConfig=endpoints.deployment(aws))
+        found = endpoints.settled(aws, endpoint)
+        return [found["EndpointStatus"], found["EndpointConfigName"] == config, found.get("FailureReason")]
+
+    def named() -> list[str]:
+        sqs, empty, found = aws.client("sqs"), 0, set()
+        while empty < 3:  # a short poll asks only some of a queue's servers
+            messages = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", ())
+            empty = 0 if messages else empty + 1
+            for each in messages:
+                sqs.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
+                event = json.loads(each["Body"])
+                if "Baking" in each["Body"] and endpoint.lower() in each["Body"].lower():
+                    found.add(event["detail"].get("EndpointName"))
+        return sorted(map(str, found))
+
+    assert ask(updated, "the update")[:2] == ["InService", True]
+    assert ask(lambda: [each == endpoint for each in named()], "names the endpoint") == [True]
+
+
+# Its end
+
+
+@belief("log-agent-creates-group")
+@account(minutes=0)
+def test_a_host_logs_nothing_if_it_may_not_create_the_group(aws: Account, endpoint: str, ask: Asked) -> None:
+    assert ask(lambda: len(endpoints.log_streams(aws, endpoint) or ())) == 0
+
+
+@belief("old-endpoint-deletion", "endpoint-logs-after-rollback")
+@costs(2)
+def test_a_request_in_progress_is_answered_and_the_log_outlives_the_endpoint(
+    aws: Account, endpoint: str, ask: Asked
+) -> None:
+    seconds = 1 if aws.embedded else 30
+    sagemaker = aws.client("sagemaker")
+
+    def gone() -> bool | None:
+        try:
+            sagemaker.describe_endpoint(EndpointName=endpoint)
+        except ClientError as error:
+            if not absent(error):
+                raise
+            return True
+        return None
+
+    def answered() -> int:
+        invoke(aws, endpoint, INSPECTOR)
+        with ThreadPoolExecutor() as background:
+            request = background.submit(invoke, aws, endpoint, INSPECTOR, {"sleep": seconds})
+            time.sleep(seconds / 3)
+            sagemaker.delete_endpoint(EndpointName=endpoint)
+            return int(request.result()["status"])
+
+    assert ask(answered, "a request in progress") == 200
+    aws.until(gone, minutes=10, what="the deletion")
+    assert ask(lambda: endpoints.log_streams(aws, endpoint) is not None, "the log is there")
