@@ -52,8 +52,6 @@ RUN_BY = {
     "npx cdk bootstrap": "rehearsal/triton_rehearsal/cdk.py",  # by `make rehearse`
     "npx cdk deploy": "rehearsal/triton_rehearsal/cdk.py",
     "gh api": "",  # GitHub's API, about a repository of the reader
-    "docker run": "",  # on a machine with a GPU
-    "python3 -m": "",  # in that container
     "fleet init": "tests/test_installed_wheel.py",
     "fleet new": "tests/models/test_new_models.py",
     "fleet adopt": "tests/models/test_adopted.py",
@@ -72,7 +70,6 @@ RUN_BY = {
     "fleet check-endpoint": "tests/triton_models/test_check_endpoint.py",
     "fleet smoke": "tests/rehearsal/test_deploy_workflow.py",
     "fleet check-quotas": "tests/triton_models/test_quotas.py",
-    "fleet probe": "tests/models/test_gpu_probes.py",
     "fleet deliver": "tests/triton_models/test_deliver.py",
     "fleet diff": "tests/triton_models/test_diff.py",
     "fleet summarize": "tests/triton_models/test_results.py",

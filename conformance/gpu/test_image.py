@@ -13,9 +13,9 @@ from typing import Any
 from conformance.beliefs import belief, gpu
 from conformance.gpu.machine import IMAGE_VARIABLE, Machine, alike, image_python, names, python, run, variable
 from conformance.records import Asked
-from triton_models.builds.export.dali import dali_version
 from triton_models.builds.tensorrt.driver import IMAGE_COMPAT
 from triton_models.declare.requires import IMAGE_MODULES
+from triton_models.facts.dali import dali_version
 from triton_models.facts.image_contents import IMAGE_SERVER, REPOSITORY_AGENTS, backends
 
 pytestmark = gpu("image")

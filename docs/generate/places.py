@@ -13,8 +13,7 @@ _REFERENCE = {
     "model_builds/triton_models/spec.py": "declarations",
     "model_builds/triton_models/client/__init__.py": "client",
     "model_builds/triton_models/cli/main.py": "command_line",
-    "model_builds/triton_models/ledger/__init__.py": "ledger",
-    "model_builds/triton_models/probe/account/probes.py": "probe",
+    "conformance/beliefs.toml": "beliefs",
     "model_builds/triton_models/base/errors.py": "errors",
     "embedded-aws/embedded_aws/coverage.py": "embedded_aws",
 }

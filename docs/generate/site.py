@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from docs.generate import alarms, command_line, embedded_aws, errors, ledger, probe, reference, settings
+from docs.generate import alarms, beliefs, command_line, embedded_aws, errors, reference, settings
 from docs.generate.places import PICTURES, ROOT, is_page, place
 
 STAGED = ROOT / "build" / "site"
@@ -29,7 +29,8 @@ def stage(folder: Path = STAGED) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     pages = folder / "pages"
     (pages / "reference").mkdir(parents=True)
-    written = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "embedded-aws" / "README.md"]
+    readmes = [ROOT / each / "README.md" for each in ("embedded-aws", "conformance")]
+    written = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *readmes]
     for path in written:
         target = pages / place(path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -47,13 +48,12 @@ def _made() -> Mapping[str, str]:
     """Return the pages of the reference by name."""
     return {
         "alarms": alarms.page(),
+        "beliefs": beliefs.page(),
         "client": reference.client(),
         "command_line": command_line.page(),
         "declarations": reference.declarations(),
         "embedded_aws": embedded_aws.page(),
         "errors": errors.page(),
-        "ledger": ledger.page(),
-        "probe": probe.page(),
         "settings": settings.page(),
     }
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.rehearsal import probed_account
 from triton_models.artifact.layout import REFUSED_FILE, read_layout
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
@@ -489,7 +488,11 @@ def test_the_tolerance_is_that_of_the_coarsest_precision_that_was_built_in(
 
 def test_the_gpu_memory_that_a_model_took_is_measured(declarations, moody, keeping, tmp_path, monkeypatch):
     used = f'echo . >> {tmp_path}/calls; echo "$(($(wc -l < {tmp_path}/calls) * 400)) MiB"'
-    monkeypatch.setenv("PATH", probed_account.on_path(tmp_path / "bin", **{"nvidia-smi": used}))
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{used}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     accuracy = verify(moody, in_a_mood(declarations), server=keeping)
     assert accuracy.line() == "moody: fp32, 0 examples, 400 MiB of GPU memory; it loads, and was not compared"
 

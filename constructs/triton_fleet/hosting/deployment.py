@@ -51,7 +51,7 @@ _Size = sagemaker.CfnEndpoint.CapacitySizeProperty
 MINUTES_TO_SERVE = 15
 """From asking for an instance until it serves; 12 were measured with an image of 20.6 GB, compressed.
 
-Source, read on 2026-11-25: `start-takes-twelve-minutes` in the ledger.
+Source, read on 2026-11-25: the belief `start-takes-twelve-minutes`.
 """
 # Twice that is not yet a failure. A lack of capacity was reported after 31 minutes.
 _SECONDS_TO_START_INSTANCES = 2 * MINUTES_TO_SERVE * 60

@@ -77,8 +77,6 @@ _NOT_MAKING = (
     "facts/quotas.py",
     "facts/releases.py",
     "facts/shared_memory.py",
-    "ledger/",
-    "probe/",
     "repository/",
     "spec.py",
     "survey/",

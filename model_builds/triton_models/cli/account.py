@@ -1,18 +1,10 @@
-"""The arguments of the verbs that check an AWS account or a GPU."""
+"""The arguments of the verbs that check an AWS account."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from triton_models.cli.options import (
-    NAME_HELP,
-    add_account,
-    add_instance_type,
-    add_models,
-    add_repository,
-    count,
-)
+from triton_models.cli.options import add_account, add_instance_type, add_repository, count
 
 
 def check_endpoint(parser: argparse.ArgumentParser) -> None:
@@ -60,75 +52,5 @@ def check_quotas(parser: argparse.ArgumentParser) -> None:
         "--fleet",
         metavar="NAME",
         help="a deployed fleet, as in cdk.json: its own endpoints do not count as used by others",
-    )
-    add_account(parser)
-
-
-def probe(parser: argparse.ArgumentParser) -> None:
-    """`fleet probe gpu` and `fleet probe account`."""
-    places = parser.add_subparsers(dest="place", metavar="PLACE", required=True)
-    _gpu(_place(places, "gpu", "probe this machine's GPU, inside the image of a release"))
-    _account(_place(places, "account", "probe an AWS account with temporary resources"))
-
-
-def _place(
-    places: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
-) -> argparse.ArgumentParser:
-    """Add the parser of one place, with the options of all places."""
-    parser = places.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-    parser.add_argument(
-        "--only", nargs="+", metavar="ID", help="run only these probes; the id of a probe, or of a belief"
-    )
-    parser.add_argument(
-        "--transcript",
-        type=Path,
-        metavar="FILE",
-        help="write the transcript to this file (default: probe-*.json)",
-    )
-    # `fleet probe` has this option as well, and sets its default.
-    parser.add_argument(
-        "--json", action="store_true", default=argparse.SUPPRESS, help="print the result as one JSON document"
-    )
-    return parser
-
-
-def _gpu(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"{NAME_HELP}; built and verified (default: all)"
-    )
-    parser.add_argument("--release", help="the release that this image should have (default: any)")
-    parser.add_argument("--gpu", help="the GPU that this machine should have, such as A10G (default: any)")
-    add_models(parser)
-
-
-def _account(parser: argparse.ArgumentParser) -> None:
-    from triton_models.facts.releases import DEFAULT_RELEASE
-
-    parser.epilog = (
-        "Before it starts, it lists the resources, the duration and the cost, and asks for confirmation. "
-        "Without --only and --all it runs the cheap probes: under 15 minutes and 2 USD. It always removes "
-        "what it created. After a crash, use --clean, which reads its journal in "
-        "~/.local/state/triton-fleet. The page about probes, which `make docs` builds, "
-        "has the permissions that they need."
-    )
-    parser.add_argument(
-        "--release", default=DEFAULT_RELEASE, help="the Triton release (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--instance-type",
-        default="ml.g5.2xlarge",
-        metavar="TYPE",
-        help="the instance type of the endpoint and of the Processing job (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="run every probe, which takes less than an hour and 10 USD"
-    )
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--resume", action="store_true", help="continue the account's latest interrupted run"
-    )
-    instead.add_argument(
-        "--clean", action="store_true", help="remove what earlier runs left in the account, without probing"
     )
     add_account(parser)

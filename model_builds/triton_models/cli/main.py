@@ -92,7 +92,6 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
         "check-quotas": Verb(
             "find service quotas that are too low for a fleet", account.check_quotas, "facts.quotas"
         ),
-        "probe": Verb("test beliefs on a GPU or in an account", account.probe, "probe.command"),
     },
     "Run in build jobs": {
         "deliver": Verb(

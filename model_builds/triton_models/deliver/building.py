@@ -63,7 +63,6 @@ def check_built(root: Path) -> None:
     Raises:
         FleetError: An endpoint could not serve it.
     """
-    # GPU probes start without any package installed.
     from triton_models.check.check import check_path
 
     raise_if_any(check_path(root))

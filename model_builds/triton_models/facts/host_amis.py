@@ -6,7 +6,7 @@ and 580 could not be read; REPORTS holds reports by others instead.
 * Names, drivers, CUDA versions: ProductionVariantInferenceAmiVersion of the SageMaker API (botocore 1.44.5).
 * https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html: the default host of ml.g4dn,
   ml.g5, ml.p4d and ml.p4de has driver 470. Hosts with 535 are on record too: release 25.04
-  finds no GPU with 470, and 26.05 dies with 535 (`ami-too-old-symptom` in the ledger). So the AMI is named.
+  finds no GPU with 470, and 26.05 dies with 535 (the belief `ami-too-old-symptom`). So the AMI is named.
 * The CUDA majors of AMI and container must be equal: aws/deep-learning-containers pull request 6187
   (2026-06-05), in which a container with CUDA 12.9 hung in Creating under gpu-4-1, without a log.
 * The oldest driver for Blackwell GPUs: the release notes of CUDA 12.8. For ml.g7: NVIDIA/aicr issue 2743 and

@@ -3,7 +3,7 @@
 SageMaker sets SAGEMAKER_SAFE_PORT_RANGE, and Triton exits if one of its other interfaces is outside: "The
 server cannot listen to metrics requests at port 8002, allowed port range is [23000, 23999]".
 
-AWS does not document the range, and it has not always been the same: see `safe-port-range` in the ledger.
+AWS does not document the range, and it has not always been the same: see the belief `safe-port-range`.
 """
 
 from __future__ import annotations

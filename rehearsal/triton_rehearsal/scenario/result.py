@@ -18,7 +18,7 @@ ASSUMED = (
     *("eviction-order", "disk-eviction", "routing-to-loaded", "hung-instance-replaced"),
     *("gpu-memory-of-models", "not-ready-answer"),
 )
-"""The ids of the beliefs of the ledger on which the behavior of rehearsed instances rests."""
+"""The ids of the beliefs on which the behavior of rehearsed instances rests."""
 
 _ALL = "all"
 _MOST_ROWS = 12
@@ -143,7 +143,7 @@ class ScenarioResult:
         yield ""
         yield f"Instances: {_over_time(self.instances, self.scenario.speed)}."
         yield pace(self.scenario)
-        yield f"On AWS it also depends on beliefs that Triton Fleet's ledger grades: {', '.join(ASSUMED)}."
+        yield f"On AWS it also depends on beliefs of Triton Fleet: {', '.join(ASSUMED)}."
 
 
 def pace(scenario: Scenario) -> str:

@@ -1,1 +1,0 @@
-"""Probes in an AWS account, deployed under a name of their own and removed again."""

@@ -1,1 +1,0 @@
-"""Probes on a machine with a GPU, inside a release's image."""
