@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from google.protobuf import text_format
 
 from tests.triton_models.check_case import Spoil
-from tests.triton_models.model_folders import write, write_plain
-from tests.triton_models.spoils import both, edited, having, moved, said, stepped, without, written
+from tests.triton_models.model_folders import write_plain
+from tests.triton_models.spoils import added, both, edited, having, moved, said, stepped, without, written
 
 net = partial(edited, "resnet50")
 
@@ -19,52 +21,53 @@ def set_dims(config, side: str, dims: list[int]) -> None:
     tensors[0].dims.extend(dims)
 
 
-def _reshape(tensor, *, dims: list[int], shape: list[int]) -> None:
-    del tensor.dims[:]
-    tensor.dims.extend(dims)
-    tensor.reshape.shape.extend(shape)
+def reshaped(dims: str, shape: str, part: str = "output") -> Spoil:
+    """A tensor with these dims and this reshape, instead of the first output or input."""
+    tensor = f'{part} {{ name: "x" data_type: TYPE_FP32 dims: [ {dims} ] reshape {{ shape: [ {shape} ] }} }}'
+    return both(net(lambda config: config.ClearField(part)), added("resnet50", tensor))
 
 
-def _priorities(batching, *, levels: int, policy: int = 1, preserve_ordering: bool = False) -> None:
-    batching.priority_levels = levels
-    batching.default_priority_level = 1
-    batching.priority_queue_policy[policy].max_queue_size = 3
-    batching.preserve_ordering = preserve_ordering
+def batched(text: str) -> Spoil:
+    """More is said about dynamic batching."""
+    return net(lambda config: text_format.Merge(text, config.dynamic_batching))
 
 
-def _sequences(config, rest: str, *parts: str) -> None:
+def sequences(*parts: str, beside: str = "") -> Spoil:
     """Sequence batching instead of dynamic batching."""
-    config.ClearField("dynamic_batching")
-    text_format.Parse(f"sequence_batching {{ {' '.join(parts)} }} {rest}", config)
+    batching = f"sequence_batching {{ {' '.join(parts)} }} {beside}"
+    return net(lambda config: (config.ClearField("dynamic_batching"), text_format.Parse(batching, config)))
 
 
-def _warm_up(config, inputs: str, *, batch_size: int = 1) -> None:
-    text_format.Parse(f"model_warmup {{ name: 'first' batch_size: {batch_size} {inputs} }}", config)
+def warmed(inputs: str, *, batch_size: int = 1) -> Spoil:
+    """A warm-up with these inputs."""
+    return added("resnet50", f"model_warmup {{ name: 'first' batch_size: {batch_size} {inputs} }}")
 
 
-_START = "control_input { name: '%s' control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }"
+def plan(edit: Callable[[Any], object]) -> Spoil:
+    """A plan instead of a network."""
+    return both(having("resnet50", backend="tensorrt"), net(edit), written("resnet50/1/model.plan", b"plan"))
 
 
-_CORRELATION = "control_input { name: 'id' control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } }"
+START = "control_input { name: '%s' control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }"
 
 
-_STATE = (
+CORRELATION = "control_input { name: 'id' control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } }"
+
+
+STATE = (
     "state { input_name: 'in' output_name: 'out' data_type: TYPE_FP32 dims: 2 "
     "initial_state { name: 'first' data_type: TYPE_FP32 %s } }"
 )
 
 
-_WARM = "inputs { key: 'image' value { data_type: TYPE_FP32 dims: [ %s ] zero_data: true } }"
+WARM = "inputs { key: 'image' value { data_type: %s dims: [ %s ] %s } }"
 
 
 PLAIN: dict[str, dict[str, Spoil]] = {
     "config-syntax": {
         "a syntax error": written("resnet50/config.pbtxt", b"name: 3"),
         "an unknown field": said("resnet50", "max_batch_size", "maximum_batch_size"),
-        "an escape that C does not know": lambda root: write(
-            root / "resnet50/config.pbtxt",
-            (root / "resnet50/config.pbtxt").read_bytes() + b'metric_tags { key: "a" value: "C:\\data" }',
-        ),
+        "an escape that C does not know": added("resnet50", 'metric_tags { key: "a" value: "C:\\data" }'),
         "an unknown data type": said("resnet50", "TYPE_FP32", "TYPE_FLOAT"),
     },
     "several-models": {"two plain models": lambda root: write_plain(root, name="other")},
@@ -72,8 +75,8 @@ PLAIN: dict[str, dict[str, Spoil]] = {
     "version-missing": {
         "no version folder": without("resnet50/1"),
         "a version with a leading zero": moved("resnet50/1", "resnet50/01"),
-        "a version that the policy leaves out": net(lambda c: c.version_policy.specific.versions.append(2)),
-        "a policy of no version": net(lambda c: c.version_policy.latest.SetInParent()),
+        "a version that the policy lacks": added("resnet50", "version_policy { specific { versions: 2 } }"),
+        "a policy of no version": added("resnet50", "version_policy { latest { } }"),
     },
     "model-file-missing": {
         "an empty version folder": without("resnet50/1/model.onnx"),
@@ -104,11 +107,9 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "a size of minus two": net(lambda c: set_dims(c, "input", [-2])),
     },
     "reshape": {
-        "a reshape to another size": net(lambda c: c.input[0].reshape.shape.extend([3, 224, 225])),
-        "a reshape that moves a size over a variable one": net(
-            lambda c: _reshape(c.output[0], dims=[2, -1, 3], shape=[3, -1, 2])
-        ),
-        "an empty reshape of several elements": net(lambda c: c.output[0].reshape.SetInParent()),
+        "a reshape to another size": reshaped("3, 224, 224", "3, 224, 225", "input"),
+        "a reshape that moves a size over a variable one": reshaped("2, -1, 3", "3, -1, 2"),
+        "an empty reshape of several elements": reshaped("1000", ""),
     },
     "tensor-format": {
         "an image of two dims": net(
@@ -119,121 +120,85 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "a shape tensor without TensorRT": net(lambda c: setattr(c.input[0], "is_shape_tensor", True))
     },
     "batch-tensors": {
-        "a batch input of nothing": net(
-            lambda c: c.batch_input.add(data_type="TYPE_FP32", target_name=["n"])
+        "a batch input of none": added("resnet50", "batch_input { data_type: TYPE_FP32 target_name: 'n' }"),
+        "a batch input of an unknown input": added(
+            "resnet50", "batch_input { data_type: TYPE_FP32 source_input: 'nothing' }"
         ),
-        "a batch input of an unknown input": net(
-            lambda c: c.batch_input.add(data_type="TYPE_FP32", source_input=["nothing"])
+        "a batch input of text": added(
+            "resnet50", "batch_input { data_type: TYPE_STRING source_input: 'image' }"
         ),
-        "a batch input of text": net(
-            lambda c: c.batch_input.add(data_type="TYPE_STRING", source_input=["image"])
-        ),
-        "a batch output to an unknown output": net(
-            lambda c: c.batch_output.add(target_name=["nothing"], source_input=["image"])
+        "a batch output to an unknown output": added(
+            "resnet50", "batch_output { target_name: 'nothing' source_input: 'image' }"
         ),
     },
     "priority-levels": {
-        "a default priority that there is not": net(
-            lambda c: setattr(c.dynamic_batching, "priority_levels", 2)
-        ),
-        "a policy for a priority that there is not": net(
-            lambda c: _priorities(c.dynamic_batching, levels=2, policy=3)
+        "a default priority that there is not": batched("priority_levels: 2"),
+        "a policy for a priority that there is not": batched(
+            "priority_levels: 2 default_priority_level: 1 priority_queue_policy { key: 3 value { } }"
         ),
     },
     "preserve-ordering": {
-        "an order of requests with priorities": net(
-            lambda c: _priorities(c.dynamic_batching, levels=2, preserve_ordering=True)
+        "an order of requests with priorities": batched(
+            "priority_levels: 2 default_priority_level: 1 preserve_ordering: true"
         )
     },
-    "response-cache": {
-        "a cache of streamed responses": net(lambda c: _sequences(c, "response_cache { enable: true }"))
-    },
+    "response-cache": {"a cache of streamed responses": sequences(beside="response_cache { enable: true }")},
     "slot-utilization": {
-        "a share of more than everything": net(
-            lambda c: _sequences(c, "", "direct { minimum_slot_utilization: 1.5 }")
-        )
+        "a share of more than everything": sequences("direct { minimum_slot_utilization: 1.5 }")
     },
     "control-input": {
-        "a control without a name": net(lambda c: _sequences(c, "", "control_input { }")),
-        "two tensors of one control": net(lambda c: _sequences(c, "", _START % "a", _START % "b")),
+        "a control without a name": sequences("control_input { }"),
+        "two tensors of one control": sequences(START % "a", START % "b"),
     },
     "control-values": {
-        "a control without values": net(
-            lambda c: _sequences(c, "", 'control_input { name: "a" control { } }')
-        ),
-        "a control of one value": net(lambda c: _sequences(c, "", (_START % "a").replace(", 1", ""))),
-        "a correlation id of floats": net(
-            lambda c: _sequences(c, "", _CORRELATION.replace("UINT64", "FP32"))
-        ),
+        "a control without values": sequences('control_input { name: "a" control { } }'),
+        "a control of one value": sequences((START % "a").replace(", 1", "")),
+        "a correlation id of floats": sequences(CORRELATION.replace("UINT64", "FP32")),
     },
     "state": {
-        "a state that starts from another shape": net(
-            lambda c: _sequences(c, "", _STATE % "dims: 3 zero_data: true")
-        ),
-        "a state that starts from a file that is not there": net(
-            lambda c: _sequences(c, "", _STATE % 'dims: 2 data_file: "first.raw"')
-        ),
+        "a state that starts from another shape": sequences(STATE % "dims: 3 zero_data: true"),
+        "a state that starts from no file": sequences(STATE % 'dims: 2 data_file: "first.raw"'),
     },
     "custom-batching": {
-        "a batching library for sequences": net(
-            lambda c: _sequences(
-                c, 'parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "/b.so" } }'
-            )
+        "a batching library for sequences": sequences(
+            beside='parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "/b.so" } }'
         )
     },
     "instance-kind": {
-        "a CPU group with GPUs": net(lambda c: c.instance_group.add(kind="KIND_CPU", gpus=[0])),
-        "a GPU below zero": net(lambda c: c.instance_group.add(gpus=[-1])),
+        "a CPU group with GPUs": added("resnet50", "instance_group { kind: KIND_CPU gpus: 0 }"),
+        "a GPU below zero": added("resnet50", "instance_group { gpus: -1 }"),
     },
     "instance-profile": {
-        "a profile of a model that is no plan": net(lambda c: c.instance_group.add(profile=["0"])),
-        "a profile that is no number": both(
-            having("resnet50", backend="tensorrt"),
-            net(lambda c: c.instance_group.add(profile=["fast"])),
-            written("resnet50/1/model.plan", b"plan"),
-        ),
+        "a profile of a model that is no plan": added("resnet50", "instance_group { profile: '0' }"),
+        "a profile that is no number": plan(lambda c: c.instance_group.add(profile=["fast"])),
     },
     "warm-up": {
-        "a warm-up without its input": net(lambda c: _warm_up(c, "")),
-        "a warm-up of a variable size": net(lambda c: _warm_up(c, _WARM % "-1, 224, 224")),
-        "a warm-up of another shape": net(lambda c: _warm_up(c, _WARM % "3, 224")),
-        "a warm-up of another type": net(
-            lambda c: _warm_up(c, (_WARM % "3, 224, 224").replace("FP32", "FP16"))
-        ),
-        "a warm-up without data": net(
-            lambda c: _warm_up(c, (_WARM % "3, 224, 224").replace("zero_data: true", ""))
-        ),
+        "a warm-up without its input": warmed(""),
+        "a warm-up of a variable size": warmed(WARM % ("TYPE_FP32", "-1, 224, 224", "zero_data: true")),
+        "a warm-up of another shape": warmed(WARM % ("TYPE_FP32", "3, 224", "zero_data: true")),
+        "a warm-up of another type": warmed(WARM % ("TYPE_FP16", "3, 224, 224", "zero_data: true")),
+        "a warm-up without data": warmed(WARM % ("TYPE_FP32", "3, 224, 224", "")),
         "a warm-up from a file that is too short": both(
-            net(
-                lambda c: _warm_up(
-                    c, (_WARM % "3, 224, 224").replace("zero_data: true", 'input_data_file: "image.raw"')
-                )
-            ),
+            warmed(WARM % ("TYPE_FP32", "3, 224, 224", 'input_data_file: "image.raw"')),
             written("resnet50/warmup/image.raw", b"0000"),
         ),
-        "a warm-up of more than a batch": net(lambda c: _warm_up(c, _WARM % "3, 224, 224", batch_size=9)),
+        "a warm-up of more than a batch": warmed(
+            WARM % ("TYPE_FP32", "3, 224, 224", "zero_data: true"), batch_size=9
+        ),
     },
     "plan-type": {
-        "a type that no plan has": both(
-            having("resnet50", backend="tensorrt"),
-            net(lambda c: setattr(c.output[0], "data_type", "TYPE_STRING")),
-            written("resnet50/1/model.plan", b"plan"),
-        )
+        "a type that no plan has": plan(lambda c: setattr(c.output[0], "data_type", "TYPE_STRING"))
     },
     "accelerator": {
-        "a parameter of an accelerator that there is not": net(
-            lambda c: c.optimization.execution_accelerators.gpu_execution_accelerator.add(
-                name="tensorrt", parameters={"precision": "FP16"}
-            )
+        "a parameter of an accelerator that there is not": added(
+            "resnet50",
+            "optimization { execution_accelerators { gpu_execution_accelerator { name: 'tensorrt' "
+            "parameters { key: 'precision' value: 'FP16' } } } }",
         )
     },
     "runtime": {"a library that the backend has not": having("resnet50", runtime="model.py")},
-    "metric-tag": {
-        "a metric tag that is no label": net(lambda c: c.metric_tags.update({"cost-center": "7"}))
-    },
-    "repository-agent": {
-        "agents of the repository, but none": net(lambda c: c.model_repository_agents.SetInParent())
-    },
+    "metric-tag": {"a tag of no label": added("resnet50", "metric_tags { key: 'cost-center' value: '7' }")},
+    "repository-agent": {"agents, but none": added("resnet50", "model_repository_agents { }")},
     "label-file": {
         "labels that are not there": net(lambda c: setattr(c.output[0], "label_filename", "labels.txt")),
         "labels that are a folder": net(lambda c: setattr(c.output[0], "label_filename", "1")),
@@ -243,7 +208,7 @@ PLAIN: dict[str, dict[str, Spoil]] = {
     },
     "new-field": {
         "a field that the release does not know": both(
-            net(lambda c: c.model_metrics.SetInParent()), written("build.json", b'{"release": "24.09"}')
+            added("resnet50", "model_metrics { }"), written("build.json", b'{"release": "24.09"}')
         )
     },
 }

@@ -1,4 +1,4 @@
-"""A case of a check: an artifact that is right, and what only this check refuses."""
+"""A case of a check: an artifact that is right, and a change that only this check refuses."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ Spoil = Callable[[Path], Path | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """The target of a check; without an endpoint, a server of one's own.
-
-    Without a release or a GPU it is checked for the one that it was built for.
-    """
+    """The target of a check. A release or GPU that is None is that of the artifact's record."""
 
     release: str | None = "25.09"
     gpu: str | None = "A10G"
@@ -45,39 +42,38 @@ class Correct:
     write: Callable[[Path], None]
     server: Server = field(default_factory=Server)
 
-    def on(self, server: Server) -> Correct:
+    def on(self, **server: str | None) -> Correct:
         """The same for another server, on which it is correct as well."""
-        return replace(self, server=server)
+        return replace(self, server=replace(self.server, **server))
 
     def __str__(self) -> str:
-        return f"{self.name}, {self.server.release}, {self.server.endpoint or 'a server of its own'}"
+        return f"{self.name}, {self.server.release}, {self.server.endpoint}"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A check, and what it refuses.
-
-    Attributes:
-        id: The id of the check.
-        wrong: The mistake, in a few words.
-        correct: A correct repository.
-        spoil: The change that makes it wrong.
-        elsewhere: The difference of the server on which it is wrong.
-    """
+    """What a check refuses: a correct artifact after these changes, or on another server."""
 
     id: str
-    wrong: str
     correct: Correct
-    spoil: Spoil = lambda root: None
-    elsewhere: Mapping[str, str | None] = field(default_factory=dict)
+    spoils: tuple[Spoil, ...]
+    elsewhere: Mapping[str, str | None]
 
-    def problems(self, root: Path) -> list[Problem]:
-        """Return the problems of `fleet check` with the broken artifact."""
-        return self.on(self.spoil(root) or root)
+    def spoil(self, root: Path) -> Path:
+        """Write the wrong artifact."""
+        self.correct.write(root)
+        for spoil in self.spoils:
+            root = spoil(root) or root
+        return root
 
-    def on(self, path: Path) -> list[Problem]:
+    def problems(self, path: Path) -> list[Problem]:
         """Return the problems of `fleet check` with an artifact on the server that refuses it."""
         return replace(self.correct.server, **self.elsewhere).problems(path)
 
     def __str__(self) -> str:
-        return f"{self.id}: {self.wrong}"
+        return f"{self.id}, {self.correct.name}"
+
+
+def case(check: str, correct: Correct, *spoils: Spoil, **elsewhere: str | None) -> Case:
+    """Return the case of a check's id."""
+    return Case(check, correct, spoils, elsewhere)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from dataclasses import field as default
 from typing import Any
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import strategies as st
 
 from triton_models.config.pbtxt import ModelConfig, schema
 
+Values = Callable[[FieldDescriptor], st.SearchStrategy[Any]]
 CONTROL = schema().ModelSequenceBatching.Control
 
 # Characters that every text format has to escape, quote or leave alone.
@@ -33,37 +34,13 @@ _INTEGERS: Mapping[int, tuple[int, int]] = {
 # Any message
 
 
-def messages(descriptor: Descriptor | None = None) -> st.SearchStrategy[ModelConfig]:
-    """Any message of a type; ModelConfig if none is given. It is a message, and rarely a valid model."""
-    wanted = descriptor if descriptor is not None else schema().ModelConfig.DESCRIPTOR
-    return _message(wanted).map(lambda values: _fill(_class(wanted)(), values))
-
-
-def _message(descriptor: Descriptor) -> st.SearchStrategy[dict[str, Any]]:
-    """Values for some of a message's fields, by name; of a oneof at most one."""
-    alone = {f.name: _field(f) for f in descriptor.fields if f.containing_oneof is None}
-    choices = [
-        st.none() | st.one_of([_field(f).map(lambda value, name=f.name: (name, value)) for f in oneof.fields])
-        for oneof in descriptor.oneofs
-    ]
-    return st.tuples(st.fixed_dictionaries({}, optional=alone), *choices).map(
-        lambda drawn: {**drawn[0], **dict(choice for choice in drawn[1:] if choice is not None)}
-    )
-
-
-def _field(field: FieldDescriptor) -> st.SearchStrategy[Any]:
-    if _is_map(field):
-        key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
-        return st.dictionaries(scalars(key), _single(value), max_size=2)
-    if field.is_repeated:
-        return st.lists(_single(field), max_size=3)
-    return _single(field)
-
-
-def _single(field: FieldDescriptor) -> st.SearchStrategy[Any]:
-    if field.message_type is not None:
-        return st.deferred(lambda: _message(field.message_type))
-    return scalars(field)
+@st.composite
+def messages(draw: st.DrawFn) -> ModelConfig:
+    """Any message of the schema, which is rarely a valid model."""
+    message = schema().ModelConfig()
+    for _ in range(draw(st.integers(0, 15))):
+        change_field(draw, message, values=scalars)
+    return message
 
 
 def scalars(field: FieldDescriptor) -> st.SearchStrategy[Any]:
@@ -80,38 +57,6 @@ def scalars(field: FieldDescriptor) -> st.SearchStrategy[Any]:
     if field.type == FieldDescriptor.TYPE_DOUBLE:
         return st.floats(allow_nan=False)
     return _TEXT
-
-
-def _fill(message: Any, values: Mapping[str, Any]) -> Any:
-    for name, value in values.items():
-        field = message.DESCRIPTOR.fields_by_name[name]
-        target = getattr(message, name)
-        if _is_map(field):
-            for key, entry in value.items():
-                if isinstance(entry, dict):
-                    _fill(target[key], entry)
-                else:
-                    target[key] = entry
-        elif field.is_repeated:
-            for entry in value:
-                if isinstance(entry, dict):
-                    _fill(target.add(), entry)
-                else:
-                    target.append(entry)
-        elif isinstance(value, dict):
-            target.SetInParent()
-            _fill(target, value)
-        else:
-            setattr(message, name, value)
-    return message
-
-
-def _class(descriptor: Descriptor) -> Callable[[], ModelConfig]:
-    found = schema()
-    for part in descriptor.full_name.removeprefix("inference.").split("."):
-        found = getattr(found, part)
-    assert callable(found)
-    return found
 
 
 def _is_map(field: FieldDescriptor) -> bool:
@@ -380,19 +325,20 @@ def changed(draw: st.DrawFn, folder: Folder) -> Folder:
     return folder
 
 
-def change_field(draw: st.DrawFn, config: ModelConfig) -> None:
+def change_field(draw: st.DrawFn, config: ModelConfig, *, values: Values | None = None) -> None:
     """Set, clear, double or replace one field anywhere in a message, absent ones included."""
+    values = values or _telling
     target, field = draw(st.sampled_from(list(_places(config))))
     if _is_map(field):
-        _change_map(draw, getattr(target, field.name), field)
+        _change_map(draw, getattr(target, field.name), field, values)
     elif field.is_repeated:
-        _change_list(draw, getattr(target, field.name), field)
+        _change_list(draw, getattr(target, field.name), field, values)
     elif draw(st.integers(0, 3)) == 0:
         target.ClearField(field.name)
     elif field.message_type is not None:
         getattr(target, field.name).SetInParent()
     else:
-        setattr(target, field.name, draw(_telling(field)))
+        setattr(target, field.name, draw(values(field)))
 
 
 def _places(message: Any) -> Iterator[tuple[Any, FieldDescriptor]]:
@@ -412,18 +358,18 @@ def _places(message: Any) -> Iterator[tuple[Any, FieldDescriptor]]:
                 yield from _places(entry)
 
 
-def _change_map(draw: st.DrawFn, mapping: Any, field: FieldDescriptor) -> None:
+def _change_map(draw: st.DrawFn, mapping: Any, field: FieldDescriptor, values: Values) -> None:
     key = field.message_type.fields_by_name["key"]
     value = field.message_type.fields_by_name["value"]
     if mapping and draw(st.booleans()):
         del mapping[draw(st.sampled_from(sorted(mapping)))]
     elif value.message_type is None:
-        mapping[draw(_telling(key))] = draw(_telling(value))
+        mapping[draw(values(key))] = draw(values(value))
     else:
-        mapping[draw(_telling(key))].SetInParent()
+        mapping[draw(values(key))].SetInParent()
 
 
-def _change_list(draw: st.DrawFn, entries: Any, field: FieldDescriptor) -> None:
+def _change_list(draw: st.DrawFn, entries: Any, field: FieldDescriptor, values: Values) -> None:
     how = draw(st.sampled_from(["add", "remove", "double"]))
     if how == "remove" and entries:
         del entries[draw(st.integers(0, len(entries) - 1))]
@@ -432,7 +378,7 @@ def _change_list(draw: st.DrawFn, entries: Any, field: FieldDescriptor) -> None:
     elif field.message_type is not None:
         entries.add()
     else:
-        entries.append(draw(_telling(field)))
+        entries.append(draw(values(field)))
 
 
 def _telling(field: FieldDescriptor) -> st.SearchStrategy[Any]:

@@ -77,17 +77,6 @@ def without(path: str) -> Spoil:
     return spoil
 
 
-def without_line(path: str, word: str) -> Spoil:
-    """A line of a file is something else."""
-
-    def spoil(root: Path) -> None:
-        lines = (root / path).read_text().splitlines(keepends=True)
-        text = "".join("        pass\n" if word in line else line for line in lines)
-        (root / path).write_text(text)
-
-    return spoil
-
-
 def moved(path: str, to: str) -> Spoil:
     """A file or folder is somewhere else."""
 
@@ -120,6 +109,13 @@ def both(*spoils: Spoil) -> Spoil:
             each(root)
 
     return spoil
+
+
+def added(model: str, text: str) -> Spoil:
+    """A text is added to its configuration."""
+    return lambda root: write(
+        root / model / "config.pbtxt", (root / model / "config.pbtxt").read_bytes() + text.encode()
+    )
 
 
 def streaming(model: str) -> Spoil:
@@ -155,16 +151,6 @@ def with_a_pipe(root: Path) -> None:
 def with_a_name_of_bytes(root: Path) -> None:
     """A file's name is not UTF-8."""
     Path(os.fsdecode(os.fsencode(root / "resnet50") + b"/\xff")).write_bytes(b"")
-
-
-def with_a_link_outside(root: Path) -> None:
-    """A link leads to what is not part of the model."""
-    (root / "resnet50/shared").symlink_to("/usr")
-
-
-def cut_short(archive: Path) -> None:
-    """The end of an archive is missing."""
-    archive.write_bytes(archive.read_bytes()[:-4])
 
 
 def tagged(tag: str) -> Spoil:

@@ -1,27 +1,26 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.triton_models.broken_models import (
-    _CORRELATION,
-    _START,
-    _STATE,
-    _WARM,
-    _priorities,
-    _reshape,
-    _sequences,
-    _warm_up,
+    CORRELATION,
+    START,
+    STATE,
+    WARM,
+    batched,
     net,
+    reshaped,
+    sequences,
     set_dims,
+    warmed,
 )
 from tests.triton_models.check_case import Spoil
-from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
-from tests.triton_models.spoils import both, edited, having, moved, said, without, written
+from tests.triton_models.model_folders import write, write_ensemble, write_plain
+from tests.triton_models.spoils import added, both, edited, having, moved, said, without, written
 from triton_models.check import check
 from triton_models.check.check import check_path
 from triton_models.config.pbtxt import plain, tensor, write_config
@@ -33,19 +32,6 @@ def _rules(path: Path) -> set[str]:
 
 def test_a_bare_model_directory_is_accepted(tmp_path: Path) -> None:
     assert check_path(write_plain(tmp_path / "root") / "resnet50") == []
-
-
-def test_an_archive_whose_top_is_the_model_directory_is_accepted(tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "root")
-
-    assert check_path(tar(root / "resnet50", tmp_path / "resnet50.tar.gz")) == []
-
-
-def test_a_stand_in_for_a_plan_is_refused_once_the_build_names_a_gpu(tmp_path: Path) -> None:
-    root = write_ensemble(tmp_path / "minilm")
-    write(root / "build.json", json.dumps({"gpu": "A10G"}).encode())
-
-    assert _rules(root) == {"model-file-missing"}
 
 
 VALID: dict[str, Spoil] = {
@@ -102,20 +88,14 @@ VALID: dict[str, Spoil] = {
     ),
     "version zero": moved("resnet50/1", "resnet50/0"),
     "every version": net(lambda config: config.version_policy.SetInParent()),
-    "a reshape around a variable size": net(
-        lambda c: _reshape(c.output[0], dims=[2, -1, 6], shape=[2, 1, -1, 3, 2])
+    "a reshape around a variable size": reshaped("2, -1, 6", "2, 1, -1, 3, 2"),
+    "an empty reshape of one element": reshaped("1", ""),
+    "priorities": batched(
+        "priority_levels: 2 default_priority_level: 1 priority_queue_policy { key: 1 value { } }"
     ),
-    "an empty reshape of one element": net(
-        lambda c: _reshape(c.output[0], dims=[1], shape=[]) or c.output[0].reshape.SetInParent()
-    ),
-    "priorities": net(lambda c: _priorities(c.dynamic_batching, levels=2)),
-    "sequences": net(
-        lambda c: _sequences(
-            c, "", _START % "start", _CORRELATION, _STATE % "dims: 2 zero_data: true", "oldest { }"
-        )
-    ),
-    "groups on chosen GPUs": net(lambda c: c.instance_group.add(gpus=[0], count=2)),
-    "a warm-up": net(lambda c: _warm_up(c, _WARM % "3, 224, 224", batch_size=8)),
+    "sequences": sequences(START % "start", CORRELATION, STATE % "dims: 2 zero_data: true", "oldest { }"),
+    "groups on chosen GPUs": added("resnet50", "instance_group { gpus: 0 count: 2 }"),
+    "a warm-up": warmed(WARM % ("TYPE_FP32", "3, 224, 224", "zero_data: true"), batch_size=8),
     "threads": net(lambda c: setattr(c.parameters["intra_op_thread_count"], "string_value", "4")),
     "labels": both(
         net(lambda c: setattr(c.output[0], "label_filename", "labels.txt")),
@@ -219,15 +199,6 @@ def test_an_unknown_escape_is_named_with_line_and_column(tmp_path: Path) -> None
 
     assert problem.what == "unknown escape \\d"
     assert problem.where == f"{root}/resnet50/config.pbtxt:2:9"
-
-
-def test_a_folder_of_several_builds_is_answered_with_the_one_to_give(tmp_path: Path) -> None:
-    write_plain(tmp_path / "build" / "resnet50")
-
-    (problem,) = check_path(tmp_path / "build")
-
-    assert problem.rule == "too-deep"
-    assert str(tmp_path / "build" / "resnet50") in problem.fix
 
 
 def _arguments(*paths: Path) -> argparse.Namespace:

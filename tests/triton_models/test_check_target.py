@@ -67,16 +67,6 @@ def run(path: Path, **options: object) -> set[str]:
     return {problem.rule for problem in outcome.problems[str(path)]}
 
 
-# The header of a plan
-
-
-def test_the_header_of_a_plan_says_its_tensorrt() -> None:
-    header = read_plan_header(plan("10.13.3.9"))
-
-    assert header is not None
-    assert header.tensorrt == "10.13.3.9"
-
-
 @pytest.mark.parametrize(
     "beginning", [b"", plan("10.13.3.9")[:27], b"onnx" + plan("10.13.3.9")[4:], b"ftrt\x01" + bytes(40)]
 )
@@ -94,19 +84,6 @@ def test_versions_are_compared_as_far_as_both_state_them(own: str, loads: bool) 
     assert header.loads_in("10.4.0") is loads
 
 
-# The release
-
-
-@pytest.mark.parametrize("packed", [False, True], ids=["directory", "archive"])
-def test_a_plan_of_another_tensorrt_is_refused_for_the_release(packed: bool, tmp_path: Path) -> None:
-    root = write_plan(tmp_path / "bert", tensorrt="10.9.0.34")
-    path = tar(root, tmp_path / "bert.tar.gz") if packed else root
-
-    assert run(path, release="25.09") == {"plan-version"}
-    assert run(path, release="25.04") == set()
-    assert run(path) == set()
-
-
 def test_a_plan_is_checked_for_the_release_that_its_build_names(tmp_path: Path) -> None:
     record = {"release": "25.09", "gpu": "A10G"}
 
@@ -114,12 +91,6 @@ def test_a_plan_is_checked_for_the_release_that_its_build_names(tmp_path: Path) 
     assert rules(write_plan(tmp_path / "b", tensorrt="10.9.0.34", record=record), MULTI_MODEL) == {
         "plan-version"
     }
-
-
-def test_the_release_that_is_given_counts_and_not_the_one_it_was_built_for(tmp_path: Path) -> None:
-    root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9", record={"release": "25.09", "gpu": "A10G"})
-
-    assert rules(root, replace(MULTI_MODEL, release=RELEASES["25.04"])) == {"plan-version"}
 
 
 def test_a_plan_for_each_compute_capability_is_checked_too(tmp_path: Path) -> None:
@@ -131,28 +102,6 @@ def test_a_plan_for_each_compute_capability_is_checked_too(tmp_path: Path) -> No
     (problem,) = check_path(root, target=target(release="25.09"))
 
     assert problem.where == str(root / "bert" / "1" / "t4.plan")
-
-
-def test_int64_belongs_to_tensorrt_10(tmp_path: Path) -> None:
-    root = write_plan(tmp_path / "bert", tensorrt="8.6.1.6")
-    with Edit(root / "bert") as config:
-        config.input[0].data_type = "TYPE_INT64"
-
-    assert run(root, release="24.01") == {"plan-int64"}
-    assert run(root) == set()
-
-
-# The GPU
-
-
-def test_a_gpu_that_the_release_has_dropped_is_refused_for_plans(tmp_path: Path) -> None:
-    root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9")
-
-    assert run(root, release="25.09", gpu="V100") == {"gpu-removed"}
-    assert run(write_plain(tmp_path / "resnet50"), release="25.09", gpu="V100") == set()
-
-
-# The endpoint
 
 
 def _decouple(root: Path) -> None:
@@ -205,13 +154,6 @@ def write_importing(root: Path, modules: str) -> Path:
     return root
 
 
-def test_a_server_may_have_more_modules_than_nvidias_image(tmp_path: Path) -> None:
-    root = write_importing(tmp_path / "repository", "torch, cv2")
-
-    assert run(root, image_adds=["torch"]) == {"python-import"}
-    assert run(root, image_adds=["torch", "cv2"]) == set()
-
-
 @pytest.mark.parametrize(
     ("module", "last_without", "first_with"),
     [("scipy", "25.12", "26.03"), ("partial_json_parser", "25.04", "25.06"), ("openai", "24.10", "24.12")],
@@ -234,15 +176,6 @@ def test_what_a_build_made_is_checked_for_a_multi_model_endpoint(tmp_path: Path)
     assert run(tar(root, tmp_path / "resnet50.tar.gz")) == {"several-models"}
 
 
-def test_a_plain_server_minds_the_name_that_an_endpoint_replaces(tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "resnet50")
-    with Edit(root / "resnet50") as config:
-        config.name = "net"
-
-    assert rules(root, PLAIN) == {"composing-name"}
-    assert rules(root, MULTI_MODEL) == set()
-
-
 def test_a_model_of_another_name_is_pointed_to_the_option_that_accepts_it(tmp_path: Path) -> None:
     root = write_plain(tmp_path / "resnet50")
     with Edit(root / "resnet50") as config:
@@ -251,9 +184,6 @@ def test_a_model_of_another_name_is_pointed_to_the_option_that_accepts_it(tmp_pa
 
     assert "--endpoint-kind multi-model" in problem.fix
     assert run(root, endpoint_kind="multi-model") == set()
-
-
-# Without a configuration
 
 
 @pytest.mark.parametrize("file", ["model.onnx", "model.plan", "model.xml", "model.py"])
@@ -300,22 +230,6 @@ def test_a_python_model_completes_what_it_says_it_completes(
     assert run(tar(root, tmp_path / "net.tar.gz")) == found
 
 
-# The Python backend
-
-
-def test_an_environment_beside_the_model_is_found(tmp_path: Path) -> None:
-    root = write_ensemble(tmp_path / "minilm")
-    with Edit(root / "minilm_pooling") as config:
-        config.parameters["EXECUTION_ENV_PATH"].string_value = "$$TRITON_MODEL_DIRECTORY/../env.tar.gz"
-
-    assert rules(root, MULTI_MODEL) == {"python-parameter"}
-    write(root / "env.tar.gz", b"env")
-    assert rules(root, MULTI_MODEL) == {"archive-damaged"}
-
-
-# Ensembles on a plain server
-
-
 def test_an_ensemble_finds_its_models_beside_it(tmp_path: Path) -> None:
     root = write_ensemble(tmp_path / "repository")
     write(root / "minilm_encoder" / "1" / "model.plan", b"plan")
@@ -323,27 +237,6 @@ def test_an_ensemble_finds_its_models_beside_it(tmp_path: Path) -> None:
     assert run(root / "minilm") == set()
     shutil.rmtree(root / "minilm_pooling")
     assert run(root / "minilm") == {"step-model"}
-
-
-def test_ensembles_may_run_ensembles_but_not_each_other(tmp_path: Path) -> None:
-    root = write_ensemble(tmp_path / "repository")
-    (root / "build.json").unlink()
-    for name, inner in (("outer", "minilm"), ("first", "second"), ("second", "first")):
-        config = read_config(root / "minilm" / "config.pbtxt")
-        config.name = name
-        config.ensemble_scheduling.ClearField("step")
-        step = config.ensemble_scheduling.step.add(model_name=inner, model_version=-1)
-        step.input_map["TEXT"] = "TEXT"
-        step.output_map["embedding"] = "embedding"
-        write_config(config, root / name / "config.pbtxt")
-        write(root / name / "1" / ".keep", b"")
-
-    found = check_path(root, target=PLAIN)
-
-    assert [problem.rule for problem in found if "model-file" not in problem.rule] == ["ensemble-cycle"] * 2
-
-
-# Links
 
 
 def test_a_plain_server_follows_links_wherever_they_lead(tmp_path: Path) -> None:
@@ -366,17 +259,6 @@ def test_a_name_that_no_configuration_can_say_is_passed_over(tmp_path: Path) -> 
     assert run(root, endpoint_kind="multi-model") == {"unpackable"}
 
 
-def test_a_link_to_nothing_is_no_file(tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "repository")
-    (root / "resnet50/1/model.onnx").unlink()
-    (root / "resnet50/1/model.onnx").symlink_to("nowhere")
-
-    assert run(root) == {"model-file-missing"}
-
-
-# Any message
-
-
 @given(message=messages(), other=messages(), wanted=st.sampled_from([PLAIN, MULTI_MODEL, SINGLE_MODEL]))
 def test_no_configuration_is_a_traceback(message, other, wanted: CheckTarget) -> None:
     layout = Layout(
@@ -390,9 +272,6 @@ def test_no_configuration_is_a_traceback(message, other, wanted: CheckTarget) ->
     for problem in check_layout(layout, target=replace(wanted, release=RELEASES["25.09"], gpu=GPUS["T4"])):
         assert problem.rule
         assert str(problem)
-
-
-# The command line
 
 
 def test_the_command_line_names_the_target(tmp_path: Path, capsys) -> None:
@@ -414,14 +293,6 @@ def test_an_instance_type_says_the_gpu_and_how_many(tmp_path: Path, capsys) -> N
     assert main(["check", str(root), "--instance-type", "ml.g5.12xlarge"]) == 0
     assert main(["check", str(root), "--instance-type", "ml.g4dn.xlarge"]) == 1
     assert {"instance-gpu", "plan-gpu"} <= set(re.findall(r"\[([a-z-]+)\]", capsys.readouterr().out))
-
-
-def test_an_unknown_release_is_reported_before_anything_is_read(tmp_path: Path, capsys) -> None:
-    assert main(["check", str(tmp_path), "--release", "25.99"]) == 1
-    assert "25.99" in capsys.readouterr().err
-
-
-# Repositories
 
 
 def test_every_model_of_a_repository_is_checked(tmp_path: Path) -> None:

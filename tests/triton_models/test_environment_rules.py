@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
 from triton_models.check.check import check_path
 from triton_models.check.target import target
-from triton_models.pack.pack import pack
 
 NAME = "environment"
 OWN = f"$$TRITON_MODEL_DIRECTORY/{NAME}"
@@ -66,10 +64,6 @@ def problems(path: Path, *, release: str | None = None, endpoint: str = "multi-m
         yield f"{problem.rule}: {problem.what}"
 
 
-def test_an_environment_that_fits_is_accepted(root: Path, view: View) -> None:
-    assert list(problems(view(root))) == []
-
-
 @pytest.mark.parametrize("endpoint", ["multi-model", "single-model"])
 def test_steps_of_an_ensemble_may_share_one_beside_them(root: Path, view: View, endpoint: str) -> None:
     (root / PYTHON / NAME).rename(root / NAME)
@@ -92,10 +86,6 @@ def test_a_plain_model_has_no_environment_beside_it(tmp_path: Path, view: View) 
     assert found == "stray-directory: a folder 'environment' next to a plain model"
 
 
-def test_the_release_that_serves_counts_and_not_the_one_it_was_built_for(root: Path) -> None:
-    assert [found.split(":")[0] for found in problems(root, release="24.09")] == ["environment-python"]
-
-
 def test_numpy_2_is_refused_before_release_24_12(root: Path, view: View) -> None:
     shutil.rmtree(root / PYTHON / NAME)
     write_environment(root / PYTHON / NAME, python="3.10", numpy="2.2.6")
@@ -103,13 +93,6 @@ def test_numpy_2_is_refused_before_release_24_12(root: Path, view: View) -> None
     assert list(problems(view(root), release="24.10")) == [
         "environment-numpy: NumPy 2 in the environment 'minilm_pooling/environment'"
     ]
-
-
-def test_numpy_1_is_accepted_before_release_24_12(root: Path) -> None:
-    shutil.rmtree(root / PYTHON / NAME)
-    write_environment(root / PYTHON / NAME, python="3.10", numpy="1.26.4")
-
-    assert list(problems(root, release="24.10")) == []
 
 
 def test_a_pth_file_may_lead_to_numpy(root: Path, view: View) -> None:
@@ -136,14 +119,6 @@ def test_the_problem_of_a_shared_environment_is_reported_once(root: Path) -> Non
     (root / NAME / "bin/python3").unlink()
 
     assert list(problems(root)) == ["environment-files: no bin/python3 in the environment 'environment'"]
-
-
-def test_the_interpreter_is_the_one_executable_file_of_a_packed_artifact(root: Path, tmp_path: Path) -> None:
-    artifact = pack(root, output=tmp_path / "out")
-
-    with tarfile.open(artifact.path) as archive:
-        executable = [member.name for member in archive if member.isfile() and member.mode & 0o111]
-    assert executable == ["minilm_pooling/environment/bin/python3"]
 
 
 def test_as_many_instances_as_fit_are_accepted(root: Path) -> None:
@@ -205,9 +180,3 @@ def test_a_module_of_the_environment_is_accepted_and_another_is_not(root: Path, 
     for module in ("torch/__init__.py", "fast_one.py", "_native.cpython-312-x86_64-linux-gnu.so"):
         write(packages / module, b"")
     assert list(problems(view(root))) == []
-
-
-def test_a_module_that_an_own_image_adds_is_accepted(root: Path) -> None:
-    write(root / "minilm_tokenizer/1/model.py", b"import torch\n")
-    write(root / "build.json", b'{"gpu": null, "custom_image_adds": ["torch"]}')
-    assert list(problems(root)) == []
