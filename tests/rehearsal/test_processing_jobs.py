@@ -21,7 +21,7 @@ from triton_fleet.builds.commands import build_spec
 from triton_fleet.builds.processing_jobs import _ENTRYPOINT, program
 from triton_models.base.errors import FleetError
 from triton_rehearsal.builds.processing_job import run_job
-from triton_rehearsal.builds.runner import run_build
+from triton_rehearsal.builds.runner import BuildRunner
 
 aws = aws_fixture(scope="module")
 
@@ -70,7 +70,8 @@ def test_a_build_runs_its_job_with_its_source_and_its_overrides(aws: EmbeddedAws
     project = _project(aws, "good", _request(source, says))
     lines: list[str] = []
 
-    run_build(aws, project=project, overrides={"FLEET_MODELS": "a b"}, on_line=lines.append)
+    with BuildRunner(aws) as builds:
+        builds.run(project=project, overrides={"FLEET_MODELS": "a b"}, on_line=lines.append)
 
     assert "from the source:  a b for s3://models/" in lines
     assert lines[-1].endswith(": Completed")
@@ -79,8 +80,8 @@ def test_a_build_runs_its_job_with_its_source_and_its_overrides(aws: EmbeddedAws
 def test_a_job_that_fails_fails_the_build_with_the_end_of_its_log(aws: EmbeddedAws, source: str) -> None:
     project = _project(aws, "bad", _request(source, "echo it broke", "false", "echo never"))
 
-    with pytest.raises(FleetError) as caught:
-        run_build(aws, project=project, overrides={})
+    with pytest.raises(FleetError) as caught, BuildRunner(aws) as builds:
+        builds.run(project=project, overrides={})
 
     (problem,) = caught.value.problems
     assert "it broke" in problem.why

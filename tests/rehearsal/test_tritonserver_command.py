@@ -24,7 +24,7 @@ from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY
 from triton_models.verify.program import numpy_of_models, server_environment
 from triton_models.verify.serving import serving
 from triton_rehearsal.builds.processing_job import run_job
-from triton_rehearsal.builds.runner import run_build
+from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.triton import command
 
 LIMIT_S = 60.0
@@ -213,7 +213,8 @@ def test_commands_of_a_build_find_it_on_path(aws: EmbeddedAws) -> None:
     create_project(aws, "finds", json.dumps(spec))
     lines: list[str] = []
 
-    run_build(aws, project="finds", overrides={}, on_line=lines.append)
+    with BuildRunner(aws) as builds:
+        builds.run(project="finds", overrides={}, on_line=lines.append)
 
     found = next(line for line in lines if line.endswith("/tritonserver"))
     assert found != shutil.which("tritonserver")

@@ -5,14 +5,14 @@ Source of the semantics: AWS CodeBuild user guide, "Build specification referenc
 https://docs.aws.amazon.com/codebuild/latest/userguide/build-spec-ref.html
 https://docs.aws.amazon.com/codebuild/latest/userguide/view-build-details-phases.html
 
-Only what a build's commands publish themselves is kept. Artifacts, reports and caches of a buildspec are
-ignored here; the fleet's buildspec has none.
+What a fleet's buildspecs do not have is refused by name: `finally`, `on-failure`, and variables from
+parameters or secrets in `env`. Only what a build's commands publish themselves is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -20,31 +20,8 @@ import yaml
 from triton_models.base.errors import FleetError
 from triton_rehearsal.builds.shell import CommandShell
 
-_VERSION = "0.2"
 _PHASES = ("install", "pre_build", "build", "post_build")
-# A failed phase ends the build, except that post_build still runs after a failed build phase.
-_RUNS_AFTER_FAILURE_OF = {"post_build": "build"}
-_ABORT, _CONTINUE = "ABORT", "CONTINUE"
 _SHELLS = {"bash": "bash", "/bin/sh": "sh", "sh": "sh"}
-_DEFAULT_SHELL = "sh"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
-    """One phase of a build, with its commands and its `finally` commands.
-
-    Attributes:
-        name: The phase's name, such as pre_build.
-        commands: The commands, run in order until one fails.
-        finally_commands: The commands that run after them, even if one failed.
-        on_failure: ABORT ends the build, CONTINUE continues with the next phase. Empty for the default: only
-            post_build runs after a failed build phase, and nothing after any other failed phase.
-    """
-
-    name: str
-    commands: tuple[str, ...] = ()
-    finally_commands: tuple[str, ...] = ()
-    on_failure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +30,15 @@ class Buildspec:
 
     Attributes:
         variables: `env.variables`; the project's and the build's own variables override them.
-        parameters: `env.parameter-store`: the Systems Manager parameters with the values of variables.
-        secrets: `env.secrets-manager`: `id:json-key:stage:version` of the secrets with the values of
-            variables.
         exported: `env.exported-variables`: the variables that the build shows when it has ended.
         shell: The program that runs the commands: the machine's sh unless `env.shell` is bash.
-        phases: The declared phases, in the order in which CodeBuild runs them.
+        phases: The commands of each phase; each phase runs its own in order until one fails.
     """
 
     variables: Mapping[str, str]
-    phases: tuple[Phase, ...]
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    phases: Mapping[str, tuple[str, ...]]
     exported: tuple[str, ...] = ()
-    shell: str = _DEFAULT_SHELL
+    shell: str = "sh"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,82 +54,40 @@ def parse(text: str) -> Buildspec:
     """Read a buildspec given inline, as JSON or YAML.
 
     Raises:
-        FleetError: The string is not a buildspec of version 0.2, or has an unknown phase.
+        FleetError: It is not a buildspec of version 0.2, or has a part that is not run here.
     """
-    document = _load(text)
-    if str(document.get("version")) != _VERSION:
-        raise FleetError.of(
-            what=f"the buildspec has version {document.get('version')!r}",
-            where="version of the buildspec",
-            expected=_VERSION,
-            why="version 0.1 runs each command in a separate shell",
-            fix=f"write version: {_VERSION}",
-        )
-    phases = document.get("phases", {})
-    unknown = sorted(set(phases) - set(_PHASES))
-    if unknown:
-        raise FleetError.of(
-            what=f"the buildspec has the phase {unknown[0]!r}",
-            where="phases of the buildspec",
-            expected=f"one of {', '.join(_PHASES)}",
-            why="CodeBuild refuses the build before its first command",
-            fix="rename or remove the phase",
-        )
-    given = document.get("env") or {}
+    document = yaml.safe_load(text)  # JSON is YAML
+    if not isinstance(document, dict):
+        raise _refused(f"the buildspec is {text[:100]!r}", "an inline buildspec in YAML or JSON")
+    env, phases = document.get("env") or {}, document.get("phases") or {}
+    shell = str(env.get("shell", "sh"))
+    _check("version", [str(document.get("version"))], ("0.2",))
+    _check("phase", phases, _PHASES)
+    _check("key of env", env, ("shell", "variables", "exported-variables"))
+    _check("shell", [shell], tuple(_SHELLS))
+    for name, phase in phases.items():
+        _check(f"key of {name}", phase, ("commands",))
     return Buildspec(
-        variables=_texts(given, "variables"),
-        parameters=_texts(given, "parameter-store"),
-        secrets=_texts(given, "secrets-manager"),
-        exported=tuple(given.get("exported-variables") or ()),
-        shell=_shell(str(given.get("shell", _DEFAULT_SHELL))),
-        phases=tuple(_phase(name, phases[name]) for name in _PHASES if name in phases),
+        variables={name: str(value) for name, value in (env.get("variables") or {}).items()},
+        exported=tuple(env.get("exported-variables") or ()),
+        shell=_SHELLS[shell],
+        phases={name: tuple(phase.get("commands") or ()) for name, phase in phases.items()},
     )
 
 
-def _texts(given: Mapping[str, Any], key: str) -> dict[str, str]:
-    return {name: str(value) for name, value in (given.get(key) or {}).items()}
+def _check(part: str, given: Mapping[str, Any] | list[str], known: tuple[str, ...]) -> None:
+    for each in given:
+        if each not in known:
+            raise _refused(f"the buildspec has the {part} {each!r}", f"one of {', '.join(known)}")
 
 
-def _shell(name: str) -> str:
-    if name not in _SHELLS:
-        raise FleetError.of(
-            what=f"env.shell is {name!r}",
-            where="env.shell of the buildspec",
-            expected=f"one of {', '.join(_SHELLS)}",
-            why="CodeBuild has no other shell on Linux",
-            fix="use one of them, or remove env.shell",
-        )
-    return _SHELLS[name]
-
-
-def _load(text: str) -> dict[str, Any]:
-    document = yaml.safe_load(text)  # JSON is YAML
-    if not isinstance(document, dict):
-        raise FleetError.of(
-            what="the buildspec is not a mapping",
-            where="source of the build project",
-            expected="an inline buildspec in YAML or JSON",
-            why="the rehearsal does not run buildspec files in the source",
-            fix="give the project an inline buildspec",
-        )
-    return document
-
-
-def _phase(name: str, content: Mapping[str, Any]) -> Phase:
-    on_failure = str(content.get("on-failure", ""))
-    if on_failure not in ("", _ABORT, _CONTINUE):
-        raise FleetError.of(
-            what=f"on-failure is {on_failure!r}",
-            where=f"phase {name} of the buildspec",
-            expected=f"{_ABORT} or {_CONTINUE}",
-            why="the rehearsal does not repeat builds",
-            fix="remove on-failure to rehearse the build",
-        )
-    return Phase(
-        name=name,
-        commands=tuple(content.get("commands") or ()),
-        finally_commands=tuple(content.get("finally") or ()),
-        on_failure=on_failure,
+def _refused(what: str, expected: str) -> FleetError:
+    return FleetError.of(
+        what=what,
+        where="source of the build project",
+        expected=expected,
+        why="the rehearsal runs nothing else",
+        fix="correct it, or remove it to rehearse the build",
     )
 
 
@@ -171,41 +101,29 @@ class Watcher:
         """Note the start of a command."""
 
     def ends(self, phase: str, failure: FailedCommand | None) -> None:
-        """Note the end of a phase, with its first failed command if there is one."""
+        """Note the end of a phase, with its failed command if there is one."""
 
 
 _NOBODY = Watcher()
 
 
 def run(buildspec: Buildspec, shell: CommandShell, watcher: Watcher = _NOBODY) -> FailedCommand | None:
-    """Run the phases in a shell. Returns the first failed command; None if every command succeeded."""
-    given = {phase.name: phase for phase in buildspec.phases}
+    """Run the phases in a shell. Returns the first failed command; None if every command succeeded.
+
+    A failed phase ends the build, except that post_build still runs after a failed build phase.
+    """
     first: FailedCommand | None = None
-    ended_in: Phase | None = None
     for name in _PHASES:
-        phase = given.get(name, Phase(name=name))
-        if ended_in is not None and not _runs_after(ended_in, name):
+        if first is not None and (first.phase, name) != ("build", "post_build"):
             continue
         watcher.begins(name)
         shell.run(f"export CODEBUILD_BUILD_SUCCEEDING={int(first is None)}")
-        failure = next(iter(list(_failures(phase, shell, watcher))), None)
+        failure = None
+        for command in buildspec.phases.get(name, ()):
+            watcher.runs(command)
+            if status := shell.run(command):
+                failure = FailedCommand(phase=name, command=command, status=status)
+                break
         watcher.ends(name, failure)
         first = first or failure
-        if failure is not None and phase.on_failure != _CONTINUE:
-            ended_in = ended_in or phase
     return first
-
-
-def _runs_after(failed: Phase, name: str) -> bool:
-    return _RUNS_AFTER_FAILURE_OF.get(name) == failed.name and failed.on_failure != _ABORT
-
-
-def _failures(phase: Phase, shell: CommandShell, watcher: Watcher) -> Iterator[FailedCommand]:
-    """Yield the first failed command of each list; the rest of the list is not run."""
-    for commands in (phase.commands, phase.finally_commands):
-        for command in commands:
-            watcher.runs(command)
-            status = shell.run(command)
-            if status:
-                yield FailedCommand(phase=phase.name, command=command, status=status)
-                break

@@ -45,14 +45,12 @@ class BuildContainer:
 
     Attributes:
         failure: The first failed command; set after the end.
-        commands: The number of commands in the buildspec.
     """
 
     def __init__(
         self, aws: EmbeddedAws, record: BuildRecord, log: BuildLog, *, lacking: Mapping[str, str]
     ) -> None:
         self.failure: FailedCommand | None = None
-        self.commands = 0
         self._aws = aws
         self._record = record
         self._log = log
@@ -95,7 +93,6 @@ class BuildContainer:
     def _prepare(self, folder: Path) -> tuple[Buildspec, Path]:
         shown = self._record.shown()
         spec = buildspec.parse(shown["source"].get("buildspec", ""))
-        self.commands = sum(len(phase.commands) for phase in spec.phases)
         source = folder / "src"
         source.mkdir()
         if shown["source"]["type"] != "NO_SOURCE":
@@ -145,8 +142,6 @@ class BuildContainer:
         return {
             **container,
             **spec.variables,
-            **{name: self._parameter(each) for name, each in spec.parameters.items()},
-            **{name: self._secret(each) for name, each in spec.secrets.items()},
             **dict(self._given(shown["environment"]["environmentVariables"])),
             **dict(_own(shown, source, stream=self._log.stream)),
             **self._lacking,

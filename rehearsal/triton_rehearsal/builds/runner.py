@@ -28,19 +28,6 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Build:
-    """A build that succeeded.
-
-    Attributes:
-        identifier: CodeBuild's id of the build.
-        commands: The number of commands that ran.
-    """
-
-    identifier: str
-    commands: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     """A requested build."""
 
@@ -109,7 +96,7 @@ class BuildRunner:
         project: str,
         overrides: Mapping[str, str],
         on_line: Callable[[str], None] = lambda line: None,
-    ) -> Build:
+    ) -> None:
         """Start a build of a deployed project and wait for its end.
 
         Args:
@@ -126,14 +113,14 @@ class BuildRunner:
                 {"name": name, "value": value} for name, value in overrides.items()
             ],
         )["build"]
-        return self.wait(started["id"], on_line=on_line)
+        self.wait(started["id"], on_line=on_line)
 
     def of(self, project: str) -> list[str]:
         """Return the ids of a project's builds, oldest first."""
         with self._lock:
             return [found for found in self._asked if found.rpartition(":")[0] == project]
 
-    def wait(self, build_id: str, *, on_line: Callable[[str], None] = lambda line: None) -> Build:
+    def wait(self, build_id: str, *, on_line: Callable[[str], None] = lambda line: None) -> None:
         """Wait for the end of a build.
 
         Args:
@@ -150,7 +137,6 @@ class BuildRunner:
         shown = asked.record.shown()
         if shown["buildStatus"] != SUCCEEDED:
             raise failure_of(asked.log, asked.container, shown, lines=_LOG_LINES_KEPT)
-        return Build(identifier=build_id, commands=asked.container.commands)
 
     def _run(self, asked: _Asked) -> None:
         record = asked.record
@@ -188,19 +174,3 @@ class BuildRunner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def run_build(
-    aws: EmbeddedAws,
-    *,
-    project: str,
-    overrides: Mapping[str, str],
-    on_line: Callable[[str], None] = lambda line: None,
-) -> Build:
-    """Run one build of a deployed project with its own runner; see `BuildRunner.run`.
-
-    Raises:
-        FleetError: A command failed. The error has the end of the log.
-    """
-    with BuildRunner(aws) as builds:
-        return builds.run(project=project, overrides=overrides, on_line=on_line)
