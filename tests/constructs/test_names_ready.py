@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from triton_fleet.functions.code import deployment_build, names_ready, warm_up
 from triton_fleet.functions.code.names import artifact_on
 from triton_models.artifact.targets import ArtifactTarget
-from triton_models.repository.documents import REQUEST
+from triton_models.repository.documents import request_name
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
@@ -100,7 +100,7 @@ class World:
         return {"Contents": [{"Key": MANIFEST_KEY}] if self.manifest is not None else []}
 
     def get_object(self, **wanted: Any) -> Any:
-        if wanted["Key"] == f"models/{REQUEST.name('ab' * 32)}":
+        if wanted["Key"] == f"models/{request_name('ab' * 32)}":
             return {"Body": io.BytesIO(json.dumps(self.stored).encode())}
         manifest = self.manifest
         text = manifest.to_json() if isinstance(manifest, Manifest) else str(manifest)

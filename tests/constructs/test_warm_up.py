@@ -37,7 +37,7 @@ from triton_fleet.functions.code import warm_up
 from triton_models.artifact.targets import ANY
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.deliver.example_request import example_request
-from triton_models.repository.documents import REQUEST
+from triton_models.repository.documents import request_name
 from triton_models.repository.manifest import Manifest, ModelRecord
 
 BODY = '{"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["grüße"]}]}'
@@ -572,7 +572,7 @@ def _publish_with_request(deployed: Deployed) -> None:
     document = example_request(replace(DECLARATION, examples=lambda: [example]))
     assert document is not None
     digest = hashlib.sha256(document).hexdigest()
-    deployed.aws.upload(deployed.bucket, f"models/{REQUEST.name(digest)}", document)
+    deployed.aws.upload(deployed.bucket, f"models/{request_name(digest)}", document)
     deployed.publish(request=digest, minilm="minilm-02.tar.gz", resnet50="resnet50-07.tar.gz")
 
 

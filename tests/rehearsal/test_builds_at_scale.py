@@ -160,13 +160,6 @@ class Deployed:
         """Return the models in the repository's manifest."""
         return set(self._models())
 
-    @property
-    def bills(self) -> list[Any]:
-        """Return the bills of materials that the manifest names."""
-        records = [each for model in self._models().values() for each in model["artifacts"].values()]
-        names = {each["sbom"] for each in records}
-        return [json.loads(self._object(f"models/sbom/{name}.cdx.json")) for name in names]
-
     def _models(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._object("models/manifest.json"))["models"]
         return found
@@ -197,12 +190,6 @@ def test_the_good_models_are_published_whatever_the_others_do(deployed: Deployed
     published = [name for name, result in first.results.items() if result == "published"]
     assert len(published) == GOOD, first.failed
     assert deployed.published == set(published)
-
-
-def test_the_builds_of_one_environment_share_a_bill_of_materials(deployed: Deployed, first: Run) -> None:
-    (bill,) = deployed.bills
-
-    assert {each["name"] for each in bill["components"]} >= {"boto3", "protobuf", "tritonclient"}
 
 
 def test_each_broken_model_is_named_with_its_step_and_reason(first: Run) -> None:

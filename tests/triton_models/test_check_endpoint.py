@@ -45,33 +45,31 @@ def test_what_was_built_for_the_endpoint_or_needs_no_plan_passes(record: Artifac
 
 
 @pytest.mark.parametrize(
-    ("record", "serving", "what", "expected"),
+    ("record", "serving", "what"),
     [
-        (_record(FOR_A10G), G6, "a plan for A10G", "ml.g6.2xlarge has L4"),
-        (_record(FOR_A10G), CPU, "a plan for A10G", "ml.c5.xlarge has no GPU"),
-        (_record(FOR_A10G), OLD_G5, "a plan of TensorRT 10.13.3.9", "release 25.04 has TensorRT 10.9.0.34"),
+        (_record(FOR_A10G), G6, "a plan for A10G, and ml.g6.2xlarge has L4"),
+        (_record(FOR_A10G), CPU, "a plan for A10G, and ml.c5.xlarge has no GPU"),
+        (_record(FOR_A10G), OLD_G5, "a plan of TensorRT 10.13.3.9, and release 25.04 has TensorRT 10.9.0.34"),
         (
             _record({}, plans=("8.6.1.6",)),
             G5,
-            "a plan of TensorRT 8.6.1.6",
-            "release 25.09 has TensorRT 10.13.3.9",
+            "a plan of TensorRT 8.6.1.6, and release 25.09 has TensorRT 10.13.3.9",
         ),
         (
             _record(WITHOUT_PLAN, portable=True),
             G5,
-            "portable, so it lacks parts for an endpoint, such as a plan",
-            "an artifact built for the endpoint",
+            "it is portable, and lacks parts for an endpoint, such as a plan",
         ),
     ],
 )
 def test_what_the_endpoint_would_refuse_is_reported(
-    record: ArtifactRecord, serving: Serving, what: str, expected: str
+    record: ArtifactRecord, serving: Serving, what: str
 ) -> None:
     with pytest.raises(FleetError) as caught:
         check_endpoint(_manifest(m=record), serving)
 
     (problem,) = caught.value.problems
-    assert (problem.what, problem.expected, problem.rule) == (what, expected, RULE)
+    assert (problem.what, problem.rule) == (what, RULE)
     assert "m-1" in problem.where
 
 
@@ -109,7 +107,9 @@ def test_every_pool_of_an_endpoint_has_to_fit() -> None:
     with pytest.raises(FleetError) as caught:
         check_endpoint(_manifest(m=_record(FOR_A10G)), both)
 
-    assert [problem.expected for problem in caught.value.problems] == ["ml.g6.2xlarge has L4"]
+    assert [problem.what for problem in caught.value.problems] == [
+        "a plan for A10G, and ml.g6.2xlarge has L4"
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +156,8 @@ def repository(environment: pytest.MonkeyPatch, repository: str, s3: Any) -> str
     name = file_name("minilm", "1")
     sha256 = ("1" * 16).ljust(64, "0")
     record = {"size": 1, "sha256": sha256, "build": FOR_A10G, "plans": [], "portable": False}
-    model = {"current": name, "history": [], "artifacts": {name: record}}
-    write_manifest(repository, {"version": 1, "models": {"minilm": model}}, s3)
+    model = {"current": {"any": name}, "history": [], "artifacts": {name: record}}
+    write_manifest(repository, {"version": 2, "models": {"minilm": model}}, s3)
     return repository
 
 

@@ -78,10 +78,14 @@ def repository(aws):
 
 def write_manifest(aws, bucket, build=None, **models):
     records = {
-        name: {"current": artifact, "history": [], "artifacts": {artifact: recorded(artifact, **build or {})}}
+        name: {
+            "current": {"any": artifact},
+            "history": [],
+            "artifacts": {artifact: recorded(artifact, **build or {})},
+        }
         for name, artifact in models.items()
     }
-    document = {"version": 1, "models": records}
+    document = {"version": 2, "models": records}
     aws.upload(bucket, "models/manifest.json", json.dumps(document).encode())
 
 
@@ -195,14 +199,14 @@ def test_checking_the_endpoint_compares_the_models_with_the_deployed_endpoint(
 ):
     config = aws.endpoint_config(repository)
     aws.client("sagemaker").create_endpoint(EndpointName=f"on-{config}", EndpointConfigName=config)
-    model = {"current": OLD, "history": [], "artifacts": {OLD: recorded(OLD, gpu="no such")}}
-    document = json.dumps({"version": 1, "models": {"minilm": model}})
+    model = {"current": {"any": OLD}, "history": [], "artifacts": {OLD: recorded(OLD, gpu="no such")}}
+    document = json.dumps({"version": 2, "models": {"minilm": model}})
     aws.upload(repository, "models/manifest.json", document.encode())
     client = Client(endpoint_name=f"on-{config}", repository=f"s3://{repository}/models/", session=session)
     with pytest.raises(FleetError) as caught:
         client.check_endpoint()
     (problem,) = caught.value.problems
-    assert problem.what == "a plan for no such"
+    assert problem.what.startswith("a plan for no such")
     assert f"endpoint on-{config}" in problem.where
 
 
@@ -227,7 +231,7 @@ def test_a_model_that_refuses_the_inputs_is_reported_with_those_that_it_has(  # 
     ]
     with pytest.raises(InvocationError) as raised:
         client.infer(model="minilm", inputs=ROW)
-    assert ("ids INT32 [-1, 4], mask BOOL [4]" in raised.value.problems[0].expected) == listed
+    assert ("ids INT32 [-1, 4], mask BOOL [4]" in raised.value.problems[0].fix) == listed
 
 
 def test_a_request_beyond_the_limit_is_refused_before_it_is_sent(client, runtime):

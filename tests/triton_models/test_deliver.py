@@ -42,9 +42,8 @@ from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Results
 from triton_models.deliver.worker import Worker
 from triton_models.pack.pack import pack
-from triton_models.repository.documents import REQUEST, SBOM
+from triton_models.repository.documents import request_name
 from triton_models.repository.manifest import Repository
-from triton_models.repository.sbom import sbom
 
 PLENTY_S = 120.0
 HANGS_S = 2.0
@@ -267,20 +266,12 @@ def test_a_publication_notes_what_the_build_depended_on(delivery, models, s3):
     assert sorted(record.inputs) == ["declaration", "hardware", "packages", "release", "tools"]
 
 
-def test_a_publication_comes_with_the_bill_of_materials_of_this_environment(delivery, models, s3):
-    declare(models, "good")
-    deliver(["good"], delivery, s3=s3)
-
-    ((_, record),) = consistent_manifest(delivery.repository, s3).models["good"].artifacts.items()
-    assert stored(SBOM.name(record.sbom), delivery.repository, s3) == sbom(release=delivery.release)
-
-
 def test_a_publication_comes_with_a_request_that_warms_the_model_up(delivery, models, s3):
     declare(models, "good")
     deliver(["good"], delivery, s3=s3)
 
     ((_, record),) = consistent_manifest(delivery.repository, s3).models["good"].artifacts.items()
-    document = json.loads(stored(REQUEST.name(record.request), delivery.repository, s3))
+    document = json.loads(stored(request_name(record.request), delivery.repository, s3))
     body = base64.b64decode(document["body"])
     size = int(document["content_type"].removeprefix(BINARY_TYPE))
     assert [(each["name"], each["shape"]) for each in json.loads(body[:size])["inputs"]] == [("X", [1])]

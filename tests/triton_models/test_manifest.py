@@ -266,7 +266,6 @@ def test_an_unknown_model_is_answered_with_close_ones() -> None:
 
     (problem,) = caught.value.problems
     assert problem.fix == "did you mean minilm?"
-    assert "minilm, resnet50" in problem.expected
 
 
 def test_an_empty_repository_says_so() -> None:
@@ -281,8 +280,9 @@ def test_an_empty_repository_says_so() -> None:
         "[]",
         "{}",
         "null",
-        '{"version": 1}',
-        '{"version": 1, "models": []}',
+        '{"version": 1, "models": {}}',
+        '{"version": 2}',
+        '{"version": 2, "models": []}',
         '{"version": true, "models": {}}',
         '{"version": 2, "models": {}, "deleting": []}',
         '{"version": 2, "models": {"m": {"size": NaN}}}',
@@ -308,8 +308,8 @@ def _document() -> dict[str, Any]:
     manifest = Manifest()
     target = ArtifactTarget.parse("sm86-trt10.13.3")
     build = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9", "plans": {"m": {"hardware": "x"}}}
-    digests = {"sbom": "ab" * 32, "request": "cd" * 32}
-    full = {"build": build, "plans": ("10.13.3.9",), "inputs": {"packages": "0"}, **digests}
+    more = {"inputs": {"packages": "0"}, "request": "cd" * 32}
+    full = {"build": build, "plans": ("10.13.3.9",), **more}
     for name, more in ((GOOD, {}), (OLDER, full), (BAD, full)):
         model = name.partition("-")[0]
         wanted = [Publication(model=model, artifact=name, record=record_of(name, **more), target=target)]

@@ -43,7 +43,7 @@ from triton_models.base.errors import FleetError
 from triton_models.cli.main import main
 from triton_models.pack.pack import Artifact
 from triton_models.repository import history
-from triton_models.repository.documents import REQUEST, SBOM
+from triton_models.repository.documents import request_name
 from triton_models.repository.promote import Promoted, promote
 from triton_models.repository.prune import prune
 from triton_models.repository.publish import publish
@@ -115,7 +115,7 @@ def new_stages(url: str, made: tuple[list[Artifact], Artifact]) -> Stages:
     )
     publish([small[0]], repository=stages.production, s3=s3, by="earlier")
     for each in ([small[0]], [small[1], large]):
-        publish(each, repository=stages.staging, s3=s3, sbom=b'{"bom": 1}', requests=REQUESTS)
+        publish(each, repository=stages.staging, s3=s3, requests=REQUESTS)
     return stages
 
 
@@ -149,7 +149,7 @@ def test_the_record_and_its_documents_come_along(stages: Stages) -> None:
     )
     assert after.artifacts == before.artifacts
     record = after.artifacts[stages.large.path.name]
-    assert {SBOM.name(record.sbom), REQUEST.name(record.request)} < objects(stages.production, stages.s3)
+    assert {request_name(record.request)} < objects(stages.production, stages.s3)
 
 
 def test_history_says_from_where_and_by_whom(stages: Stages) -> None:
@@ -283,7 +283,7 @@ def test_a_portable_artifact_is_refused_where_gpus_serve(stages: Stages) -> None
     assert stages.promote("large", portable=True).copied == (name,)
 
 
-@pytest.mark.parametrize("field", ["sbom", "request", "sha256", "name"])
+@pytest.mark.parametrize("field", ["request", "sha256", "name"])
 @pytest.mark.parametrize("value", ["/{outside}", "../../{outside}", "a/../{outside}", "\0", "0" * 64])
 def test_a_manifest_writes_no_file_outside_and_promotes_nothing(
     field: str, value: str, stages: Stages, tmp_path: Path
@@ -299,11 +299,11 @@ def test_a_manifest_writes_no_file_outside_and_promotes_nothing(
             model["current"] = {"any": said}
         model["artifacts"][said if field == "name" else stages.large.name] = record | {field: said}
 
-    name = {"sbom": SBOM.name, "request": REQUEST.name}.get(field, str)
+    name = {"request": request_name}.get(field, str)
     put(name(said), b"attack", stages.staging, stages.s3)
     rewrite(stages, change)
     before = objects(stages.production, stages.s3)
-    if field in {"sbom", "request"} and value == "0" * 64:  # not the object's digest: it is left out
+    if field == "request" and value == "0" * 64:  # not the object's digest: it is left out
         stages.promote("large")
         assert name(said) not in objects(stages.production, stages.s3)
     else:

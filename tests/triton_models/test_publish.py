@@ -193,7 +193,7 @@ def test_losing_every_round_is_one_error(resnet50: Artifact, repository: str, s3
     rounds = iter(range(100))
 
     def interfere() -> None:
-        write_manifest(repository, {"version": 1, "models": {}, "round": next(rounds)}, rival)
+        write_manifest(repository, {"version": 2, "models": {}, "round": next(rounds)}, rival)
 
     _on_put(s3, interfere, key_ends="manifest.json", times=99)
 

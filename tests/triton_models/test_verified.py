@@ -27,7 +27,7 @@ def repository(
     environment: pytest.MonkeyPatch, repository: str, s3: Any, artifacts: dict[str, Artifact]
 ) -> Repository:
     """Two models, of one build environment, one with a request."""
-    publish(artifacts.values(), repository=repository, s3=s3, sbom=b"{}", requests={"net": b"{}"})
+    publish(artifacts.values(), repository=repository, s3=s3, requests={"net": b"{}"})
     return Repository.parse(repository)
 
 
@@ -47,7 +47,7 @@ def test_what_was_published_is_verified_with_its_documents(
 ) -> None:
     status, document = verified(repository, capsys=capsys)
 
-    assert (status, document["verified"]) == (0, 4)
+    assert (status, document["verified"]) == (0, 3)
 
 
 def test_nothing_is_read_unless_it_is_asked_for(
@@ -77,11 +77,10 @@ def test_every_object_that_differs_or_is_gone_is_named(
     assert (status, found(document)) == (1, [("artifact-changed", net), ("artifact-gone", other)])
 
 
-@pytest.mark.parametrize("folder", ["sbom", "requests"])
-def test_a_changed_document_is_named(
-    folder: str, repository: Repository, s3: Any, capsys: pytest.CaptureFixture[str]
+def test_a_changed_request_is_named(
+    repository: Repository, s3: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    listed = s3.list_objects_v2(Bucket=repository.bucket, Prefix=repository.key(f"{folder}/"))["Contents"]
+    listed = s3.list_objects_v2(Bucket=repository.bucket, Prefix=repository.key("requests/"))["Contents"]
     (key,) = (each["Key"] for each in listed)
     s3.put_object(Bucket=repository.bucket, Key=key, Body=b"[]")
 
@@ -111,4 +110,4 @@ def test_only_the_named_models_are_read(
 
     status, document = verified(repository, "other", capsys=capsys)
 
-    assert (status, document["verified"]) == (0, 2)
+    assert (status, document["verified"]) == (0, 1)

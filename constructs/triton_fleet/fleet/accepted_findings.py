@@ -21,7 +21,7 @@ from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
 from triton_fleet.operations.warm_up import EndpointWarmUp
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.scaling.alias import EndpointAlias
-from triton_models.repository.documents import REQUEST
+from triton_models.repository.documents import REQUESTS
 
 COMPLIANCE = ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")
 
@@ -129,7 +129,7 @@ def in_warm_up(warm_up: EndpointWarmUp) -> Iterator[Acceptance]:
     """Accepted findings of a warm-up that reads the requests of builds."""
     repository = warm_up.endpoint.repository
     policy = policy_of(warm_up.function.role)
-    yield reads_prefix(policy, bucket_arn(repository, warm_up), f"{repository.prefix}{REQUEST.folder}/")
+    yield reads_prefix(policy, bucket_arn(repository, warm_up), f"{repository.prefix}{REQUESTS}/")
 
 
 def in_endpoint(endpoint: MultiModelEndpoint, repository: ModelRepository) -> Iterator[Acceptance]:

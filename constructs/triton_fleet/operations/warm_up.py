@@ -23,7 +23,7 @@ from triton_fleet.functions.inline_function import InlineFunction
 from triton_fleet.hosting.deployment import AllAtOnce
 from triton_fleet.operations.checks import warm_up_interval, warm_up_models, warm_up_request, warm_up_size
 from triton_fleet.scaling.alias import EndpointAlias
-from triton_models.repository.documents import REQUEST
+from triton_models.repository.documents import REQUESTS
 from triton_models.repository.manifest import MANIFEST_NAME
 
 _QUARTER_MINUTE = Duration.seconds(15)
@@ -189,7 +189,7 @@ class EndpointWarmUp(Construct):
             )
             for each in dict.fromkeys((name, name.lower()))
         ]
-        names = [MANIFEST_NAME, *([f"{REQUEST.folder}/*"] if published else [])]
+        names = [MANIFEST_NAME, *([f"{REQUESTS}/*"] if published else [])]
         read = [repository.bucket.arn_for_objects(f"{repository.prefix}{each}") for each in names]
         return [
             iam.PolicyStatement(

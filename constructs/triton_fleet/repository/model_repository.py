@@ -17,7 +17,7 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.repository.checks import existing_bucket, own_policies, repository_prefix
 from triton_fleet.repository.usage import RepositoryUsage
 from triton_models.artifact.layout import ARCHIVE_SUFFIX
-from triton_models.repository.documents import REQUEST, SBOM
+from triton_models.repository.documents import REQUESTS
 from triton_models.repository.manifest import MANIFEST_NAME
 
 
@@ -276,12 +276,12 @@ class ModelRepository(Construct):
         return self._usage.sequence_models()
 
     def _refuse_overwriting(self) -> None:
-        """Refuse to write an artifact, a bill of materials or a request over another one, to every caller.
+        """Refuse to write an artifact or a request over another one, to every caller.
 
         Parts of an upload have no such condition; its completion has. Source, read on 2026-11-25:
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
         """
-        names = (f"*{ARCHIVE_SUFFIX}", f"{SBOM.folder}/*", f"{REQUEST.folder}/*")
+        names = (f"*{ARCHIVE_SUFFIX}", f"{REQUESTS}/*")
         self.bucket.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="NothingIsOverwritten",

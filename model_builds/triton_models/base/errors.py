@@ -20,7 +20,6 @@ class Problem:
         where: The file, field, argument or object that holds the value.
         expected: The accepted values. May be empty.
         why: The consequence of the mistake, in one sentence. May be empty.
-        fix: The next thing to do.
         rule: The stable id of the check that found the problem. Empty if no check found it.
         source: The link or document that supports the check. Empty if no check found the problem.
     """

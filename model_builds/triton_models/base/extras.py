@@ -83,7 +83,6 @@ def explained(error: ModuleNotFoundError, *, where: str, own: str = "") -> Fleet
     return FleetError.of(
         what=f"the package {module!r} is not installed",
         where=where,
-        expected=f"triton-fleet with its extra {extra!r}",
         fix=install_command(extra),
         rule="extra-missing",
     )

@@ -60,7 +60,6 @@ def _invalid(what: str, where: str) -> FleetError:
     return FleetError.of(
         what=what,
         where=where,
-        expected='a JSON object: {"app": "python3 app.py", "context": {...}}',
-        fix="correct it there; JSON has no comments, and no comma after the last entry",
+        fix="correct it there: it is a JSON object, without comments or a comma after the last entry",
         rule="cdk-json",
     )

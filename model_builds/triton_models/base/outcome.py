@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any, Protocol
 
 from triton_models.base.errors import Problem
 
 # C0 without tab and line feed, C1, what reverses the direction of writing, and what UTF-8 has no bytes for.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class JsonReady:
+    """A dataclass with a JSON-ready form."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-ready data."""
+        names = (each.name for each in fields(self) if each.name != "exit_code")  # type: ignore[arg-type]
+        return {name: _plain(getattr(self, name)) for name in names}
 
 
 class Outcome(Protocol):
@@ -25,6 +37,16 @@ class Outcome(Protocol):
 
     def lines(self) -> Iterable[str]:
         """The result as lines for standard output."""
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def printable(text: str) -> str:

@@ -55,7 +55,6 @@ def contents(folder: Path, *, without: Collection[str] = ()) -> dict[str, str]:
         raise FleetError.of(
             what=f"a file of the source folder cannot be read: {error.strerror or error}",
             where=str(error.filename or folder),
-            expected="files that can be read",
             why="builds use all of them, and a change to any of them changes the model",
             fix="make it readable, or remove it",
             rule="unreadable",

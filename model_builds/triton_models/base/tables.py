@@ -20,8 +20,6 @@ class Column:
     """A column.
 
     Attributes:
-        title: The title.
-        cells: The text of each row.
         short: A shorter text of each row, for a table that does not fit; empty if there is none.
         right: True to align numbers to the right.
         rank: 0 for a column that always stays. The one with the highest rank is the first to be shortened,

@@ -146,11 +146,7 @@ def _do(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _files_explained(verb: str) -> Iterator[None]:
-    """Report a file that the system does not read or write, such as one of a name that is too long.
-
-    Raises:
-        FleetError: The error of a file, or of a full disk.
-    """
+    """Report a file that the system does not read or write, such as one of a name that is too long."""
     from triton_models.base.errors import FleetError
 
     try:
@@ -161,7 +157,6 @@ def _files_explained(verb: str) -> Iterator[None]:
         raise FleetError.of(
             what=f"{error.strerror or error}",
             where=f"`{PROGRAM} {verb}`" if error.filename is None else f"{os.fsdecode(error.filename)}",
-            expected="a file or folder that can be read and written",
             fix="check the path, its permissions and the space on its disk",
             rule="file",
         ) from error
@@ -191,11 +186,7 @@ def _write_json(document: object) -> None:
 
 
 def _run(verb: str, arguments: argparse.Namespace) -> Outcome:
-    """Import the module of a verb, and run it.
-
-    Raises:
-        FleetError: The verb fails, or a package of an extra is not installed.
-    """
+    """Import the module of a verb, and run it."""
     from triton_models.base.extras import explained
 
     name = VERBS[verb].module

@@ -32,7 +32,6 @@ class Aliased:
     """The value of an alias.
 
     Attributes:
-        endpoint: The endpoint's name.
         target: Its target; None if the alias does not contain one.
     """
 
@@ -55,7 +54,6 @@ class Aliased:
             raise FleetError.of(
                 what=f"{value!r} is not the value of an alias: {type(error).__name__} {error}",
                 where="the alias",
-                expected='{"endpoint": NAME, "target": TARGET}, or an endpoint\'s name',
                 fix="deploy the inference stack again, which writes the alias",
                 rule="alias",
             ) from None
@@ -95,10 +93,6 @@ class Alias:
     def after(self, gone: str, deadline: Deadline) -> Aliased:
         """Return the endpoint that replaced another one; the same one if it was not replaced.
 
-        Args:
-            gone: The endpoint that no longer answers.
-            deadline: The end of the wait.
-
         Raises:
             FleetError: As `names`.
         """
@@ -125,7 +119,6 @@ def read_alias(name: str, *, ssm: Any) -> Aliased:
         raise FleetError.of(
             what=_MISTAKES.get(code, "cannot read the parameter {name}").format(name=name),
             where=f"the alias {name}",
-            expected="the alias of a deployed fleet, and permission to read it",
             why=f"{code}: {error_message(error)}",
             fix="use the name in the inference stack's outputs, and EndpointAlias.grant_read for the role",
             rule="alias",
@@ -134,7 +127,6 @@ def read_alias(name: str, *, ssm: Any) -> Aliased:
         raise FleetError.of(
             what=f"cannot read the parameter {name}",
             where=f"the alias {name}",
-            expected="a response of Systems Manager",
             why=str(error),
             fix="check the credentials, the network, the region, and AWS_ENDPOINT_URL if it is set",
             rule="alias",

@@ -16,10 +16,8 @@ class InvocationError(FleetError):
     """A failed request, with all details.
 
     Attributes:
-        model: The requested model or artifact.
         artifact: The artifact; "" if the name was not resolved.
         endpoint: The endpoint; "" if the alias was not resolved.
-        attempts: The number of attempts.
         elapsed_s: The duration of the call, in seconds.
         code: The error code of AWS, or the class of the SDK's exception; otherwise "".
         status: The HTTP status of the model's response, otherwise of SageMaker's; None without a response.
@@ -53,14 +51,8 @@ class Call:
     """A call in progress.
 
     Attributes:
-        model: The requested model or artifact.
-        deadline: Its end.
-        artifact: The artifact of the request.
         fixed: True if the artifact was given, so that no name is resolved.
-        endpoint: The endpoint of the request.
-        target: The endpoint's target, if known.
         attempts: The number of attempts so far.
-        last: The last failure.
     """
 
     model: str
@@ -85,7 +77,6 @@ class Call:
                 Problem(
                     what=failure.what,
                     where=self.where,
-                    expected=failure.expected,
                     why=self._facts(failure),
                     fix=failure.fix,
                     rule=failure.rule,

@@ -284,7 +284,7 @@ class Client:
     def _with_inputs(self, failure: Failure, call: Call) -> Failure:
         """Add the inputs of the model to a refusal of others, if its build recorded them."""
         listed = self._names.inputs(call.model, call.artifact) if failure.refused_inputs else ""
-        return replace(failure, expected=f"{failure.expected}: {listed}") if listed else failure
+        return replace(failure, fix=f"{failure.fix}: {listed}") if listed else failure
 
     def _send(self, call: Call, request: Mapping[str, Any]) -> tuple[bytes, str]:
         from botocore.exceptions import IncompleteReadError
@@ -367,9 +367,8 @@ def _either(endpoint_name: str | None, alias: str | None, target: str | None) ->
         yield Problem(
             what="both an alias and a target are given",
             where="the arguments of Client",
-            expected="a target with endpoint_name only",
             why="an alias contains the target of its endpoint",
-            fix="omit the target",
+            fix="omit the target, which the alias names",
             rule="client-endpoint",
         )
     if bool(endpoint_name) != bool(alias):
@@ -379,7 +378,6 @@ def _either(endpoint_name: str | None, alias: str | None, target: str | None) ->
         if alias
         else "neither endpoint_name nor alias is given",
         where="the arguments of Client",
-        expected='one of alias="/triton-fleet/TritonFleet/endpoint", endpoint_name="Search-g5-2xlarge-25-09"',
         why="requests go to one endpoint",
         fix="pass the alias, which is stable across changes of the release or the GPU",
         rule="client-endpoint",
@@ -392,9 +390,8 @@ def _not_positive(**limits: float) -> Iterator[Problem]:
             yield Problem(
                 what=f"{name} is {limit!r}",
                 where="the arguments of Client",
-                expected="a number above 0",
                 why="no request could be sent",
-                fix="omit it for the default",
+                fix="give a number above 0, or omit it for the default",
                 rule="client-limit",
             )
 
@@ -403,9 +400,9 @@ def _too_long(size: int, content: Content, where: str) -> FleetError:
     return FleetError.of(
         what=f"the request has {size} bytes",
         where=where,
-        expected=f"at most {PAYLOAD_LIMIT} bytes",
         why="InvokeEndpoint refuses longer requests",
-        fix="send fewer rows at a time" + (', or content="binary"' if content == "json" else ""),
+        fix=f"send fewer rows at a time, at most {PAYLOAD_LIMIT} bytes"
+        + (', or content="binary"' if content == "json" else ""),
         rule="payload",
     )
 

@@ -27,8 +27,6 @@ class Deadline:
 
     Attributes:
         limit_s: The time limit of the call, in seconds.
-        clock: The clock.
-        began: The start of the call.
     """
 
     limit_s: float

@@ -154,7 +154,6 @@ def decode(body: bytes, content_type: str, *, where: str = "an answer") -> dict[
         raise FleetError.of(
             what=f"{len(body)} bytes with {kind} are not a Triton response: {type(error).__name__} {error}",
             where=where,
-            expected="a JSON document with outputs, and the announced bytes",
             why=f"it starts with {body[:80]!r}",
             fix="invoke the model directly, and look for a proxy that replaces or truncates responses",
             rule="answer",
@@ -168,7 +167,6 @@ def _decoded(body: bytes, content_type: str, where: str) -> Iterator[tuple[str, 
         raise FleetError.of(
             what=str(document["error"]),
             where=where,
-            expected="tensors",
             why="the server returned this error with status 200",
             fix="correct the inputs or the model",
             rule="answer-error",
@@ -240,8 +238,7 @@ def _no_datatype(name: str, given: np.ndarray[Any, Any], where: str) -> Problem:
     return Problem(
         what=f"input {name!r} has elements of type {np.asarray(given).dtype}",
         where=where,
-        expected="bool, int8 to int64, uint8 to uint64, float16 to float64, or strings",
         why="Triton does not support that type",
-        fix="convert it with .astype()",
+        fix="convert it with .astype() to a boolean, an integer, float16 to float64, or strings",
         rule="datatype",
     )

@@ -26,12 +26,6 @@ class Failure:
     """The failure of one request.
 
     Attributes:
-        rule: The id of its rule.
-        what: The error.
-        expected: The expected result.
-        fix: The next step.
-        again: The retry policy.
-        code: The error code, or "".
         status: The HTTP status of the model's response, otherwise of SageMaker's; None without a response.
         message: The message of the model, otherwise of SageMaker, otherwise of the SDK.
         log_stream: The log stream of the container, if SageMaker reports it.
@@ -40,7 +34,6 @@ class Failure:
 
     rule: str
     what: str
-    expected: str
     fix: str
     again: Again
     code: str = ""
@@ -93,7 +86,6 @@ def failure_of(error: Exception) -> Failure | None:
         return Failure(
             rule="no-answer",
             what=f"incomplete response: {_said(error)}",
-            expected="a response of the endpoint",
             fix="check the network, the region, and AWS_ENDPOINT_URL if it is set; then retry",
             again=Again.SOON,
             code=type(error).__name__,
@@ -103,7 +95,6 @@ def failure_of(error: Exception) -> Failure | None:
         return Failure(
             rule="invoke",
             what=f"the SDK cannot send the request: {error}",
-            expected="usable credentials, and names that SageMaker accepts",
             fix="check the AWS_* environment variables, ~/.aws/config and the request's names",
             again=Again.NO,
             code=type(error).__name__,
@@ -117,7 +108,6 @@ def late(limit_s: float) -> Failure:
     return Failure(
         rule=DEADLINE,
         what=f"no response within {limit_s:g} seconds",
-        expected="a response before the deadline",
         fix="check the endpoint's latency alarms and its log, or use a longer deadline_s",
         again=Again.NO,
     )
@@ -128,7 +118,6 @@ def crowded() -> Failure:
     return Failure(
         rule=DEADLINE,
         what="too many earlier requests are still without a response after their deadline",
-        expected="an endpoint that answers",
         fix="check the endpoint's latency alarms and its log; retry later, or use a longer deadline_s",
         again=Again.NO,
     )
@@ -146,7 +135,6 @@ def _answered(response: Mapping[str, Any]) -> Failure:
         return Failure(
             rule="model-not-ready",
             what=message or "the model is not loaded yet",
-            expected="a model that loads within SageMaker's 360 seconds",
             fix="retry later; if the error persists, look for the model's load in the endpoint's log",
             again=Again.WHEN_LOADED,
             **facts,
@@ -155,7 +143,6 @@ def _answered(response: Mapping[str, Any]) -> Failure:
         return Failure(
             rule="throttled",
             what=f"too many requests: {message or code}",
-            expected="requests within the limits of the endpoint and the account",
             fix="send fewer requests at a time, or increase the endpoint's capacity",
             again=Again.SOON,
             **facts,
@@ -164,7 +151,6 @@ def _answered(response: Mapping[str, Any]) -> Failure:
         return Failure(
             rule="endpoint-failed",
             what=f"the endpoint failed: {message or code}",
-            expected="a response of the model",
             fix=_LATER,
             again=Again.SOON,
             **facts,
@@ -172,8 +158,7 @@ def _answered(response: Mapping[str, Any]) -> Failure:
     return Failure(
         rule="invoke",
         what=message or code,
-        expected="a deployed multi-model endpoint, an artifact in its repository, permission to invoke it",
-        fix="compare the endpoint's name and the repository with the stacks' outputs",
+        fix="compare endpoint and repository with the stacks' outputs, and check the permission to invoke",
         again=Again.ELSEWHERE if code == "ValidationError" else Again.NO,
         **facts,
     )
@@ -192,7 +177,6 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
         return Failure(
             rule="model-unloaded",
             what=error_in(said),
-            expected="the model that was just loaded",
             fix="retry; if the error persists, check that every model it calls is in its artifact",
             again=Again.SOON,
             **facts,
@@ -201,8 +185,7 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
         return Failure(
             rule="invoke",
             what=error_in(said),
-            expected="a model that loads, and inputs that match its config.pbtxt",
-            fix="correct the inputs or the model",
+            fix="correct the model, or the inputs, which match its config.pbtxt",
             again=Again.NO,
             refused_inputs=True,
             **facts,
@@ -210,7 +193,6 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
     return Failure(
         rule="model-failed",
         what=error_in(said),
-        expected="a response of the model",
         fix="check the container's log; correct the model, or give it more time or memory",
         again=Again.SOON if status in _PASSING or (status == 0 and _ENDED in said) else Again.NO,
         **facts,

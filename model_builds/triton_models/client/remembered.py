@@ -114,7 +114,6 @@ class Remembered(Generic[T]):
         return FleetError.of(
             what=f"{self._what} was not read within {deadline.limit_s:g} seconds",
             where=self._what,
-            expected="a response of AWS within a second or two",
             why="requests cannot be sent without it",
             fix="check the network and the region, or use a longer deadline",
             rule=DEADLINE,

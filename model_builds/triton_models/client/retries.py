@@ -28,7 +28,6 @@ class Retries:
     Attributes:
         attempts: The number of failures allowed, not counting those while the model loads.
         load_limit_s: The time limit for loading the model, from the first response that reports it.
-        deadline: The end of the call.
     """
 
     attempts: int

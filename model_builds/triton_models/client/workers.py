@@ -29,13 +29,7 @@ class HungError(Exception):
 
 
 class _Task(Generic[T]):
-    """A call and its result.
-
-    Attributes:
-        kind: The kind of the call.
-        over: True once it has ended.
-        abandoned: True if its caller no longer waits for it.
-    """
+    """A call and its result."""
 
     def __init__(self, call: Callable[[], T], kind: str) -> None:
         self.kind = kind

@@ -16,7 +16,6 @@ class Interface:
     """The inputs and outputs of a model.
 
     Attributes:
-        inputs: Its inputs.
         outputs: Its outputs. If the data type is empty, only the name is known.
         batches: True if its tensors have a batch dimension, which is not part of their shapes.
     """
@@ -32,9 +31,7 @@ class Connected:
 
     Attributes:
         inputs: The tensors that no step produces.
-        outputs: The tensors that it returns.
         steps: Its steps, each with a mapping for every tensor.
-        mistakes: Mismatches between steps.
     """
 
     inputs: list[Tensor] = field(default_factory=list)

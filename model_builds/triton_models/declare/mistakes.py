@@ -22,10 +22,7 @@ class Mistake:
     """A wrong field of a declared value.
 
     Attributes:
-        field: The field's name.
         what: The given value, with its name.
-        expected: The accepted values.
-        fix: The next thing to do.
         owner: The value with the field, if it is not the value that reports the mistake.
     """
 

@@ -22,10 +22,8 @@ class Argument:
     """One argument of a call that creates a declared value.
 
     Attributes:
-        owner: The class of the value.
         name: The name of the field; "argument N" for a positional argument beyond the last field.
         value: The expression in the source code.
-        line: The line of the expression.
     """
 
     owner: type

@@ -82,8 +82,6 @@ class DeclaredFolder:
     """The declarations of a folder.
 
     Attributes:
-        path: The path of build.py.
-        build: The value of BUILD.
         forms: The value of FORMS, by the names after the colon.
     """
 

@@ -22,7 +22,6 @@ class Order:
     """A model to build.
 
     Attributes:
-        name: The model, or `folder:form`.
         release: The Triton release that will serve it.
         gpu: The GPU to compile for; None for a portable build or one for CPUs.
         cpu: True if the model is served without a GPU.

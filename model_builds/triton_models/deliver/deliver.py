@@ -38,7 +38,6 @@ from triton_models.facts.releases import release as release_named
 from triton_models.repository.manifest import Repository
 from triton_models.repository.publish import Published, publish
 from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
-from triton_models.repository.sbom import sbom
 from triton_models.repository.stored_manifest import read
 
 if TYPE_CHECKING:
@@ -154,7 +153,6 @@ class _Run:
         self._delivery, self._record, self._s3, self._output = delivery, record, s3, output
         self._service = service_log()
         self._seconds: dict[str, float] = {}
-        self._sbom = sbom(release=delivery.release)
         self._step: Step = "read"
 
     def all(self) -> None:
@@ -223,7 +221,6 @@ class _Run:
             portable=self._delivery.portable,
             inputs={each.artifact.model: each.inputs for each in made},
             target=self._delivery.target,
-            sbom=self._sbom,
             requests={each.artifact.model: each.request for each in made if each.request},
         )
 
@@ -267,11 +264,7 @@ class _Run:
 
 
 def _ready(delivery: Delivery, s3: S3Client | None) -> S3Client:
-    """Check everything the models share, and return a client for the repository.
-
-    Raises:
-        FleetError: A check failed.
-    """
+    """Check everything the models share, and return a client for the repository."""
     release = release_named(delivery.release)
     if service_log() is None:
         _make(delivery.logs)
@@ -298,7 +291,6 @@ def _make(logs: Path) -> None:
         raise FleetError.of(
             what=f"cannot create the log folder: {error.strerror}",
             where=str(logs),
-            expected="a writable folder",
             fix="choose another folder with --logs",
             rule="unwritable",
         ) from None
@@ -308,7 +300,6 @@ def _interrupted(name: str) -> Problem:
     return Problem(
         what="the run was interrupted while it built this model",
         where=f"model {name!r}",
-        expected="a complete run",
         why="the model was not published",
         fix="find the cause of the interruption, then deliver this model again",
         rule="interrupted",

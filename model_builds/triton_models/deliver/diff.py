@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from triton_models.artifact.targets import ANY, ArtifactTarget, built_target
 from triton_models.base.errors import FleetError, Problem
+from triton_models.base.outcome import JsonReady
 from triton_models.builds.export.objects import tag as content_tag
 from triton_models.builds.inputs import Found, Inputs, differences, tools_digest, with_objects
 from triton_models.declare.reading import model_names
@@ -55,7 +56,7 @@ State = Literal["changed", "unchanged", "held", "broken"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelState:
+class ModelState(JsonReady):
     """The state of a model: the need for a new build, and its reasons.
 
     Attributes:
@@ -71,22 +72,12 @@ class ModelState:
     differs: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the state as JSON-ready data."""
-        return {
-            "model": self.model,
-            "state": self.state,
-            "differs": list(self.differs),
-            "problems": [problem.as_dict() for problem in self.problems],
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
     """The outcome of `fleet diff`.
 
     Attributes:
-        states: One per model.
         reported: True if a results document reports the broken models.
     """
 

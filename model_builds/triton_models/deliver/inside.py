@@ -176,7 +176,6 @@ def _unexpected(error: BaseException) -> Problem:
     return Problem(
         what=f"{type(error).__name__}: {said}" if said else type(error).__name__,
         where=_last_line(error),
-        expected="code that returns, or raises an Exception",
         why="the model could not be built",
         fix="read the full traceback in its log",
         rule="unexpected",

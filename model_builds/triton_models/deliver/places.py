@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ class Place:
     """The place of a document or of a folder of documents.
 
     Attributes:
-        address: A path, or s3://bucket/key.
         s3: The client to use; None creates one from the environment.
     """
 
@@ -76,7 +75,6 @@ class Place:
         raise FleetError.of(
             what="no document is there",
             where=self.address,
-            expected="a folder or prefix that holds at least one .json file",
             fix="pass the address given to --results, without the file name",
             rule="no-results",
         )
@@ -112,20 +110,12 @@ def _get(s3: S3Client, bucket: str, key: str) -> bytes:
 def _located(address: str) -> Iterator[None]:
     """Report errors of reading or writing with the document's address."""
     try:
-        if address.startswith(_S3):
-            with aws_errors(address):
-                yield
-        else:
+        with aws_errors(address) if address.startswith(_S3) else contextlib.nullcontext():
             yield
-    except FleetError as error:
-        raise FleetError(
-            replace(problem, expected="a readable and writable object") for problem in error.problems
-        ) from None
     except OSError as error:
         raise FleetError.of(
             what=f"{error.strerror or error}",
             where=address,
-            expected="a readable and writable file",
             fix="choose another path, or s3://bucket/key",
             rule="unwritable",
         ) from None

@@ -117,7 +117,6 @@ def _unexpected(error: Exception) -> Problem:
     return Problem(
         what=f"publishing failed: {type(error).__name__}: {error}",
         where="the publication",
-        expected="an S3 response that Triton Fleet can handle",
         why="the model's name still points to its previous artifact",
         fix="report this error with the log; `fleet publish` may show more",
         rule="unexpected",

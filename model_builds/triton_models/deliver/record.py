@@ -111,7 +111,6 @@ def _not_reached(model: str) -> Problem:
     return Problem(
         what="the run ended before it reached this model",
         where=f"model {model!r}",
-        expected="a complete run",
         why="the model was not built",
         fix="find the cause of the interruption, then deliver this model again",
         rule="not-reached",

@@ -26,7 +26,6 @@ class ModelResult:
         model: Its name, as in `resnet50` or `resnet50:torchscript`.
         status: "published"; "unchanged" if its name already pointed to that artifact; or "failed".
         step: The step that failed; "wait" if the run did not reach the model; otherwise "publish".
-        problems: The reasons why it failed.
         seconds: The time from reading its declaration to the packed artifact.
         artifact: The artifact's file name; "" if it was not built.
         log: The location of its log: a file or a CloudWatch Logs stream.
@@ -96,7 +95,6 @@ class Results:
     """The results of one or several runs.
 
     Attributes:
-        results: One result per model.
         by: The build of a build job, otherwise the user who ran it.
         at: The time of writing, in UTC; None until then.
         finished: True if the run completed; otherwise the models it did not reach have failed.
@@ -167,7 +165,6 @@ class Results:
             raise FleetError.of(
                 what=f"not a results document: {type(error).__name__} {error}",
                 where=where,
-                expected=f"the JSON document (version {VERSION}) that `fleet deliver --results` writes",
                 why="the results of its models are unknown",
                 fix="deliver the models again, or use a folder that holds only results documents",
                 rule="results",
@@ -195,7 +192,6 @@ def _never_begun(model: str) -> ModelResult:
     problem = Problem(
         what="no run has a result for this model",
         where="the results documents",
-        expected="a result for each model that was due",
         why="its build never started, or ended before it could write",
         fix="check the build's own log: a quota, the image or the source may have prevented its start",
         rule="no-result",

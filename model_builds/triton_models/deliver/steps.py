@@ -36,8 +36,6 @@ class Made:
     """A model that is ready to be published.
 
     Attributes:
-        name: The name in the order.
-        artifact: The packed model.
         inputs: The inputs of its build, taken before the build started. An input that changes during the
             build therefore counts as changed.
         request: The request that warms the model up; None without one.
@@ -54,9 +52,6 @@ class _Built:
     """A model that was built in another process.
 
     Attributes:
-        root: Its artifact root.
-        inputs: The inputs of its build.
-        imported: The modules of frameworks that its process had imported.
         fetched: The weights that its process had fetched, by their description.
         request: The request that warms the model up; None without one.
     """

@@ -57,7 +57,6 @@ def _expected(items: Place) -> list[str]:
         raise FleetError.of(
             what=f"not a list of models: {type(error).__name__} {error}",
             where=items.address,
-            expected='the output of `fleet diff --items`: [{"models": "minilm resnet50"}, ...]',
             fix="pass the address given to `fleet diff --items`",
             rule="items",
         ) from None

@@ -55,7 +55,6 @@ class Ended(Generic[Answer]):
         answer: The return value of the task; None if it failed.
         problems: The reasons why it failed; empty if it succeeded.
         step: The last step it reported; "" if there was none.
-        seconds: The time it took.
     """
 
     answer: Answer | None = None
@@ -70,7 +69,6 @@ class Reply:
 
     Attributes:
         answer: The return value of the task; None if it failed.
-        problems: The reasons why it failed.
         sound: True if the process can run another task.
     """
 
@@ -215,7 +213,6 @@ def _too_long(name: str, seconds: float) -> Problem:
     return Problem(
         what=f"it was killed after the time limit of {seconds:g} seconds",
         where=f"model {name!r}",
-        expected="a build within the time limit per model",
         why="a build that hangs would block all later ones",
         fix="find its last step in the log; raise --model-timeout if it needs more time",
         rule="timed-out",
@@ -229,7 +226,6 @@ def died(name: str, status: int) -> Problem:
     return Problem(
         what=f"its process ended unexpectedly {how}{memory}",
         where=f"model {name!r}",
-        expected="code that returns or raises an exception",
         why="its output is incomplete",
         fix="check the end of its log: a library crashed, memory ran out, or its code ended the process",
         rule="crashed",

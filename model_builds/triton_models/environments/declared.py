@@ -88,9 +88,8 @@ def _problems(model: PythonModel, served: Served) -> Iterator[Problem]:
         yield Problem(
             what=f"numpy=={numpy} with release {served.release.name}",
             where=where,
-            expected=f"numpy<{below}, such as numpy==1.26.4",
             why="the model would load and answer with empty tensors and status 200",
-            fix=f"pin an older version, or one per Python: Wheels({{{served.release.python!r}: [...]}})",
+            fix=f"pin numpy<{below}, for this Python alone with Wheels({{{served.release.python!r}: [...]}})",
             rule="environment-numpy",
         )
 

@@ -44,9 +44,6 @@ def install(names: Sequence[str], *, folder: Path, release: Release) -> dict[str
         folder: The version folder of a model, which holds model.py.
         release: The release whose Python must be able to import them.
 
-    Returns:
-        The installed version of each package.
-
     Raises:
         FleetError: A package is not installed here as a wheel, or that wheel does not load in the release;
             all such packages are reported together.
@@ -101,7 +98,6 @@ def _problems(name: str, installed: metadata.Distribution | None, release: Relea
         yield Problem(
             what=f"the package {name!r} is not installed here from a wheel",
             where=where,
-            expected="a package in the build's own environment",
             why="the artifact contains a copy of it",
             fix="add it to requirements.txt in the model's folder and install that, but not as editable",
             rule="package-absent",
@@ -112,7 +108,6 @@ def _problems(name: str, installed: metadata.Distribution | None, release: Relea
         yield Problem(
             what=f"{name} {installed.version} is installed as {', '.join(tags)}",
             where=where,
-            expected=f"a wheel that Python {release.python} on Linux x86-64 can import",
             why=f"the model would not load in release {release.name}",
             fix=f"build the model with Python {release.python}, as the build job does, or use a package that "
             "is pure Python or built for the stable ABI",

@@ -27,11 +27,7 @@ class _Found:
     """The contents of an archive that matter for an environment.
 
     Attributes:
-        activate: The paths of each bin/activate.
-        pythons: The Python versions it has packages for.
-        numpy: The versions of NumPy.
         may_have_numpy: True if it has NumPy, or a .pth file that may lead to it.
-        unequal: The files that occur twice with different content.
     """
 
     activate: set[str] = field(default_factory=set)
@@ -79,7 +75,6 @@ def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[
         yield _problem(
             where,
             what=f"the packed environment {str(archive)!r} does not exist",
-            expected="a .tar.gz next to the declaration or at an absolute path",
             fix="create it: conda-pack -n NAME -o environment.tar.gz",
         )
 
@@ -102,10 +97,7 @@ def problems_of(content: IO[bytes], *, name: str, release: Release | None, where
         return
     except OSError as error:
         yield _problem(
-            where,
-            what=f"{name} cannot be read: {error}",
-            expected="a readable archive written by conda-pack or venv-pack",
-            fix="check the file permissions and the disk",
+            where, what=f"{name} cannot be read: {error}", fix="check the file permissions and the disk"
         )
         return
     yield from _unequal(found, where)
@@ -117,7 +109,6 @@ def _unequal(found: _Found, where: str) -> Iterator[Problem]:
         yield Problem(
             what="a file occurs twice with different content",
             where=f"{where}: {path}",
-            expected="each file once, or with equal content",
             why="the first content is lost when Triton unpacks it",
             fix="unpack it into a folder and pack that: tar -czf environment.tar.gz -C FOLDER .",
             rule="archive-clash",
@@ -130,7 +121,6 @@ def _misfits(found: _Found, name: str, release: Release | None, where: str) -> I
         yield _problem(
             where,
             what=f"{name} has its {_ACTIVATE} at {deeper[0]}" if deeper else f"{name} has no {_ACTIVATE}",
-            expected=f"{_ACTIVATE} at the top of the archive",
             fix=f"pack the contents of the folder, not the folder itself: tar -czf {name} -C FOLDER ."
             if deeper
             else "pack a complete environment with conda-pack or venv-pack",
@@ -140,15 +130,11 @@ def _misfits(found: _Found, name: str, release: Release | None, where: str) -> I
         yield _problem(
             where,
             what=f"{name} is an environment of Python {had}" if had else f"{name} has no lib/python3.X",
-            expected=f"Python {release.python}, as in release {release.name}",
             fix=f"recreate it with python={release.python}, or build for a release with its Python",
         )
     elif not found.may_have_numpy:
         yield _problem(
-            where,
-            what=f"{name} has no NumPy",
-            expected="numpy, which the Python backend itself imports",
-            fix="install numpy into the environment and pack it again",
+            where, what=f"{name} has no NumPy", fix="install numpy into the environment and pack it again"
         )
     below = release.numpy_below if release is not None else None
     for version in sorted(found.numpy):
@@ -156,13 +142,10 @@ def _misfits(found: _Found, name: str, release: Release | None, where: str) -> I
             yield _problem(
                 where,
                 what=f"{name} has NumPy {version}",
-                expected=f"numpy<{below} with release {release.name}",
                 why="the model would load and answer with empty tensors and status 200",
                 fix=f"recreate the environment with 'numpy<{below}', or serve with release 24.12 or newer",
             )
 
 
-def _problem(
-    where: str, *, what: str, expected: str, fix: str, why: str = "the model would not load"
-) -> Problem:
-    return Problem(what=what, where=where, expected=expected, why=why, fix=fix, rule=_RULE)
+def _problem(where: str, *, what: str, fix: str, why: str = "the model would not load") -> Problem:
+    return Problem(what=what, where=where, why=why, fix=fix, rule=_RULE)

@@ -30,13 +30,7 @@ _UNKNOWN = "VERSION"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """A package of an environment.
-
-    Attributes:
-        name: Its name, normalized.
-        version: Its version.
-        requires: Its requirements, as in METADATA.
-    """
+    """A package of an environment."""
 
     name: str
     version: str
@@ -48,8 +42,6 @@ class Unmet:
     """A requirement that an environment does not meet.
 
     Attributes:
-        by: The package that requires it.
-        name: The required package.
         wanted: The required package with its versions, such as "numpy>=2.3".
         found: The version in the environment; None without one.
     """
@@ -100,7 +92,6 @@ def _missing(
         what="; ".join(f"{name} requires {', '.join(each)}" for name, each in by.items())
         + f": the wheels lack {'it' if len(names) == 1 else 'them'}",
         where="the wheels of the environment",
-        expected="every package that the wheels require; the image's packages are not visible to the model",
         why="the import may fail at the endpoint",
         fix=f"add {', '.join(json.dumps(each) for each in wanted)}; name what the model never imports in "
         f"Wheels(..., not_needed={json.dumps(names)})",
@@ -115,7 +106,6 @@ def _conflicts(unmet: Sequence[Unmet]) -> Iterator[Problem]:
                 what=f"{each.by.name}=={each.by.version} requires {each.wanted}, and the wheels have "
                 f"{each.name}=={each.found}",
                 where="the wheels of the environment",
-                expected=each.wanted,
                 why="the import may fail at the endpoint",
                 fix=f"pin another version of either; if they work together, say "
                 f"Wheels(..., not_needed=[{json.dumps(each.name)}])",

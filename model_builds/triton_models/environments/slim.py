@@ -89,9 +89,9 @@ def _install(command: Sequence[str], wheels: Sequence[str], packages: Path, pyth
         raise FleetError.of(
             what=f"pip cannot install {', '.join(wheels)}: {' '.join(said) or run.stderr.strip()[-500:]}",
             where=f"the environment {packages}",
-            expected=f"a wheel of each for Python {python} on Linux x86-64, and an index that pip can reach",
             why="the model would lack its packages",
-            fix="fix the names and versions, or set an index (PIP_INDEX_URL) or a folder (PIP_FIND_LINKS)",
+            fix=f"fix the names and versions: each needs a wheel for Python {python} on Linux x86-64; or set "
+            "PIP_INDEX_URL or PIP_FIND_LINKS",
             rule="environment-wheels",
         )
     shutil.rmtree(packages / "bin", ignore_errors=True)  # scripts that contain paths of this machine

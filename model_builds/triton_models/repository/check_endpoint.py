@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from triton_models.artifact.built_for import built_gpu
 from triton_models.artifact.plan_header import PlanHeader
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import JsonReady
 from triton_models.facts.instances import Gpu
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Repository
 from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
@@ -25,12 +25,10 @@ RULE = "artifact-fits-endpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class Fit(JsonReady):
     """The outcome of `fleet check-endpoint`: every model fits.
 
     Attributes:
-        where: The endpoint that serves them.
-        models: The models checked.
         unrecorded: The models whose artifact has no record of its target.
         other_gpus: The models whose plan was compiled on another GPU of the same compute capability.
     """
@@ -40,15 +38,6 @@ class Fit:
     unrecorded: tuple[str, ...]
     other_gpus: tuple[str, ...] = ()
     exit_code: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON-ready data."""
-        return {
-            "where": self.where,
-            "models": list(self.models),
-            "unrecorded": list(self.unrecorded),
-            "other_gpus": list(self.other_gpus),
-        }
 
     def lines(self) -> Iterator[str]:
         """Yield a summary, and a line each for models without a record and for plans of other GPUs."""
@@ -121,7 +110,6 @@ def _wanted_serving(arguments: argparse.Namespace) -> Serving:
     raise FleetError.of(
         what="the endpoint is missing",
         where="the command line",
-        expected="--endpoint NAME, or --instance-type and --release of an endpoint not yet deployed",
         fix="add --endpoint TritonFleet-g5-2xlarge-25-09, or --instance-type ml.g5.2xlarge --release 25.09",
         rule="check-endpoint",
     )
@@ -129,24 +117,20 @@ def _wanted_serving(arguments: argparse.Namespace) -> Serving:
 
 def _misfits(record: ArtifactRecord, serving: Serving, *, where: str) -> Iterator[Problem]:
     if record.portable:
-        yield _misfit(
-            "portable, so it lacks parts for an endpoint, such as a plan",
-            "an artifact built for the endpoint",
-            where=where,
-        )
+        yield _misfit("it is portable, and lacks parts for an endpoint, such as a plan", where=where)
         return
     gpu = built_gpu(record.build)
     for instance in serving.instance_types:
         has = instance.gpu.name if instance.gpu else None
         if gpu and has != gpu and not _loads_on(record, instance.gpu):
-            yield _misfit(f"a plan for {gpu}", f"{instance.name} has {has or 'no GPU'}", where=where)
+            yield _misfit(f"a plan for {gpu}, and {instance.name} has {has or 'no GPU'}", where=where)
     # What was built in the release's image fits, also if the table of releases is wrong.
     elsewhere = serving.release is None or record.build.get("release") != serving.release.name
     for tensorrt in _tensorrt(record) if elsewhere else ():
         if serving.release and not PlanHeader(tensorrt=tensorrt).loads_in(serving.release.tensorrt):
             yield _misfit(
-                f"a plan of TensorRT {tensorrt}",
-                f"release {serving.release.name} has TensorRT {serving.release.tensorrt}",
+                f"a plan of TensorRT {tensorrt}, and release {serving.release.name} has TensorRT "
+                f"{serving.release.tensorrt}",
                 where=where,
             )
 
@@ -171,11 +155,10 @@ def _tensorrt(record: ArtifactRecord) -> tuple[str, ...]:
     return record.plans or ((str(said),) if said else ())
 
 
-def _misfit(what: str, expected: str, *, where: str) -> Problem:
+def _misfit(what: str, *, where: str) -> Problem:
     return Problem(
         what=what,
         where=where,
-        expected=expected,
         why="the endpoint would report InService, but answer every request with an error",
         fix="run the build job for that instance type and release, or use `fleet rollback`",
         rule=RULE,

@@ -26,8 +26,6 @@ class Artifacts:
     """The outcome of `fleet history`: the artifacts of each model, newest first.
 
     Attributes:
-        repository: Its URL.
-        rows: The artifacts.
         verified: The number of objects that match the manifest; None without verification.
     """
 

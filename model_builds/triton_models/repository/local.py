@@ -107,7 +107,6 @@ def _of_one_model(artifacts: Iterable[Artifact]) -> Iterator[Problem]:
             yield Problem(
                 what=f"the model {model!r} has {len(names)} artifacts: {', '.join(sorted(names))}",
                 where="the artifacts to publish",
-                expected="one artifact per model",
                 why="the model's name can refer to only one of them",
                 fix="publish them one after the other, so that the last one becomes current",
                 rule="one-artifact",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -30,7 +30,6 @@ from triton_models.repository.manifest_document import (
     lines_of,
     model_document,
     model_record,
-    model_record_1,
     refuse_constant,
     shown,
 )
@@ -51,7 +50,6 @@ __all__ = [
 
 MANIFEST_NAME = "manifest.json"
 VERSION = 2
-_READERS = MappingProxyType({1: model_record_1, VERSION: model_record})
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, read 2026-11-21
 _URL = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>.*))?")
@@ -62,7 +60,6 @@ class Repository:
     """A model repository: the S3 prefix behind an endpoint.
 
     Attributes:
-        bucket: The bucket's name.
         prefix: "" or a prefix that ends with a slash.
     """
 
@@ -82,8 +79,7 @@ class Repository:
             raise FleetError.of(
                 what=f"{url!r} is not the URL of a model repository",
                 where="the repository",
-                expected=f"s3://bucket/prefix/; {BUCKET_RULE}",
-                fix="use the RepositoryUrl output of the models stack",
+                fix=f"use the RepositoryUrl output of the models stack, s3://bucket/prefix/; {BUCKET_RULE}",
                 rule="repository-url",
             )
         return cls(bucket=match["bucket"], prefix=f"{prefix}/" if prefix else "")
@@ -122,7 +118,6 @@ class Manifest:
 
     Attributes:
         models: The valid records of the models, by name.
-        invalid: The other records, by name.
         deleting: The artifacts that a `fleet prune` is about to delete, with the id of that run. They no
             longer belong to a model.
         where: The source of the manifest, for errors.
@@ -163,15 +158,14 @@ class Manifest:
         try:
             document = json.loads(text, parse_constant=refuse_constant)
             version = document["version"]
-            if type(version) is int and version in _READERS:
-                models, invalid = _read(document["models"].items(), _READERS[version])
+            if type(version) is int and version == VERSION:
+                models, invalid = _read(document["models"].items())
                 deleting = dict(document.get("deleting", {}).items())
                 return cls(models=models, invalid=invalid, deleting=deleting, where=where)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise FleetError.of(
                 what=f"not a manifest: {type(error).__name__} {error}",
                 where=where,
-                expected="the JSON document written by `fleet publish`",
                 why="without it, the names of the repository's models are unknown",
                 fix="restore an earlier version of the object; the bucket is versioned",
                 rule="manifest",
@@ -179,7 +173,6 @@ class Manifest:
         raise FleetError.of(
             what=f"the manifest has version {shown(version)}",
             where=where,
-            expected=f"version 1 or {VERSION}",
             why="this version of Triton Fleet would lose unknown data",
             fix="use the version of Triton Fleet that wrote it",
             rule="manifest",
@@ -216,9 +209,8 @@ class Manifest:
         raise FleetError.of(
             what=f"{name!r} has no artifact for {target}",
             where=self.where,
-            expected=f"one of its targets: {_some([*map(str, model.current)])}",
             why="an artifact for another target would not load there",
-            fix="build it for that release and GPU, or use an endpoint with one of these targets",
+            fix=f"build it for that target, or use an endpoint for {_some([*map(str, model.current)])}",
             rule="no-artifact-for-target",
         )
 
@@ -241,7 +233,6 @@ class Manifest:
         raise FleetError.of(
             what=f"{name!r} refers to {len(artifacts)} artifacts, for {_some([*map(str, model.current)])}",
             where=self.where,
-            expected="the target of the endpoint",
             why="the release and GPU of the endpoint determine which of them loads",
             fix="pass the fleet's alias, which names the target, or the target itself",
             rule="ambiguous-target",
@@ -264,8 +255,7 @@ class Manifest:
         raise FleetError.of(
             what=f"unknown model {name!r}",
             where=self.where,
-            expected=f"a published model: {_some(self.models)}",
-            fix=did_you_mean(name, self.models, otherwise="publish it with `fleet publish`"),
+            fix=did_you_mean(name, self.models, otherwise=f"publish it, or name one of {_some(self.models)}"),
             rule="unknown-model",
         )
 
@@ -298,7 +288,6 @@ class Manifest:
                     yield Problem(
                         what=f"the record of {shown(name)} would be invalid: {error}",
                         where=self.where,
-                        expected="an artifact that `fleet build` and `fleet pack` made",
                         why="readers refuse the record, and the model could not be called by its name",
                         fix="correct the field in the artifact's build.json, or build the model again",
                         rule="manifest-record",
@@ -351,15 +340,13 @@ class Manifest:
         return replace(self, deleting=left)
 
 
-def _read(
-    entries: Iterable[tuple[str, Any]], read: Callable[[str, Any], ModelRecord]
-) -> tuple[dict[str, ModelRecord], dict[str, InvalidRecord]]:
+def _read(entries: Iterable[tuple[str, Any]]) -> tuple[dict[str, ModelRecord], dict[str, InvalidRecord]]:
     """Return the valid and the invalid records."""
     models: dict[str, ModelRecord] = {}
     invalid: dict[str, InvalidRecord] = {}
     for name, document in entries:
         try:
-            models[name] = read(name, document)
+            models[name] = model_record(name, document)
         except ValueError as error:
             if levels(document) > MOST_LEVELS:  # it could not be written back
                 raise
@@ -371,7 +358,6 @@ def _invalid(name: str, reason: str, *, where: str) -> Problem:
     return Problem(
         what=f"the record of {shown(name)} is invalid: {reason}",
         where=where,
-        expected="a record as `fleet publish` writes it",
         why="names in a manifest become keys and file names, and digests decide what is promoted",
         fix="find out in CloudTrail who wrote it, and copy this model's line from an earlier version of the "
         "object; the bucket is versioned",

@@ -1,11 +1,8 @@
-"""The JSON document of a model in the manifest: version 2 is written, version 1 is still read.
+"""The JSON document of a model in the manifest.
 
 A manifest is data from outside: every build and publisher may write it. The readers refuse a record with a
 field of another type, with a name that `fleet publish` would not write, or with a digest that is not the
 name's. So what has been read may become a key, a file name or a line on a terminal.
-
-Version 1 had one current artifact per model for all targets. Its history is read as publications for the
-targets in each artifact's record, so a current artifact remains current wherever it loads.
 """
 
 from __future__ import annotations
@@ -109,7 +106,7 @@ def in_json(moment: datetime) -> str:
 
 
 def model_document(model: ModelRecord) -> dict[str, Any]:
-    """Return the document of a model in version 2."""
+    """Return the document of a model."""
     return {
         "current": {str(target): artifact for target, artifact in model.current.items()},
         "history": [
@@ -132,7 +129,6 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
                 # For readers that lack the tables of releases and GPUs.
                 "targets": [str(target) for target in each.targets],
                 **({"inputs": dict(each.inputs)} if each.inputs else {}),
-                **({"sbom": each.sbom} if each.sbom else {}),
                 **({"request": each.request} if each.request else {}),
             }
             for name, each in model.artifacts.items()
@@ -141,7 +137,7 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
 
 
 def model_record(name: str, document: Any) -> ModelRecord:
-    """Read a model from a document of version 2.
+    """Read a model from its document.
 
     Raises:
         ValueError: It is not the record of that model.
@@ -156,30 +152,6 @@ def model_record(name: str, document: Any) -> ModelRecord:
         for change in _get(document, "history", list)
     )
     return ModelRecord(current=current, history=history, artifacts=artifacts)
-
-
-def model_record_1(name: str, document: Any) -> ModelRecord:
-    """Read a model from a document of version 1.
-
-    Raises:
-        ValueError: It is not the record of that model.
-    """
-    record = ModelRecord(current={}, history=(), artifacts=_artifacts(name, document))
-    for change in _get(document, "history", list):
-        artifact = _get(change, "artifact", str)
-        if artifact in record.artifacts:  # the others were pruned
-            record = record.with_changes(
-                _change(change, target, record.artifacts) for target in record.artifacts[artifact].targets
-            )
-    # Even if the history is pruned or differs.
-    artifact = _known(_get(document, "current", str), record.artifacts)
-    current = dict.fromkeys(record.artifacts[artifact].targets, artifact)
-    narrower = {
-        target: name
-        for target, name in record.current.items()
-        if not any(each.covers(target) for each in current)
-    }
-    return ModelRecord(current={**narrower, **current}, history=record.history, artifacts=record.artifacts)
 
 
 def refuse_constant(name: str) -> NoReturn:
@@ -224,14 +196,13 @@ def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
         msg = f"{shown(name)} is not the name of an artifact of {model}"
         raise ValueError(msg)
     sha256 = _get(document, "sha256", str)
-    documents = {each: _get(document, each, str, default="") for each in ("sbom", "request")}
+    request = _get(document, "request", str, default="")
     if not SHA256.fullmatch(sha256) or not sha256.startswith(match["digest"]):
         msg = f"the sha256 of {name} is {shown(sha256)}"
         raise ValueError(msg)
-    for kind, digest in documents.items():
-        if digest and not SHA256.fullmatch(digest):
-            msg = f"the {kind} of {name} is {shown(digest)}"
-            raise ValueError(msg)
+    if request and not SHA256.fullmatch(request):
+        msg = f"the request of {name} is {shown(request)}"
+        raise ValueError(msg)
     size = _get(document, "size", int)
     if not 0 <= size <= _MOST_BYTES:
         msg = f"the size of {name} is {shown(size)}"
@@ -246,7 +217,7 @@ def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
             topic: _is(each, "inputs", str)
             for topic, each in _get(document, "inputs", dict, default={}).items()
         },
-        **documents,
+        request=request,
     )
     for target in record.targets:
         _target(str(target))

@@ -16,15 +16,11 @@ class ArtifactRecord:
     """The manifest's record of an artifact.
 
     Attributes:
-        size: The size in bytes.
-        sha256: The SHA-256, in hexadecimal.
         build: The content of its build.json: its sources and its target.
         plans: The TensorRT versions that compiled its plans, from the plans themselves.
         portable: True if one of its TensorRT models has an ONNX file instead of a plan. Such an artifact was
             built without a GPU and runs only with a stand-in for TensorRT, as in a rehearsal.
         inputs: The inputs of its build by topic, such as "packages". Empty if not recorded.
-        sbom: The SHA-256 of the bill of materials of its build's environment: see
-            `triton_models.repository.sbom`. Empty if not recorded.
         request: The SHA-256 of the request that warms the model up, stored next to it. Empty without one.
     """
 
@@ -34,7 +30,6 @@ class ArtifactRecord:
     plans: tuple[str, ...] = ()
     portable: bool = False
     inputs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    sbom: str = ""
     request: str = ""
 
     @property
@@ -53,7 +48,6 @@ class Change:
 
     Attributes:
         target: The target; `ANY` for all targets.
-        artifact: The artifact.
         how: The reason: a publication or a rollback.
         at: The time in UTC, by S3's clock.
         by: The author, as stated by the publisher. CloudTrail has the authenticated one.
@@ -71,9 +65,6 @@ class Publication:
     """An artifact that is to become its model's current one.
 
     Attributes:
-        model: The model's name.
-        artifact: The artifact's file name.
-        record: Its record for the manifest.
         target: The target on which to make it current; None for all targets it runs on.
     """
 
@@ -93,9 +84,7 @@ class ModelRecord:
     """The record of a model.
 
     Attributes:
-        current: The current artifact, by target.
         history: The changes of the current artifact, newest last.
-        artifacts: The artifacts, by file name.
     """
 
     current: Mapping[ArtifactTarget, str]
@@ -146,11 +135,7 @@ class ModelRecord:
         return tuple(change for change in self.history if change.target.covers(target))
 
     def by_publication(self, target: ArtifactTarget | None = None) -> tuple[str, ...]:
-        """Return the artifacts in the order of their last publication.
-
-        Args:
-            target: The target they were published for.
-        """
+        """Return the artifacts in the order of their last publication."""
         changes = self.history if target is None else self.history_of(target)
         order = dict.fromkeys(self.artifacts, -1)
         for number, change in enumerate(changes):

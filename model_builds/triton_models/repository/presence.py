@@ -61,9 +61,8 @@ def stored_sha256(name: str, repository: Repository, s3: S3Client) -> str | None
 def other_content(artifact: Artifact, repository: Repository, *, found: str) -> Problem:
     """Return the problem of an object that has an artifact's name but other content."""
     return Problem(
-        what=f"an object of that name has other content: SHA-256 {found}",
+        what=f"an object of that name has other content: SHA-256 {found}, not {artifact.sha256}",
         where=f"{repository.url}{artifact.name}",
-        expected=artifact.sha256,
         why="objects are never overwritten, because instances may have the old content",
         fix="find out who wrote the object, and delete it only if it is unused",
         rule="artifact-changed",

@@ -13,14 +13,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from triton_models.artifact.layout import ARCHIVE_SUFFIX
 from triton_models.artifact.plans import is_rehearsal, refused
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import JsonReady
 from triton_models.pack.pack import Artifact
-from triton_models.repository.documents import REQUEST, SBOM, Kind, store
+from triton_models.repository.documents import request_name, store_request
 from triton_models.repository.download import read_digest
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.presence import missing
@@ -38,12 +39,10 @@ _BATCH_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promotion:
+class Promotion(JsonReady):
     """The promotion of a model on one target.
 
     Attributes:
-        model: The model's name.
-        target: The target.
         artifact: The artifact that is current there afterwards.
         before: The artifact that was current before; None if there was none.
     """
@@ -53,18 +52,9 @@ class Promotion:
     artifact: str
     before: str | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the promotion as JSON-ready data."""
-        return {
-            "model": self.model,
-            "target": str(self.target),
-            "artifact": self.artifact,
-            "before": self.before,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promoted:
+class Promoted(JsonReady):
     """The outcome of `fleet promote`.
 
     Attributes:
@@ -72,7 +62,6 @@ class Promoted:
         repository: The URL of the repository to which they go.
         promotions: The promotions, by model and target.
         copied: The artifacts that were copied, or would be.
-        dry_run: True if nothing was changed.
     """
 
     source: str
@@ -81,16 +70,6 @@ class Promoted:
     copied: tuple[str, ...]
     dry_run: bool = False
     exit_code: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON-ready data."""
-        return {
-            "source": self.source,
-            "repository": self.repository,
-            "promotions": [each.as_dict() for each in self.promotions],
-            "copied": list(self.copied),
-            "dry_run": self.dry_run,
-        }
 
     def lines(self) -> Iterator[str]:
         """Yield one line per model and target."""
@@ -181,11 +160,8 @@ def promote(
             absent = missing(artifacts, stored.manifest, to, s3)
             copied = {each.name for each in absent}
         else:
-            for kind, digests in (
-                (SBOM, {each.record.sbom for each in publications}),
-                (REQUEST, {each.record.request for each in publications}),
-            ):
-                _copy_documents(digests, kind, source=from_, source_s3=source_s3, to=to, s3=s3)
+            requests = {each.record.request for each in publications if each.record.request}
+            _copy_requests(requests, source=from_, source_s3=source_s3, to=to, s3=s3)
             send = partial(_copied, source=from_, source_s3=source_s3, to=to, s3=s3, part_bytes=part_bytes)
             author = f"{publisher() if by is None else by}, from {from_.url}"
             copied, stored = make_current(
@@ -229,7 +205,6 @@ def _publications(
         raise FleetError.of(
             what="there is no model to promote",
             where=published.where,
-            expected="a repository with published models",
             fix="publish and test them there first",
             rule="nothing-to-promote",
         )
@@ -295,27 +270,21 @@ def _downloaded(artifact: Artifact, *, repository: Repository, s3: S3Client) -> 
         return read_digest(artifact.name, repository, s3, into=file)
 
 
-def _copy_documents(
-    digests: Iterable[str],
-    kind: Kind,
-    *,
-    source: Repository,
-    source_s3: S3Client,
-    to: Repository,
-    s3: S3Client,
+def _copy_requests(
+    digests: Collection[str], *, source: Repository, source_s3: S3Client, to: Repository, s3: S3Client
 ) -> None:
-    """Copy the documents that the records name."""
+    """Copy the requests that the records name."""
 
     def copy(wanted: str) -> None:
         with tempfile.TemporaryFile() as file:
             with aws_errors(source.url):
-                digest = read_digest(kind.name(wanted), source, source_s3, into=file)
+                digest = read_digest(request_name(wanted), source, source_s3, into=file)
             if digest == wanted:  # it belongs to an artifact, which is served without it as well
                 file.seek(0)
-                store(file.read(), kind, to, s3)
+                store_request(file.read(), to, s3)
 
     with workers() as pool:
-        list(pool.map(copy, sorted({each for each in digests if each})))
+        list(pool.map(copy, sorted(digests)))
 
 
 def _promotions(publications: Iterable[Publication], before: StoredManifest) -> Iterator[Promotion]:
@@ -335,7 +304,6 @@ def _same(source: Repository, to: Repository) -> Iterator[Problem]:
         yield Problem(
             what=f"both repositories are {to.url}",
             where="fleet promote --from URL --to URL",
-            expected="two repositories",
             why="a promotion copies from one stage to the next",
             fix="give the RepositoryUrl outputs of two stages",
             rule="same-repository",
@@ -344,9 +312,10 @@ def _same(source: Repository, to: Repository) -> Iterator[Problem]:
 
 def _differs(wanted: Artifact, found: str | None, source: Repository) -> Problem:
     return Problem(
-        what="the object is missing" if found is None else f"the object has other content: SHA-256 {found}",
+        what="the object is missing"
+        if found is None
+        else f"the object has other content: SHA-256 {found}, not {wanted.sha256}",
         where=f"{source.url}{wanted.name}",
-        expected=f"SHA-256 {wanted.sha256}, as in the manifest",
         why="it is not what was tested",
         fix="restore the object's earlier version (the bucket is versioned), or publish the model again",
         rule="artifact-gone" if found is None else "artifact-changed",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import JsonReady
 from triton_models.repository.endpoints import named_by_models, sagemaker_client
 from triton_models.repository.manifest import Manifest, ModelRecord, Repository
 from triton_models.repository.manifest_document import ARTIFACT_NAME, shown
@@ -45,15 +46,13 @@ class AbandonedUpload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
+class Pruned(JsonReady):
     """The outcome of `fleet prune`.
 
     Attributes:
-        repository: Its URL.
         deleted: The deleted artifacts with their sizes in bytes; 0 if an interrupted run did not record it.
         held: The artifacts kept only because SageMaker Models name them, with the names of the Models.
         aborted: The abandoned uploads that were aborted.
-        dry_run: True if nothing was changed.
     """
 
     repository: str
@@ -70,14 +69,7 @@ class Pruned:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON-ready data."""
-        return {
-            "repository": self.repository,
-            "dry_run": self.dry_run,
-            "deleted": dict(self.deleted),
-            "freed": self.freed,
-            "held": {name: list(models) for name, models in self.held.items()},
-            "aborted": list(self.aborted),
-        }
+        return {**JsonReady.as_dict(self), "freed": self.freed}
 
     def lines(self) -> Iterator[str]:
         """Yield one line per artifact, then the sum."""
@@ -273,7 +265,6 @@ def _not_deleted(error: Mapping[str, Any], where: Repository) -> Problem:
     return Problem(
         what=f"S3 cannot delete the object: {error.get('Code')} {error.get('Message')}",
         where=f"s3://{where.bucket}/{error.get('Key')}",
-        expected="a role with permission to delete objects of the repository",
         why="until it is deleted, the artifact cannot be published again",
         fix="allow s3:DeleteObject on the prefix, then run `fleet prune --resume`",
         rule="not-deleted",
@@ -317,7 +308,6 @@ def _out_of_range(keep: int, days: float) -> Iterator[Problem]:
         yield Problem(
             what=f"--keep {keep}",
             where=where,
-            expected="1 or more",
             why="a model's current artifact is always kept",
             fix="use --keep 1 to keep only the current artifact and the one for `fleet rollback`",
             rule="prune-keep",
@@ -326,8 +316,7 @@ def _out_of_range(keep: int, days: float) -> Iterator[Problem]:
         yield Problem(
             what=f"--older-than {days:g}",
             where=where,
-            expected=f"0 to {_MOST_DAYS} days",
-            fix=f"omit it for {OLDER_THAN.days} days",
+            fix=f"give 0 to {_MOST_DAYS} days, or omit it for {OLDER_THAN.days}",
             rule="prune-older-than",
         )
 
@@ -342,7 +331,6 @@ def _not_ours(manifest: Manifest) -> Iterator[Problem]:
                 what=f"{shown(name)} is listed as being deleted, but "
                 + ("is an artifact of a model" if artifact else "is not an artifact"),
                 where=manifest.where,
-                expected="artifacts that belong to no model any more",
                 why="everything listed there is deleted",
                 fix="find out in CloudTrail who wrote it, and remove it from `deleting` in the manifest",
                 rule="deleting-name",
@@ -353,7 +341,6 @@ def _other_run(where: Repository, names: Sequence[str]) -> FleetError:
     return FleetError.of(
         what=f"another `fleet prune` is deleting {len(names)} artifacts, or was interrupted: {names[0]} ...",
         where=where.manifest_url,
-        expected="a single run at a time",
         why="an artifact published again meanwhile could be deleted",
         fix="wait for the other run; if it no longer runs, add --resume",
         rule="being-deleted",

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from triton_models.artifact.plans import is_rehearsal, refused
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import JsonReady
 from triton_models.pack.pack import Artifact
-from triton_models.repository.documents import REQUEST, SBOM, store
+from triton_models.repository.documents import store_request
 from triton_models.repository.local import read_artifacts, records
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.presence import missing
@@ -41,12 +42,10 @@ __all__ = ["Published", "aws_errors", "publish", "read_manifest", "run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class Published(JsonReady):
     """The outcome of `fleet publish`.
 
     Attributes:
-        repository: Its URL.
-        uploaded: The artifacts that were uploaded.
         present: The artifacts that were already present with the same content.
         targets: The current target model of each model, by name.
         unchanged: The models whose current target model has not changed.
@@ -58,15 +57,6 @@ class Published:
     targets: dict[str, str]
     unchanged: tuple[str, ...] = ()
     exit_code: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON-ready data."""
-        return {
-            "repository": self.repository,
-            "uploaded": list(self.uploaded),
-            "present": list(self.present),
-            "targets": self.targets,
-        }
 
     def lines(self) -> Iterator[str]:
         """Yield one line per model."""
@@ -86,7 +76,6 @@ def publish(
     part_bytes: int = PART_BYTES,
     inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     target: ArtifactTarget | None = None,
-    sbom: bytes | None = None,
     requests: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Published:
     """Upload artifacts, and make each its model's current one.
@@ -105,8 +94,6 @@ def publish(
             is already present.
         target: The target on which the artifacts become current, such as that of the build's endpoint. By
             default all targets that each artifact runs on.
-        sbom: The bill of materials of the build environment. None keeps the one recorded for an artifact that
-            is already present.
         requests: The requests that warm models up, by model. Without one, that recorded for an artifact that
             is already present is kept.
 
@@ -130,7 +117,6 @@ def publish(
             part_bytes=part_bytes,
             inputs=inputs,
             target=target,
-            sbom=sbom,
             requests=requests,
         )
 
@@ -158,16 +144,13 @@ def _published(
     part_bytes: int = PART_BYTES,
     inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     target: ArtifactTarget | None = None,
-    sbom: bytes | None = None,
     requests: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Published:
-    bill = hashlib.sha256(sbom).hexdigest() if sbom else None
     digests = {model: hashlib.sha256(each).hexdigest() for model, each in requests.items()}
     kept = [
         replace(
             record,
             inputs=inputs.get(artifact.model, record.inputs),
-            sbom=bill or record.sbom,
             request=digests.get(artifact.model, record.request),
         )
         for artifact, record in zip(wanted, records(wanted, stored.manifest), strict=True)
@@ -178,10 +161,8 @@ def _published(
     if target is not None:
         raise_if_any(_not_for(target, wanted, kept))
     publications = list(_publications(wanted, kept, target))
-    if sbom:
-        store(sbom, SBOM, where, s3)
     with workers() as pool:
-        list(pool.map(lambda each: store(each, REQUEST, where, s3), requests.values()))
+        list(pool.map(lambda each: store_request(each, where, s3), requests.values()))
     send = partial(upload, repository=where, s3=s3, part_bytes=part_bytes)
     sent, before = make_current(publications, wanted, where, s3, stored, send=send, by=by)
     names = tuple(artifact.name for artifact in wanted)
@@ -258,9 +239,8 @@ def _not_for(
             yield Problem(
                 what=f"{artifact.name} runs on {', '.join(map(str, record.targets))}",
                 where="the target to publish for",
-                expected=f"an artifact for {target}",
                 why="an endpoint of that target would answer every request with an error",
-                fix="build it for that release and GPU, or omit the target",
+                fix=f"build it for {target}, or omit the target",
                 rule="publication-target",
             )
 
@@ -271,7 +251,6 @@ def _refuse_deleting(wanted: Iterable[Artifact], stored: StoredManifest, where: 
         raise FleetError.of(
             what=f"`fleet prune` is deleting {', '.join(deleting)}",
             where=where.manifest_url,
-            expected="an artifact that is not being deleted",
             why="its name would refer to an object about to be deleted",
             fix="publish again afterwards; if the run was interrupted, run `fleet prune --resume` first",
             rule="being-deleted",

@@ -17,11 +17,8 @@ class PublishedArtifact:
     """A published artifact of a model.
 
     Attributes:
-        model: The model's name.
-        artifact: Its file name.
         state: "current"; "previous" for the one `fleet rollback` restores on a target; otherwise "".
         targets: The targets on which it is current.
-        record: Its size, sources and target.
         change: The time and author of its last publication; None if not recorded.
     """
 
@@ -44,7 +41,6 @@ class PublishedArtifact:
             "portable": self.record.portable,
             "build": dict(self.record.build),
             "plans": list(self.record.plans),
-            "sbom": self.record.sbom,
             "request": self.record.request,
             "published": in_json(self.change.at) if self.change else None,
             "by": self.change.by if self.change else None,

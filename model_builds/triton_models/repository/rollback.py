@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError
+from triton_models.base.outcome import JsonReady
 from triton_models.base.suggest import did_you_mean
 from triton_models.repository.manifest import ModelRecord, Repository
 from triton_models.repository.presence import stored_sha256
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class Moved(JsonReady):
     """The rollback on one target.
 
     Attributes:
-        target: The target.
         current: The current artifact after the rollback.
         before: The current artifact before it; the same one if nothing changed.
     """
@@ -39,18 +39,12 @@ class Moved:
     current: str
     before: str | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON-ready data."""
-        return {"target": str(self.target), "current": self.current, "before": self.before}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RolledBack:
+class RolledBack(JsonReady):
     """The outcome of `fleet rollback`.
 
     Attributes:
-        repository: Its URL.
-        model: The model's name.
         moved: The rollback on each target, at least one.
         kept: The other targets, with their unchanged current artifact.
     """
@@ -73,14 +67,7 @@ class RolledBack:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON-ready data."""
-        return {
-            "repository": self.repository,
-            "model": self.model,
-            "current": self.current,
-            "before": self.before,
-            "moved": [each.as_dict() for each in self.moved],
-            "kept": {str(target): artifact for target, artifact in self.kept.items()},
-        }
+        return {**JsonReady.as_dict(self), "current": self.current, "before": self.before}
 
     def _named(self, target: ArtifactTarget) -> str:
         return self.model if target == ANY else f"{self.model} on {target}"
@@ -196,8 +183,6 @@ def _chosen(
     raise FleetError.of(
         what=f"{model!r} has no artifact before {now}" + (f" on {target}" if target else ""),
         where=where.manifest_url,
-        expected="a model that was published at least twice"
-        + (f" for {', '.join(map(str, targets))}" if targets != [ANY] else ""),
         fix=f"run `fleet history {model}` to list the artifacts, and choose one with --to",
         rule="no-earlier-artifact",
     )
@@ -211,8 +196,11 @@ def _chosen_by_name(
         raise FleetError.of(
             what=f"{model!r} has no artifact {to!r}",
             where=where.manifest_url,
-            expected=f"one of {', '.join(record.by_publication()) or 'none'}",
-            fix=did_you_mean(to, list(record.artifacts), otherwise="publish it with `fleet publish`"),
+            fix=did_you_mean(
+                to,
+                list(record.artifacts),
+                otherwise=f"name one of {', '.join(record.by_publication()) or 'none'}, or publish it",
+            ),
             rule="unknown-artifact",
         )
     name, kept = names[0], record.artifacts[names[0]]
@@ -224,7 +212,6 @@ def _chosen_by_name(
     raise FleetError.of(
         what=f"{name} runs on {', '.join(map(str, kept.targets))}",
         where=where.manifest_url,
-        expected=f"an artifact for {target}",
         why="an endpoint of that target would answer every request with an error",
         fix=f"run `fleet history {model}` to see the targets of each artifact",
         rule="publication-target",
@@ -236,9 +223,10 @@ def _refuse_gone(record: ModelRecord, target: str, where: Repository, s3: S3Clie
     if found == expected:
         return
     raise FleetError.of(
-        what="the object is missing" if found is None else f"the object has other content: SHA-256 {found}",
+        what="the object is missing"
+        if found is None
+        else f"the object has other content: SHA-256 {found}, not {expected}",
         where=f"{where.url}{target}",
-        expected=f"the published artifact, SHA-256 {expected}",
         why="the model's name would refer to an object that cannot be loaded",
         fix="restore the object's earlier version (the bucket is versioned), or choose another with --to",
         rule="artifact-gone" if found is None else "artifact-changed",
@@ -250,7 +238,6 @@ def _changed_meanwhile(model: str, record: ModelRecord, where: Repository) -> Fl
     return FleetError.of(
         what=f"{model!r} was changed meanwhile to {', '.join(record.current.values())}",
         where=where.manifest_url,
-        expected="no other change during the rollback",
         why=f"{last.by} changed it: {last.how}" if last else "another publisher changed it",
         fix=f"check `fleet history {model}`, then roll back again if necessary",
         rule="changed-meanwhile",

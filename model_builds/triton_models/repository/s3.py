@@ -93,8 +93,7 @@ def wanted_repository(url: str | None) -> str:
     raise FleetError.of(
         what="the model repository is missing",
         where="the command line",
-        expected=f"--repository s3://bucket/prefix/, or the environment variable {REPOSITORY_VARIABLE}",
-        fix="see the RepositoryUrl output of the models stack",
+        fix=f"give --repository, or set {REPOSITORY_VARIABLE}: the RepositoryUrl output of the models stack",
         rule="repository-url",
     )
 
@@ -222,14 +221,7 @@ def _no_answer(what: str, why: str, repository: str) -> FleetError:
 
 
 def _aws_error(what: str, *, repository: str, why: str, fix: str) -> FleetError:
-    return FleetError.of(
-        what=what,
-        where=repository,
-        expected="a readable and writable model repository",
-        why=why,
-        fix=fix,
-        rule="repository",
-    )
+    return FleetError.of(what=what, where=repository, why=why, fix=fix, rule="repository")
 
 
 def contended(where: str) -> FleetError:
@@ -237,7 +229,6 @@ def contended(where: str) -> FleetError:
     return FleetError.of(
         what="other publishers were always faster",
         where=where,
-        expected="a time without other publishers",
         why="their changes must not be lost",
         fix="publish again; if the error persists, find out what writes there continuously",
         rule=CONTENDED,

@@ -30,7 +30,6 @@ class Serving:
     Attributes:
         instance_types: Its instance types; several if its variants or pools differ.
         release: The Triton release; None if the image's tag does not contain it.
-        where: The endpoint, for errors.
     """
 
     instance_types: tuple[InstanceType, ...]

@@ -81,7 +81,7 @@ class ArtifactsTested:
     def problems(self, manifest: Manifest, repository: Repository) -> Iterator[Problem]:
         """Yield what has changed in the repository since the test."""
         if self.repository != repository.url:
-            yield _changed(f"the test was of {self.repository}", f"--from {self.repository}", repository.url)
+            yield _changed(f"the test was of {self.repository}", repository.url)
             return
         for name, sha256 in self.artifacts.items():
             tested = _name(name, sha256)
@@ -92,19 +92,18 @@ class ArtifactsTested:
                 yield from error.problems
                 continue
             if (now, found) != (tested, sha256):
-                what = f"{name} is {now} now, SHA-256 {found}"
-                yield _changed(what, f"{tested}, SHA-256 {sha256}, as tested", manifest.where)
+                what = f"{name} is {now} now, SHA-256 {found}; tested was {tested}, SHA-256 {sha256}"
+                yield _changed(what, manifest.where)
 
 
 def _name(model: str, sha256: str) -> str:
     return f"{model}-{sha256[:DIGEST_LENGTH]}{ARCHIVE_SUFFIX}"
 
 
-def _changed(what: str, expected: str, where: str) -> Problem:
+def _changed(what: str, where: str) -> Problem:
     return Problem(
         what=what,
         where=where,
-        expected=expected,
         why="it is not what was tested and approved",
         fix="test what is there now with `fleet smoke --tested FILE`; in deploy.yml, run the workflow again",
         rule="tested-changed",
@@ -115,7 +114,6 @@ def _unusable(what: str, path: Path) -> FleetError:
     return FleetError.of(
         what=what,
         where=shown(str(path)),
-        expected="the file that `fleet smoke --tested FILE` writes when every answer is right",
         why="only artifacts that were tested are promoted",
         fix="run `fleet smoke --tested FILE` against the stage to promote from",
         rule="tested-file",

@@ -44,9 +44,6 @@ class Part:
     """A part of a large artifact.
 
     Attributes:
-        number: Its number, starting at 1.
-        start: Its first byte.
-        size: Its size in bytes.
         sha256: The SHA-256 of its bytes in base64, as S3 requires.
     """
 
@@ -217,9 +214,8 @@ def parts_of(artifact: Artifact, *, part_bytes: int) -> list[Part]:
     if whole.hexdigest() == artifact.sha256:
         return parts
     raise FleetError.of(
-        what=f"the content's SHA-256 is {whole.hexdigest()}",
+        what=f"the content's SHA-256 is {whole.hexdigest()}, not {artifact.sha256}",
         where=str(artifact.path),
-        expected=artifact.sha256,
         why="the file has changed since it was checked",
         fix="pack the model again",
         rule="artifact-changed",

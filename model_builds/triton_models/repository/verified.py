@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from triton_models.base.errors import Problem, raise_if_any
-from triton_models.repository.documents import REQUEST, SBOM
+from triton_models.repository.documents import request_name
 from triton_models.repository.download import read_digest
 from triton_models.repository.manifest import Repository
 from triton_models.repository.published import PublishedArtifact
@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """An object that the manifest records.
-
-    Attributes:
-        name: Its name in the repository.
-        sha256: The SHA-256, in hexadecimal.
-    """
+    """An object that the manifest records."""
 
     name: str
     sha256: str
@@ -37,9 +32,6 @@ def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Clie
     The manifest alone gives no protection against someone who can write it as well. Its reader therefore
     refuses a digest that does not begin with the digits in the artifact's name, which clients and templates
     contain.
-
-    Returns:
-        The number of objects read.
 
     Raises:
         FleetError: Objects are missing or differ; all are listed.
@@ -59,17 +51,16 @@ def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Clie
 
 def _recorded(row: PublishedArtifact) -> Iterator[Recorded]:
     yield Recorded(name=row.artifact, sha256=row.record.sha256)
-    if row.record.sbom:
-        yield Recorded(name=SBOM.name(row.record.sbom), sha256=row.record.sbom)
     if row.record.request:
-        yield Recorded(name=REQUEST.name(row.record.request), sha256=row.record.request)
+        yield Recorded(name=request_name(row.record.request), sha256=row.record.request)
 
 
 def _differs(wanted: Recorded, found: str | None, repository: Repository) -> Problem:
     return Problem(
-        what="the object is missing" if found is None else f"the object has other content: SHA-256 {found}",
+        what="the object is missing"
+        if found is None
+        else f"the object has other content: SHA-256 {found}, not {wanted.sha256}",
         where=f"{repository.url}{wanted.name}",
-        expected=f"SHA-256 {wanted.sha256}, as in the manifest",
         why="endpoints would load other content than was checked and published",
         fix="find out in CloudTrail who changed it, and restore the published version",
         rule="artifact-gone" if found is None else "artifact-changed",

@@ -64,8 +64,7 @@ def run(arguments: argparse.Namespace) -> Begun:
         raise FleetError.of(
             what=f"there is no {arguments.source}",
             where="fleet adopt DIR",
-            expected="a model directory, a folder of model directories, or an archive",
-            fix="check the path",
+            fix="give a model directory, a folder of model directories, or an archive",
             rule="adopted-directory",
         )
     folder = fetch(weights)
@@ -78,7 +77,6 @@ def run(arguments: argparse.Namespace) -> Begun:
         raise FleetError.of(
             what=f"{models}, the folder of model builds, is inside {arguments.source}",
             where="fleet adopt DIR",
-            expected="a directory that is copied into the folder of model builds",
             fix="name the model's own directory, or another folder of model builds in --models",
             rule="adopted-directory",
         )
@@ -166,7 +164,6 @@ def _problems(
         yield Problem(
             what=f"{plans[0]} is a plan",
             where=str(folder),
-            expected="a network that a build can compile",
             why="a plan loads on one GPU model, in one version of TensorRT",
             fix="declare its ONNX file instead: OnnxFile(..., backend=TensorRt())",
             rule="adopted-plan",

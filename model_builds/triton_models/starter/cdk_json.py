@@ -21,8 +21,6 @@ class CdkJson:
     """The cdk.json of a repository.
 
     Attributes:
-        path: The file.
-        text: Its text.
         settings: The settings under the key tritonFleet.
     """
 

@@ -45,9 +45,8 @@ def copy_of(like: str, name: str, *, models: Path, staging: Path) -> Mapping[str
             raise FleetError.of(
                 what=f"{source.relative_to(staging / name)} cannot be read: {error}",
                 where=str(models / like),
-                expected="Python files in UTF-8",
                 why="the names in it are replaced in the copy",
-                fix="correct the file, or remove it",
+                fix="correct the file, or remove it: a copied file is Python in UTF-8",
                 rule="like-file",
             ) from None
         source.write_text(text, encoding="utf-8")

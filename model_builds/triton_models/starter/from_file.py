@@ -185,7 +185,6 @@ def write_onnx(file: Path, folder: Path) -> None:
         Problem(
             what=f"{each.name} is a link to {each.readlink()}",
             where=str(each),
-            expected=f"a file, or a link to one in {file.parent}",
             why="its content would be copied and published",
             fix=f"copy the file there: cp --remove-destination {each.resolve()} {each}",
             rule="side-file-link",
@@ -257,9 +256,8 @@ def refuse_unprintable(names: Iterable[str], *, where: str) -> None:
         Problem(
             what=f"the name {name!r}",
             where=where,
-            expected="printable characters, without quotes and backslashes",
             why="it becomes a part of build.py, which is code",
-            fix="rename the file, or the tensor in the network",
+            fix="rename the file or the tensor, with printable characters, without quotes and backslashes",
             rule="unprintable-name",
         )
         for name in dict.fromkeys(names)
@@ -288,7 +286,6 @@ def _signature(file: Path) -> Signature:
         raise FleetError.of(
             what=f"{one_line(str(file))} cannot be read: {said}",
             where="--onnx",
-            expected="a file written by torch.onnx.export or another exporter",
             fix="check the path, or export it again",
             rule="network-file",
         )
@@ -300,7 +297,6 @@ def _copy(files: list[Path], folder: Path) -> None:
         Problem(
             what=f"a file is called {file.name}",
             where=str(file),
-            expected="a name that does not end with .py, and not requirements.txt",
             why="a build would run it, or install what it lists",
             fix="rename it; for a side file, save the network again with location=NAME",
             rule="reserved-name",
@@ -324,9 +320,9 @@ def _example(tensor: Tensor, *, batched: bool) -> tuple[str, str]:
         raise FleetError.of(
             what=f"input {tensor.name!r} is {kind}",
             where="--onnx",
-            expected=f"STRING or one of {', '.join(NUMPY_TYPES)}",
             why="NumPy has no such type, so there can be no example",
-            fix="cast it inside the network, or declare an OnnxFile without examples",
+            fix=f"cast it to STRING or one of {', '.join(NUMPY_TYPES)} inside the network, or declare an "
+            "OnnxFile without examples",
             rule="network-type",
         )
     return tensor.name, f"np.ones({shape}, np.{NUMPY_TYPES[kind] if kind != 'BOOL' else 'bool_'})"

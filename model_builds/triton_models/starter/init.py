@@ -39,8 +39,6 @@ class Started:
     """A new repository.
 
     Attributes:
-        folder: Its folder.
-        files: The files that were written.
         models: The models that it begins with.
     """
 
@@ -68,8 +66,6 @@ class Upgrade:
     """The difference between a repository and what this version would write.
 
     Attributes:
-        before: The version that wrote it.
-        after: This version.
         replaced: The diff of each file that was not edited, by name; written with `--write`.
         edited: The diff of each file that was edited and is written differently now: it is yours to merge.
         written: True if the files of `replaced` were written.
@@ -225,7 +221,6 @@ def _read_record(folder: Path) -> dict[str, Any]:
     raise FleetError.of(
         what=f"{folder} is not a repository that `fleet init` wrote",
         where=str(path),
-        expected=f"the {RECORD} that `fleet init` writes",
         why="it says which files were edited since",
         fix="name the repository's folder, or restore the file from git",
         rule="init-record",
@@ -250,27 +245,25 @@ def _problems(folder: Path, name: str, models: Sequence[str]) -> Iterator[Proble
         yield Problem(
             what=f"{folder} is not empty",
             where="fleet init DIR",
-            expected="a new or an empty folder",
             why="nothing of yours is overwritten",
-            fix="name another folder, or use `--upgrade` for a repository that `fleet init` wrote",
+            fix="name a new or an empty folder, or use `--upgrade` for a repository that `fleet init` wrote",
             rule="init-folder",
         )
     if not str(folder.absolute()).isprintable():
         yield Problem(
             what=f"the folder {str(folder.absolute())!r}",
             where="fleet init DIR",
-            expected="a path of printable characters",
             why="make and shells cannot use others",
-            fix="name another folder",
+            fix="name another folder, of printable characters",
             rule="init-folder",
         )
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         yield Problem(
             what=f"the name is {name!r}",
             where="fleet init --name",
-            expected=f"1 to {_LONGEST_NAME} letters, digits and hyphens, a letter first and no hyphen last",
             why="CloudFormation and SageMaker accept no other name for a stack and an endpoint",
-            fix="choose a name like TritonFleet or search-prod",
+            fix=f"choose a name like TritonFleet or search-prod: 1 to {_LONGEST_NAME} letters, digits "
+            "and hyphens, a letter first and no hyphen last",
             rule="fleet-name",
         )
     known = starter_models()
@@ -279,27 +272,23 @@ def _problems(folder: Path, name: str, models: Sequence[str]) -> Iterator[Proble
             yield Problem(
                 what=f"unknown model {model!r}",
                 where="fleet init DIR MODEL...",
-                expected=f"one of {', '.join(known)}",
                 fix=did_you_mean(
-                    model, known, otherwise="begin with minilm, and add your own with `fleet new`"
+                    model,
+                    known,
+                    otherwise=f"begin with one of {', '.join(known)}, and add your own with `fleet new`",
                 ),
                 rule="unknown-model",
             )
 
 
 def _fleet_name(folder: Path) -> str:
-    """Return a name like the folder's: SearchModels for search_models.
-
-    Raises:
-        FleetError: The folder's name has no letters that a stack's name may have, or others as well.
-    """
+    """Return a name like the folder's: SearchModels for search_models."""
     own = folder.resolve().name
     words = re.findall(r"[A-Za-z0-9]+", own) if own.isascii() else []
     if not words:
         raise FleetError.of(
             what=f"the folder's name, {own!r}, does not make a name of a fleet",
             where="fleet init DIR",
-            expected="a folder whose name has ASCII letters, and no others; or `--name`",
             why="another folder could get the same name, and its stacks too",
             fix="choose a name with `--name`, such as search-prod",
             rule="fleet-name",

@@ -195,16 +195,14 @@ def _problems(name: str, folder: Path, command: str) -> Iterator[Problem]:
         yield Problem(
             what=f"the name {name!r}",
             where=f"the name of {command}",
-            expected=f"1 to {_LONGEST_NAME} {NAME_RULE}",
             why="it becomes a folder, a Triton model and the prefix of artifact names",
-            fix="choose another name",
+            fix=f"choose a name of 1 to {_LONGEST_NAME} {NAME_RULE}",
             rule="model-name",
         )
     elif taken is not None:
         yield Problem(
             what=f"{taken} exists",
             where=f"the name of {command}",
-            expected="a name that no model has yet, in any case",
             why=f"`{command}` does not overwrite anything",
             fix="choose another name, or remove that folder",
             rule="model-taken",

@@ -38,7 +38,6 @@ class CheckedDeclaration:
     Attributes:
         artifact: The name it is published under; empty if the declaration is unreadable.
         names: The names that must be unique in a repository: its own, and those of an ensemble's steps.
-        problems: The problems found.
         plans: The hardware of its plans, as in `TensorRt`, including plans made by its `write`.
         environments: True if one of its models has a Python environment.
         pipelines: True if one of its models is a DALI pipeline.

@@ -33,8 +33,6 @@ class _Entry:
     """A checked declaration, with everything that its result depends on.
 
     Attributes:
-        checked: The result. The cache has only those without problems.
-        digest: The digest of all files in its folder.
         forms: The names of the forms in its folder; no folder may have the same name.
         variables: The environment variables that its folder reads, each with a digest of its value.
     """

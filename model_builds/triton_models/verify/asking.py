@@ -32,7 +32,7 @@ def answered(example: Example, ask: Ask) -> dict[str, Any]:
     lengths = {len(each) for each in example.inputs.values()}
     if len(lengths) != 1 or 0 in lengths:
         found = ", ".join(f"{len(each)} of {name}" for name, each in example.inputs.items())
-        raise _uneven(example, found or "no inputs", "as many parts of each input as requests")
+        raise _uneven(example, found or "no inputs")
     (length,) = lengths
     number = secrets.randbelow(_IDS - 1) + 1
     answers = [
@@ -46,15 +46,14 @@ def answered(example: Example, ask: Ask) -> dict[str, Any]:
         shapes = {answer[name].shape for answer in answers}
         if len(shapes) > 1:
             found = " and ".join(str(list(shape)) for shape in sorted(shapes))
-            raise _uneven(example, f"answers with {name} of the shapes {found}", "answers of one shape")
+            raise _uneven(example, f"answers with {name} of the shapes {found}")
     return {name: np.stack([answer[name] for answer in answers]) for name in answers[0]}
 
 
-def _uneven(example: Example, what: str, expected: str) -> FleetError:
+def _uneven(example: Example, what: str) -> FleetError:
     return FleetError.of(
         what=f"the sequence {example.name!r} has {what}",
         where="examples() of the declaration",
-        expected=expected,
         why="the requests of a sequence are the first dimension of inputs and answers",
         fix="pad them, or write two examples",
         rule="sequence-example",

@@ -22,11 +22,8 @@ class Difference:
 
     Attributes:
         largest: Its absolute difference; infinite if a value is not a number, or if strings differ.
-        index: Its index.
         got: Its value in the answer, in readable form.
-        expected: Its expected value.
         outside: The number of components that differ by more than the tolerance.
-        components: The number of components.
     """
 
     largest: float

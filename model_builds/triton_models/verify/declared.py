@@ -19,7 +19,6 @@ class Output:
     """An output declared in config.pbtxt.
 
     Attributes:
-        name: Its name.
         data_type: Its data type, such as "FP32" or "STRING".
         sizes: Its shape, with the batch dimension if the model has one; -1 for any size.
     """
@@ -32,17 +31,15 @@ class Output:
         """Yield the problems with the type and shape of an answer's output."""
         if self.name not in answer:
             there = ", ".join(answer) or "nothing"
-            yield _wrong(
-                f"the answer has no output {self.name!r}, only {there}", where, f"all of {CONFIG_FILE}"
-            )
+            yield _wrong(f"the answer has no output {self.name!r} of {CONFIG_FILE}, only {there}", where)
             return
         tensor = answer[self.name]
         if not _has_type(tensor, self.data_type):
             what = f"output {self.name!r} has elements of type {tensor.dtype}"
-            yield _wrong(what, where, f"{self.data_type}, as in {CONFIG_FILE}")
+            yield _wrong(f"{what}, not {self.data_type} as in {CONFIG_FILE}", where)
         if not self._fits(tensor.shape):
             what = f"output {self.name!r} has the shape {list(tensor.shape)}"
-            yield _wrong(what, where, f"{list(self.sizes)}, as in {CONFIG_FILE}")
+            yield _wrong(f"{what}, not {list(self.sizes)} as in {CONFIG_FILE}", where)
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         pairs = zip(shape, self.sizes, strict=False)
@@ -63,7 +60,6 @@ def served_model(root: Path, record: Mapping[str, Any]) -> str:
     raise FleetError.of(
         what=f"none of {', '.join(names) or 'no model directories'} is called {record.get('model')!r}",
         where=str(root),
-        expected="a model directory with the artifact's name",
         fix="rebuild the model",
         rule="no-such-model",
     )
@@ -97,11 +93,10 @@ def _has_type(tensor: Array, data_type: str) -> bool:
     return bool(tensor.dtype == triton_to_np_dtype("FP32" if data_type == "BF16" else data_type))
 
 
-def _wrong(what: str, where: str, expected: str) -> Problem:
+def _wrong(what: str, where: str) -> Problem:
     return Problem(
         what=what,
         where=where,
-        expected=expected,
         why="applications rely on config.pbtxt",
         fix="fix the model's code or its declared outputs, then build and verify again",
         rule="wrong-answer",

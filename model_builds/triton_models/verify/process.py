@@ -222,7 +222,6 @@ class ServerProcess:
         return FleetError.of(
             what="the Triton server does not start",
             where=str(self._executable),
-            expected=f"a ready server within {self._start_s:g} seconds",
             why="models cannot be verified without it",
             fix=f"check the end of its log:\n{indented(tail)}",
             rule="tritonserver",

@@ -36,7 +36,6 @@ def find_server(given: Path | None = None) -> Path:
     raise FleetError.of(
         what=f"{_NAME} not found" if given == IMAGE_SERVER else f"{given} is not an executable",
         where=f"PATH, {IMAGE_SERVER} and {INSTALLED}" if given == IMAGE_SERVER else "--tritonserver",
-        expected="the Triton server of NVIDIA's or SageMaker's Triton images",
         why="the server that will serve a build must verify it",
         fix="run this in the image, as the build job does, or `make rehearse` to install a server here",
         rule="no-tritonserver",

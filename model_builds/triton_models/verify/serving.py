@@ -73,14 +73,7 @@ def serving(
 
 
 class Server(ServerProcess):
-    """A Triton server that loads models of built roots and answers requests.
-
-    Args:
-        executable: The server's executable.
-        folder: An empty working folder.
-        log: The file for its output.
-        limits: The time limits.
-    """
+    """A Triton server that loads models of built roots and answers requests."""
 
     def __init__(self, executable: Path, folder: Path, *, log: Path | None = None, limits: Limits) -> None:
         super().__init__(executable, folder, log=log, start_s=limits.start_s)
@@ -218,14 +211,7 @@ class Server(ServerProcess):
         if not_loaded and known == _SAME:
             why, fix = f"it runs with this server's packages instead: {what}", _with_python(not_loaded)
             what = f"its environment is not loaded here: {not_loaded}"
-        return FleetError.of(
-            what=what,
-            where=where,
-            expected="a model that loads and answers the examples of its declaration",
-            why=why,
-            fix=fix,
-            rule="not-served",
-        )
+        return FleetError.of(what=what, where=where, why=why, fix=fix, rule="not-served")
 
 
 def _with_python(not_loaded: str) -> str:

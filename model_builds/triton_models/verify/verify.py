@@ -40,9 +40,7 @@ class Accuracy:
     """The accuracy of a built model that is within its tolerance.
 
     Attributes:
-        model: The model's name.
         precision: Its precision, such as "fp32", or "fp16+fp32" for several plans.
-        examples: The number of requests answered.
         largest: The largest absolute difference of any component; None without a comparison.
         tolerance: The allowed difference; None without a comparison.
         output: The output with the largest difference.
@@ -84,9 +82,7 @@ class Expected:
     """The answers that a built model must give, as data.
 
     Attributes:
-        name: The declaration's name.
         output: The output that the reference must give.
-        precisions: The precisions of the build.
         allowed: The largest difference allowed; None without a reference.
         answers: Each example with the reference's tensors, or its problems, or None without a reference.
     """
@@ -180,11 +176,6 @@ def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accur
 def compare(root: Path, expect: Callable[[], Expected], *, server: Server) -> Accuracy:
     """Verify a root against answers that may be computed in another process, as `verify` does.
 
-    Args:
-        root: A root written by `fleet build`.
-        expect: Returns the expected answers; called once.
-        server: The server.
-
     Raises:
         FleetError: As `verify`.
     """
@@ -204,10 +195,6 @@ def compare(root: Path, expect: Callable[[], Expected], *, server: Server) -> Ac
 
 def expected_answers(root: Path, declaration: ModelDefinition) -> Expected:
     """Return the examples of a declaration with the answers of its reference. This runs the model's own code.
-
-    Args:
-        root: A root written by `fleet build`.
-        declaration: The declaration it was built from.
 
     Raises:
         FleetError: The examples fail, or the declaration has no tolerance for the precision of the root.
@@ -273,11 +260,7 @@ class _Comparison:
     """The comparison of a built model's answers.
 
     Attributes:
-        expected: The expected answers.
-        model: The model's name.
-        outputs: Its outputs as declared in config.pbtxt.
         largest: The largest difference so far; None before the first comparison.
-        output: The output with that difference.
     """
 
     expected: Expected
@@ -314,7 +297,9 @@ class _Comparison:
             return
         called = _called(self.expected.name, example)
         if self.expected.output not in expected:
-            yield _no_reference(called, f"it gives {', '.join(expected) or 'nothing'}", self.expected.output)
+            yield _no_reference(
+                called, f"it gives {', '.join(expected) or 'nothing'}, without {self.expected.output}"
+            )
         for name, tensor in expected.items():
             yield from self._compared(name, answer, tensor, where=where, called=called)
 
@@ -322,7 +307,7 @@ class _Comparison:
         self, name: str, answer: Mapping[str, Array], expected: Array, *, where: str, called: str
     ) -> Iterator[Problem]:
         if name not in answer:
-            yield _no_reference(called, f"it gives {name!r}", f"only outputs: {', '.join(answer)}")
+            yield _no_reference(called, f"it gives {name!r}, which is not one of {', '.join(answer)}")
             return
         served, place = answer[name], f"{where}, output {name!r}"
         if served.shape != expected.shape:
@@ -393,18 +378,13 @@ def _used_memory_mb() -> list[int]:
 
 
 def _record(root: Path) -> dict[str, Any]:
-    """Read build.json of a root.
-
-    Raises:
-        FleetError: The folder is not a root written by `fleet build`.
-    """
+    """Read build.json of a root."""
     record = read_layout(root).build() if root.is_dir() else {}
     if "model" in record:
         return record
     raise FleetError.of(
         what=f"no {BUILD_FILE} that names a model",
         where=str(root),
-        expected="a folder written by `fleet build`",
         why=f"{BUILD_FILE} names the declaration with the examples and the reference",
         fix="build the model, and pass the path printed by `fleet build`",
         rule="no-build",
@@ -427,7 +407,6 @@ def own_function(called: str, function: Callable[[], _T]) -> _T:
         raise FleetError.of(
             what=f"{called} failed: {type(error).__name__}: {error}",
             where=_line(error),
-            expected="tensors by name",
             why="a model that cannot be verified is not published",
             fix=fix_of(error, otherwise="fix that line, then verify again"),
             rule="declaration-failed",
@@ -440,11 +419,10 @@ def _line(error: BaseException) -> str:
     return blame(error, Path(own[0].filename).parent) if own else "its build.py"
 
 
-def _no_reference(called: str, what: str, expected: str) -> Problem:
+def _no_reference(called: str, what: str) -> Problem:
     return Problem(
         what=f"{called}: {what}",
         where="the declaration's reference",
-        expected=expected,
         why="outputs without a reference are not compared",
         fix="return the model's outputs by name in reference()",
         rule="reference",
@@ -453,9 +431,8 @@ def _no_reference(called: str, what: str, expected: str) -> Problem:
 
 def _other_shape(served: Array, expected: Array, place: str) -> Problem:
     return Problem(
-        what=f"the answer has the shape {list(served.shape)}",
+        what=f"the answer has the shape {list(served.shape)}, and the reference {list(expected.shape)}",
         where=place,
-        expected=f"{list(expected.shape)}, as in the reference",
         why="the model's source answers differently",
         fix="fix the model's code or its export, then build and verify again",
         rule="outside-tolerance",
@@ -466,7 +443,6 @@ def _empty(served: Array, place: str) -> Problem:
     return Problem(
         what=f"the answer and the reference are empty: their shape is {list(served.shape)}",
         where=place,
-        expected="at least one component",
         why="an empty answer proves nothing",
         fix="choose an example with a non-empty answer",
         rule="outside-tolerance",
@@ -478,9 +454,9 @@ def _outside(found: Difference, allowed: float, precision: str, place: str) -> P
     by = f" by {found.largest:.2g}" if found.largest < NEVER else ""
     return Problem(
         what=f"the answer differs{by} at [{index}]: got {found.got}, "
-        f"expected {found.expected}; {found.outside} of {found.components} components are outside tolerance",
+        f"expected {found.expected}; {found.outside} of {found.components} components are outside the "
+        f"tolerance of {allowed:g} in {precision}",
         where=place,
-        expected=f"a difference of at most {allowed:g}, the declared tolerance in {precision}",
         why="the built model does not match its source, so it is not published",
         fix="fix the model, or build it with a higher precision; raise `tolerance` in build.py only if "
         "applications can accept the difference; then build and verify again",
