@@ -13,8 +13,7 @@ from tests.triton_models.own_clock import OwnClock
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.base.errors import FleetError
 from triton_models.client import BINARY_TYPE, Client, InvocationError
-from triton_models.client.alias import Alias, alias_name
-from triton_models.client.deadline import Deadline
+from triton_models.client.alias import alias_name
 from triton_models.facts.payload import PAYLOAD_LIMIT
 from triton_rehearsal.hosting.gateway import Gateway
 from triton_rehearsal.hosting.runtime_api import ApiError, Reply
@@ -313,31 +312,6 @@ def test_an_old_alias_is_read_again_before_its_endpoint_goes(following, clock, r
     eventually(lambda: following.endpoint_name == "new")
     following.infer(model="minilm", inputs=ROW)
     assert asked(runtime)[-1] == "new"
-
-
-SOON = Deadline(3600.0)
-
-
-class Ssm:
-    """A Systems Manager with the given answers, and then none."""
-
-    def __init__(self, *values):
-        self.values = list(values)
-
-    def get_parameter(self, **request):
-        assert request == {"Name": "/a"}
-        return {"Parameter": {"Value": self.values.pop(0)}}
-
-
-def test_threads_that_find_the_endpoint_gone_together_read_the_alias_once():
-    alias = Alias("/a", ssm=Ssm("old", "new"))
-    assert alias.names(SOON).endpoint == "old"
-    assert [alias.after("old", SOON).endpoint, alias.after("old", SOON).endpoint] == ["new", "new"]
-
-
-def test_an_alias_that_cannot_be_read_for_a_moment_keeps_its_endpoint():
-    alias = Alias("/a", ssm=Ssm("old"), age_s=0.0)
-    assert [alias.names(SOON).endpoint, alias.names(SOON).endpoint] == ["old", "old"]
 
 
 def write_targets(aws, bucket, **current):

@@ -11,7 +11,7 @@ from triton_models.client.retries import Retries
 
 
 def failure(again: Again) -> Failure:
-    return Failure(rule="r", what="w", expected="e", fix="f", again=again)
+    return Failure(rule="r", what="w", fix="f", again=again)
 
 
 SOON, LOADING = failure(Again.SOON), failure(Again.WHEN_LOADED)

@@ -33,12 +33,6 @@ def test_a_timeout_of_the_call_is_an_error_of_the_call() -> None:
         Workers().run(times_out, limit_s=LIMIT_S)
 
 
-def test_a_thread_is_used_again() -> None:
-    workers = Workers()
-    threads = {workers.run(threading.get_ident, limit_s=LIMIT_S) for _ in range(100)}
-    assert len(threads) == 1
-
-
 def test_calls_that_hang_are_left_alone() -> None:
     workers, over = Workers(), threading.Event()
     try:
@@ -88,7 +82,6 @@ def test_a_call_that_ends_after_all_is_counted_no_more(monkeypatch: pytest.Monke
     assert workers.full("a")
     over.set()
     assert ended.wait(LIMIT_S)
-    # It is counted no more before its thread takes another call; until then, others get other threads.
     while workers.full("a"):
         workers.run(lambda: None, limit_s=LIMIT_S, kind="b")
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
-from triton_models.client.deadline import CLOCK, Clock, Deadline
-from triton_models.client.remembered import Remembered
 
 # The time for which an alias is cached, in seconds. By default, Systems Manager answers 40 reads per second
 # and account, which suffices for a thousand clients. Read on 2026-11-21:
@@ -64,42 +62,6 @@ class Aliased:
         if self.target is None:
             return self.endpoint
         return json.dumps({"endpoint": self.endpoint, "target": str(self.target)})
-
-
-class Alias:
-    """A cached alias for a client; safe to use from many threads.
-
-    Args:
-        name: The parameter's name.
-        ssm: A boto3 client of Systems Manager.
-        age_s: The age, in seconds, from which the alias is read again in the background.
-        clock: The clock for the age.
-    """
-
-    def __init__(self, name: str, *, ssm: Any, age_s: float = ALIAS_AGE_S, clock: Clock = CLOCK) -> None:
-        self.name = name
-        self._named = Remembered(
-            lambda _: read_alias(name, ssm=ssm), what=f"the alias {name}", age_s=age_s, clock=clock
-        )
-
-    def names(self, deadline: Deadline) -> Aliased:
-        """Return the current endpoint with its target.
-
-        Raises:
-            FleetError: The alias does not exist or cannot be read.
-        """
-        return self._named.get(deadline)
-
-    def after(self, gone: str, deadline: Deadline) -> Aliased:
-        """Return the endpoint that replaced another one; the same one if it was not replaced.
-
-        Raises:
-            FleetError: As `names`.
-        """
-        known = self._named.value
-        if known is not None and known.endpoint != gone:  # another thread was faster
-            return known
-        return self._named.fresh(deadline)
 
 
 def read_alias(name: str, *, ssm: Any) -> Aliased:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
-from triton_models.client.alias import ALIAS_AGE_S, Alias, Aliased
+from triton_models.client.alias import ALIAS_AGE_S, Aliased, read_alias
 from triton_models.client.call import Call, InvocationError
 from triton_models.client.deadline import CLOCK, Clock, Deadline
 from triton_models.client.encoding import Content, Parameters, Tensors, decode, encode
 from triton_models.client.failures import Again, Failure, crowded, failure_of, late
+from triton_models.client.remembered import Remembered
 from triton_models.client.resolving import Names
 from triton_models.client.retries import Retries
 from triton_models.client.workers import HungError, Workers
@@ -122,7 +123,14 @@ class Client:
             s3 = session.client("s3", config=look_up)
             ssm = session.client("ssm", config=look_up) if alias else None
         self._names = Names(self.repository, s3, age_s=manifest_age_s, clock=clock)
-        self._alias = Alias(alias, ssm=ssm, age_s=alias_age_s, clock=clock) if alias else None
+        self._alias: Remembered[Aliased] | None = None
+        if alias:
+            self._alias = Remembered(
+                lambda _: read_alias(alias, ssm=ssm),
+                what=f"the alias {alias}",
+                age_s=alias_age_s,
+                clock=clock,
+            )
         self._deadline_s = deadline_s
         self._ready_limit_s = ready_limit_s
         self._attempts = attempts
@@ -325,7 +333,9 @@ class Client:
         if _about_the_endpoint(message):
             if self._alias is None:
                 return False
-            follower = self._alias.after(call.endpoint, call.deadline)
+            follower = self._alias.value
+            if follower is None or follower.endpoint == call.endpoint:  # otherwise another thread was faster
+                follower = self._alias.fresh(call.deadline)
             if follower.endpoint == call.endpoint:
                 return False
             self._address(call, follower)
@@ -339,7 +349,7 @@ class Client:
         return True
 
     def _serving(self, deadline: Deadline) -> Aliased:
-        return self._alias.names(deadline) if self._alias else self._fixed
+        return self._alias.get(deadline) if self._alias else self._fixed
 
     def _deadline(self, limit_s: float | None = None) -> Deadline:
         if limit_s is None:
