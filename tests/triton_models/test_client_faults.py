@@ -291,7 +291,7 @@ def test_an_endpoint_that_does_not_finish_its_answer_costs_no_more_than_the_dead
 def test_what_went_wrong_before_the_deadline_is_said(world: World) -> None:
     world.runtime.steps = [error(503, "ServiceUnavailable", "come back")]
     world.runtime.otherwise = HANG
-    raised = failed(lambda: ask(world.hurried()))
+    raised = failed(lambda: ask(world.hurried(), deadline_s=3 * SHORT_S))
     assert (rule_of(raised), raised.attempts) == ("deadline", 2)
     assert (raised.status, raised.code, raised.message) == (503, "ServiceUnavailable", "come back")
 
