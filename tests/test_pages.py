@@ -80,7 +80,7 @@ RUN_BY = {
 def options(verb: str) -> set[str]:
     """The options of a verb, and of those below it."""
     waiting = [argparse.ArgumentParser()]
-    VERBS[verb].add_arguments(waiting[0])
+    VERBS[verb](waiting[0])
     found: set[str] = set()
     while waiting:
         for action in waiting.pop()._actions:

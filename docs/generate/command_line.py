@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Iterator
 
-from triton_models.cli.main import PROGRAM, SECTIONS
+from triton_models.cli.main import PROGRAM, SECTIONS, verb_help
 
 _HEAD = """\
 # The `fleet` command
@@ -24,8 +24,8 @@ def page() -> str:
     for title, verbs in SECTIONS.items():
         parts += [f"## {title}", ""]
         for name, verb in verbs.items():
-            parser = argparse.ArgumentParser(prog=f"{PROGRAM} {name}", description=f"{verb.help}.")
-            verb.add_arguments(parser)
+            parser = argparse.ArgumentParser(prog=f"{PROGRAM} {name}", description=verb_help(verb))
+            verb(parser)
             helps = "\n".join(_helps(parser))
             parts += [f"### {PROGRAM} {name}", "", "```text", helps.rstrip(), "```", ""]
     return "\n".join(parts)

@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import triton_models
 import triton_models.cli.main as cli
 from tests.triton_models.model_folders import write_plain
+from triton_models.cli import models, review
 from triton_models.cli.main import VERBS, main
 
 SOURCE = Path(triton_models.__file__).parents[1]
@@ -236,7 +238,7 @@ def test_an_option_means_the_same_in_every_verb(verb: str) -> None:
 
 def _options(verb: str) -> list[argparse.Action]:
     parser = argparse.ArgumentParser()
-    VERBS[verb].add_arguments(parser)
+    VERBS[verb](parser)
     below = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
     parsers = [parser, *(each for action in below for each in action.choices.values())]
     return [action for each in parsers for action in each._actions]
@@ -260,7 +262,7 @@ def _arguments(monkeypatch, verb: str, rest: list[str]) -> argparse.Namespace:
         seen.append(arguments)
         return _Done()
 
-    monkeypatch.setattr(cli, "_run", lambda _, arguments: function(arguments))
+    monkeypatch.setattr(cli, "_run", function)
     assert main([verb, *rest]) == 0
     return seen[0]
 
@@ -269,7 +271,7 @@ def test_an_interrupt_exits_with_130(monkeypatch, capsys) -> None:
     def function(_: argparse.Namespace) -> _Done:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_run", lambda _, arguments: function(arguments))
+    monkeypatch.setattr(cli, "_run", function)
 
     assert main(["check", "x"]) == 130
     assert capsys.readouterr().err == ""
@@ -279,7 +281,7 @@ def test_a_bug_is_not_dressed_up_as_a_users_mistake(monkeypatch) -> None:
     def function(_: argparse.Namespace) -> _Done:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(cli, "_run", lambda _, arguments: function(arguments))
+    monkeypatch.setattr(cli, "_run", function)
 
     with pytest.raises(ValueError, match="a bug"):
         main(["check", "x"])
@@ -319,26 +321,25 @@ def test_a_missing_package_is_a_users_mistake(monkeypatch, capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "module", "missing"),
-    [
-        ("rehearse", "triton_rehearsal.rehearse.command", "numpy"),
-        ("build", "triton_models.builds.build", "google.protobuf"),
-    ],
+    ("verb", "module", "missing"), [("rehearse", review, "numpy"), ("build", models, "google.protobuf")]
 )
 def test_an_extra_that_includes_the_others_is_named_at_once(
-    verb: str, module: str, missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    verb: str,
+    module: ModuleType,
+    missing: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def load(name: str) -> None:
-        assert name == module
+    def load(_: argparse.Namespace) -> None:
         raise ModuleNotFoundError(name=missing)
 
-    monkeypatch.setattr("importlib.import_module", load)
+    monkeypatch.setattr(module, f"_{verb}", load)
     assert main([verb] + ["net"] * (verb == "build")) == 1
     assert f"pip install 'triton-fleet[{verb}]'" in capsys.readouterr().err
 
 
 def test_a_module_of_ours_that_is_missing_is_a_bug(monkeypatch) -> None:
-    monkeypatch.setitem(VERBS, "check", VERBS["check"]._replace(module="no_such_module"))
+    monkeypatch.setitem(sys.modules, "triton_models.check.check", None)
 
     with pytest.raises(ModuleNotFoundError):
         main(["check", "x"])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from triton_models.base.outcome import Outcome
 from triton_models.cli.options import add_account, add_instance_type, add_repository, count
 
 
 def check_endpoint(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet check-endpoint`."""
+    """Find models that an endpoint could not load."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these models")
     parser.add_argument(
         "--endpoint", metavar="NAME", help="a deployed endpoint; its instance type and release are looked up"
@@ -16,10 +17,17 @@ def check_endpoint(parser: argparse.ArgumentParser) -> None:
     add_instance_type(parser)
     parser.add_argument("--release", help="the endpoint's Triton release, such as 25.09")
     add_repository(parser)
+    parser.set_defaults(run=_check_endpoint)
+
+
+def _check_endpoint(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.repository.check_endpoint import run
+
+    return run(arguments)
 
 
 def check_quotas(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet check-quotas`."""
+    """Find service quotas that are too low for a fleet."""
     from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY, MACHINES
 
     add_instance_type(parser, required=True)
@@ -54,3 +62,10 @@ def check_quotas(parser: argparse.ArgumentParser) -> None:
         help="a deployed fleet, as in cdk.json: its own endpoints do not count as used by others",
     )
     add_account(parser)
+    parser.set_defaults(run=_check_quotas)
+
+
+def _check_quotas(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.facts.quotas import run
+
+    return run(arguments)

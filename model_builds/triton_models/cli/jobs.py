@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from triton_models.base.outcome import Outcome
 from triton_models.cli.options import (
     NAME_HELP,
     add_account,
@@ -20,7 +21,7 @@ _MODEL_SECONDS = 3600.0
 
 
 def deliver(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet deliver`."""
+    """Build, check, verify, pack and publish models one by one."""
     parser.add_argument("names", nargs="+", metavar="NAME", help=NAME_HELP)
     add_target(parser)
     add_models(parser)
@@ -58,10 +59,17 @@ def deliver(parser: argparse.ArgumentParser) -> None:
         help="publish without verifying, on a machine without a Triton server",
     )
     add_repository(parser)
+    parser.set_defaults(run=_deliver)
+
+
+def _deliver(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.deliver.deliver import run
+
+    return run(arguments)
 
 
 def diff(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet diff`."""
+    """List the models that need a new build."""
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("names", nargs="*", default=[], metavar="NAME", help=NAME_HELP)
     which.add_argument(
@@ -88,10 +96,17 @@ def diff(parser: argparse.ArgumentParser) -> None:
         help="write broken models to this file, or s3://bucket/key, for `fleet summarize`, and exit with 0",
     )
     add_repository(parser)
+    parser.set_defaults(run=_diff)
+
+
+def _diff(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.deliver.diff import run
+
+    return run(arguments)
 
 
 def summarize(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet summarize`."""
+    """Summarize the results of many builds."""
     parser.add_argument(
         "place",
         metavar="URL",
@@ -106,3 +121,10 @@ def summarize(parser: argparse.ArgumentParser) -> None:
         "--summary", metavar="FILE", help="also write the summary to this file, or s3://bucket/key"
     )
     add_account(parser)
+    parser.set_defaults(run=_summarize)
+
+
+def _summarize(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.deliver.summary import run
+
+    return run(arguments)

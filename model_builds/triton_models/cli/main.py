@@ -1,15 +1,14 @@
-"""The `fleet` command: a table of verbs, whose modules are imported only when used."""
+"""The `fleet` command: its verbs import what they need when they run."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import errno
-import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.outcome import printable, show_problems
 from triton_models.cli import account, begin, jobs, models, repository, review
@@ -29,81 +28,34 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
-class Verb(NamedTuple):
-    """A verb: its help, its arguments, and the module whose `run` executes it.
+Verb: TypeAlias = Callable[[argparse.ArgumentParser], None]
+"""A function that adds the arguments of a verb, and `run`, which executes it. Its docstring is the help."""
 
-    The name of a module of this package omits the package.
-    """
 
-    help: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    module: str
+def _named(*verbs: Verb) -> dict[str, Verb]:
+    return {verb.__name__.replace("_", "-"): verb for verb in verbs}
 
 
 SECTIONS: Mapping[str, Mapping[str, Verb]] = {
-    "Begin": {"init": Verb("begin a repository of your own, or upgrade one", begin.init, "starter.init")},
-    "Make models": {
-        "new": Verb("start a model build: a copy, from a file, or minimal", models.new, "starter.new"),
-        "adopt": Verb("serve a Triton model directory as it is", models.adopt, "starter.adopted"),
-        "build": Verb("build models from their declarations", models.build, "builds.build"),
-        "check": Verb("find what Triton or SageMaker would refuse", models.check, "check.check"),
-        "verify": Verb("compare the answers of models with their source", models.verify, "verify.verify"),
-        "compare": Verb(
-            "measure size, cold start and latency of models",
-            models.compare,
-            "triton_rehearsal.compare.command",
-        ),
-        "pack": Verb("pack models into immutable artifacts", models.pack, "deliver.pack"),
-    },
-    "Publish models": {
-        "publish": Verb("upload artifacts and make them current", repository.publish, "repository.publish"),
-        "history": Verb(
-            "list the published and the current artifacts", repository.history, "repository.history"
-        ),
-        "rollback": Verb(
-            "make a model's earlier artifact current again", repository.rollback, "repository.rollback"
-        ),
-        "promote": Verb(
-            "copy tested artifacts to another repository and make them current",
-            repository.promote,
-            "repository.promote",
-        ),
-        "prune": Verb("delete artifacts that are no longer used", repository.prune, "repository.prune"),
-    },
-    "Try a change": {
-        "rehearse": Verb(
-            "deploy, build, serve and verify on this machine",
-            review.rehearse,
-            "triton_rehearsal.rehearse.command",
-        ),
-        "report": Verb(
-            "describe what a change does to the deployed fleet", review.report, "triton_report.command"
-        ),
-    },
-    "Check an account or a GPU": {
-        "check-endpoint": Verb(
-            "find models that an endpoint could not load", account.check_endpoint, "repository.check_endpoint"
-        ),
-        "smoke": Verb(
-            "send every declared example to a deployed fleet and compare the answers",
-            review.smoke,
-            "triton_rehearsal.rehearse.smoke",
-        ),
-        "check-quotas": Verb(
-            "find service quotas that are too low for a fleet", account.check_quotas, "facts.quotas"
-        ),
-    },
-    "Run in build jobs": {
-        "deliver": Verb(
-            "build, check, verify, pack and publish models one by one", jobs.deliver, "deliver.deliver"
-        ),
-        "diff": Verb("list the models that need a new build", jobs.diff, "deliver.diff"),
-        "summarize": Verb("summarize the results of many builds", jobs.summarize, "deliver.summary"),
-    },
+    "Begin": _named(begin.init),
+    "Make models": _named(
+        models.new, models.adopt, models.build, models.check, models.verify, models.compare, models.pack
+    ),
+    "Publish models": _named(
+        repository.publish, repository.history, repository.rollback, repository.promote, repository.prune
+    ),
+    "Try a change": _named(review.rehearse, review.report),
+    "Check an account": _named(account.check_endpoint, review.smoke, account.check_quotas),
+    "Run in build jobs": _named(jobs.deliver, jobs.diff, jobs.summarize),
 }
 """The verbs, as `fleet --help` lists them."""
 
 VERBS: Mapping[str, Verb] = {name: verb for verbs in SECTIONS.values() for name, verb in verbs.items()}
+
+
+def verb_help(verb: Verb) -> str:
+    """Return what a verb does, in a sentence."""
+    return (verb.__doc__ or "").partition("\n")[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -136,7 +88,7 @@ def _do(arguments: argparse.Namespace) -> int:
     use_account(arguments)
     try:
         with _files_explained(arguments.verb):
-            outcome = _run(arguments.verb, arguments)
+            outcome = _run(arguments)
     except FleetError as error:
         _show_error(error, as_json=arguments.json)
         return EXIT_MISTAKE
@@ -185,18 +137,13 @@ def _write_json(document: object) -> None:
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
 
 
-def _run(verb: str, arguments: argparse.Namespace) -> Outcome:
-    """Import the module of a verb, and run it."""
+def _run(arguments: argparse.Namespace) -> Outcome:
     from triton_models.base.extras import explained
 
-    name = VERBS[verb].module
-    module, own = f"triton_models.{name}", "build" if verb == "build" else ""
-    if name.startswith("triton_"):
-        module, own = name, "rehearse"
     try:
-        outcome: Outcome = importlib.import_module(module).run(arguments)
+        outcome: Outcome = arguments.run(arguments)
     except ModuleNotFoundError as error:
-        raise explained(error, where=f"`{PROGRAM} {verb}`", own=own) from None
+        raise explained(error, where=f"`{PROGRAM} {arguments.verb}`", own=arguments.extra) from None
     return outcome
 
 
@@ -205,8 +152,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
     for name, verb in VERBS.items():
-        below = verbs.add_parser(name, help=verb.help, description=f"{verb.help[0].upper()}{verb.help[1:]}.")
-        verb.add_arguments(below)
+        below = verbs.add_parser(name, description=verb_help(verb))
+        below.set_defaults(extra="")
+        verb(below)
         below.add_argument(
             "--json", action="store_true", help="print the result, or the errors, as one JSON document"
         )
@@ -238,7 +186,13 @@ class _Verbs(_Parser):
     def format_help(self) -> str:
         width = max(map(len, VERBS))
         sections = "\n".join(
-            "\n".join([f"{title}:", *(f"  {name:{width}}  {verb.help}" for name, verb in verbs.items()), ""])
+            "\n".join(
+                [
+                    f"{title}:",
+                    *(f"  {name:{width}}  {verb_help(verb)[:-1]}" for name, verb in verbs.items()),
+                    "",
+                ]
+            )
             for title, verbs in SECTIONS.items()
         )
         return (

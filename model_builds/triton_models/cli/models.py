@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from triton_models.base.outcome import Outcome
 from triton_models.cli.options import (
     NAME_HELP,
     add_account,
@@ -19,7 +20,7 @@ from triton_models.cli.options import (
 
 
 def new(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet new`."""
+    """Start a model build: a copy, from a file, or minimal."""
     parser.add_argument("name", metavar="NAME", help="the new model's name")
     begin = parser.add_mutually_exclusive_group(required=True)
     begin.add_argument(
@@ -33,10 +34,17 @@ def new(parser: argparse.ArgumentParser) -> None:
         "--minimal", action="store_true", help="declare a small PyTorch network in 20 lines, to edit"
     )
     add_models(parser)
+    parser.set_defaults(run=_new)
+
+
+def _new(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.starter.new import run
+
+    return run(arguments)
 
 
 def adopt(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet adopt`."""
+    """Serve a Triton model directory as it is."""
     parser.add_argument(
         "source",
         metavar="DIR",
@@ -52,10 +60,17 @@ def adopt(parser: argparse.ArgumentParser) -> None:
     )
     _add_served_by(parser)
     add_models(parser)
+    parser.set_defaults(run=_adopt)
+
+
+def _adopt(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.starter.adopted import run
+
+    return run(arguments)
 
 
 def build(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet build`."""
+    """Build models from their declarations."""
     parser.add_argument("names", nargs="+", metavar="NAME", help=NAME_HELP)
     add_output(parser, default=Path("build"))
     add_target(parser)
@@ -73,10 +88,17 @@ def build(parser: argparse.ArgumentParser) -> None:
         help="stop compiling a plan after this time (default: an hour)",
     )
     add_account(parser)
+    parser.set_defaults(run=_build, extra="build")
+
+
+def _build(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.builds.build import run
+
+    return run(arguments)
 
 
 def check(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet check`."""
+    """Find what Triton or SageMaker would refuse."""
     from triton_models.check.target import ENDPOINTS
 
     parser.add_argument(
@@ -102,10 +124,17 @@ def check(parser: argparse.ArgumentParser) -> None:
         "`fleet build`, otherwise a Triton server of your own, which completes configurations)",
     )
     _add_served_by(parser)
+    parser.set_defaults(run=_check)
+
+
+def _check(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.check.check import run
+
+    return run(arguments)
 
 
 def verify(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet verify`."""
+    """Compare the answers of models with their source."""
     parser.add_argument(
         "roots", nargs="+", type=Path, metavar="ROOT", help="a model that `fleet build` wrote"
     )
@@ -118,10 +147,17 @@ def verify(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--log", type=Path, metavar="FILE", help="append the server's output to this file")
     add_account(parser)
+    parser.set_defaults(run=_verify)
+
+
+def _verify(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.verify.verify import run
+
+    return run(arguments)
 
 
 def compare(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet compare`."""
+    """Measure size, cold start and latency of models."""
     parser.add_argument(
         "names", nargs="+", metavar="NAME", help=f"{NAME_HELP}; a folder means all of its forms"
     )
@@ -146,10 +182,17 @@ def compare(parser: argparse.ArgumentParser) -> None:
     )
     add_models(parser)
     add_repository(parser)
+    parser.set_defaults(run=_compare, extra="rehearse")
+
+
+def _compare(arguments: argparse.Namespace) -> Outcome:
+    from triton_rehearsal.compare.command import run
+
+    return run(arguments)
 
 
 def pack(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet pack`."""
+    """Pack models into immutable artifacts."""
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH", help="a built model or a Triton model directory"
     )
@@ -161,6 +204,13 @@ def pack(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="pack each model N times, as NAME-1, NAME-2, ..., to try many models on one endpoint",
     )
+    parser.set_defaults(run=_pack)
+
+
+def _pack(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.deliver.pack import run
+
+    return run(arguments)
 
 
 def _add_served_by(parser: argparse.ArgumentParser) -> None:

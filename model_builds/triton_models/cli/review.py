@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from triton_models.base.outcome import Outcome
 from triton_models.cli.options import NAME_HELP, add_models, add_repository
 
 
 def rehearse(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet rehearse`."""
+    """Deploy, build, serve and verify on this machine."""
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
         "names",
@@ -40,10 +41,17 @@ def rehearse(parser: argparse.ArgumentParser) -> None:
         "--report", type=Path, metavar="FILE", help="write that page to FILE, an .html that needs no network"
     )
     parser.add_argument("--port", type=int, default=0, help="the embedded AWS's port (default: a free one)")
+    parser.set_defaults(run=_rehearse, extra="rehearse")
+
+
+def _rehearse(arguments: argparse.Namespace) -> Outcome:
+    from triton_rehearsal.rehearse.command import run
+
+    return run(arguments)
 
 
 def smoke(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet smoke`."""
+    """Send every declared example to a deployed fleet and compare the answers."""
     parser.add_argument(
         "names", nargs="*", default=[], metavar="NAME", help=f"{NAME_HELP} (default: all that are published)"
     )
@@ -61,10 +69,17 @@ def smoke(parser: argparse.ArgumentParser) -> None:
     )
     add_models(parser)
     add_repository(parser)
+    parser.set_defaults(run=_smoke, extra="rehearse")
+
+
+def _smoke(arguments: argparse.Namespace) -> Outcome:
+    from triton_rehearsal.rehearse.smoke import run
+
+    return run(arguments)
 
 
 def report(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `fleet report`."""
+    """Describe what a change does to the deployed fleet."""
     parser.add_argument(
         "--base", required=True, metavar="REF", help="the commit to compare with, such as origin/main"
     )
@@ -76,3 +91,10 @@ def report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", metavar="REF", help="the commit to report on (default: the working tree)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the report to this file")
     add_repository(parser)
+    parser.set_defaults(run=_report, extra="rehearse")
+
+
+def _report(arguments: argparse.Namespace) -> Outcome:
+    from triton_report.command import run
+
+    return run(arguments)
