@@ -220,7 +220,7 @@ class ServerProcess:
 
     def _not_ready(self, tail: str) -> FleetError:
         return FleetError.of(
-            what="the Triton server does not start",
+            what=f"the Triton server is not ready within {self._start_s:g} seconds",
             where=str(self._executable),
             why="models cannot be verified without it",
             fix=f"check the end of its log:\n{indented(tail)}",
