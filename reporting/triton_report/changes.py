@@ -66,12 +66,12 @@ def changes(before: Assembly, after: Assembly) -> list[Change]:
 
     A stack that is no longer in the app is not among it: a deployment leaves it as it is.
     """
-    renamed = _renamed(before, after)
+    new_ids = renamed(before, after)
     found: dict[Key, Change] = {}
     for key, resource in after.resources.items():
         old = before.resources.get(key)
-        if key in renamed:
-            was = before.resources[renamed[key]]
+        if key in new_ids:
+            was = before.resources[new_ids[key]]
             found[key] = Change(effect=Effect.RENAMED, resource=resource, before=was)
         elif old is None:
             found[key] = Change(effect=Effect.ADDED, resource=resource)
@@ -81,7 +81,7 @@ def changes(before: Assembly, after: Assembly) -> list[Change]:
             effect = Effect.REPLACED if _replaces(resource.type, properties) else Effect.CHANGED
             found[key] = Change(effect=effect, resource=resource, before=old, properties=properties)
     _follow(found, before, after)
-    kept = {*after.resources, *renamed.values()}
+    kept = {*after.resources, *new_ids.values()}
     gone = [key for key in before.resources if key not in kept and key[0] in after.stacks]
     removed = [
         Change(effect=Effect.REMOVED, resource=before.resources[key], before=before.resources[key])
@@ -166,17 +166,17 @@ def _consequence(resource: Resource, new: set[Key]) -> tuple[Effect | None, Key 
     return effect, cause
 
 
-def _renamed(before: Assembly, after: Assembly) -> dict[Key, Key]:
+def renamed(before: Assembly, after: Assembly) -> dict[Key, Key]:
     """New resources that are old ones under another id: their new key, and their old one."""
     gone: dict[tuple[str, str, str], list[Key]] = {}
     for key, resource in before.resources.items():
         if key not in after.resources:
             gone.setdefault(_likeness(resource, before), []).append(key)
-    renamed = {}
+    found = {}
     for key, resource in after.resources.items():
         if key not in before.resources and (keys := gone.get(_likeness(resource, after))):
-            renamed[key] = keys.pop(0)
-    return renamed
+            found[key] = keys.pop(0)
+    return found
 
 
 def _likeness(resource: Resource, assembly: Assembly) -> tuple[str, str, str]:

@@ -7,9 +7,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from triton_report.assembly import Assembly, Resource
+from triton_report.changes import renamed
 from triton_report.intrinsics import written
 
 # Resources with a policy about themselves: the property that holds it. Read on 2026-11-21 from the schemas.
@@ -80,8 +82,7 @@ class PermissionChange:
 
 def permission_change(before: Assembly, after: Assembly) -> PermissionChange:
     """Compare all permissions of two assemblies."""
-    old, new = list(_of_the_new_endpoints(before, after)), list(grants(after))
-    old = _under_new_names(old, new)
+    old, new = list(_under_new_names(before, after)), list(grants(after))
     gained, lost = _beyond(new, old), _beyond(old, new)
     return PermissionChange(
         widened=(*(each for each in gained if each.allowed), *(each for each in lost if not each.allowed)),
@@ -89,24 +90,20 @@ def permission_change(before: Assembly, after: Assembly) -> PermissionChange:
     )
 
 
-def grants(assembly: Assembly) -> Iterator[Grant]:
-    """Every permission in an assembly."""
-    for resource in assembly.resources.values():
-        yield from _of(resource, assembly)
-
-
-def _of_the_new_endpoints(before: Assembly, after: Assembly) -> Iterator[Grant]:
-    """Yield the old permissions, as if endpoints that are replaced had had their new names before."""
+def _under_new_names(before: Assembly, after: Assembly) -> Iterator[Grant]:
+    """Yield the old permissions, with renamed principals and replaced endpoints under their new names."""
+    names = {
+        before.resources[old].path: after.resources[new].path for new, old in renamed(before, after).items()
+    }
     new_names = {(each.stack, each.path): _endpoint_name(each) for each in after.of_type(_ENDPOINT)}
-    renamed: dict[str, str] = {}
     for endpoint in before.of_type(_ENDPOINT):
-        old, new = _endpoint_name(endpoint), new_names.get((endpoint.stack, endpoint.path))
-        if old and new and old != new:
-            renamed |= {old: new, old.lower(): new.lower()}
-    whole = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in renamed))
+        was, name = _endpoint_name(endpoint), new_names.get((endpoint.stack, endpoint.path))
+        if was and name and was != name:
+            names |= {was: name, was.lower(): name.lower()}
+    whole = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in names) or "(?!)")
 
     def rename(text: str) -> str:
-        return whole.sub(lambda found: renamed[found[0]], text) if renamed else text
+        return whole.sub(lambda found: names[found[0]], text)
 
     for each in grants(before):
         yield replace(
@@ -119,53 +116,31 @@ def _endpoint_name(endpoint: Resource) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _under_new_names(old: list[Grant], new: list[Grant]) -> list[Grant]:
-    """The old permissions, with renamed principals mapped to their new names."""
-    before, after = _by_holder(old), _by_holder(new)
-    gone = {_likeness(each, who): who for who, each in before.items() if who not in after}
-    names = {
-        gone[like]: who
-        for who, each in after.items()
-        if who not in before and (like := _likeness(each, who)) in gone
-    }
-    return [
-        replace(each, who=names.get(each.who, each.who), resource=names.get(each.resource, each.resource))
-        for each in old
-    ]
+def grants(assembly: Assembly) -> Iterator[Grant]:
+    """Every permission in an assembly."""
+    for resource in assembly.resources.values():
+        for who, about, document in _policies(resource, assembly):
+            yield from _statements(document, resource, assembly, who=who, about=about)
+        for arn in resource.properties.get("ManagedPolicyArns", ()):
+            name = written(arn, resource.stack, assembly)
+            yield Grant(who=resource.path, allowed=True, action="everything in the policy", resource=name)
+        if resource.type == "AWS::Lambda::Permission":
+            yield _lambda_permission(resource, assembly)
 
 
-def _by_holder(all_grants: list[Grant]) -> dict[str, list[Grant]]:
-    holders: dict[str, list[Grant]] = {}
-    for each in all_grants:
-        holders.setdefault(each.who, []).append(each)
-    return holders
-
-
-def _likeness(held: list[Grant], who: str) -> frozenset[Grant]:
-    return frozenset(replace(each, who="", resource=each.resource.replace(who, "")) for each in held)
-
-
-def _of(resource: Resource, assembly: Assembly) -> Iterator[Grant]:
+def _policies(resource: Resource, assembly: Assembly) -> Iterator[tuple[str | None, str | None, Any]]:
+    """Yield the holder of each policy, the resource that it belongs to, and its document."""
     properties = resource.properties
     if resource.type in {"AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"}:
-        for holder in ("Roles", "Users", "Groups"):
-            for name in properties.get(holder, ()):
-                who = written(name, resource.stack, assembly).removeprefix("${").removesuffix("}")
-                yield from _statements(properties["PolicyDocument"], resource, assembly, who=who)
+        for name in (each for kind in ("Roles", "Users", "Groups") for each in properties.get(kind, ())):
+            who = written(name, resource.stack, assembly).removeprefix("${").removesuffix("}")
+            yield who, None, properties["PolicyDocument"]
     elif resource.type == "AWS::IAM::Role":
-        itself = resource.path
-        yield from _statements(
-            properties["AssumeRolePolicyDocument"], resource, assembly, resource_name=itself
-        )
+        yield None, resource.path, properties["AssumeRolePolicyDocument"]
         for policy in properties.get("Policies", ()):
-            yield from _statements(policy["PolicyDocument"], resource, assembly, who=itself)
-        for arn in properties.get("ManagedPolicyArns", ()):
-            name = written(arn, resource.stack, assembly)
-            yield Grant(who=itself, allowed=True, action="everything in the policy", resource=name)
-    elif resource.type == "AWS::Lambda::Permission":
-        yield _lambda_permission(resource, assembly)
+            yield resource.path, None, policy["PolicyDocument"]
     elif document := properties.get(_ABOUT_ITSELF.get(resource.type, "")):
-        yield from _statements(document, resource, assembly, resource_name=resource.path)
+        yield None, resource.path, document
 
 
 def _lambda_permission(resource: Resource, assembly: Assembly) -> Grant:
@@ -181,29 +156,25 @@ def _lambda_permission(resource: Resource, assembly: Assembly) -> Grant:
 
 
 def _statements(
-    document: Mapping[str, Any],
-    resource: Resource,
-    assembly: Assembly,
-    *,
-    who: str | None = None,
-    resource_name: str | None = None,
+    document: Mapping[str, Any], resource: Resource, assembly: Assembly, *, who: str | None, about: str | None
 ) -> Iterator[Grant]:
     """The statements of a policy, one for each principal, action and resource in them."""
     for statement in _listed(document.get("Statement")):
-        condition = statement.get("Condition")
-        for principal in [who] if who is not None else _principals(statement, resource, assembly):
-            for action in _either(statement, "Action", resource, assembly):
-                for name in _either(statement, "Resource", resource, assembly) or [resource_name or "*"]:
-                    about_itself = resource_name is not None and name == "*"
-                    yield Grant(
-                        who=principal,
-                        allowed=statement.get("Effect") == "Allow",
-                        action=action,
-                        resource=_HASH.sub("…", resource_name if about_itself and resource_name else name),
-                        condition=_HASH.sub("…", written(condition, resource.stack, assembly))
-                        if condition
-                        else "",
-                    )
+        given = statement.get("Condition")
+        condition = _HASH.sub("…", written(given, resource.stack, assembly)) if given else ""
+        resources = _either(statement, "Resource", resource, assembly) or ["*"]
+        for principal, action, name in product(
+            [who] if who is not None else _principals(statement, resource, assembly),
+            _either(statement, "Action", resource, assembly),
+            [about if about and name == "*" else name for name in resources],
+        ):
+            yield Grant(
+                who=principal,
+                allowed=statement.get("Effect") == "Allow",
+                action=action,
+                resource=_HASH.sub("…", name),
+                condition=condition,
+            )
 
 
 def _principals(statement: Mapping[str, Any], resource: Resource, assembly: Assembly) -> list[str]:
@@ -233,7 +204,9 @@ def _listed(value: Any) -> list[Any]:
 
 def _beyond(new: list[Grant], old: list[Grant]) -> list[Grant]:
     """Return the new permissions that no old one covers, without duplicates."""
-    by_who = _by_holder(old)
+    by_who: dict[str, list[Grant]] = {}
+    for each in old:
+        by_who.setdefault(each.who, []).append(each)
     return [
         each
         for each in dict.fromkeys(new)
