@@ -12,7 +12,7 @@ import pytest
 from conformance.beliefs import belief, gpu
 from conformance.gpu.machine import Machine, run, variable
 from conformance.records import Asked
-from triton_models.artifact.plan_header import PlanHeader
+from triton_models.artifact.networks import PlanHeader
 from triton_models.base.errors import FleetError
 from triton_models.builds.tensorrt.compiler import Compiler
 from triton_models.builds.tensorrt.complaints import unknown_operators

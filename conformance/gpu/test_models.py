@@ -18,7 +18,7 @@ import pytest
 from conformance.beliefs import HERE, belief, gpu
 from conformance.gpu.machine import Machine
 from conformance.records import Asked
-from triton_models.artifact.plan_header import HEADER_BYTES, PlanHeader, plan_beginning
+from triton_models.artifact.networks import HEADER_BYTES, PlanHeader, plan_beginning
 from triton_models.base.errors import FleetError
 from triton_models.declare.reading import model_names
 

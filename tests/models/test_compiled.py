@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from triton_models.artifact.compiled_head import CompiledHead, read_compiled
+from triton_models.artifact.networks import CompiledHead, read_compiled
 from triton_models.artifact.plans import PORTABLE_VARIABLE
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from triton_models.artifact.script_head import Forward, read_forward
+from triton_models.artifact.networks import Forward, read_forward
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.export.torchscript import export_torchscript

@@ -23,7 +23,7 @@ from tests.rehearsal.cdk_apps import cdk_of, write_app
 from tests.rehearsal.served_models import onnx_model, python_model, scaling_onnx, write
 from tests.rehearsal.traffic import Traffic
 from tests.triton_models.declared_models import declare
-from triton_models.artifact.plan_header import plan_beginning
+from triton_models.artifact.networks import plan_beginning
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.builds.tensorrt.stand_in import MARK

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.triton_models.config_strategies import messages
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
 from triton_models.artifact.layout import Layout
-from triton_models.artifact.plan_header import read_plan_header
+from triton_models.artifact.networks import read_plan_header
 from triton_models.check import check
 from triton_models.check.check import check_layout, check_path
 from triton_models.check.target import MULTI_MODEL, PLAIN, SINGLE_MODEL, CheckTarget, target

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from triton_models.artifact.signature import onnx_signature
+from triton_models.artifact.networks import onnx_signature
 from triton_models.base.errors import FleetError
 from triton_models.builds.derived import derived_ensemble, served_tensors
 from triton_models.check.check import check_path

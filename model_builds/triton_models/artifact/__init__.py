@@ -1,9 +1,9 @@
 """The content of an artifact, and the hardware that it runs on.
 
 `layout` lists names, sizes and configurations of a folder or a .tar.gz. `archive` is the only reader of
-archives. `onnx_head`, `script_head`, `signature` and `plan_header` read
-metadata of network files. `targets`, `built_for` and `plans` determine the hardware that an artifact runs on.
-`staging` moves a finished folder to its place, and `refusal` marks a build that failed its verification.
+archives. `networks` and `forest_head` read metadata of network files. `targets`, `built_for` and `plans`
+determine the hardware that an artifact runs on. `staging` moves a finished folder to its place, and `refusal`
+marks a build that failed its verification.
 
 Imports: base, config, facts.
 """

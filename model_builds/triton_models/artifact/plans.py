@@ -13,7 +13,7 @@ import posixpath
 from collections.abc import Iterable, Iterator
 
 from triton_models.artifact.layout import Layout, is_version
-from triton_models.artifact.plan_header import HEADER_BYTES, read_plan_header
+from triton_models.artifact.networks import HEADER_BYTES, read_plan_header
 from triton_models.base.errors import Problem
 from triton_models.config.pbtxt import CONFIG_FILE, parse_config
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from triton_models.artifact.signature import TYPES, NetworkTensor, Signature
+from triton_models.artifact.networks import NetworkTensor, Signature
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.models import Ensemble
@@ -116,7 +116,7 @@ def _sides(signature: Signature) -> Iterator[tuple[str, NetworkTensor]]:
 
 def _shape_problems(signature: Signature, *, batches: bool) -> Iterator[Problem]:
     for what, tensor in _sides(signature):
-        if tensor.data_type not in TYPES.values():
+        if not tensor.data_type.startswith("TYPE_"):
             continue  # already reported, and has no shape
         if tensor.dims is None:
             yield _problem(

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from triton_models.artifact.onnx_head import side_files
+from triton_models.artifact.networks import side_files
 from triton_models.base.digests import file_digest
 from triton_models.base.source_files import contents
 from triton_models.builds.export.objects import unreadable

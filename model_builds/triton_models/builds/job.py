@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triton_models.artifact.onnx_head import read_onnx_file
+from triton_models.artifact.networks import read_onnx_file
 from triton_models.base.errors import FleetError
 from triton_models.builds.tensorrt.compiler import Compiler
 from triton_models.builds.tensorrt.operators import check_operators

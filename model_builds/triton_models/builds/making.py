@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.signature import Signature, onnx_signature
+from triton_models.artifact.networks import Signature, onnx_signature
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
 from triton_models.builds.derived import derived_ensemble, served_tensors

@@ -17,10 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.compiled_head import CompiledHead, read_compiled
-from triton_models.artifact.onnx_head import OnnxHead, read_onnx_file, read_onnx_head
-from triton_models.artifact.script_head import Forward, read_forward
-from triton_models.artifact.signature import NetworkTensor
+from triton_models.artifact.networks import (
+    CompiledHead,
+    Forward,
+    NetworkTensor,
+    OnnxHead,
+    read_compiled,
+    read_forward,
+    read_onnx_file,
+    read_onnx_head,
+)
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.report import Findings, rule
 from triton_models.check.subject import Model, is_on_cpu, type_name

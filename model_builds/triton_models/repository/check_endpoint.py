@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from triton_models.artifact.built_for import built_gpu
-from triton_models.artifact.plan_header import PlanHeader
+from triton_models.artifact.networks import PlanHeader
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.facts.instances import Gpu

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from triton_models.artifact.onnx_head import read_onnx_file, side_files
+from triton_models.artifact.networks import read_onnx_file, side_files
 from triton_models.base.errors import FleetError, Problem, one_line, raise_if_any
 from triton_models.base.processes import tie_to_parent
 from triton_models.builds.derived import served_tensors
@@ -22,7 +22,7 @@ from triton_models.declare.weights import LocalWeights
 from triton_models.facts.releases import DEFAULT_RELEASE, release
 
 if TYPE_CHECKING:
-    from triton_models.artifact.signature import Signature
+    from triton_models.artifact.networks import Signature
 
 _BATCH = 8
 _FOREST_BATCH = 4096

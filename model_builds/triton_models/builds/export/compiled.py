@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.signature import Signature
+from triton_models.artifact.networks import Signature
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.observed import Observed, examples_of
 from triton_models.builds.locked import cxx

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from triton_models.artifact.onnx_head import side_files
+from triton_models.artifact.networks import side_files
 from triton_models.base.errors import FleetError
 from triton_models.declare.weights import SIDE_FILE, S3Weights
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.signature import NetworkTensor, Signature
+from triton_models.artifact.networks import NetworkTensor, Signature
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.onnx import example_tensors
 from triton_models.declare.tensors import DynamicDim, Tensor

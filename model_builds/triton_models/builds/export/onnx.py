@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.onnx_head import side_files
+from triton_models.artifact.networks import side_files
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.opset import lowered
 from triton_models.declare.tensors import DynamicDim, Tensor

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from triton_models.artifact.signature import Signature
+from triton_models.artifact.networks import Signature
 from triton_models.builds.export.observed import Observed, examples_of
 from triton_models.declare.tensors import Tensor
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triton_models.artifact.archive import WEIGHTS, ZIPPED_WEIGHTS, unpack
-from triton_models.artifact.onnx_head import side_files
+from triton_models.artifact.networks import side_files
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean, some_of
 from triton_models.builds.export.objects import download

@@ -49,7 +49,7 @@ def check_converted(onnx: Path, converted: Path, *, log: Path) -> None:
     Raises:
         FleetError: The converted file is missing, or its inputs or outputs differ.
     """
-    from triton_models.artifact.signature import onnx_signature
+    from triton_models.artifact.networks import onnx_signature
 
     if not converted.is_file():
         what = "AutoCast wrote no file"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from triton_models.artifact.plan_header import HEADER_BYTES, PlanHeader, read_plan_header
+from triton_models.artifact.networks import HEADER_BYTES, PlanHeader, read_plan_header
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.processes import end_group, tie_to_parent
 from triton_models.builds.tensorrt import autocast

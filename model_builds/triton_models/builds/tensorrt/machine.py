@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from triton_models.artifact.plan_header import PlanHeader
+from triton_models.artifact.networks import PlanHeader
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler, version_problems
 from triton_models.builds.tensorrt.options import WAYS

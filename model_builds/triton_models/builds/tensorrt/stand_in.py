@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from triton_models.artifact.plan_header import plan_beginning
+from triton_models.artifact.networks import plan_beginning
 from triton_models.base.errors import raise_if_any
 from triton_models.builds.tensorrt.compiler import plan_version, version_problems
 from triton_models.builds.tensorrt.machine import capability_problems

@@ -21,7 +21,7 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from gpu import gpu_of  # type: ignore[import-not-found]
 from onnx_model import OnnxModel  # type: ignore[import-not-found]
 
-# As in triton_models: artifact/plan_header.py and builds/tensorrt/stand_in.py, which cannot be imported here.
+# As in triton_models: artifact/networks.py and builds/tensorrt/stand_in.py, which cannot be imported here.
 _HEADER = struct.Struct("<II16x4B")
 _MARK = b"\nstands in for a plan: "
 _AMPERE = 8.0

@@ -1,0 +1,359 @@
+"""Metadata of network files: what they take and return, and what they run on.
+
+Each file is read without the framework that wrote it, and without its weights.
+"""
+
+from __future__ import annotations
+
+import ast
+import pickletools
+import struct
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import IO
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.json_text import parsed
+from triton_models.base.protobuf import Content, Message
+
+NETWORK_FILE = Check(id="network-file", source=FROM_ARGUMENTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkTensor:
+    """An input or output of a network.
+
+    Attributes:
+        name: Its name.
+        data_type: The type as spelled in config.pbtxt, such as "TYPE_FP32", otherwise as in the network, such
+            as "FLOAT8E4M3FN" or "sequence".
+        dims: The shape: sizes, names of open dimensions, and None for unnamed open dimensions. None if the
+            number of dimensions is unknown.
+    """
+
+    name: str
+    data_type: str
+    dims: Sequence[int | str | None] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """Inputs and outputs of a network, in order."""
+
+    inputs: Sequence[NetworkTensor]
+    outputs: Sequence[NetworkTensor]
+
+
+# ONNX: a protobuf message, ModelProto of onnx.proto (onnx 1.23, read 2026-11-22)
+
+# Numbers of fields: of ModelProto, OperatorSetIdProto, GraphProto, TensorProto, SparseTensorProto,
+# ValueInfoProto, TypeProto and its Tensor, TensorShapeProto and its Dimension.
+_IR_VERSION, _GRAPH, _OPSET = 1, 7, 8
+_DOMAIN, _VERSION = 1, 2
+_INITIALIZER, _INPUT, _OUTPUT, _SPARSE_INITIALIZER = 5, 11, 12, 15
+_TENSOR_NAME, _EXTERNAL_DATA, _KEY, _VALUE = 8, 13, 1, 2
+_SPARSE_VALUES = 1
+_VALUE_NAME, _VALUE_TYPE = 1, 2
+_TENSOR_TYPE, _ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SIZE_NAME = 1, 1, 2, 1, 1, 2
+_KINDS = {4: "sequence", 5: "map", 8: "sparse_tensor", 9: "optional"}
+_DOMAINS = frozenset({b"", b"ai.onnx"})
+
+# TensorProto.DataType by number, as Triton spells it if it supports the type. Source:
+# ConvertOnnxTypeToConfigDataType of onnxruntime_backend (main of 2026-06-29), read on 2026-11-21.
+_ELEMENTS = {
+    1: "TYPE_FP32",
+    2: "TYPE_UINT8",
+    3: "TYPE_INT8",
+    4: "TYPE_UINT16",
+    5: "TYPE_INT16",
+    6: "TYPE_INT32",
+    7: "TYPE_INT64",
+    8: "TYPE_STRING",
+    9: "TYPE_BOOL",
+    10: "TYPE_FP16",
+    11: "TYPE_FP64",
+    12: "TYPE_UINT32",
+    13: "TYPE_UINT64",
+    14: "COMPLEX64",
+    15: "COMPLEX128",
+    16: "TYPE_BF16",
+    17: "FLOAT8E4M3FN",
+    18: "FLOAT8E4M3FNUZ",
+    19: "FLOAT8E5M2",
+    20: "FLOAT8E5M2FNUZ",
+    21: "UINT4",
+    22: "INT4",
+    23: "FLOAT4E2M1",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxHead:
+    """An ONNX file without its operators and weights.
+
+    Attributes:
+        ir_version: The version of the file's format.
+        opset: The version of ONNX's own operators; 0 if it uses none.
+        signature: Its inputs and outputs, without weights that old files list as inputs.
+        constants: Its inputs with a value in the file, which a request may omit.
+        side_files: The files with the rest of its weights, relative to its folder.
+    """
+
+    ir_version: int
+    opset: int
+    signature: Signature
+    constants: frozenset[str]
+    side_files: tuple[str, ...] = ()
+
+
+def read_onnx_file(path: Path) -> OnnxHead | None:
+    """Read the metadata of a file on disk; return None if it is not an ONNX file.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    if not path.stat().st_size:
+        return None
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        return read_onnx_head(content)
+
+
+def read_onnx_head(content: Content) -> OnnxHead | None:
+    """Read the metadata of a file; return None if it is not an ONNX file."""
+    try:
+        return _onnx_head(Message.of(content))
+    except ValueError:
+        return None
+
+
+def onnx_signature(path: Path) -> Signature:
+    """Return the inputs and outputs of an ONNX file.
+
+    Raises:
+        FleetError: The file is not ONNX.
+    """
+    try:
+        head = read_onnx_file(path)
+    except OSError as error:
+        head, why = None, str(error)
+    else:
+        why = "it is not an ONNX file, or has no outputs"
+    if head is None:
+        raise NETWORK_FILE.error(
+            what=f"cannot read {path.name} as ONNX: {why}",
+            where=str(path),
+            fix="export it again, with torch.onnx.export or another exporter",
+        )
+    return head.signature
+
+
+def side_files(path: Path) -> tuple[str, ...]:
+    """Return the files with the rest of an ONNX file's weights; none for any other file.
+
+    PyTorch's exporter writes `fraud.onnx.data` next to `fraud.onnx`.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    if path.suffix != ".onnx" or not path.is_file():
+        return ()
+    head = read_onnx_file(path)
+    return head.side_files if head else ()
+
+
+def _onnx_head(model: Message) -> OnnxHead | None:
+    opsets = [each.number(_VERSION) for each in model.parts(_OPSET) if each.text(_DOMAIN) in _DOMAINS]
+    inputs: list[NetworkTensor] = []
+    outputs: list[NetworkTensor] = []
+    weights: set[str] = set()
+    files: set[str] = set()
+    for graph in model.parts(_GRAPH):
+        for number, _, part, _ in graph.fields():
+            if part is None:
+                continue
+            if number in (_INPUT, _OUTPUT):
+                (inputs if number == _INPUT else outputs).append(_onnx_tensor(part))
+            elif number in (_INITIALIZER, _SPARSE_INITIALIZER):
+                for weight in [part] if number == _INITIALIZER else part.parts(_SPARSE_VALUES):
+                    weights.add(weight.text(_TENSOR_NAME).decode())
+                    files.update(_locations(weight))
+    ir_version = model.number(_IR_VERSION)
+    if not (ir_version and outputs):
+        return None
+    return OnnxHead(
+        ir_version=ir_version,
+        opset=opsets[-1] if opsets else 0,
+        signature=Signature(inputs=[each for each in inputs if each.name not in weights], outputs=outputs),
+        constants=frozenset(each.name for each in inputs) & weights,
+        side_files=tuple(sorted(files)),
+    )
+
+
+def _locations(weight: Message) -> Iterator[str]:
+    """Yield the file that has a weight's values, if that is another one."""
+    for entry in weight.parts(_EXTERNAL_DATA):
+        if entry.text(_KEY) == b"location":
+            yield entry.text(_VALUE).decode()
+
+
+def _onnx_tensor(value: Message) -> NetworkTensor:
+    name, data_type = value.text(_VALUE_NAME).decode(), "unknown"
+    for kind in value.parts(_VALUE_TYPE):
+        for tensor in kind.parts(_TENSOR_TYPE):
+            shapes = [
+                [_onnx_size(size) for size in shape.parts(_DIMENSION)] for shape in tensor.parts(_SHAPE)
+            ]
+            data_type = _ELEMENTS.get(tensor.number(_ELEMENT), data_type)
+            return NetworkTensor(name=name, data_type=data_type, dims=shapes[-1] if shapes else None)
+        data_type = next((_KINDS[each.number] for each in kind.fields() if each.number in _KINDS), data_type)
+    return NetworkTensor(name=name, data_type=data_type, dims=None)
+
+
+def _onnx_size(dimension: Message) -> int | str | None:
+    for number, value, message, _ in dimension.fields():
+        if number == _SIZE and message is None:
+            return value if value < 1 << 63 else None  # a negative number
+    return dimension.text(_SIZE_NAME).decode() or None
+
+
+# TorchScript: a zip archive with the source of its forward()
+
+_TENSOR = "Tensor"
+_TUPLE = "Tuple"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """The signature of a network's forward().
+
+    Attributes:
+        inputs: The names of its arguments; None if one of them is not a tensor.
+        outputs: The number of tensors it returns; None if it is not fixed.
+    """
+
+    inputs: tuple[str, ...] | None
+    outputs: int | None
+
+
+def read_forward(path: Path) -> Forward | None:
+    """Return the signature of a TorchScript file's forward(); None if it cannot be read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            top = archive.namelist()[0].partition("/")[0]
+            # The first class in the pickle is that of the network itself.
+            said = pickletools.genops(archive.read(f"{top}/data.pkl"))
+            module, name = next(str(given) for opcode, given, _ in said if opcode.name == "GLOBAL").split()
+            source = archive.read(f"{top}/code/{module.replace('.', '/')}.py")
+        classes = (each for each in ast.parse(source).body if isinstance(each, ast.ClassDef))
+        network = next(each for each in classes if each.name == name)
+    except (OSError, zipfile.BadZipFile, KeyError, IndexError, ValueError, SyntaxError, StopIteration):
+        return None
+    for method in network.body:
+        if isinstance(method, ast.FunctionDef) and method.name == "forward":
+            arguments = method.args.args[1:]
+            tensors = all(_name(each.annotation) == _TENSOR for each in arguments)
+            return Forward(
+                inputs=tuple(each.arg for each in arguments) if tensors else None,
+                outputs=_count(method.returns),
+            )
+    return None
+
+
+def _count(returned: ast.expr | None) -> int | None:
+    if _name(returned) == _TENSOR:
+        return 1
+    if isinstance(returned, ast.Subscript) and _name(returned.value) == _TUPLE:
+        parts = returned.slice.elts if isinstance(returned.slice, ast.Tuple) else [returned.slice]
+        return len(parts) if all(_name(each) == _TENSOR for each in parts) else None
+    return None
+
+
+def _name(annotation: ast.expr | None) -> str:
+    return annotation.id if isinstance(annotation, ast.Name) else ""
+
+
+# PyTorch's AOTInductor: a zip archive with metadata, written by torch/_inductor/codecache.py (PyTorch 2.13,
+# read 2026-11-24)
+
+_METADATA = "_metadata.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledHead:
+    """The target in a model.pt2.
+
+    Attributes:
+        device: "cuda" or "cpu".
+        compute_capability: That of the GPU, such as "8.6"; empty for a CPU.
+    """
+
+    device: str
+    compute_capability: str
+
+
+def read_compiled(file: Path | IO[bytes]) -> CompiledHead | None:
+    """Return the target of a compiled network; None if it cannot be read."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entry = next(name for name in archive.namelist() if name.endswith(_METADATA))
+            said = parsed(archive.read(entry))
+        number = str(said.get("AOTI_COMPUTE_CAPABILITY") or "")
+        capability = f"{number[:-1]}.{number[-1]}" if number.isdigit() else ""
+        return CompiledHead(device=str(said["AOTI_DEVICE_KEY"]), compute_capability=capability)
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, AttributeError, StopIteration):
+        return None
+
+
+# TensorRT's plans
+
+HEADER_BYTES = 28
+"""The bytes at the beginning of a plan that contain the version of TensorRT that compiled it.
+
+The layout is what TensorRT's own `trtexec --getPlanVersionOnly` reads (samples/common/sampleEngines.cpp of
+NVIDIA/TensorRT, read 2026-11-21): a 32-bit tag, a 32-bit version of the layout that must be 0, 16 bytes that
+do not matter here, and four bytes: major, minor, patch and build. Everything is little-endian.
+"""
+
+_PLAN_TAG = 0x74727466
+_PLAN_LAYOUT = 0
+_PLAN_VERSION = slice(24, 28)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanHeader:
+    """The header of a plan, readable without loading the plan.
+
+    Attributes:
+        tensorrt: The version of TensorRT that compiled it, with four numbers.
+    """
+
+    tensorrt: str
+
+    def loads_in(self, tensorrt: str) -> bool:
+        """Return True if that version of TensorRT loads the plan, comparing the numbers that both state."""
+        return all(
+            own == other for own, other in zip(self.tensorrt.split("."), tensorrt.split("."), strict=False)
+        )
+
+
+def plan_beginning(tensorrt: str) -> bytes:
+    """Return the first bytes of a plan of that version of TensorRT; missing numbers are 0."""
+    numbers = [int(number) for number in tensorrt.split(".")]
+    return struct.pack("<II16x4B", _PLAN_TAG, _PLAN_LAYOUT, *numbers, *[0] * (4 - len(numbers)))
+
+
+def read_plan_header(beginning: bytes) -> PlanHeader | None:
+    """Read the header at the beginning of a file; return None if the file is not a plan.
+
+    Args:
+        beginning: At least the first 28 bytes of the file, or all of a shorter one.
+    """
+    if len(beginning) < HEADER_BYTES:
+        return None
+    tag, layout = struct.unpack_from("<II", beginning)
+    if (tag, layout) != (_PLAN_TAG, _PLAN_LAYOUT):
+        return None
+    return PlanHeader(tensorrt=".".join(str(number) for number in beginning[_PLAN_VERSION]))
