@@ -125,7 +125,7 @@ def test_an_unknown_data_type_is_answered_with_a_close_one() -> None:
     with pytest.raises(FleetError) as caught:
         tensor("x", "FLOAT32", [1])
 
-    assert "TYPE_FP32" in caught.value.problems[0].expected
+    assert "TYPE_FP32" in caught.value.problems[0].fix
 
 
 def test_an_unknown_kind_is_a_users_mistake() -> None:

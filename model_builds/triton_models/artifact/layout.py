@@ -168,7 +168,6 @@ class Layout:
         raise BUILD_RECORD.error(
             what=f"{BUILD_FILE} is not a JSON object",
             where=self.place(BUILD_FILE),
-            expected="the file written by `fleet build`",
             why="without it a plan for another GPU or TensorRT fails only when it loads",
             fix="rebuild the model, or remove the file",
         )
@@ -214,16 +213,14 @@ def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
         raise UNREADABLE.error(
             what=f"cannot read the files: {error.strerror}",
             where=str(error.filename or path),
-            expected="readable files and folders",
             why="unreadable files can be neither checked nor packed",
             fix="check the permissions and the disk",
         ) from None
     raise UNREADABLE.error(
         what=f"the file or directory {str(path)!r} does not exist",
         where=str(path),
-        expected=f"a built model, a Triton model directory, or a {ARCHIVE_SUFFIX}",
         why="it can be neither checked nor packed",
-        fix="check the path; `fleet build NAME` writes build/NAME",
+        fix=f"name a model directory or a {ARCHIVE_SUFFIX}, such as build/NAME of `fleet build NAME`",
     )
 
 
@@ -378,13 +375,8 @@ def _refused_link(entry: Path, *, real_root: Path, above: tuple[tuple[int, int],
 
 
 def _unpackable(entry: Path, *, what: str, why: str, fix: str) -> Problem:
-    return UNPACKABLE.problem(
-        what=what,
-        where=os.fsencode(entry).decode(errors="backslashreplace"),
-        expected="files and folders inside the model, or links that stay inside it",
-        why=why,
-        fix=fix,
-    )
+    where = os.fsencode(entry).decode(errors="backslashreplace")
+    return UNPACKABLE.problem(what=what, where=where, why=why, fix=fix)
 
 
 # Archives
@@ -395,7 +387,6 @@ def _read_archive(path: Path) -> Layout:
         raise UNREADABLE.error(
             what=f"a file that is not a {ARCHIVE_SUFFIX}: {path.name!r}",
             where=str(path),
-            expected=f"a directory or a {ARCHIVE_SUFFIX}",
             why="SageMaker accepts only gzipped tar archives for a multi-model endpoint",
             fix="create one with `fleet pack DIRECTORY -o DIR`",
         )

@@ -74,8 +74,8 @@ def refused(portable: Iterable[str], *, repository: str) -> Iterator[Problem]:
         yield Problem(
             what=f"{name} is portable, so it lacks parts for an endpoint, such as a plan",
             where=repository,
-            expected="an artifact built with --gpu for a GPU endpoint, or with --cpu for one without",
             why="an endpoint would report InService, but refuse the model on every request",
-            fix=f"build it with --gpu or --cpu, as a build job does; a rehearsal sets {PORTABLE_VARIABLE}=1",
+            fix="build it with --gpu for a GPU endpoint, otherwise with --cpu, as a build job does; a "
+            f"rehearsal sets {PORTABLE_VARIABLE}=1",
             rule="portable-artifact",
         )

@@ -28,7 +28,6 @@ def refuse(root: Path, problems: Sequence[Problem]) -> None:
         own = Problem(
             what=f"cannot write the mark that prevents packing: {error.strerror}",
             where=str(root / REFUSED_FILE),
-            expected="a writable folder",
             why="`fleet pack` would accept the model",
             fix="remove the folder, or make it writable and verify again",
             rule="unmarked",
@@ -52,7 +51,6 @@ def refused(root: Path) -> Iterator[Problem]:
     yield Problem(
         what=f"the verification refused it: {_first(text)}",
         where=str(root),
-        expected="a model that matches its source",
         why="applications would get wrong answers",
         fix=f"fix and rebuild the model, or run `fleet verify {root}` again",
         rule="refused",

@@ -21,9 +21,8 @@ def refuse_foreign(target: Path) -> None:
         raise FleetError.of(
             what=f"{target} exists and is not a build",
             where="the output folder (-o)",
-            expected=f"a new folder, or an earlier build with its {BUILD_FILE}",
             why="a build replaces the folder",
-            fix="move it away, or choose another output folder",
+            fix=f"move it away, or choose a new folder, or that of an earlier build with its {BUILD_FILE}",
             rule="output-taken",
         )
 
@@ -43,8 +42,7 @@ def staging_folder(output: Path, name: str) -> Iterator[Path]:
         raise FleetError.of(
             what=f"cannot write to {output}: {error.strerror}",
             where="the output folder (-o)",
-            expected="a writable folder",
-            fix="choose another folder",
+            fix="choose a writable folder",
             rule="output-unwritable",
         ) from error
     try:

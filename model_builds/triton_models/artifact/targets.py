@@ -162,8 +162,7 @@ def _parsed(text: str) -> ArtifactTarget:
         raise FleetError.of(
             what=f"{text!r} is not a target",
             where="the target",
-            expected="compute capability and TensorRT, such as sm86-trt10.13.3; cpu-trt10.13.3; or any",
-            fix="run `fleet history` to list published targets; an alias contains its endpoint's target",
+            fix="write sm86-trt10.13.3, cpu-trt10.13.3 or any; `fleet history` lists published targets",
             rule="unknown-target",
         )
     return ArtifactTarget(hardware=match["hardware"] or ANY_HARDWARE, tensorrt=match["tensorrt"] or "")

@@ -101,9 +101,8 @@ def target(
         raise UNKNOWN_ENDPOINT.error(
             what=f"unknown kind of endpoint {endpoint!r}",
             where="the target of the check",
-            expected=f"one of {', '.join(ENDPOINTS)}, or none for a plain Triton server",
             why="each kind of endpoint has its own limits",
-            fix=did_you_mean(endpoint, ENDPOINTS, otherwise="omit it for a plain Triton server"),
+            fix=did_you_mean(endpoint, ENDPOINTS, otherwise=f"use {' or '.join(ENDPOINTS)}, or omit it"),
         )
     instance = instance_type_named(instance_type) if instance_type else None
     named = gpu_named(gpu) if gpu else None

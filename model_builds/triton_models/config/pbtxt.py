@@ -76,8 +76,7 @@ def tensor(name: str, data_type: str, dims: Sequence[int]) -> Tensor:
         raise FleetError.of(
             what=f"unknown data type {data_type!r}",
             where=f"tensor {name!r}",
-            expected=f"one of {', '.join(known)}; the prefix is optional",
-            fix=did_you_mean(full, known, otherwise="use one of the data types above"),
+            fix=did_you_mean(full, known, otherwise=f"use one of {', '.join(known)}; the prefix is optional"),
         )
     return Tensor(name, full, tuple(dims))
 
@@ -131,8 +130,7 @@ def plain(
             raise FleetError.of(
                 what=f"unknown instance kind {kind!r}",
                 where=f"model {name!r}",
-                expected=f"one of {', '.join(kinds)}",
-                fix=did_you_mean(kind, kinds, otherwise="omit it, so the server chooses"),
+                fix=did_you_mean(kind, kinds, otherwise=f"omit it, or use one of {', '.join(kinds)}"),
             )
         group.kind = schema().ModelInstanceGroup.Kind.Value(kind)
     if isinstance(batching, DynamicBatching):
@@ -232,8 +230,7 @@ def read_config(path: Path) -> ModelConfig:
         raise FleetError.of(
             what=f"cannot read the model configuration: {error.strerror}",
             where=str(path),
-            expected=f"a readable {CONFIG_FILE}",
-            fix="check the path",
+            fix=f"check the path, and the permissions of {CONFIG_FILE}",
         ) from None
 
 
@@ -269,7 +266,6 @@ def decode(content: bytes, *, where: str) -> str:
         raise CONFIG_SYNTAX.error(
             what=f"a byte that is not UTF-8: 0x{content[error.start]:02x}",
             where=f"{where}:{line}",
-            expected="a text file in UTF-8",
             why="names and strings in another encoding would change",
             fix="save the file as UTF-8",
         ) from None
@@ -307,7 +303,6 @@ def _syntax_problem(error: Any, *, where: str) -> Problem:
     return CONFIG_SYNTAX.problem(
         what=said.rstrip("."),
         where=place,
-        expected="the text format of NVIDIA's ModelConfig message",
         why="Triton refuses the model",
         fix="fix that line; docs.nvidia.com lists every field under 'Model Configuration'",
     )

@@ -54,8 +54,7 @@ def _refuse_unknown_escape(text: str, *, where: str) -> None:
                 problem = CONFIG_SYNTAX.problem(
                     what=f"unknown escape {escape[0]}",
                     where=f"{where}:{line}:{column}",
-                    expected="an escape of C, or two backslashes for a backslash",
                     why="Triton refuses the model",
-                    fix="write \\\\ for a backslash",
+                    fix="use an escape of C, such as \\\\ for a backslash",
                 )
                 raise FleetError([problem])

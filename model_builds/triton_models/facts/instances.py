@@ -247,17 +247,12 @@ def gpu(name: str) -> Gpu:
     try:
         return GPUS[name]
     except KeyError:
+        otherwise = f"use that of the endpoint's instance type, one of {', '.join(GPUS)}"
         raise UNKNOWN_GPU.error(
             what=f"unknown GPU {name!r}",
             where="the GPU a model is built for",
-            expected=f"one of {', '.join(GPUS)}",
             why="a TensorRT plan is compiled for one GPU model",
-            fix=did_you_mean(
-                name,
-                GPUS,
-                otherwise="use the GPU of the endpoint's instance type, such as A10G for ml.g5",
-                cutoff=CLOSER,
-            ),
+            fix=did_you_mean(name, GPUS, otherwise=otherwise, cutoff=CLOSER),
         ) from None
 
 
@@ -271,20 +266,14 @@ def instance_type(name: str) -> InstanceType:
     """Return the SageMaker hosting instance type with that name.
 
     Raises:
-        FleetError: The instance type is unknown; the message has close matches and the documented types.
+        FleetError: The instance type is unknown; the message has close matches.
     """
     try:
         return INSTANCE_TYPES[name]
     except KeyError:
-        documented = [
-            known.name
-            for known in INSTANCE_TYPES.values()
-            if known.multi_model_documented and known.gpu is not None
-        ]
         raise UNKNOWN_INSTANCE_TYPE.error(
             what=f"unknown instance type {name!r}",
             where="the endpoint's instance type",
-            expected=f"a GPU type that AWS documents for multi-model endpoints: {', '.join(documented)}",
             why="SageMaker refuses other instance types, but only during the deployment",
             fix=did_you_mean(name, _of_its_kind(name), otherwise=f"use {DEFAULT_INSTANCE_TYPE}"),
         ) from None

@@ -234,7 +234,6 @@ def _unknown(need: Need) -> FleetError:
     return FleetError.of(
         what=f"Service Quotas has no quota {need.name!r}",
         where=f"the quotas of {need.service}",
-        expected="a quota of that name in the region",
         why="the region does not offer the instance type for this use, or the quota was renamed",
         fix="choose another --region or instance type, or find the quota in the Service Quotas console",
         rule=_RULE,
@@ -245,9 +244,8 @@ def _no_region() -> str:
     raise FleetError.of(
         what="the region is missing",
         where="the command line",
-        expected="--region, or a region in the AWS configuration",
         why="quotas apply per region",
-        fix="--region us-east-1",
+        fix="give one, such as --region us-east-1, or configure one for AWS",
         rule=_RULE,
     )
 
@@ -264,16 +262,14 @@ def _aws_errors() -> Iterator[None]:
         raise FleetError.of(
             what=f"Service Quotas refused {error.operation_name}: {details.get('Code')}",
             where="Service Quotas",
-            expected="permission to read quotas: servicequotas:Get* and servicequotas:List*",
             why=str(details.get("Message", "")),
-            fix="use a role with permission to read quotas, such as ServiceQuotasReadOnlyAccess",
+            fix="allow servicequotas:Get* and servicequotas:List*, as in ServiceQuotasReadOnlyAccess",
             rule=_RULE,
         ) from None
     except aws.BotoCoreError as error:
         raise FleetError.of(
             what="cannot read Service Quotas",
             where="Service Quotas",
-            expected="valid credentials and an existing region",
             why=str(error),
             fix="sign in (`aws sso login`), or check --region and the AWS_* environment variables",
             rule=_RULE,

@@ -446,17 +446,19 @@ def release(name: str) -> Release:
     """
     found = known_release(name)
     if found is None:
-        offered = [known.name for known in RELEASES.values() if known.on_sagemaker]
+        offered = _offered()
+        otherwise = f"use one that AWS publishes, such as {DEFAULT_RELEASE}: {', '.join(offered)}"
         raise UNKNOWN_RELEASE.error(
             what=f"unknown Triton release {name!r}",
             where="the release a model is built for and served with",
-            expected=f"a release that AWS publishes: {', '.join(offered)}",
             why="the release decides TensorRT, CUDA, Python and the host driver",
-            fix=did_you_mean(
-                name.removesuffix("-py3"), offered, otherwise=f"use {DEFAULT_RELEASE}", cutoff=CLOSER
-            ),
+            fix=did_you_mean(name.removesuffix("-py3"), offered, otherwise=otherwise, cutoff=CLOSER),
         )
     return found
+
+
+def _offered() -> list[str]:
+    return [known.name for known in RELEASES.values() if known.on_sagemaker]
 
 
 def image_account(*, region: str, release: str | Release) -> str:
@@ -469,23 +471,20 @@ def image_account(*, region: str, release: str | Release) -> str:
     if region in wanted.regions:
         return IMAGE_ACCOUNTS[region]
     if not wanted.on_sagemaker:
-        offered = [known.name for known in RELEASES.values() if known.on_sagemaker]
         raise RELEASE_NOT_ON_SAGEMAKER.error(
             what=f"Triton release {wanted.name} is not published on SageMaker",
             where="the endpoint's release",
-            expected=f"one of {', '.join(offered)}",
             why="SageMaker would find no image to pull",
-            fix=f"use {DEFAULT_RELEASE}",
+            fix=f"use {DEFAULT_RELEASE}, or another one of {', '.join(_offered())}",
         )
     if region in IMAGE_ACCOUNTS:
         newest = [known.name for known in RELEASES.values() if region in known.regions][-1]
         fix = f"use release {newest}, the newest in {region}, or another region"
     else:
-        fix = did_you_mean(region, wanted.regions, otherwise="deploy to one of the regions above")
+        fix = did_you_mean(region, wanted.regions, otherwise=f"use one of {', '.join(wanted.regions)}")
     raise RELEASE_NOT_IN_REGION.error(
         what=f"no image of Triton release {wanted.name} in region {region!r}",
         where="the region of the inference stack",
-        expected=f"one of {', '.join(wanted.regions)}",
         why="SageMaker pulls the image from a registry in its own region",
         fix=fix,
     )

@@ -65,7 +65,6 @@ def too_little_shared_memory(models: Mapping[str, PythonRegions], *, where: str)
         yield PYTHON_SHARED_MEMORY.problem(
             what=f"{math.ceil(total / _MIB)} MiB of shared memory for Python models: {', '.join(parts)}",
             where=where,
-            expected=f"at most {CONTAINER_BYTES // _MIB} MiB, far less if other models share the endpoint",
-            why="the container's models share its /dev/shm, where each instance keeps a full batch",
+            why=f"a container's models share {CONTAINER_BYTES // _MIB} MiB, and each instance keeps a batch",
             fix="use fewer instances, a smaller max_batch_size, or smaller tensors",
         )

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
+
+PLAN_PRECISION = Check(id="plan-precision", source="NVIDIA's support matrices for TensorRT, read 2026-11-24")
+PLAN_HARDWARE = Check(id="plan-hardware", source="NvInfer.h of TensorRT 11.1, and trtexec's options")
 
 Precision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "int8", "fp8"]
 Hardware: TypeAlias = Literal["this-gpu", "same-compute-capability", "ampere+"]
@@ -46,13 +52,6 @@ AMPERE = "8.0"
 QUANTIZED: frozenset[Precision] = frozenset({"int8", "fp8"})
 """The precisions that an ONNX file brings itself, by QuantizeLinear and DequantizeLinear."""
 
-# The first TensorRT with which plans are built here, and the lowest compute capability that has the
-# arithmetic: "Hardware and Precision" in NVIDIA's support matrices, read 2026-11-24. TensorRT 8 has no
-# --stronglyTyped.
-_PRECISIONS_SINCE: Mapping[Precision, tuple[int, str]] = MappingProxyType(
-    {"bf16": (10, AMPERE), "int8": (10, "7.5"), "fp8": (10, "8.9")}
-)
-
 # trtexec's names for the levels of hardware compatibility, and the first compute capability of Ampere.
 # https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/advanced.html, read 2026-11-22
 SAME_COMPUTE_CAPABILITY, AMPERE_PLUS = "sameComputeCapability", "ampere+"
@@ -62,9 +61,39 @@ LEVELS: Mapping[str, str] = MappingProxyType(
 )
 """trtexec's name for the hardware of a plan that runs on more than one GPU model."""
 
-# The first TensorRT that has the level, and the lowest compute capability that compiles with it.
-_LEVELS_SINCE: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType(
-    {"same-compute-capability": ((10, 9), "7.5"), "ampere+": ((8, 6), AMPERE)}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Requirement:
+    """The first TensorRT that compiles an option, and the lowest compute capability, each with the reason."""
+
+    since: tuple[int, ...]
+    oldest: str
+    why: str
+    why_gpu: str
+
+
+_PRECISION = partial(
+    _Requirement,
+    since=(10,),
+    why="older versions cannot take the types of a network from its file",
+    why_gpu="older GPUs lack the arithmetic",
+)
+_LEVEL = partial(
+    _Requirement,
+    why="its trtexec refuses to start with that level of hardware compatibility",
+    why_gpu="TensorRT compiles such plans on those GPUs only",
+)
+
+# Precisions: "Hardware and Precision" in NVIDIA's support matrices, read 2026-11-24. TensorRT 8 has no
+# --stronglyTyped.
+_REQUIREMENTS: Mapping[str, _Requirement] = MappingProxyType(
+    {
+        "bf16": _PRECISION(oldest=AMPERE),
+        "int8": _PRECISION(oldest="7.5"),
+        "fp8": _PRECISION(oldest="8.9"),
+        "same-compute-capability": _LEVEL(since=(10, 9), oldest="7.5"),
+        "ampere+": _LEVEL(since=(8, 6), oldest=AMPERE),
+    }
 )
 
 
@@ -92,69 +121,40 @@ def plan_problems(
 def precision_problems(
     precision: Precision, *, release: Release | None, gpu: Gpu | None, where: str
 ) -> Iterator[Problem]:
-    """Yield the reasons why a plan of this precision cannot be compiled.
-
-    Args:
-        precision: The declared precision.
-        release: The release whose TensorRT compiles; None to check the GPU only.
-        gpu: The GPU that compiles; None if unknown.
-        where: The declaration, for messages.
-    """
-    if precision not in _PRECISIONS_SINCE:
-        return
-    since, oldest = _PRECISIONS_SINCE[precision]
-    if release is not None and major(release) < since:
-        yield Problem(
-            what=f"precision {precision!r} with TensorRT {release.tensorrt} of release {release.name}",
-            where=where,
-            expected=f"TensorRT {since} or newer",
-            why="older versions cannot take the types of a network from its file",
-            fix='use a newer release, or precision="fp16"',
-            rule="plan-precision",
-        )
-    if gpu is not None and float(gpu.compute_capability) < float(oldest):
-        yield Problem(
-            what=f"precision {precision!r} on {gpu.name}, compute capability {gpu.compute_capability}",
-            where=where,
-            expected=f"a GPU of compute capability {oldest} or newer",
-            why="older GPUs lack the arithmetic",
-            fix='choose an instance type with such a GPU, or precision="fp16"',
-            rule="plan-precision",
-        )
+    """Yield the same for a precision alone."""
+    report = PLAN_PRECISION, f"precision {precision!r}", 'precision="fp16"'
+    yield from _unmet(precision, *report, release=release, gpu=gpu, where=where)
 
 
 def hardware_problems(
     hardware: str, *, release: Release | None, gpu: Gpu | None, where: str
 ) -> Iterator[Problem]:
-    """Yield the reasons why a plan for this hardware cannot be compiled.
+    """Yield the same for the hardware alone."""
+    report = PLAN_HARDWARE, f"hardware {hardware!r}", 'hardware="this-gpu"'
+    yield from _unmet(hardware, *report, release=release, gpu=gpu, where=where)
 
-    Args:
-        hardware: The declared hardware, one of `Hardware`.
-        release: The release whose TensorRT compiles; None to check the GPU only.
-        gpu: The GPU that compiles; None if unknown.
-        where: The declaration, for messages.
-    """
-    if hardware not in _LEVELS_SINCE:
+
+def _unmet(
+    option: str,
+    check: Check,
+    what: str,
+    instead: str,
+    *,
+    release: Release | None,
+    gpu: Gpu | None,
+    where: str,
+) -> Iterator[Problem]:
+    needs = _REQUIREMENTS.get(option)
+    if needs is None:
         return
-    since, oldest = _LEVELS_SINCE[hardware]
-    if release is not None and tuple(map(int, release.tensorrt.split(".")[:2])) < since:
-        yield Problem(
-            what=f"hardware {hardware!r} with TensorRT {release.tensorrt} of release {release.name}",
-            where=where,
-            expected=f"TensorRT {since[0]}.{since[1]} or newer",
-            why="its trtexec refuses to start with that level of hardware compatibility",
-            fix='use a newer release, or hardware="this-gpu"',
-            rule="plan-hardware",
-        )
-    if gpu is not None and float(gpu.compute_capability) < float(oldest):
-        yield Problem(
-            what=f"hardware {hardware!r} on {gpu.name}, compute capability {gpu.compute_capability}",
-            where=where,
-            expected=f"a GPU of compute capability {oldest} or newer",
-            why="TensorRT compiles such plans on those GPUs only",
-            fix='build on a newer GPU, or use hardware="this-gpu"',
-            rule="plan-hardware",
-        )
+    if release is not None and tuple(map(int, release.tensorrt.split(".")))[: len(needs.since)] < needs.since:
+        has = f"{what} with TensorRT {release.tensorrt} of release {release.name}"
+        fix = f"use a release with TensorRT {'.'.join(map(str, needs.since))} or newer, or {instead}"
+        yield check.problem(what=has, where=where, fix=fix, why=needs.why)
+    if gpu is not None and float(gpu.compute_capability) < float(needs.oldest):
+        has = f"{what} on {gpu.name}, compute capability {gpu.compute_capability}"
+        fix = f"build on a GPU of compute capability {needs.oldest} or newer, or use {instead}"
+        yield check.problem(what=has, where=where, fix=fix, why=needs.why_gpu)
 
 
 def major(release: Release) -> int:
