@@ -137,12 +137,6 @@ def test_a_request_to_a_part_that_the_endpoint_lacks_is_a_validation_error(share
         shared.invoke("any.tar.gz", **more)
 
 
-def test_a_model_of_several_steps_is_served_from_one_artifact(shared):
-    target = shared.upload("ensemble-1.tar.gz", ensemble(10.0, backend="tensorrt"))
-    text = {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["abc"]}]}
-    assert shared.ask(target, body=json.dumps(text).encode()) == [30]
-
-
 def test_a_model_at_the_top_of_its_artifact_is_served(shared):
     files = {name.removeprefix("scaling/"): content for name, content in onnx_model(4.0).items()}
     assert shared.ask(shared.upload("top-1.tar.gz", files)) == [4, 8, 12]
@@ -348,17 +342,6 @@ def test_a_body_beyond_the_limit_is_refused(shared):
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 413
 
 
-def test_a_body_at_the_limit_is_taken(shared):
-    target = shared.upload("limit-1.tar.gz", onnx_model(2.0))
-    assert shared.ask(target, body=FLOATS.ljust(PAYLOAD_LIMIT)) == [2, 4, 6]
-
-
-def test_what_is_not_invoke_endpoint_is_an_unknown_operation(shared):
-    with pytest.raises(ClientError) as error:
-        shared.runtime.invoke_endpoint_async(EndpointName=shared.name, InputLocation="s3://b/k")
-    assert error.value.response["Error"]["Code"] in {"UnknownOperationException", "ValidationError"}
-
-
 def test_first_requests_that_come_together_load_a_model_once(shared, tmp_path):
     loads = tmp_path / "loads"
     target = shared.upload("together-1.tar.gz", model_that_first(f"open({str(loads)!r}, 'a').write('x')"))
@@ -446,15 +429,6 @@ def test_a_new_endpoint_configuration_gets_a_new_instance_without_models(own):
     assert own.instance is not first
     assert own.instance.loaded == []
     assert first.server.wait_for_end(LIMIT_S)
-
-
-def test_a_deleted_endpoint_ends_its_instance(own):
-    own.hosting.start(own.name)
-    server = own.instance.server
-    own.aws.client("sagemaker").delete_endpoint(EndpointName=own.name)
-    with pytest.raises(own.runtime.exceptions.ValidationError, match="not found"):
-        own.invoke("x.tar.gz")
-    assert server.wait_for_end(LIMIT_S)
 
 
 @pytest.mark.story

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from aws_for_tests.deployed_functions import until
-from embedded_aws import ASSUMPTIONS
 from tests.rehearsal.aws_for_hosting import moto_aws
 from tests.rehearsal.served_models import onnx_model, python_model
 from tests.rehearsal.test_hosting import Endpoint, model_that_first
@@ -68,13 +67,6 @@ def test_many_requests_for_a_model_bring_it_to_another_instance():
 def test_a_busy_model_that_every_instance_has_goes_to_the_least_busy_one():
     least = Routed(1, (("m", MANY + 1),))
     assert choose([Routed(1, (("m", MANY + 2),)), least], "m") is least
-
-
-def test_without_the_assumption_a_request_goes_to_any_instance():
-    having = Routed(5, (("m", 1),))
-    with ASSUMPTIONS.assume(routing_to_loaded=False):
-        chosen = {id(choose([having, Routed(0)], "m")) == id(having) for _ in range(100)}
-    assert chosen == {True, False}
 
 
 def test_more_instances_than_fit_into_memory_are_refused_with_the_number_that_does():
@@ -190,17 +182,6 @@ def test_an_instance_that_hangs_is_replaced(aws, tmp_path):
         until(lambda: len(two.instances) == 2 and first not in two.instances)
         assert second in two.instances
         assert [event.reason for event in two.events(Ended)] == ["its server did not answer GET /ping"]
-
-
-@pytest.mark.story
-def test_without_the_assumption_an_instance_that_hangs_stays(aws, tmp_path):
-    with ASSUMPTIONS.assume(hung_instance_replaced=False), fleet(aws, tmp_path, watch=WATCHFUL) as two:
-        two.hosting.start(two.name)
-        first, second = two.instances
-        os.kill(first.server.pid, signal.SIGSTOP)
-        os.kill(second.server.pid, signal.SIGKILL)  # its successor shows that the watch goes on
-        until(lambda: len(two.events(Started)) == 3)
-        assert first in two.instances
 
 
 def test_a_request_that_its_instance_does_not_survive_is_a_model_error_and_may_be_repeated(

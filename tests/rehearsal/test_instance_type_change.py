@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 from synthesised_stacks import small_stack, template_of
 
-from aws_for_tests.deployed_functions import destroy, ended
+from aws_for_tests.deployed_functions import ended
 from embedded_aws import EmbeddedAws
-from tests.rehearsal.cdk_apps import cdk_of, write_app
 from triton_fleet import (
     EndpointAlarms,
     EndpointDashboard,
@@ -197,14 +195,6 @@ def test_at_every_moment_the_alias_names_an_endpoint_that_serves_scales_and_logs
     assert changed.mute == []
 
 
-def test_the_way_back_is_the_same_way(aws: EmbeddedAws) -> None:
-    for instance_type in (BEFORE, AFTER, BEFORE):
-        outcome = deploy(aws, fleet(instance_type))
-
-    assert outcome == "UPDATE_COMPLETE"
-    assert (alias(aws), endpoints(aws), registered(aws)) == (OLD, {OLD: BEFORE}, [OLD])
-
-
 @pytest.mark.parametrize("call", ["CreateEndpoint", "RegisterScalableTarget", "PutScalingPolicy"])
 def test_a_new_endpoint_that_fails_leaves_the_old_one_serving(aws: EmbeddedAws, call: str) -> None:
     deploy(aws, fleet(BEFORE))
@@ -249,51 +239,3 @@ def test_another_change_than_the_instance_type_keeps_endpoint_and_alias(aws: Emb
     assert after["EndpointConfigName"] != created["EndpointConfigName"]
     assert ("UpdateEndpoint", OLD) in watch.calls
     assert ("PutParameter", ALIAS) not in watch.calls
-
-
-def test_everything_is_removed_with_the_stack(aws: EmbeddedAws) -> None:
-    deploy(aws, fleet(BEFORE))
-    deploy(aws, fleet(AFTER))
-
-    destroy(aws)
-
-    assert (endpoints(aws), registered(aws)) == ({}, [])
-    with pytest.raises(ClientError, match="ParameterNotFound"):
-        alias(aws)
-
-
-# A user's app, in which only the instance type changes.
-FLEET_APP = """
-from aws_cdk import App, Stack
-from triton_fleet import EndpointScaling, ModelRepository, MultiModelEndpoint
-from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
-
-app = App()
-stack = Stack(app, "S")
-instance_type = app.node.get_context("instance_type")
-endpoint = MultiModelEndpoint(
-    stack,
-    "Endpoint",
-    repository=ModelRepository(stack, "Repository"),
-    endpoint_name=endpoint_name_for("Fleet", instance_type),
-    instance_type=instance_type,
-)
-scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint)
-EndpointAlias(stack, "Alias", endpoint=endpoint, fleet="Fleet", scaling=[scaling])
-app.synth()
-"""
-
-
-def test_the_cdk_command_line_changes_the_instance_type_like_anything_else(
-    aws: EmbeddedAws, tmp_path: Path
-) -> None:
-    command = cdk_of(aws, write_app(tmp_path / "app", FLEET_APP))
-
-    command.bootstrap()
-    command.deploy("-c", f"instance_type={BEFORE}")
-    before = (alias(aws), endpoints(aws))
-    command.deploy("-c", f"instance_type={AFTER}")
-
-    assert before == (OLD, {OLD: BEFORE})
-    assert (alias(aws), endpoints(aws), registered(aws)) == (NEW, {NEW: AFTER}, [NEW])
-    assert aws.missing_resources("S") == []

@@ -103,29 +103,6 @@ def test_a_bad_widget_fails_alone_and_says_so_in_its_place(aws: EmbeddedAws) -> 
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [
-        {"y": "a"},
-        {"x": None, "width": [], "height": True},
-        {"y": 1e999},
-        {"properties": []},
-        {"properties": {"metrics": 1}},
-        {"properties": {"metrics": [SALES], "annotations": {"horizontal": 1}}},
-        {"properties": {"metrics": [SALES], "annotations": {"horizontal": [{"value": "a"}]}}},
-        {"properties": {"metrics": [SALES], "annotations": {"vertical": [{"value": 1}]}}},
-        {"properties": {"metrics": [[1, 2]]}},
-        {"type": "text", "properties": {"markdown": 1}},
-    ],
-    ids=str,
-)
-def test_whatever_a_widget_holds_the_others_are_shown(aws: EmbeddedAws, bad: Mapping[str, Any]) -> None:
-    sell(aws, "Bonn", 2.0)
-    found = read_widgets(aws, {"type": "metric", **bad}, metric_widget([*SALES, {"label": "sum"}]))
-
-    assert [values(each) for each in found if "error" not in each] == [{"sum": [2.0]}]
-
-
-@pytest.mark.parametrize(
     "body",
     [
         {"start": "yesterday"},
@@ -407,8 +384,3 @@ def test_connections_beyond_the_limit_are_closed_and_places_are_free_again(
         for each in (first, second):
             each.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert each.recv(10) == b"HTTP/1.0 4"
-
-
-def test_two_runs_have_different_addresses() -> None:
-    with PageServer(dict) as one, PageServer(dict) as other:
-        assert urlsplit(one.url).path != urlsplit(other.url).path

@@ -152,14 +152,6 @@ def test_a_failure_leaves_the_alarms_out_and_ends_with_the_reason_and_the_next_s
     ]
 
 
-def test_nothing_is_called_equal_if_nothing_was_compared() -> None:
-    text = shown(result(FAILED))
-
-    assert "equal" not in text
-    assert "Predictions" not in text
-    assert "match" not in text
-
-
 def test_a_model_without_a_reference_is_not_called_equal() -> None:
     alone = replace(RIGHT, reference="none", difference=None, tolerance=0.0)
     rehearsed = result(BUILT, predictions=(alone,))

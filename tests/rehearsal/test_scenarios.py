@@ -31,7 +31,7 @@ from triton_rehearsal.scenario.faults import Faults
 from triton_rehearsal.scenario.play import Answer, Observed, Stage, ask_again, play
 from triton_rehearsal.scenario.reading import parse, read, shipped
 from triton_rehearsal.scenario.result import ScenarioResult
-from triton_rehearsal.scenario.scenario import Expected, Range, Request, Scenario, Stream
+from triton_rehearsal.scenario.scenario import Expected, Request, Scenario, Stream
 from triton_rehearsal.scenario.traffic import requests
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "rehearse.md").read_text().partition("\n## Limits")[0]
@@ -288,12 +288,6 @@ def test_rare_events_leave_no_minute_of_a_fast_clock_without_its_share(hands):
     assert sent.total() == 600 * 2  # with two sets of dimensions
     per_minute = [count for _, count in sorted(sent.items())]
     assert all(20 * 2 <= count <= 30 * 2 for count in per_minute[1:-1])
-
-
-def test_a_range_has_words():
-    assert [str(Range(least=1, most=1)), str(Range(most=3)), str(Range(least=1, most=3))] == [
-        *("1", "at most 3", "1 to 3")
-    ]
 
 
 def asked(model, seconds, **outcome):
