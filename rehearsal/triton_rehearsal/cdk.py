@@ -83,9 +83,6 @@ class Cdk:
     def deploy(self, *arguments: str) -> dict[str, dict[str, str]]:
         """Synthesize and deploy every stack: `cdk deploy --all`.
 
-        Args:
-            *arguments: More arguments of the CLI, such as `-c name=value`.
-
         Returns:
             The outputs of every stack of the app, by stack name and output name.
 

@@ -37,12 +37,6 @@ _OWN_IMAGES = "aws/codebuild/"
 class BuildContainer:
     """One build.
 
-    Args:
-        aws: The AWS in which the build was started.
-        record: The build's record, to which its phases are written.
-        log: The log for its output.
-        lacking: Variables for features that this machine lacks; they override all others.
-
     Attributes:
         failure: The first failed command; set after the end.
     """

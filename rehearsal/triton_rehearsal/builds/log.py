@@ -14,13 +14,7 @@ _DISABLED = "DISABLED"
 
 
 class BuildLog:
-    """Collects every line of a build.
-
-    Args:
-        record: The build's record, in which the location of the log is set.
-        account: The build's account.
-        region: The build's region.
-    """
+    """Collects every line of a build."""
 
     def __init__(self, record: BuildRecord, *, account: str, region: str) -> None:
         from moto.logs.models import logs_backends

@@ -38,11 +38,6 @@ def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event 
     The image does not run: there is no container. If the command names the path of an input in the container,
     the path here replaces it. The output goes to a log stream of CloudWatch, as with SageMaker.
 
-    Args:
-        aws: The AWS that received the request.
-        request: The request.
-        stop: An event that ends the job.
-
     Returns:
         SageMaker's reason for a failure; None if the command succeeded.
     """

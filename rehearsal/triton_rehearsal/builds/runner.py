@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_rehearsal.builds.container import FAULT, SUCCEEDED, TIMED_OUT, BuildContainer, failure_of
@@ -123,10 +123,6 @@ class BuildRunner:
     def wait(self, build_id: str, *, on_line: Callable[[str], None] = lambda line: None) -> None:
         """Wait for the end of a build.
 
-        Args:
-            build_id: The id from StartBuild.
-            on_line: Called with each line of the build, including earlier ones.
-
         Raises:
             FleetError: A command failed. The error has the end of the log.
         """
@@ -170,7 +166,5 @@ class BuildRunner:
     def __enter__(self) -> BuildRunner:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

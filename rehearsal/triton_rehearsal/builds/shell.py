@@ -14,7 +14,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 
 from triton_rehearsal.builds.processes import contain, end_contained
 
@@ -119,9 +118,7 @@ class CommandShell:
     def __enter__(self) -> CommandShell:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -15,15 +15,7 @@ _NO_DECIMALS = 100  # milliseconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The outcome of `fleet compare`.
-
-    Attributes:
-        where: The server or endpoint.
-        notes: The limits of the numbers.
-        requests: Number of requests per model.
-        concurrency: Number of concurrent callers.
-        models: Every model, in the requested order; ratios are to the first.
-    """
+    """The outcome of `fleet compare`."""
 
     where: str
     notes: tuple[str, ...]

@@ -53,15 +53,7 @@ _NO_PLAN = "* runs with ONNX Runtime instead of TensorRT: plans need a GPU."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One model on this machine.
-
-    Attributes:
-        name: The requested name.
-        build: The model's declaration.
-        artifact: The packed model.
-        known: The measurement before serving.
-        example: Its first example.
-    """
+    """One model on this machine."""
 
     name: str
     build: ModelDefinition

@@ -102,12 +102,7 @@ class ContainerLog:
 
 
 def may_log(iam: Any, role: str) -> bool:
-    """Return True if a role may call CreateLogGroup, with which the agent begins; True for an unknown role.
-
-    Args:
-        iam: A boto3 client of IAM.
-        role: The role's ARN.
-    """
+    """Return True if a role may call CreateLogGroup, with which the agent begins, or is unknown."""
     name = role.rpartition("/")[2]
     try:
         return any(

@@ -68,9 +68,6 @@ class Gateway:
         refusal: Called with the headers; returns the reason to refuse the request, or None. The default
             refuses web pages.
 
-    Attributes:
-        port: The port.
-
     Raises:
         FleetError: The port is taken.
     """

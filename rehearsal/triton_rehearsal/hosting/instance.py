@@ -85,10 +85,6 @@ class Instance(ABC):
         setup: The machine and the container.
         fill: Puts the only model into a folder before the container starts; None if it serves many models.
 
-    Attributes:
-        id: The id.
-        server: The server.
-
     Raises:
         FleetError: The Triton server cannot be started.
     """

@@ -29,12 +29,7 @@ class Watch:
 
 
 class InstanceGroup:
-    """A number of instances, started, watched and drained in the background.
-
-    Args:
-        start: Starts an instance. Raises FleetError if it does not start.
-        watch: The checks of instances.
-    """
+    """A number of instances, started, watched and drained in the background."""
 
     def __init__(self, *, start: Callable[[], Instance], watch: Watch) -> None:
         self._start, self._watch = start, watch

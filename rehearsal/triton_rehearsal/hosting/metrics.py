@@ -9,7 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from embedded_aws import current_clock
 from triton_rehearsal.assumptions import holds
@@ -37,20 +37,11 @@ _SUCCESS, _CLIENT_ERROR, _SERVER_ERROR = range(200, 300), range(400, 500), range
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
+class Metric(NamedTuple):
     """The namespace and unit of a metric."""
 
     namespace: str
     unit: str
-
-
-def _invocation(unit: str) -> Metric:
-    return Metric(namespace=INVOCATION_NAMESPACE, unit=unit)
-
-
-def _instance(unit: str) -> Metric:
-    return Metric(namespace=INSTANCE_NAMESPACE, unit=unit)
 
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html and
@@ -59,24 +50,24 @@ def _instance(unit: str) -> Metric:
 # .../deployment-guardrails-configuration.html. CPUUtilization counts 100 for every core, and the two of GPUs
 # up to 100 for every GPU.
 METRICS: Mapping[str, Metric] = {
-    "Invocations": _invocation("None"),
-    "InvocationsPerInstance": _invocation("None"),
-    "Invocation4XXErrors": _invocation("None"),
-    "Invocation5XXErrors": _invocation("None"),
-    "InvocationModelErrors": _invocation("None"),
-    "ModelLatency": _invocation("Microseconds"),
-    "OverheadLatency": _invocation("Microseconds"),
-    "ModelCacheHit": _invocation("None"),
-    "ModelLoadingWaitTime": _invocation("Microseconds"),
-    "ModelDownloadingTime": _invocation("Microseconds"),
-    "ModelLoadingTime": _invocation("Microseconds"),
-    "ModelUnloadingTime": _invocation("Microseconds"),
-    "LoadedModelCount": _instance("None"),
-    "CPUUtilization": _instance("Percent"),
-    "MemoryUtilization": _instance("Percent"),
-    "DiskUtilization": _instance("Percent"),
-    "GPUUtilization": _instance("Percent"),
-    "GPUMemoryUtilization": _instance("Percent"),
+    "Invocations": Metric(INVOCATION_NAMESPACE, "None"),
+    "InvocationsPerInstance": Metric(INVOCATION_NAMESPACE, "None"),
+    "Invocation4XXErrors": Metric(INVOCATION_NAMESPACE, "None"),
+    "Invocation5XXErrors": Metric(INVOCATION_NAMESPACE, "None"),
+    "InvocationModelErrors": Metric(INVOCATION_NAMESPACE, "None"),
+    "ModelLatency": Metric(INVOCATION_NAMESPACE, "Microseconds"),
+    "OverheadLatency": Metric(INVOCATION_NAMESPACE, "Microseconds"),
+    "ModelCacheHit": Metric(INVOCATION_NAMESPACE, "None"),
+    "ModelLoadingWaitTime": Metric(INVOCATION_NAMESPACE, "Microseconds"),
+    "ModelDownloadingTime": Metric(INVOCATION_NAMESPACE, "Microseconds"),
+    "ModelLoadingTime": Metric(INVOCATION_NAMESPACE, "Microseconds"),
+    "ModelUnloadingTime": Metric(INVOCATION_NAMESPACE, "Microseconds"),
+    "LoadedModelCount": Metric(INSTANCE_NAMESPACE, "None"),
+    "CPUUtilization": Metric(INSTANCE_NAMESPACE, "Percent"),
+    "MemoryUtilization": Metric(INSTANCE_NAMESPACE, "Percent"),
+    "DiskUtilization": Metric(INSTANCE_NAMESPACE, "Percent"),
+    "GPUUtilization": Metric(INSTANCE_NAMESPACE, "Percent"),
+    "GPUMemoryUtilization": Metric(INSTANCE_NAMESPACE, "Percent"),
 }
 
 
@@ -136,39 +127,34 @@ class Invocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Download:
+class _Work:
+    """Work on a model, with its time."""
+
+    target: str
+    seconds: float
+    metric: ClassVar[str]
+
+    def samples(self) -> dict[str, float]:
+        """One value for each metric that this event changes."""
+        return {self.metric: _microseconds(self.seconds)}
+
+
+class Download(_Work):
     """A model that an instance downloaded from S3."""
 
-    target: str
-    seconds: float
-
-    def samples(self) -> dict[str, float]:
-        """One value for each metric that this event changes."""
-        return {"ModelDownloadingTime": _microseconds(self.seconds)}
+    metric = "ModelDownloadingTime"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Load(_Work):
     """A model that the container loaded."""
 
-    target: str
-    seconds: float
-
-    def samples(self) -> dict[str, float]:
-        """One value for each metric that this event changes."""
-        return {"ModelLoadingTime": _microseconds(self.seconds)}
+    metric = "ModelLoadingTime"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unload:
+class Unload(_Work):
     """A model that the container unloaded."""
 
-    target: str
-    seconds: float
-
-    def samples(self) -> dict[str, float]:
-        """One value for each metric that this event changes."""
-        return {"ModelUnloadingTime": _microseconds(self.seconds)}
+    metric = "ModelUnloadingTime"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,11 +63,6 @@ def split(url: str) -> tuple[str, str]:
 def download(data: ModelData | None, folder: Path, *, s3: Any) -> None:
     """Create the folder that a container sees as /opt/ml/model.
 
-    Args:
-        data: The model data; None leaves the folder empty.
-        folder: The folder to create. Its parent must exist.
-        s3: A boto3 S3 client.
-
     Raises:
         FleetError: There are no data, they are no archive, or a name is not allowed.
     """

@@ -20,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from embedded_aws import EmbeddedAws, LaunchError, current_clock, refusal_of_pages
@@ -81,14 +80,7 @@ def _nothing(*_: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """An event of an instance.
-
-    Attributes:
-        at: Its time by `embedded_aws.current_clock`, in seconds since 1970.
-        endpoint: The endpoint's name.
-        instance: The instance's id.
-        event: The event.
-    """
+    """An event of an instance, at a time of `embedded_aws.current_clock`."""
 
     at: float
     endpoint: str
@@ -299,9 +291,7 @@ class Hosting:
     def __enter__(self) -> Hosting:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _slot(self, endpoint: str) -> EndpointSlot:

@@ -13,10 +13,6 @@ from triton_rehearsal.triton.contract import INVOCATIONS, Answer, NoAnswerError,
 class SingleModelInstance(Instance):
     """A Triton server with one model.
 
-    Args:
-        setup: The machine and the container.
-        fill: Creates the folder that the container sees as /opt/ml/model.
-
     Raises:
         FleetError: The model cannot be downloaded or loaded, or the Triton server cannot be started.
     """
@@ -49,11 +45,6 @@ class SingleModelInstance(Instance):
 
     def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
         """Answer a request.
-
-        Args:
-            target: Not used: there is one model.
-            body: The request's body.
-            headers: The headers for the container.
 
         Raises:
             EndingError: The instance is closing.

@@ -26,10 +26,6 @@ class BadArtifactError(Exception):
 def unpack(stream: IO[bytes], folder: Path) -> None:
     """Unpack a .tar.gz into a folder, which appears only when it is complete.
 
-    Args:
-        stream: The tarball; read once from start to end.
-        folder: The folder to create. Its parent must exist.
-
     Raises:
         BadArtifactError: The tarball breaks a rule of `triton_models.artifact.archive`. Nothing stays on the
             disk.

@@ -15,7 +15,6 @@ from email.message import Message
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from types import TracebackType
 from typing import Any
 
 from embedded_aws import BoundedThreads
@@ -83,9 +82,7 @@ class PageServer:
     def __enter__(self) -> PageServer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

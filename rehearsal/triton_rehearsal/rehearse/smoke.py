@@ -24,12 +24,7 @@ from triton_rehearsal.rehearse.result import prediction_reasons, prediction_tabl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmokeResult:
-    """The answers of a deployed fleet.
-
-    Attributes:
-        endpoint: The endpoint behind the alias.
-        predictions: Every example, answered and compared.
-    """
+    """The answers of a deployed fleet."""
 
     endpoint: str
     predictions: tuple[Prediction, ...]
@@ -87,14 +82,7 @@ def run(arguments: argparse.Namespace) -> SmokeResult:
 def artifacts_of(
     result: SmokeResult, manifest: Manifest, *, repository: str, target: ArtifactTarget | None
 ) -> ArtifactsTested:
-    """Return the artifacts that answered. A name that moved meanwhile fails the test.
-
-    Args:
-        result: The answers.
-        manifest: The repository's manifest after the last answer.
-        repository: The repository's URL.
-        target: The target of the endpoint.
-    """
+    """Return the artifacts that answered. A name that moved meanwhile fails the test."""
     artifacts: dict[str, str] = {}
     passed = result.exit_code == 0
     for each in result.predictions:

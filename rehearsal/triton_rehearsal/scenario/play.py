@@ -83,19 +83,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The place where a scenario is played.
-
-    Attributes:
-        hosting: The hosting of the endpoint.
-        endpoint: The endpoint's name.
-        client: A client of the endpoint.
-        s3: An S3 client without faults.
-        bucket: The bucket of the repository.
-        prefix: Its prefix, with a slash at the end unless it is empty.
-        cloudwatch: A CloudWatch client.
-        faults: The faults around the instances.
-        say: Called with the progress.
-    """
+    """The place where a scenario is played. The S3 client is one without faults."""
 
     hosting: Hosting
     endpoint: str

@@ -26,14 +26,7 @@ _MOST_ROWS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A condition, and what happened.
-
-    Attributes:
-        name: Its name.
-        expected: The condition, in words.
-        seen: The outcome, in words.
-        holds: True if it holds.
-    """
+    """A condition, and what happened."""
 
     name: str
     expected: str
@@ -68,21 +61,13 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioResult:
-    """The result of `fleet rehearse --scenario`.
-
-    Attributes:
-        scenario: The scenario.
-        conditions: Its conditions.
-        figures: The figures of all models.
-        models: The figures of each.
-        instances: Number of instances at the start and after each change, with the seconds since the start.
-    """
+    """The result of `fleet rehearse --scenario`."""
 
     scenario: Scenario
     conditions: Sequence[Condition]
     figures: Figures
     models: Sequence[Figures]
-    instances: Sequence[tuple[float, int]]
+    instances: Sequence[tuple[float, int]]  # at the start and after each change, with the seconds since then
 
     @classmethod
     def of(cls, scenario: Scenario, observed: Observed) -> ScenarioResult:

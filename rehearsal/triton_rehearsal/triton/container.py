@@ -106,10 +106,6 @@ def server_flags(environment: Mapping[str, str], *, repository: str, model: str 
 def only_model(environment: Mapping[str, str], folder: Path) -> str:
     """Return the model that the script loads from /opt/ml/model.
 
-    Args:
-        environment: The container's environment variables.
-        folder: The folder that the container sees as /opt/ml/model.
-
     Raises:
         FleetError: The script ends with an error, because the folder does not name one model.
     """

@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -41,13 +40,7 @@ _CONNECTIONS = 1024  # kept open between calls; more than the number of callers 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The container's answer.
-
-    Attributes:
-        status: The HTTP status.
-        body: The body as sent.
-        headers: The headers, with lower-case names.
-    """
+    """The container's answer. The names of its headers are in lower case."""
 
     status: int
     body: bytes
@@ -72,12 +65,7 @@ AContract = TypeVar("AContract", bound="Contract")
 
 
 class Contract:
-    """A client of one container. It can be used from many threads.
-
-    Args:
-        server: The container's address, or its Unix socket.
-        invocation_limit_s: The time limit of an invocation.
-    """
+    """A client of one container. It can be used from many threads."""
 
     def __init__(self, server: str | Path, *, invocation_limit_s: float = INVOCATION_LIMIT_S) -> None:
         self._invocation_limit_s = invocation_limit_s
@@ -103,9 +91,7 @@ class Contract:
     def __enter__(self: AContract) -> AContract:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _call(
@@ -137,10 +123,6 @@ class SingleModelContract(Contract):
 
     def invoke(self, *, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
         """Invoke the model.
-
-        Args:
-            body: The request's body.
-            headers: The headers to pass on.
 
         Raises:
             NoAnswerError: The container did not answer within the limit, or closed the connection.

@@ -32,13 +32,7 @@ _SERVER_POOL = 64 << 20  # SERVER_POOL_MIB of triton_models.facts.gpu_memory
 
 
 class OutOfMemoryError(Exception):
-    """The GPU has less free memory than wanted. All sizes are in bytes.
-
-    Attributes:
-        wanted: The wanted memory.
-        free: The free memory.
-        total: The memory for models.
-    """
+    """The GPU has less free memory than wanted. All sizes are in bytes."""
 
     def __init__(self, *, wanted: int, free: int, total: int) -> None:
         super().__init__(f"{wanted} bytes wanted, {free} of {total} free")
@@ -70,9 +64,6 @@ class Share:
 
 class ModelledGpu:
     """The GPU of an instance. With several, each model is on each of them, so one stands for all.
-
-    Args:
-        folder: Its folder, from `create`.
 
     Attributes:
         total: Its memory in bytes.
@@ -219,12 +210,7 @@ class ModelledGpu:
 
 
 class GpuMeter:
-    """Measures the usage of an instance's GPUs, in percent: up to 100 for each GPU.
-
-    Args:
-        gpu: The GPU that stands for all of them.
-        count: Number of GPUs.
-    """
+    """Measures the usage of an instance's GPUs, in percent: up to 100 for each GPU."""
 
     def __init__(self, gpu: ModelledGpu, *, count: int) -> None:
         self._gpu, self._count = gpu, count

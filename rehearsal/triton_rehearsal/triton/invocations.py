@@ -14,11 +14,7 @@ from triton_rehearsal.triton.contract import INVOCATION_LIMIT_S, TIMED_OUT, Answ
 
 
 class Invocations:
-    """Invokes the models of one container. All calls come from one event loop.
-
-    Args:
-        server: The Unix socket of the container.
-    """
+    """Invokes the models of one container. All calls come from one event loop."""
 
     def __init__(self, server: Path) -> None:
         self._server = server
@@ -47,11 +43,7 @@ class Invocations:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection with at most one request in progress.
-
-    Args:
-        idle: The connections without one.
-    """
+    """A connection with at most one request in progress."""
 
     def __init__(self, idle: list[_Connection]) -> None:
         self._idle = idle

@@ -59,9 +59,6 @@ class Runtime:
 def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:
     """Find the server and everything that it needs.
 
-    Args:
-        environment: A virtual environment with nvidia-pytriton and NumPy.
-
     Raises:
         FleetError: A part is missing. The error names it and how to get it.
     """

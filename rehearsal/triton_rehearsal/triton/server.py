@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 
 from triton_models.base.errors import FleetError
 from triton_models.facts.gpu_memory import BACKENDS, SERVER_MIB, SERVER_POOL_MIB
@@ -222,9 +222,7 @@ class TritonServer:
     def __enter__(self) -> TritonServer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
