@@ -229,11 +229,9 @@ def test_pruning_deletes_artifacts_and_writes_nothing_but_the_manifest(
 
     assert _actions(statements) == {
         "s3:ListBucket",
-        "s3:ListBucketMultipartUploads",
         "s3:GetObject",
         "s3:PutObject",
         "s3:DeleteObject",
-        "s3:AbortMultipartUpload",
         "sagemaker:ListEndpoints",
         "sagemaker:ListModels",
         "sagemaker:DescribeEndpoint",

@@ -19,13 +19,12 @@ from tests.triton_models.publishing_aws import (
     put,
     repository_of,
     stored,
-    unfinished_uploads,
     write_manifest,
 )
 from triton_models.base.errors import FleetError
 from triton_models.pack.pack import Artifact
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
-from triton_models.repository.prune import Pruned, abandoned, expendable, prune
+from triton_models.repository.prune import Pruned, expendable, prune
 from triton_models.repository.publish import publish
 from triton_models.repository.rollback import rollback
 
@@ -156,40 +155,14 @@ def test_the_model_of_a_multi_model_endpoint_holds_nothing(
     assert set(pruned.deleted) == _names(versions, 0, 1, 2)
 
 
-def test_an_abandoned_upload_is_aborted_and_a_foreign_one_is_not(
-    repository: str, s3: Any, sagemaker: Any
-) -> None:
-    where = Repository.parse(repository)
-    for name in ("minilm-0123456789abcdef.tar.gz", "somebody-elses.bin"):
-        s3.create_multipart_upload(Bucket=where.bucket, Key=where.key(name))
-
-    pruned = prune(repository=repository, keep=9, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
-
-    assert pruned.aborted == ("minilm-0123456789abcdef.tar.gz",)
-    assert unfinished_uploads(repository, s3) == [where.key("somebody-elses.bin")]
-
-
-def test_an_upload_under_way_is_not_aborted() -> None:
-    where = Repository.parse("s3://bucket/models/")
-    key = where.key("minilm-0123456789abcdef.tar.gz")
-    listed = [
-        {"Key": key, "UploadId": "old", "Initiated": NOON - timedelta(days=8)},
-        {"Key": key, "UploadId": "new", "Initiated": NOON - timedelta(hours=1)},
-    ]
-
-    found = abandoned(listed, where, before=NOON - timedelta(days=7))
-
-    assert [upload.upload_id for upload in found] == ["old"]
-
-
 @pytest.mark.parametrize(("keep", "days"), [(0, 7), (-1, 7), (1, -1), (1, 40_000)])
 def test_numbers_out_of_range_are_refused(repository: str, keep: int, days: int) -> None:
     with pytest.raises(FleetError):
         prune(repository=repository, keep=keep, older_than=timedelta(days=days))
 
 
-# Manifest, abandoned uploads, manifest without them, objects, manifest read, manifest without the list.
-STEPS = 6
+# Manifest, manifest without them, objects, manifest read, manifest without the list.
+STEPS = 5
 
 
 @pytest.mark.story
@@ -235,7 +208,7 @@ def test_a_lost_answer_that_the_sdk_asks_for_again_loses_nothing(
 
 def _interrupted(proxy: FaultyS3, repository: str, sagemaker: Any) -> None:
     """A run that has written what it is about to delete, and deleted nothing."""
-    proxy.expect({4: "cut"})
+    proxy.expect({3: "cut"})
     with pytest.raises(FleetError):
         prune(repository=repository, keep=2, older_than=AT_ONCE, s3=client(proxy.url), sagemaker=sagemaker)
 
@@ -317,7 +290,6 @@ def test_the_outcome_names_what_went_what_stayed_and_what_it_frees() -> None:
         repository="s3://b/models/",
         deleted={"m-1.tar.gz": 1_500_000, "m-2.tar.gz": 500_000},
         held={"m-3.tar.gz": ("Single",)},
-        aborted=("m-4.tar.gz",),
         dry_run=True,
     )
 
@@ -326,7 +298,6 @@ def test_the_outcome_names_what_went_what_stayed_and_what_it_frees() -> None:
         "m-1.tar.gz: would be deleted (1.5 MB)",
         "m-2.tar.gz: would be deleted (0.5 MB)",
         "m-3.tar.gz: kept for the SageMaker Model Single",
-        "m-4.tar.gz: abandoned upload would be aborted",
     ]
     assert total == "2 artifacts, 2.0 MB would be deleted"
     assert "can be restored" in restorable

@@ -188,7 +188,7 @@ def test_a_manifest_that_vanishes_meanwhile_is_made_again(
 
 
 def test_losing_every_round_is_one_error(resnet50: Artifact, repository: str, s3, monkeypatch) -> None:
-    monkeypatch.setattr(publish_module, "ROUNDS", 3)
+    monkeypatch.setattr("triton_models.repository.stored_manifest.ROUNDS", 3)
     rival = another_client()
     rounds = iter(range(100))
 

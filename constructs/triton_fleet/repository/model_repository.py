@@ -225,9 +225,6 @@ class ModelRepository(Construct):
         It looks first for artifacts that Models and endpoints of the account use; SageMaker lists neither by
         resource. A bucket with versions keeps what is deleted for ninety days.
         """
-        uploads = iam.Grant.add_to_principal(
-            grantee=grantee, actions=["s3:ListBucketMultipartUploads"], resource_arns=[self.bucket.bucket_arn]
-        )
         models = iam.Grant.add_to_principal(
             grantee=grantee,
             actions=[
@@ -244,16 +241,9 @@ class ModelRepository(Construct):
             actions=["s3:PutObject"],
             resource_arns=[self.bucket.arn_for_objects(f"{self.prefix}{MANIFEST_NAME}")],
         )
-        objects = self._grant_objects(grantee, "s3:GetObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+        objects = self._grant_objects(grantee, "s3:GetObject", "s3:DeleteObject")
         key = self._grant_key(grantee, "kms:Decrypt", "kms:GenerateDataKey")
-        return (
-            self._grant_list(grantee)
-            .combine(objects)
-            .combine(manifest)
-            .combine(uploads)
-            .combine(models)
-            .combine(key)
-        )
+        return self._grant_list(grantee).combine(objects).combine(manifest).combine(models).combine(key)
 
     def expire(self, *, rule: str, prefix: str, after: Duration) -> None:
         """Let S3 delete what is below a prefix of the bucket when it is old; of an existing bucket, say so.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,9 @@ from triton_models.base.outcome import JsonReady
 from triton_models.repository.endpoints import named_by_models, sagemaker_client
 from triton_models.repository.manifest import Manifest, ModelRecord, Repository
 from triton_models.repository.manifest_document import ARTIFACT_NAME, shown
-from triton_models.repository.s3 import aws_errors, contended, repository_client, wanted_repository
+from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
 from triton_models.repository.serving import live_targets
-from triton_models.repository.stored_manifest import ROUNDS, StoredManifest, read, replaced
+from triton_models.repository.stored_manifest import StoredManifest, read, update
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -38,27 +38,17 @@ _BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AbandonedUpload:
-    """A multipart upload that was neither completed nor aborted; its parts are billed."""
-
-    name: str
-    upload_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned(JsonReady):
     """The outcome of `fleet prune`.
 
     Attributes:
         deleted: The deleted artifacts with their sizes in bytes; 0 if an interrupted run did not record it.
         held: The artifacts kept only because SageMaker Models name them, with the names of the Models.
-        aborted: The abandoned uploads that were aborted.
     """
 
     repository: str
     deleted: Mapping[str, int]
     held: Mapping[str, tuple[str, ...]]
-    aborted: tuple[str, ...]
     dry_run: bool
     exit_code: int = 0
 
@@ -78,8 +68,6 @@ class Pruned(JsonReady):
             yield f"{name}: {would}deleted ({size / 1e6:,.1f} MB)"
         for name, models in self.held.items():
             yield f"{name}: kept for the SageMaker Model {', '.join(models)}"
-        for name in self.aborted:
-            yield f"{name}: abandoned upload {would}aborted"
         count = len(self.deleted)
         yield f"{count} artifact{'s' * (count != 1)}, {self.freed / 1e6:,.1f} MB {would}deleted"
         if count:
@@ -129,8 +117,7 @@ def prune(
 ) -> Pruned:
     """Delete the artifacts that `expendable` returns, unless a SageMaker Model names them.
 
-    Objects missing in the manifest are kept. Unfinished uploads of artifacts are aborted if they started
-    before `older_than`.
+    Objects missing in the manifest are kept.
 
     Args:
         repository: The model repository, such as s3://bucket/models/.
@@ -144,7 +131,7 @@ def prune(
     Raises:
         FleetError: `keep` or `older_than` is out of range, another run is active or was interrupted, the
             manifest lists something else as being deleted, or AWS refuses. In addition to the permissions
-            for publishing, it needs s3:DeleteObject, s3:ListBucketMultipartUploads, sagemaker:ListModels,
+            for publishing, it needs s3:DeleteObject, sagemaker:ListModels,
             ListEndpoints, DescribeModel, DescribeEndpoint and DescribeEndpointConfig.
     """
     rule = _Rule(keep=keep, older_than=older_than)
@@ -159,7 +146,6 @@ def prune(
         left_over = dict.fromkeys(stored.manifest.deleting, 0)
         if left_over and not resume and not dry_run:
             raise _other_run(where, list(left_over))
-        uploads = abandoned(_uploads(where, client), where, before=stored.at - older_than)
         found = rule.expendable(stored)
         if not dry_run:
             found = left_over | _forget(stored, where, client, named, rule)
@@ -167,12 +153,10 @@ def prune(
             _delete([name for name in found if name not in named], where, client)
             if found:
                 _settle(list(found), where, client)
-            _abort(uploads, where, client)
     return Pruned(
         repository=where.url,
         deleted={name: size for name, size in sorted(found.items()) if name not in named},
         held={name: named[name] for name in sorted(left_over | rule.expendable(stored)) if name in named},
-        aborted=tuple(upload.name for upload in uploads),
         dry_run=dry_run,
     )
 
@@ -230,26 +214,24 @@ def _forget(
     stored: StoredManifest, where: Repository, s3: S3Client, named: Mapping[str, Sequence[str]], rule: _Rule
 ) -> dict[str, int]:
     """Remove expendable artifacts from the current manifest, and return them."""
-    run, tried = uuid.uuid4().hex, dict[str, int]()
-    for _ in range(ROUNDS):
+    run, tried, found = uuid.uuid4().hex, dict[str, int](), dict[str, int]()
+
+    def without(stored: StoredManifest) -> Manifest:
         # An earlier write may have succeeded although its response was lost.
         mine = {name: size for name, size in tried.items() if stored.manifest.deleting.get(name) == run}
-        found = {name: size for name, size in rule.expendable(stored).items() if name not in named}
-        if not found or replaced(stored, stored.manifest.without(found, run=run), where, s3):
-            return mine | found
-        tried |= found
-        stored = read(where, s3)  # another publisher was faster: start again
-    raise contended(where.manifest_url)
+        more = {name: size for name, size in rule.expendable(stored).items() if name not in named}
+        tried.update(more)
+        found.clear()
+        found.update(mine | more)
+        return stored.manifest.without(more, run=run) if more else stored.manifest
+
+    update(without, where, s3, stored=stored)
+    return found
 
 
 def _settle(names: Sequence[str], where: Repository, s3: S3Client) -> None:
     """Remove deleted artifacts from the list of those being deleted."""
-    for _ in range(ROUNDS):
-        stored = read(where, s3)
-        new = stored.manifest.with_deleted(names)
-        if new == stored.manifest or replaced(stored, new, where, s3):
-            return
-    raise contended(where.manifest_url)
+    update(lambda stored: stored.manifest.with_deleted(names), where, s3)
 
 
 def _delete(names: Sequence[str], where: Repository, s3: S3Client) -> None:
@@ -269,37 +251,6 @@ def _not_deleted(error: Mapping[str, Any], where: Repository) -> Problem:
         fix="allow s3:DeleteObject on the prefix, then run `fleet prune --resume`",
         rule="not-deleted",
     )
-
-
-def abandoned(
-    uploads: Iterable[Mapping[str, Any]], where: Repository, *, before: datetime
-) -> list[AbandonedUpload]:
-    """Yield the uploads of artifacts that started before a given time."""
-    return [
-        AbandonedUpload(name=name, upload_id=each["UploadId"])
-        for each in uploads
-        if each["Initiated"] <= before
-        and ARTIFACT_NAME.fullmatch(name := each["Key"].removeprefix(where.prefix))
-    ]
-
-
-def _uploads(where: Repository, s3: S3Client) -> Iterator[Mapping[str, Any]]:
-    pages = s3.get_paginator("list_multipart_uploads").paginate(Bucket=where.bucket, Prefix=where.prefix)
-    for page in pages:
-        yield from page.get("Uploads", ())
-
-
-def _abort(uploads: Sequence[AbandonedUpload], where: Repository, s3: S3Client) -> None:
-    from botocore.exceptions import ClientError
-
-    for upload in uploads:
-        try:
-            s3.abort_multipart_upload(
-                Bucket=where.bucket, Key=where.key(upload.name), UploadId=upload.upload_id
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "NoSuchUpload":  # it has already ended
-                raise
 
 
 def _out_of_range(keep: int, days: float) -> Iterator[Problem]:

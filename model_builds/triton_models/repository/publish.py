@@ -24,15 +24,8 @@ from triton_models.repository.documents import store_request
 from triton_models.repository.local import read_artifacts, records
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.presence import missing
-from triton_models.repository.s3 import (
-    aws_errors,
-    contended,
-    publisher,
-    repository_client,
-    wanted_repository,
-    workers,
-)
-from triton_models.repository.stored_manifest import ROUNDS, StoredManifest, read, read_manifest, replaced
+from triton_models.repository.s3 import aws_errors, publisher, repository_client, wanted_repository, workers
+from triton_models.repository.stored_manifest import StoredManifest, read, read_manifest, update
 from triton_models.repository.upload import PART_BYTES, upload
 
 if TYPE_CHECKING:
@@ -205,18 +198,16 @@ def make_current(
         FleetError: `fleet prune` is deleting an artifact, or other publishers were always faster.
     """
     sent: set[str] = set()
-    for _ in range(ROUNDS):
+    author = publisher() if by is None else by
+
+    def current(stored: StoredManifest) -> Manifest:
         _refuse_deleting(artifacts, stored, where)
         # In each round, after reading the manifest: `fleet prune` may have deleted an artifact before that.
         # If it starts after that, the manifest has changed by the time it is to be replaced.
-        absent = missing(artifacts, stored.manifest, where, s3)
-        sent.update(send(absent))
-        author = publisher() if by is None else by
-        new = change(stored.manifest, publications, at=stored.at, by=author)
-        if new is stored.manifest or replaced(stored, new, where, s3):
-            return sent, stored
-        stored = read(where, s3)  # another publisher changed it: start from that version
-    raise contended(where.manifest_url)
+        sent.update(send(missing(artifacts, stored.manifest, where, s3)))
+        return change(stored.manifest, publications, at=stored.at, by=author)
+
+    return sent, update(current, where, s3, stored=stored)
 
 
 def _is_current(wanted: Publication, stored: StoredManifest) -> bool:

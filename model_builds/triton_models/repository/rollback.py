@@ -17,10 +17,10 @@ from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import JsonReady
 from triton_models.base.suggest import did_you_mean
-from triton_models.repository.manifest import ModelRecord, Repository
+from triton_models.repository.manifest import Manifest, ModelRecord, Repository
 from triton_models.repository.presence import stored_sha256
-from triton_models.repository.s3 import aws_errors, contended, publisher, repository_client, wanted_repository
-from triton_models.repository.stored_manifest import MANIFEST_AGE_S, ROUNDS, StoredManifest, read, replaced
+from triton_models.repository.s3 import aws_errors, publisher, repository_client, wanted_repository
+from triton_models.repository.stored_manifest import MANIFEST_AGE_S, StoredManifest, read, update
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -152,21 +152,20 @@ def _move(
     by: str,
 ) -> None:
     before = stored.manifest.model(model)
-    for _ in range(ROUNDS):
-        record = stored.manifest.model(model)
+
+    def moved(stored: StoredManifest) -> Manifest:
+        record, new = stored.manifest.model(model), stored.manifest
         if all(record.on(target) == artifact for target, artifact in chosen.items()):
-            return  # unchanged, or the response of an earlier attempt was lost
+            return new  # unchanged, or the response of an earlier attempt was lost
         # The artifact to restore is fixed, so that another publication is not undone by accident.
         if any(record.history_of(target) != before.history_of(target) for target in chosen):
             raise _changed_meanwhile(model, record, where)
-        new = stored.manifest
         for target, artifact in chosen.items():
             _refuse_gone(record, artifact, where, s3)
             new = new.with_rollback(model=model, to=artifact, target=target, at=stored.at, by=by)
-        if replaced(stored, new, where, s3):
-            return
-        stored = read(where, s3)
-    raise contended(where.manifest_url)
+        return new
+
+    update(moved, where, s3, stored=stored)
 
 
 def _chosen(

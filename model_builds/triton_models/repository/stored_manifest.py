@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.base.errors import raise_if_any
 from triton_models.repository.manifest import MANIFEST_NAME, Manifest, Repository
-from triton_models.repository.s3 import LOST_RACE, NOT_FOUND, aws_errors, error_code
+from triton_models.repository.s3 import LOST_RACE, NOT_FOUND, aws_errors, contended, error_code
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -80,6 +80,34 @@ def read(
         raise
     manifest = parse(answer["Body"], where=repository.manifest_url)
     return StoredManifest(manifest=manifest, tag=answer["ETag"], at=_date(answer))
+
+
+def update(
+    change: Callable[[StoredManifest], Manifest],
+    repository: Repository,
+    s3: S3Client,
+    *,
+    stored: StoredManifest | None = None,
+) -> StoredManifest:
+    """Replace the manifest with a changed one, and return the one before.
+
+    Args:
+        change: Returns the changed manifest, or the same one for no change. It is called again with the new
+            manifest if another writer was faster.
+        repository: The repository.
+        s3: The client to use.
+        stored: The manifest that was read before; None reads it.
+
+    Raises:
+        FleetError: Other writers were always faster, or a changed record is one that readers would refuse.
+    """
+    for _ in range(ROUNDS):
+        stored = stored or read(repository, s3)
+        new = change(stored)
+        if new == stored.manifest or replaced(stored, new, repository, s3):
+            return stored
+        stored = None
+    raise contended(repository.manifest_url)
 
 
 def replaced(stored: StoredManifest, new: Manifest, repository: Repository, s3: S3Client) -> bool:
