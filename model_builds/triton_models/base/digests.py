@@ -24,9 +24,5 @@ def file_digest(path: Path | str) -> str:
 
 
 def digest_of(files: Mapping[str, str]) -> str:
-    """Return one digest for many files.
-
-    Args:
-        files: The digest of each file, by name.
-    """
+    """Return one digest for many files."""
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()

@@ -67,13 +67,7 @@ def build_extra(module: str) -> str:
 
 
 def explained(error: ModuleNotFoundError, *, where: str, own: str = "") -> FleetError | ModuleNotFoundError:
-    """Return an error with the extra that installs a missing module; without one, the original error.
-
-    Args:
-        error: The error of an import.
-        where: The command or function in use, such as "`fleet build`".
-        own: The extra of the command, which is named if it includes the module's.
-    """
+    """Return an error with the extra that installs a missing module; without one, the original error."""
     module = (error.name or "").partition(".")[0]
     extra = extra_of(module)
     if extra is None:

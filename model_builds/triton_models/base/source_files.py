@@ -29,10 +29,6 @@ _LEFTOVER = re.compile("|".join(map(fnmatch.translate, LEFTOVERS)))
 def source_files(folder: Path, *, without: Collection[str] = ()) -> Iterator[Path]:
     """Return the files in a folder and below it, in the same order on every machine.
 
-    Args:
-        folder: The folder.
-        without: Names to skip in the folder itself.
-
     Raises:
         OSError: A folder cannot be read.
     """
@@ -41,10 +37,6 @@ def source_files(folder: Path, *, without: Collection[str] = ()) -> Iterator[Pat
 
 def contents(folder: Path, *, without: Collection[str] = ()) -> dict[str, str]:
     """Return the digest of each file's content, by its path in the folder.
-
-    Args:
-        folder: The folder.
-        without: Names to skip in the folder itself.
 
     Raises:
         FleetError: A file or folder cannot be read.

@@ -58,10 +58,6 @@ def table(columns: Sequence[Column], *, width: int | None = None) -> Iterator[st
 
     The text of the last column wraps at words if nothing is left to shorten or to leave out. Nothing else is
     ever cut or wrapped.
-
-    Args:
-        columns: The columns, from left to right.
-        width: The number of characters per line; None for that of standard output.
     """
     room = output_width() if width is None else width
     fitting = _fitted(columns, room)

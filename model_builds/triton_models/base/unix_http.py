@@ -12,12 +12,7 @@ from urllib3.connection import HTTPConnection
 
 
 class UnixSocketPool(urllib3.HTTPConnectionPool):
-    """Connections to a server at a Unix socket, used like connections to a TCP port.
-
-    Args:
-        path: The path of the socket, which may be of any length.
-        connections: Number of connections kept open between requests.
-    """
+    """Connections to a server at a Unix socket, used like connections to a TCP port."""
 
     def __init__(self, path: Path, *, connections: int = 1) -> None:
         super().__init__("localhost", maxsize=connections, block=False, retries=False)

@@ -27,11 +27,7 @@ def alias_name(fleet: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aliased:
-    """The value of an alias.
-
-    Attributes:
-        target: Its target; None if the alias does not contain one.
-    """
+    """The value of an alias."""
 
     endpoint: str
     target: ArtifactTarget | None = None

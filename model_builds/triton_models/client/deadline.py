@@ -23,11 +23,7 @@ CLOCK = Clock()
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """The end of a call.
-
-    Attributes:
-        limit_s: The time limit of the call, in seconds.
-    """
+    """The end of a call."""
 
     limit_s: float
     clock: Clock = CLOCK

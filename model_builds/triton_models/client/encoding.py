@@ -48,13 +48,6 @@ def encode(
 ) -> tuple[bytes, str]:
     """Return a request's body and content type.
 
-    Args:
-        inputs: The input tensors.
-        outputs: The outputs to return; None for all.
-        content: The encoding of tensors.
-        parameters: The request's own parameters, such as its priority.
-        where: A description of the request, for errors.
-
     Raises:
         FleetError: Triton does not support the element type of some inputs; all are listed.
     """

@@ -33,14 +33,7 @@ _Name = tuple[str, ArtifactTarget | None]
 
 
 class Names:
-    """The names of models in a repository; safe to use from many threads.
-
-    Args:
-        repository: The repository.
-        s3: A boto3 client of S3.
-        age_s: The age, in seconds, from which the manifest is read again.
-        clock: The clock for the age.
-    """
+    """The names of models in a repository; safe to use from many threads."""
 
     def __init__(self, repository: Repository, s3: S3Client, *, age_s: float, clock: Clock) -> None:
         self._repository = repository

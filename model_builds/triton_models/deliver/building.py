@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """A model to build.
-
-    Attributes:
-        release: The Triton release that will serve it.
-        gpu: The GPU to compile for; None for a portable build or one for CPUs.
-        cpu: True if the model is served without a GPU.
-        models: The folder of model builds; None for the one next to this package.
-        output: The folder to write the artifact root and the artifact to.
-        verify: True if a Triton server must answer as declared.
-    """
+    """A model to build."""
 
     name: str
     release: str

@@ -160,16 +160,6 @@ def changed(
 ) -> list[ModelState]:
     """Return the state of each model: the need for a new build, and its reasons.
 
-    Args:
-        names: The models, each a folder or `folder:form`.
-        manifest: The manifest of the published models.
-        release: The release to build for.
-        gpu: The GPU to build for.
-        cpu: True to build for CPUs.
-        models: The folder of model builds; None for the one next to this package.
-        s3: The client that reads weights in S3; None creates one from the environment.
-        read_seconds: The time limit for reading one declaration and its local weights, in seconds.
-
     Raises:
         FleetError: The release or the GPU is unknown.
     """

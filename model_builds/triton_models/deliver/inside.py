@@ -22,11 +22,7 @@ _OUT, _ERROR = 1, 2
 
 
 def main(descriptor: int) -> None:
-    """Run the tasks that arrive over a connection.
-
-    Args:
-        descriptor: The connection's file descriptor; child processes must not inherit it.
-    """
+    """Run the tasks that arrive over a connection."""
     os.set_inheritable(descriptor, False)  # noqa: FBT003  positional only
     os.dup2(_ERROR, _OUT)  # standard output belongs to the result of the command
     signal.signal(signal.SIGTERM, _stop)
@@ -83,10 +79,6 @@ def apart(function: Callable[[], Answer], *, name: str) -> Answer:
     The copy is a fork, so it has the frameworks that this process imported. A process that has only imported
     PyTorch may be forked; once it has computed, or used a GPU, a copy would lack its threads and fail.
     https://docs.pytorch.org/docs/stable/notes/multiprocessing.html, read 2026-11-25.
-
-    Args:
-        function: The function; its answer is pickled.
-        name: The subject of the function, for errors.
 
     Raises:
         FleetError: The function failed, or its process ended.

@@ -21,11 +21,7 @@ _S3 = "s3://"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The place of a document or of a folder of documents.
-
-    Attributes:
-        s3: The client to use; None creates one from the environment.
-    """
+    """The place of a document or of a folder of documents."""
 
     address: str
     s3: S3Client | None = None

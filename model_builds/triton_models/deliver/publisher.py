@@ -44,12 +44,7 @@ Report = Callable[[Made, Published | None, tuple[Problem, ...]], None]
 
 
 class Publisher:
-    """A thread that publishes models.
-
-    Args:
-        publish: The function that publishes artifacts.
-        report: The callback for each model, called in that thread.
-    """
+    """A thread that publishes models."""
 
     def __init__(self, publish: Publish, report: Report) -> None:
         self._publish, self._report = publish, report

@@ -24,10 +24,6 @@ class Record:
     """The results of a run. The initial result of every model is that the run did not reach it.
 
     The document is therefore correct at any time, even after a power failure.
-
-    Args:
-        models: The models of the run.
-        place: The place to write the document to; None writes no document.
     """
 
     def __init__(self, models: Iterable[str], place: Place | None) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.json_text import parsed
+from triton_models.base.outcome import JsonReady
 from triton_models.repository.manifest import in_json
 
 VERSION = 1
@@ -19,7 +20,7 @@ Step = Literal["wait", "read", "build", "check", "verify", "pack", "publish"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelResult:
+class ModelResult(JsonReady):
     """The result of a model.
 
     Attributes:
@@ -61,15 +62,7 @@ class ModelResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON-ready data."""
-        return {
-            "model": self.model,
-            "status": self.status,
-            "step": self.step,
-            "problems": [problem.as_dict() for problem in self.problems],
-            "seconds": round(self.seconds, 3),
-            "artifact": self.artifact,
-            "log": self.log,
-        }
+        return {**JsonReady.as_dict(self), "seconds": round(self.seconds, 3)}
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> ModelResult:

@@ -22,10 +22,6 @@ def run(arguments: argparse.Namespace) -> Results:
 def summary(place: Place, *, items: Place | None = None) -> Results:
     """Merge the results in all documents of a folder.
 
-    Args:
-        place: A folder or prefix of documents that `fleet deliver --results` wrote, or a single document.
-        items: The output of `fleet diff --items`. A model listed there without a result has failed.
-
     Raises:
         FleetError: A document is unreadable or invalid, so the results of its models are unknown. Or there is
             no document, and `items` is None.

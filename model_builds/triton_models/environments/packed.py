@@ -61,13 +61,7 @@ def _checksum(member: Member) -> int:
 
 
 def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[Problem]:
-    """Yield the reasons why a release cannot run a packed environment.
-
-    Args:
-        archive: The .tar.gz; it is read once, which takes seconds per gigabyte.
-        release: The release that would serve it.
-        where: The place in the declaration, for the errors.
-    """
+    """Yield the reasons why a release cannot run a packed environment."""
     try:
         with archive.open("rb") as content:
             yield from problems_of(content, name=archive.name, release=release, where=where)
@@ -80,14 +74,7 @@ def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[
 
 
 def problems_of(content: IO[bytes], *, name: str, release: Release | None, where: str) -> Iterator[Problem]:
-    """Yield the same as `packed_problems` for an open archive.
-
-    Args:
-        content: The archive's content, which is read once from start to end.
-        name: The archive's name.
-        release: The release that would serve it; None if unknown.
-        where: The archive's place, for the errors.
-    """
+    """Yield the same as `packed_problems` for an open archive."""
     found = _Found()
     try:
         for member in members(content, where=where, form=ENVIRONMENT):

@@ -57,12 +57,6 @@ def refuse_unmet(
 ) -> None:
     """Refuse an environment that lacks what its packages require.
 
-    Args:
-        site_packages: The folder of the packages.
-        python: The version of Python that runs it.
-        not_needed: The required packages that need not be there, in any version.
-        pip: The command that installs the packages, to find versions of those that are missing.
-
     Raises:
         FleetError: A required package is missing, or has another version.
     """

@@ -46,12 +46,6 @@ def make_environment(
 ) -> None:
     """Create an environment from wheels.
 
-    Args:
-        folder: The folder to create.
-        wheels: Requirements of the form name==version.
-        python: The version of the interpreter that will run it, such as "3.12".
-        not_needed: The packages that the wheels require and the model does not need.
-
     Raises:
         FleetError: pip found no matching wheel, or the wheels require others.
     """

@@ -55,11 +55,6 @@ class Fit(JsonReady):
 def check_endpoint(manifest: Manifest, serving: Serving, *, models: Sequence[str] = ()) -> Fit:
     """Compare the targets of current artifacts with the endpoint that serves them.
 
-    Args:
-        manifest: The repository's manifest.
-        serving: The endpoint.
-        models: The models to check; empty for all.
-
     Raises:
         FleetError: The endpoint would refuse some artifacts, all of which are listed, or a model is unknown.
     """

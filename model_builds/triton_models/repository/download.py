@@ -21,12 +21,6 @@ def read_digest(
 ) -> str | None:
     """Read an object, and return the SHA-256 of its bytes; None if it does not exist.
 
-    Args:
-        name: Its name in the repository.
-        repository: The repository.
-        s3: The client to use.
-        into: An open file that gets the bytes. Without one they are only read.
-
     Raises:
         botocore.exceptions.ClientError: S3 refuses.
         OSError: The file cannot be written.

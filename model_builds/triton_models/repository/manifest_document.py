@@ -42,12 +42,7 @@ _Kind = TypeVar("_Kind", str, int, bool, "list[Any]", "dict[str, Any]")
 
 
 class ModelLines(Mapping[str, ModelRecord]):
-    """The models of a document, each parsed when it is first asked for; safe to use from many threads.
-
-    Args:
-        lines: The JSON document of each model.
-        invalid: Returns the error to raise about a model, by the reason why its line is invalid.
-    """
+    """The models of a document, each parsed when it is first asked for; safe to use from many threads."""
 
     def __init__(self, lines: Mapping[str, bytes], invalid: Callable[[str, str], FleetError]) -> None:
         self._lines = lines

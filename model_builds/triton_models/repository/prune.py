@@ -89,14 +89,6 @@ def expendable(
     Each model keeps the `keep` newest artifacts and those current within `older_than`. For each target of a
     live endpoint it also keeps the current artifact and the one `fleet rollback` would restore. An artifact
     current only for targets without an endpoint counts as current until the model's last change.
-
-    Args:
-        manifest: The repository's manifest.
-        keep: The number of newest artifacts to keep per model.
-        older_than: The minimum time since an artifact was current.
-        now: The current time.
-        live: The targets of the endpoints that serve the repository; None if unknown, so that every target
-            counts.
     """
     return {
         name: model.artifacts[name].size

@@ -181,19 +181,6 @@ def make_current(
 ) -> tuple[set[str], StoredManifest]:
     """Send the artifacts that are missing, then let their names refer to them, in one write of the manifest.
 
-    Args:
-        publications: The names, with the records of their artifacts.
-        artifacts: The artifacts.
-        where: The repository.
-        s3: The client to use.
-        stored: The manifest that was read first.
-        send: Sends artifacts, and returns the names of those that were not there yet.
-        by: The author for the manifest; None for the build or the user of this process.
-        change: Returns the manifest with the publications.
-
-    Returns:
-        The names of the artifacts that were sent, and the manifest before the change.
-
     Raises:
         FleetError: `fleet prune` is deleting an artifact, or other publishers were always faster.
     """

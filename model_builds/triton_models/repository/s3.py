@@ -35,10 +35,6 @@ NOT_FOUND = frozenset({"NoSuchKey", "404", "NotFound"})
 def repository_client(*, profile: str | None = None, region: str | None = None) -> S3Client:
     """Return an S3 client, safe for threads.
 
-    Args:
-        profile: The AWS profile; None for that of the environment.
-        region: The AWS region; None for that of the environment or the profile.
-
     Raises:
         botocore.exceptions.BotoCoreError: The configuration is invalid.
     """

@@ -58,14 +58,7 @@ def read(
     known: StoredManifest | None = None,
     parse: Callable[..., Manifest] = Manifest.from_json,
 ) -> StoredManifest:
-    """Read the manifest with its ETag.
-
-    Args:
-        repository: The repository.
-        s3: The client to use.
-        known: The version read before, which is returned without a download if it has not changed.
-        parse: `Manifest.from_json`, or `Manifest.by_line` for a reader of a few models.
-    """
+    """Read the manifest with its ETag."""
     from botocore.exceptions import ClientError
 
     unless = {"IfNoneMatch": known.tag} if known is not None and known.tag else {}

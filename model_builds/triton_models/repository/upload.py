@@ -41,11 +41,7 @@ _CONTENT_TYPE = "application/gzip"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of a large artifact.
-
-    Attributes:
-        sha256: The SHA-256 of its bytes in base64, as S3 requires.
-    """
+    """A part of a large artifact."""
 
     number: int
     start: int
@@ -60,9 +56,6 @@ def upload(
 
     Small ones are uploaded in parallel. Large ones follow one after the other, each with parallel parts.
     After an error no new upload starts; completed ones remain, and the next attempt does not repeat them.
-
-    Returns:
-        The file names of the uploaded artifacts, without those that another publisher uploaded first.
 
     Raises:
         FleetError: An object with an artifact's name has other content.

@@ -245,10 +245,6 @@ def literal(text: str) -> str:
 def refuse_unprintable(names: Iterable[str], *, where: str) -> None:
     """Refuse names that a declaration cannot show as they are.
 
-    Args:
-        names: The names of files and tensors that the declaration will contain.
-        where: The option or argument that they come from.
-
     Raises:
         FleetError: A name has control characters, quotes or backslashes.
     """

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import JsonReady
 from triton_models.base.source_files import LEFTOVERS, source_files
 from triton_models.base.suggest import did_you_mean
 from triton_models.base.whole_files import write_whole
@@ -35,7 +36,7 @@ _OTHER_NAMES = {"gitignore": ".gitignore"}  # a .gitignore here would apply to t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class Started(JsonReady):
     """A new repository.
 
     Attributes:
@@ -46,10 +47,6 @@ class Started:
     files: Sequence[str]
     models: Sequence[str]
     exit_code: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON-ready data."""
-        return {"folder": str(self.folder), "files": list(self.files), "models": list(self.models)}
 
     def lines(self) -> Iterator[str]:
         """Yield the folder, the models and the next steps."""
@@ -62,7 +59,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upgrade:
+class Upgrade(JsonReady):
     """The difference between a repository and what this version would write.
 
     Attributes:
@@ -77,16 +74,6 @@ class Upgrade:
     edited: Mapping[str, str] = field(default_factory=dict)
     written: bool = False
     exit_code: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON-ready data."""
-        return {
-            "before": self.before,
-            "after": self.after,
-            "replaced": dict(self.replaced),
-            "edited": dict(self.edited),
-            "written": self.written,
-        }
 
     def lines(self) -> Iterator[str]:
         """Yield each difference."""
@@ -144,10 +131,6 @@ def begin(folder: Path, *, name: str, models: Sequence[str]) -> Started:
 
 def upgrade(folder: Path, *, write: bool = False) -> Upgrade:
     """Compare a repository with what this version would write, and change nothing unless asked.
-
-    Args:
-        folder: The repository.
-        write: Write the files that were not edited.
 
     Raises:
         FleetError: `fleet init` did not write the folder.

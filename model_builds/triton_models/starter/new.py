@@ -125,11 +125,6 @@ def _install(folder: Path) -> str:
 def begin_like(name: str, *, like: str, models: Path | None = None) -> Begun:
     """Start a model build as a copy of another.
 
-    Args:
-        name: The name of the new model.
-        like: The folder to copy, here or else of the models that `fleet init` can begin with.
-        models: The folder of model builds; by default that of `models_folder`.
-
     Raises:
         FleetError: The name is invalid or taken, or the model to copy does not exist.
     """

@@ -85,14 +85,7 @@ class _OnCpus:
 def check_declaration(
     build: ModelDefinition, *, source: Path, release: Release, gpu: bool
 ) -> CheckedDeclaration:
-    """Check one declaration alone.
-
-    Args:
-        build: The declaration.
-        source: Its folder.
-        release: The Triton release that serves it.
-        gpu: True if GPUs serve it, with plans for models declared for TensorRT.
-    """
+    """Check one declaration alone."""
     weights = weights_of(build)
     problems = _alone(build, source=source, release=release, gpu=gpu)
     environments = [model.environment for model in build.models if isinstance(model, PythonModel)]

@@ -18,10 +18,6 @@ Ask = Callable[[Tensors, Parameters], Tensors]
 def answered(example: Example, ask: Ask) -> dict[str, Any]:
     """Return the answer to an example, or the answers to a sequence, stacked.
 
-    Args:
-        example: The example.
-        ask: Sends tensors with parameters of the request, and returns the answer.
-
     Raises:
         FleetError: The requests of a sequence are not alike, or their answers are not.
     """

@@ -38,16 +38,6 @@ class ServerProcess:
     """A Triton server that starts on demand, and again after it crashed or hung.
 
     Start it from a thread that lives as long as the server, because the kernel ends it with that thread.
-
-    Args:
-        executable: The server's executable.
-        folder: An empty working folder.
-        log: The file for its output.
-        start_s: The time limit until it is ready, in seconds.
-
-    Attributes:
-        repository: The folder that the server loads models from.
-        log: The given file, or a file in the folder.
     """
 
     def __init__(self, executable: Path, folder: Path, *, log: Path | None = None, start_s: float) -> None:

@@ -36,13 +36,7 @@ _HEADER_LENGTH = "Inference-Header-Content-Length"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Time limits in seconds.
-
-    Attributes:
-        start_s: The limit for starting a server.
-        load_s: The limit for loading a model; by default SageMaker's.
-        answer_s: The limit for an answer; by default SageMaker's for an invocation.
-    """
+    """Time limits in seconds."""
 
     start_s: float = 120.0
     load_s: float = 360.0
@@ -54,11 +48,6 @@ def serving(
     tritonserver: Path | None = None, *, log: Path | None = None, limits: Limits | None = None
 ) -> Iterator[Server]:
     """Yield a server for built roots, one after the other; it starts when the first one is loaded.
-
-    Args:
-        tritonserver: The executable; see `find_server`.
-        log: The file for the server's output. Errors always show the end of the output.
-        limits: The time limits.
 
     Raises:
         FleetError: The server's executable does not exist.
@@ -114,12 +103,6 @@ class Server(ServerProcess):
         self, model: str, inputs: Tensors, *, parameters: Parameters | None = None, where: str
     ) -> dict[str, Any]:
         """Return all outputs of a loaded model.
-
-        Args:
-            model: The model's name.
-            inputs: The input tensors.
-            parameters: Parameters of the request.
-            where: A description of the request, for errors.
 
         Raises:
             FleetError: The inputs do not fit, or the server answers with an error, crashes, or takes too

@@ -237,10 +237,6 @@ def _called(name: str, example: Example) -> str:
 def declaration_of(root: Path, models: Path | None = None) -> ModelDefinition:
     """Return the declaration that a root was built from.
 
-    Args:
-        root: A root written by `fleet build`.
-        models: The folder of model builds; by default that of `models_folder`.
-
     Raises:
         FleetError: The folder is not such a root, or its declaration is missing or invalid.
     """
@@ -257,11 +253,7 @@ def declaration_of(root: Path, models: Path | None = None) -> ModelDefinition:
 
 @dataclass(slots=True, kw_only=True)
 class _Comparison:
-    """The comparison of a built model's answers.
-
-    Attributes:
-        largest: The largest difference so far; None before the first comparison.
-    """
+    """The comparison of a built model's answers."""
 
     expected: Expected
     model: str
