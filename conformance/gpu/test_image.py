@@ -88,7 +88,7 @@ def test_a_python_model_imports_the_numpy_of_python3(tmp_path: Path, ask: Asked)
     def served() -> Any:
         import numpy as np
 
-        from triton_models.deliver.building import process_server
+        from triton_models.deliver.steps import process_server
 
         folder = tmp_path / "conformance"
         (folder / "1").mkdir(parents=True)

@@ -119,7 +119,7 @@ def test_a_plan_of_another_version_is_refused(
     here: Machine, made: Callable[..., Made], folder: Path, ask: Asked
 ) -> None:
     def refused() -> str:
-        from triton_models.deliver.building import process_server
+        from triton_models.deliver.steps import process_server
 
         found = decisive(made(here, "minilm"))
         if not found["plans"]:

@@ -16,7 +16,7 @@ import pytest
 
 from triton_models.builds.build import build
 from triton_models.cli.main import main
-from triton_models.deliver.building import check_built
+from triton_models.deliver.steps import check_built
 from triton_models.spec import load_build
 
 CONFIG = """\

@@ -11,8 +11,8 @@ from triton_models.artifact.built_for import plan_gpu, plan_runs_on
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import GPUS
 from triton_models.repository.check_endpoint import check_endpoint
+from triton_models.repository.history import built_for
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.repository.published import built_for
 from triton_models.repository.serving import serving_with
 
 RECORD = ArtifactRecord(

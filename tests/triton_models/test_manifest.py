@@ -16,11 +16,10 @@ from tests.triton_models.publishing_aws import file_name, record_of
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.repository import manifest_document
-from triton_models.repository.history import Artifacts
+from triton_models.repository.history import Artifacts, published
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
 from triton_models.repository.manifest_document import ARTIFACT_NAME
 from triton_models.repository.prune import expendable
-from triton_models.repository.published import published
 
 RECORD = ArtifactRecord(size=3, sha256="ab" * 32, build={"gpu": "A10G"})
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

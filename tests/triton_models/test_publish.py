@@ -337,7 +337,7 @@ def many(resnet50: Artifact) -> list[Artifact]:
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the check, to which copies under other names are unfit."""
-    monkeypatch.setattr("triton_models.repository.local.check_layout", lambda layout: [])
+    monkeypatch.setattr("triton_models.repository.publish.check_layout", lambda layout: [])
 
 
 def test_many_unchanged_artifacts_are_found_with_one_list(

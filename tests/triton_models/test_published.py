@@ -14,9 +14,8 @@ from tests.triton_models.publishing_aws import file_name, record_of, write_manif
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.repository import history
-from triton_models.repository.history import Artifacts
+from triton_models.repository.history import Artifacts, built_for, published
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.repository.published import built_for, published
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 FIRST, SECOND, THIRD = (file_name("minilm", digit) for digit in "123")

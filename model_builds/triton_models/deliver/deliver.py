@@ -24,13 +24,12 @@ from triton_models.base.processes import stopped_by_sigterm
 from triton_models.builds.build import LOGS
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import stand_in
-from triton_models.deliver.building import Order
 from triton_models.deliver.logs import log_file, service_log
 from triton_models.deliver.places import Place
 from triton_models.deliver.publisher import Publisher
 from triton_models.deliver.record import Record, say
 from triton_models.deliver.results import ModelResult, Results, Step
-from triton_models.deliver.steps import Made, make
+from triton_models.deliver.steps import Made, Order, make
 from triton_models.deliver.worker import Ended, Worker
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import DEFAULT_RELEASE

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import sys
@@ -11,17 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triton_models.base.errors import raise_if_any
+from triton_models.builds.build import build
 from triton_models.builds.export.objects import tag
 from triton_models.builds.export.weights import FETCHED
 from triton_models.builds.inputs import Found, Inputs, find_inputs, with_objects
 from triton_models.declare.reading import load_build
-from triton_models.deliver.building import Order, built, check_built, process_server
 from triton_models.deliver.example_request import example_request
 from triton_models.deliver.inside import apart
 from triton_models.deliver.worker import Report
 from triton_models.pack.pack import Artifact, pack
 
 if TYPE_CHECKING:
+    from triton_models.verify.serving import Server
     from triton_models.verify.verify import Expected
 
 # Packages of the build job that take seconds to import.
@@ -127,3 +131,54 @@ def _entity_tag(address: str) -> str:
     from triton_models.repository.s3 import repository_client
 
     return tag(address, repository_client())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A model to build."""
+
+    name: str
+    release: str
+    output: Path
+    gpu: str | None = None
+    cpu: bool = False
+    models: Path | None = None
+    verify: bool = True
+
+
+def built(order: Order, report: Report) -> Path:
+    """Build one model, and return its artifact root.
+
+    Raises:
+        FleetError: The model is invalid.
+    """
+    report("build")
+    return build(
+        order.name,
+        output=order.output,
+        release=order.release,
+        gpu=order.gpu,
+        cpu=order.cpu,
+        models=order.models,
+    )
+
+
+def check_built(root: Path) -> None:
+    """Check an artifact root.
+
+    Raises:
+        FleetError: An endpoint could not serve it.
+    """
+    from triton_models.check.check import check_path
+
+    raise_if_any(check_path(root))
+
+
+@functools.cache
+def process_server() -> Server:
+    """Return the Triton server that all models of this process share; it starts on first use."""
+    from triton_models.verify.serving import serving
+
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(serving())

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from triton_models.artifact.built_for import built_gpu
 from triton_models.artifact.layout import digest_of_artifact
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.tables import Column, table
-from triton_models.repository.manifest import Repository, in_json
-from triton_models.repository.published import PublishedArtifact, built_for, published
-from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
+from triton_models.repository.documents import request_name
+from triton_models.repository.download import read_digest
+from triton_models.repository.manifest import (
+    ArtifactRecord,
+    Change,
+    Manifest,
+    ModelRecord,
+    Repository,
+    in_json,
+)
+from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository, workers
 from triton_models.repository.stored_manifest import read
-from triton_models.repository.verified import verify
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -76,3 +87,133 @@ def run(arguments: argparse.Namespace, *, s3: S3Client | None = None) -> Artifac
         rows = tuple(published(read(where, client).manifest, arguments.names))
         verified = verify(rows, where, client) if arguments.verify else None
     return Artifacts(repository=where.url, rows=rows, verified=verified)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An object that the manifest records."""
+
+    name: str
+    sha256: str
+
+
+def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Client) -> int:
+    """Read each artifact and its documents, and compare the digests with the manifest's.
+
+    The manifest alone gives no protection against someone who can write it as well. Its reader therefore
+    refuses a digest that does not begin with the digits in the artifact's name, which clients and templates
+    contain.
+
+    Raises:
+        FleetError: Objects are missing or differ; all are listed.
+        botocore.exceptions.ClientError: S3 refuses.
+    """
+    wanted = tuple(dict.fromkeys(each for row in rows for each in _recorded(row)))
+    with workers() as pool:
+        names = [each.name for each in wanted]
+        found = tuple(pool.map(partial(read_digest, repository=repository, s3=s3), names))
+    raise_if_any(
+        _differs(each, sha256, repository)
+        for each, sha256 in zip(wanted, found, strict=True)
+        if sha256 != each.sha256
+    )
+    return len(wanted)
+
+
+def _recorded(row: PublishedArtifact) -> Iterator[Recorded]:
+    yield Recorded(name=row.artifact, sha256=row.record.sha256)
+    if row.record.request:
+        yield Recorded(name=request_name(row.record.request), sha256=row.record.request)
+
+
+def _differs(wanted: Recorded, found: str | None, repository: Repository) -> Problem:
+    return Problem(
+        what="the object is missing"
+        if found is None
+        else f"the object has other content: SHA-256 {found}, not {wanted.sha256}",
+        where=f"{repository.url}{wanted.name}",
+        why="endpoints would load other content than was checked and published",
+        fix="find out in CloudTrail who changed it, and restore the published version",
+        rule="artifact-gone" if found is None else "artifact-changed",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedArtifact:
+    """A published artifact of a model.
+
+    Attributes:
+        state: "current"; "previous" for the one `fleet rollback` restores on a target; otherwise "".
+        targets: The targets on which it is current.
+        change: The time and author of its last publication; None if not recorded.
+    """
+
+    model: str
+    artifact: str
+    state: str
+    record: ArtifactRecord
+    change: Change | None
+    targets: tuple[ArtifactTarget, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as JSON-ready data."""
+        return {
+            "model": self.model,
+            "artifact": self.artifact,
+            "state": self.state,
+            "targets": [str(target) for target in self.targets],
+            "size": self.record.size,
+            "sha256": self.record.sha256,
+            "portable": self.record.portable,
+            "build": dict(self.record.build),
+            "plans": list(self.record.plans),
+            "request": self.record.request,
+            "published": in_json(self.change.at) if self.change else None,
+            "by": self.change.by if self.change else None,
+        }
+
+
+def published(manifest: Manifest, models: Sequence[str] = ()) -> list[PublishedArtifact]:
+    """Return the artifacts of some models, or of all, newest first.
+
+    Raises:
+        FleetError: Some models are unknown, or their records are invalid; all are listed.
+    """
+    problems: list[Problem] = []
+    rows: list[PublishedArtifact] = []
+    for name in dict.fromkeys(models) or manifest.names:
+        try:
+            rows.extend(_of(name, manifest.model(name)))
+        except FleetError as error:
+            problems.extend(error.problems)
+    raise_if_any(problems)
+    return rows
+
+
+def built_for(record: ArtifactRecord) -> str:
+    """Return a short description of an artifact's target."""
+    build, tensorrt = record.build, ", ".join(record.plans) or record.build.get("tensorrt")
+    if record.portable:
+        return "rehearsals only (portable)"
+    parts = [
+        built_gpu(build),
+        f"release {build['release']}" if build.get("release") else None,
+        f"TensorRT {tensorrt}" if tensorrt else None,
+    ]
+    return ", ".join(str(part) for part in parts if part) or "not recorded"
+
+
+def _of(name: str, model: ModelRecord) -> Iterator[PublishedArtifact]:
+    changes = {change.artifact: change for change in model.history if change.how == "publish"}
+    previous = {name for target in model.current for name in model.earlier(target)[-1:]}
+    for artifact in reversed(model.by_publication()):
+        targets = tuple(target for target, name in model.current.items() if name == artifact)
+        state = "current" if targets else "previous" if artifact in previous else ""
+        yield PublishedArtifact(
+            model=name,
+            artifact=artifact,
+            state=state,
+            record=model.artifacts[artifact],
+            change=changes.get(artifact),
+            targets=targets,
+        )

@@ -24,12 +24,11 @@ from triton_models.pack.pack import Artifact
 from triton_models.repository.documents import request_name, store_request
 from triton_models.repository.download import read_digest
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
-from triton_models.repository.presence import missing
 from triton_models.repository.publish import make_current
 from triton_models.repository.s3 import aws_errors, publisher, repository_client, workers
 from triton_models.repository.stored_manifest import StoredManifest, read
 from triton_models.repository.tested import ArtifactsTested
-from triton_models.repository.upload import PART_BYTES, upload
+from triton_models.repository.upload import PART_BYTES, missing, upload
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
-from triton_models.repository.endpoints import named_by_models, sagemaker_client
 from triton_models.repository.manifest import Manifest, ModelRecord, Repository
 from triton_models.repository.manifest_document import ARTIFACT_NAME, shown
 from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
-from triton_models.repository.serving import live_targets
+from triton_models.repository.serving import live_targets, named_by_models, sagemaker_client
 from triton_models.repository.stored_manifest import StoredManifest, read, update
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from triton_models.base.errors import FleetError
 from triton_models.base.outcome import JsonReady
 from triton_models.base.suggest import did_you_mean
 from triton_models.repository.manifest import Manifest, ModelRecord, Repository
-from triton_models.repository.presence import stored_sha256
 from triton_models.repository.s3 import aws_errors, publisher, repository_client, wanted_repository
 from triton_models.repository.stored_manifest import MANIFEST_AGE_S, StoredManifest, read, update
+from triton_models.repository.upload import stored_sha256
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -167,7 +167,7 @@ def compare_locally(
 
 def _prepared(name: str, declared: ModelDefinition, place: Path, models: Path | None) -> Subject:
     from triton_models.builds.build import build
-    from triton_models.deliver.building import check_built
+    from triton_models.deliver.steps import check_built
     from triton_models.pack.pack import pack
 
     progress(f"building {name}")
