@@ -163,8 +163,8 @@ def sagemaker_client(repository: Repository, s3: S3Client) -> SageMakerClient:
 def named_by_models(repository: Repository, sagemaker: SageMakerClient) -> dict[str, tuple[str, ...]]:
     """Return the artifacts of a repository that SageMaker Models name, with the names of the Models.
 
-    A single-model endpoint's Model names its artifact, which every new instance downloads. Not found are Models
-    of other accounts, and artifacts that only a model package or an inference component names.
+    A single-model endpoint's Model names its artifact, which every new instance downloads. Not found are
+    Models of other accounts, and artifacts that only a model package or an inference component names.
     """
     pages = sagemaker.get_paginator("list_models").paginate()
     names = [each["ModelName"] for page in pages for each in field(page, "Models", where=repository.url)]
