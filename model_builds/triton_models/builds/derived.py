@@ -6,11 +6,10 @@ Nothing is guessed: anything that Triton cannot serve unchanged is an error befo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from triton_models.artifact.networks import NetworkTensor, Signature
-from triton_models.base.errors import Problem, raise_if_any
+from triton_models.base.checks import Check, Report
 from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.models import Ensemble
 from triton_models.declare.network_types import type_problems
@@ -19,6 +18,12 @@ from triton_models.facts.releases import Release
 
 if TYPE_CHECKING:
     from triton_models.config.pbtxt import ModelConfig
+
+_SOURCE = "2026-11-21: Triton's model_configuration.md, and the backends' checks of a configuration"
+ENSEMBLE_STEPS = Check(id="ensemble-steps", source=_SOURCE)
+NETWORK_SHAPE = Check(id="network-shape", source=_SOURCE)
+NETWORK_BATCH = Check(id="network-batch", source=_SOURCE)
+NETWORK_DECLARED = Check(id="network-declared", source=_SOURCE)
 
 
 def served_tensors(
@@ -45,16 +50,19 @@ def served_tensors(
     Raises:
         FleetError: The network cannot be served as declared; all problems are reported together.
     """
+    batches = max_batch_size > 0
+    report = Report(f"the network of {name!r}")
     types = ((what, tensor.data_type) for what, tensor in _sides(signature))
-    problems = [
-        *type_problems(types, backend=backend, release=release, where=""),
-        *_shape_problems(signature, batches=max_batch_size > 0),
-        *(_batch_problems(signature) if max_batch_size > 0 else ()),
-    ]
-    raise_if_any(_located(problems, name))
-    inputs = [_served(tensor, batches=max_batch_size > 0) for tensor in signature.inputs]
-    raise_if_any(_located(_declared_problems(inputs, declared), name) if declared is not None else ())
-    return inputs, [_served(tensor, batches=max_batch_size > 0) for tensor in signature.outputs]
+    report.add(type_problems(types, backend=backend, release=release, where=report.where))
+    _check_shapes(report, signature, batches=batches)
+    if batches:
+        _check_batches(report, signature)
+    report.raise_if_any()
+    inputs = [_served(tensor, batches=batches) for tensor in signature.inputs]
+    if declared is not None:
+        _check_declared(report, inputs, declared)
+    report.raise_if_any()
+    return inputs, [_served(tensor, batches=batches) for tensor in signature.outputs]
 
 
 def derived_ensemble(ensemble: Ensemble, models: Mapping[str, ModelConfig]) -> ModelConfig:
@@ -70,17 +78,20 @@ def derived_ensemble(ensemble: Ensemble, models: Mapping[str, ModelConfig]) -> M
     from triton_models.config import pbtxt as config
 
     connected = connect(ensemble, {name: _interface(each) for name, each in models.items()})
-    raise_if_any(
-        Problem(
-            what=mistake.what,
-            where=f"the steps of {ensemble.name!r}, by their configurations",
-            expected=mistake.expected,
-            why="Triton refuses such an ensemble",
-            fix=mistake.fix,
-            rule="ensemble-steps",
+    report = Report(f"the steps of {ensemble.name!r}, by their configurations")
+    for mistake in connected.mistakes:
+        report.add(
+            [
+                ENSEMBLE_STEPS.problem(
+                    what=mistake.what,
+                    where=report.where,
+                    expected=mistake.expected,
+                    why="Triton refuses such an ensemble",
+                    fix=mistake.fix,
+                )
+            ]
         )
-        for mistake in connected.mistakes
-    )
+    report.raise_if_any()
     sizes = [models[step.model_name].max_batch_size for step in connected.steps]
     return config.ensemble(
         name=ensemble.name,
@@ -114,39 +125,24 @@ def _sides(signature: Signature) -> Iterator[tuple[str, NetworkTensor]]:
     yield from ((f"output {tensor.name!r}", tensor) for tensor in signature.outputs)
 
 
-def _shape_problems(signature: Signature, *, batches: bool) -> Iterator[Problem]:
+def _check_shapes(report: Report, signature: Signature, *, batches: bool) -> None:
     for what, tensor in _sides(signature):
         if not tensor.data_type.startswith("TYPE_"):
             continue  # already reported, and has no shape
         if tensor.dims is None:
-            yield _problem(
-                "network-shape",
-                f"{what} has an unknown number of dimensions",
-                expected="a shape, which may have open sizes",
-                why="config.pbtxt states the number of dimensions",
-                fix="run onnx.shape_inference.infer_shapes on the file, or export it with named dimensions",
-            )
+            fix = "run onnx.shape_inference.infer_shapes on the file, or export it with named dimensions"
+            report(NETWORK_SHAPE, f"{what} has an unknown number of dimensions", fix=fix)
         elif len(tensor.dims) <= (1 if batches else 0):
-            yield _problem(
-                "network-shape",
-                f"{what} has the shape {_shown(tensor)}, which leaves no dimension for the configuration",
-                expected="at least one more dimension",
-                why="dims cannot be empty",
-                fix="unsqueeze it inside the network, or write the configuration yourself with dims [1] and "
-                "reshape { shape: [] }",
-            )
+            shape = f"{what} has the shape {_shown(tensor)}, which leaves no dimension for the configuration"
+            fix = "unsqueeze it inside the network, or write the configuration yourself with dims [1] and "
+            report(NETWORK_SHAPE, shape, fix=f"{fix}reshape {{ shape: [] }}", why="dims cannot be empty")
         elif 0 in tensor.dims:
-            yield _problem(
-                "network-shape",
-                f"{what} has the shape {_shown(tensor)}, which is empty",
-                expected="sizes of 1 or more",
-                why="Triton refuses a dimension of 0",
-                fix="export it with an example that contains data",
-            )
+            shape = f"{what} has the shape {_shown(tensor)}, which is empty"
+            report(NETWORK_SHAPE, shape, fix="export it with an example that contains data")
 
 
-def _batch_problems(signature: Signature) -> Iterator[Problem]:
-    """Yield a problem for each tensor whose first dimension is not the open batch dimension."""
+def _check_batches(report: Report, signature: Signature) -> None:
+    """Check that the first dimension of each tensor is the open batch dimension."""
     first = [tensor.dims[0] for tensor in signature.inputs if tensor.dims]
     batch = next((size for size in first if isinstance(size, str)), None)
     others = {
@@ -155,58 +151,31 @@ def _batch_problems(signature: Signature) -> Iterator[Problem]:
         for size in (tensor.dims or ())[1:]
         if isinstance(size, str) and size != batch
     }
+    why = "Triton batches requests along the first dimension of all tensors"
     for what, tensor in _sides(signature):
         if not tensor.dims:
             continue
         size, is_input = tensor.dims[0], what.startswith("input")
         if isinstance(size, int):
-            yield _problem(
-                "network-batch",
-                f"{what} has the shape {_shown(tensor)}: its first size is fixed to {size}",
-                expected="an open first dimension, for the batch",
-                why="with a max_batch_size above 0 the first dimension is the batch size",
-                fix="export it with a dynamic first dimension, or declare max_batch_size 0",
-            )
+            shape = f"{what} has the shape {_shown(tensor)}: its first size is fixed to {size}"
+            fix = "export it with a dynamic first dimension, or declare max_batch_size 0"
+            report(NETWORK_BATCH, shape, fix=fix, why=why)
         elif isinstance(size, str) and (size in others or (is_input and size != batch)):
-            yield _problem(
-                "network-batch",
-                f"the first size of {what} is {size!r}, not {batch!r}",
-                expected="the batch as the first dimension of every input and output",
-                why="Triton batches requests along the first dimension of all tensors",
-                fix="move the batch to the front inside the network, or declare max_batch_size 0",
-            )
+            fix = "move the batch to the front inside the network, or declare max_batch_size 0"
+            report(NETWORK_BATCH, f"the first size of {what} is {size!r}, not {batch!r}", fix=fix, why=why)
 
 
-def _declared_problems(inputs: Sequence[Tensor], declared: Sequence[Tensor]) -> Iterator[Problem]:
+def _check_declared(report: Report, inputs: Sequence[Tensor], declared: Sequence[Tensor]) -> None:
     by_name = {tensor.name: tensor for tensor in inputs}
     for tensor in declared:
         own = by_name.pop(tensor.name, None)
         if own is None or own.full_type != tensor.full_type or own.sizes != tensor.sizes:
             has = f"{own.full_type} {list(own.sizes)}" if own else "no input of that name"
-            yield _problem(
-                "network-declared",
-                f"input {tensor.name!r} is declared as {tensor.full_type} {list(tensor.sizes)}",
-                expected=f"as in the network: {has}",
-                why="a request that follows the declaration would be refused",
-                fix="correct the declaration, or cast inside the network",
-            )
+            what = f"input {tensor.name!r} is declared as {tensor.full_type} {list(tensor.sizes)}"
+            fix = f"declare it as in the network, which has {has}, or cast inside the network"
+            report(NETWORK_DECLARED, what, fix=fix)
     for name in by_name:
-        yield _problem(
-            "network-declared",
-            f"the input {name!r} of the network is not declared",
-            expected=f"inputs {', '.join(tensor.name for tensor in declared)}",
-            why="a request without it would be refused",
-            fix="declare it",
-        )
-
-
-def _problem(rule: str, what: str, *, expected: str, why: str, fix: str) -> Problem:
-    return Problem(what=what, where="", expected=expected, why=why, fix=fix, rule=rule)
-
-
-def _located(problems: Iterable[Problem], name: str) -> Iterator[Problem]:
-    for problem in problems:
-        yield replace(problem, where=f"the network of {name!r}")
+        report(NETWORK_DECLARED, f"the input {name!r} of the network is not declared", fix="declare it")
 
 
 def _shown(tensor: NetworkTensor) -> str:

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triton_models.artifact.networks import read_onnx_file
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.builds.tensorrt.compiler import Compiler
-from triton_models.builds.tensorrt.operators import check_operators
+from triton_models.builds.tensorrt.network import check_network
 from triton_models.builds.tensorrt.options import PlanOptions
-from triton_models.builds.tensorrt.quantization import check_quantization
-from triton_models.builds.tensorrt.shapes import check_shapes, open_shapes
 from triton_models.builds.tensorrt.stand_in import StandIn
 from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.instances import Gpu
@@ -22,6 +20,9 @@ from triton_models.facts.tensorrt import LEVELS, QUANTIZED, Hardware, Precision
 
 if TYPE_CHECKING:
     from triton_models.config.pbtxt import ModelConfig
+
+DUPLICATE_MODEL = Check(id="duplicate-model", source=FROM_ARGUMENTS)
+PLAN_OPSET = Check(id="plan-opset", source="2026-11-22: the opsets of TensorRT in facts/releases.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +85,10 @@ class Job:
         """See `BuildJob.folder`."""
         directory = self.root / name
         if directory.exists():
-            raise FleetError.of(
+            raise DUPLICATE_MODEL.error(
                 what=f"two models are called {name!r}",
                 where="the configurations created by write()",
-                expected="a unique name for each model of an artifact",
                 fix="rename one of them in its configuration and in the ensemble's steps",
-                rule="duplicate-model",
             )
         version: Path = directory / "1"
         version.mkdir(parents=True)
@@ -107,11 +106,10 @@ class Job:
         plugins: Sequence[str] = (),
     ) -> Path:
         """See `BuildJob.compile_plan`; a rehearsal writes a stand-in: see `tensorrt.stand_in`."""
-        check_shapes(onnx, shapes)
-        check_quantization(onnx, precision)
-        if plugins and (self.compiler is None or self.rehearsed):
-            check_operators(onnx)
-        if precision in QUANTIZED and (self.compiler is None or self.rehearsed):
+        runs_file = self.compiler is None or self.rehearsed
+        needs_plugins = bool(plugins) and runs_file
+        shapes = check_network(onnx, shapes=shapes, precision=precision, needs_plugins=needs_plugins)
+        if precision in QUANTIZED and runs_file:
             self.precisions.append(precision)  # the file computes in it, on any machine
         if self.cpu:
             _serve_with_onnxruntime(onnx)
@@ -130,7 +128,7 @@ class Job:
             optimization_level=optimization_level,
             plugins=tuple(plugins),
         )
-        about = self.compiler.compile(onnx, plan, shapes=open_shapes(onnx, shapes), options=options)
+        about = self.compiler.compile(onnx, plan, shapes=shapes, options=options)
         self.plans[plan.relative_to(self.root).as_posix()] = about
         if self.rehearsed:
             self.left_out.append(f"the plan of {onnx.parent.parent.name}")
@@ -169,16 +167,11 @@ class Job:
 def _check_opset(onnx: Path, release: Release) -> None:
     head = read_onnx_file(onnx)
     if head is not None and head.opset > release.plan_opset:
-        raise FleetError.of(
-            what=f"an ONNX file of opset {head.opset}",
-            where=f"the network of {onnx.parent.parent.name!r}",
-            expected=f"at most {release.plan_opset}, which TensorRT {release.tensorrt} of release "
-            f"{release.name} reads",
-            why="TensorRT would interpret the operators as older ones, and the plan would answer differently",
-            fix=f"export it again with opset_version={release.plan_opset}, or serve it with release 24.05 or "
-            "newer",
-            rule="plan-opset",
-        )
+        report = Report(f"the network of {onnx.parent.parent.name!r}")
+        what = f"opset {head.opset}, newer than TensorRT {release.tensorrt} of release {release.name} reads"
+        fix = f"export it with opset_version={release.plan_opset}, or serve it with release 24.05 or newer"
+        report(PLAN_OPSET, what, fix=fix, why="TensorRT would interpret the operators as older ones")
+        report.raise_if_any()
 
 
 def _serve_with_onnxruntime(onnx: Path) -> None:

@@ -23,86 +23,20 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 from triton_models.base.whole_files import write_whole
 from triton_models.declare.weights import BUCKET_RULE
 
+if TYPE_CHECKING:
+    from triton_models.repository.manifest import Repository
+
+TIMING_CACHE = Check(id="timing-cache", source=FROM_ARGUMENTS)
 TIMING_CACHE_VARIABLE = "FLEET_TIMING_CACHE"
 
 _KIND = "Triton Fleet timing cache"
-
-
-class Place(Protocol):
-    """A store of cache files."""
-
-    def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None if it does not exist.
-
-        Raises:
-            FleetError, OSError: The file cannot be read.
-        """
-
-    def write(self, name: str, content: bytes) -> None:
-        """Replace a file atomically.
-
-        Raises:
-            FleetError, OSError: The file cannot be written.
-        """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
-    """Caches in a folder, which is created with the first one."""
-
-    path: Path
-
-    def read(self, name: str) -> bytes | None:
-        """Implement `Place`."""
-        try:
-            return (self.path / name).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def write(self, name: str, content: bytes) -> None:
-        """Implement `Place`."""
-        write_whole(self.path / name, content)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
-    """Caches under a prefix of S3, where writes are atomic.
-
-    Attributes:
-        bucket: The bucket's name.
-        prefix: "" or a prefix that ends with a slash.
-    """
-
-    bucket: str
-    prefix: str
-
-    def read(self, name: str) -> bytes | None:
-        """Implement `Place`."""
-        from botocore.exceptions import ClientError
-
-        from triton_models.repository.s3 import NOT_FOUND, aws_errors, error_code, repository_client
-
-        with aws_errors(f"s3://{self.bucket}/{self.prefix}"):
-            try:
-                answer = repository_client().get_object(Bucket=self.bucket, Key=f"{self.prefix}{name}")
-                return answer["Body"].read()
-            except ClientError as error:
-                if error_code(error) in NOT_FOUND:
-                    return None
-                raise
-
-    def write(self, name: str, content: bytes) -> None:
-        """Implement `Place`."""
-        from triton_models.repository.s3 import aws_errors, repository_client
-
-        with aws_errors(f"s3://{self.bucket}/{self.prefix}"):
-            repository_client().put_object(Bucket=self.bucket, Key=f"{self.prefix}{name}", Body=content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +44,12 @@ class TimingCache:
     """The caches in one place.
 
     Attributes:
-        place: The place.
-        where: The place as given.
+        where: A folder, or s3://bucket/prefix/.
+        repository: The same as an address in S3; None for a folder.
     """
 
-    place: Place
     where: str
+    repository: Repository | None = None
 
     @classmethod
     def at(cls, where: str) -> TimingCache:
@@ -125,20 +59,17 @@ class TimingCache:
             FleetError: The string is neither.
         """
         if "://" not in where:
-            return cls(place=Folder(path=Path(where).expanduser()), where=where)
+            return cls(where=where)
         from triton_models.repository.manifest import Repository
 
         try:
-            parsed = Repository.parse(where)
+            return cls(where=where, repository=Repository.parse(where))
         except FleetError:
-            raise FleetError.of(
-                what=f"{where!r} is not a valid place for timing caches",
+            raise TIMING_CACHE.error(
+                what=f"{where!r} is neither a folder nor s3://bucket/prefix/: {BUCKET_RULE}",
                 where=f"--timing-cache, or {TIMING_CACHE_VARIABLE}",
-                expected=f"a folder, or s3://bucket/prefix/; {BUCKET_RULE}",
-                fix="omit it to build without a cache",
-                rule="timing-cache",
+                fix="correct it, or omit it to build without a cache",
             ) from None
-        return cls(place=Bucket(bucket=parsed.bucket, prefix=parsed.prefix), where=where)
 
     @contextlib.contextmanager
     def used(self, *, tensorrt: str, gpu: str) -> Iterator[Path]:
@@ -162,7 +93,7 @@ class TimingCache:
 
     def _fetch(self, name: str, header: dict[str, str]) -> bytes:
         try:
-            kept = self.place.read(name)
+            kept = self._read(name)
         except (FleetError, OSError) as error:
             _say(f"{self.where}: cannot read {name}, so times are measured again: {_reason(error)}")
             return b""
@@ -173,9 +104,37 @@ class TimingCache:
 
     def _keep(self, name: str, content: bytes) -> None:
         try:
-            self.place.write(name, content)
+            self._write(name, content)
         except (FleetError, OSError) as error:
             _say(f"{self.where}: cannot save {name} for the next build: {_reason(error)}")
+
+    def _read(self, name: str) -> bytes | None:
+        if self.repository is None:
+            path = Path(self.where).expanduser() / name
+            return path.read_bytes() if path.exists() else None
+        from botocore.exceptions import ClientError
+
+        from triton_models.repository.s3 import NOT_FOUND, aws_errors, error_code, repository_client
+
+        with aws_errors(self.where):
+            try:
+                key = f"{self.repository.prefix}{name}"
+                answer = repository_client().get_object(Bucket=self.repository.bucket, Key=key)
+                return answer["Body"].read()
+            except ClientError as error:
+                if error_code(error) in NOT_FOUND:
+                    return None
+                raise
+
+    def _write(self, name: str, content: bytes) -> None:
+        if self.repository is None:
+            write_whole(Path(self.where).expanduser() / name, content)
+            return
+        from triton_models.repository.s3 import aws_errors, repository_client
+
+        with aws_errors(self.where):
+            key = f"{self.repository.prefix}{name}"
+            repository_client().put_object(Bucket=self.repository.bucket, Key=key, Body=content)
 
 
 def _wrapped(times: bytes, header: dict[str, str]) -> bytes:
