@@ -12,7 +12,9 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+
+AUTOCAST = Check(id="autocast", source=FROM_ARGUMENTS)
 
 
 def command(onnx: Path, converted: Path, *, to: str) -> list[str]:
@@ -57,11 +59,5 @@ def check_converted(onnx: Path, converted: Path, *, log: Path) -> None:
         what = "AutoCast changed the network's inputs or outputs"
     else:
         return
-    raise FleetError.of(
-        what=what,
-        where=f"the network of {log.stem!r}; the log is {log}",
-        expected="the same inputs and outputs, and lower precision in between",
-        why="requests must match the tensors of the source",
-        fix="check the log, or use precision='fp32', which needs no conversion",
-        rule="autocast",
-    )
+    fix = "check the log, or use precision='fp32', which needs no conversion"
+    raise AUTOCAST.error(what=what, where=f"the network of {log.stem!r}; the log is {log}", fix=fix)

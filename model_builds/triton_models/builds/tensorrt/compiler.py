@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from triton_models.artifact.networks import HEADER_BYTES, PlanHeader, read_plan_header
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.processes import end_group, tie_to_parent
 from triton_models.builds.tensorrt import autocast
@@ -23,6 +24,14 @@ from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
 from triton_models.facts.tensorrt import LEVELS, plan_problems
+
+_TRTEXEC = "2026-11-21: samples/common of NVIDIA/TensorRT"
+PLAN_OPERATOR = Check(id="plan-operator", source=_TRTEXEC)
+PLAN_COMPILE = Check(id="plan-compile", source=_TRTEXEC)
+PLAN_PLUGIN = Check(id="plan-plugin", source=_TRTEXEC)
+NOT_A_PLAN = Check(id="not-a-plan", source=_TRTEXEC)
+TENSORRT_VERSION = Check(id="tensorrt-version", source=_TRTEXEC)
+COMPILE_TIMEOUT = Check(id="compile-timeout", source=FROM_ARGUMENTS)
 
 COMPILE_TIMEOUT_S = 3600.0
 """The default time limit for a plan: most take minutes, a large one with all optimizations half an hour."""
@@ -82,10 +91,14 @@ class Compiler:
         """
         check_precision(self.release, options.precision)
         where = f"the plan of {onnx.parent.parent.name}"
-        found = plan_problems(
-            options.precision, options.hardware, release=self.release, gpu=self.gpu, where=where
+        report = Report(where)
+        report.add(
+            plan_problems(
+                options.precision, options.hardware, release=self.release, gpu=self.gpu, where=where
+            )
         )
-        raise_if_any([*found, *_missing_plugins(options.plugins, where=where)])
+        _check_plugins(report, options.plugins)
+        report.raise_if_any()
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{onnx.parent.parent.name}.log"
         about = {"gpu": self.gpu.name, "device": self.device, "precision": options.precision}
@@ -146,7 +159,11 @@ class Compiler:
         try:
             status = process.wait(timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
-            raise _timed_out(what, log, self.timeout_s) from None
+            raise COMPILE_TIMEOUT.error(
+                what=f"{what} was ended after the time limit of {self.timeout_s:g} seconds",
+                where=f"the network of {log.stem!r}; the log is {log}",
+                fix="check the end of the log; lower optimization_level, or raise --compile-timeout",
+            ) from None
         finally:
             end_group(process)
         if status:
@@ -154,37 +171,24 @@ class Compiler:
 
     def _failed(self, what: str, log: Path, status: int) -> FleetError:
         text = log.read_text(errors="replace")
-        operators = unknown_operators(text)
-        if operators:
-            return FleetError.of(
-                what=f"TensorRT {self.tensorrt or self.release.tensorrt} has no operator "
-                + ", ".join(map(repr, operators)),
-                where=f"the network of {log.stem!r}; the log is {log}",
-                expected="a network of operators that TensorRT supports",
-                why="trtexec found neither an operator nor a plugin of that name",
-                fix="replace the operator in the network, or serve the model with OnnxRuntime()",
-                rule="plan-operator",
-            )
-        return FleetError.of(
-            what=f"{what} failed (exit status {status}): {first_complaints(text)}",
-            where=f"the network of {log.stem!r}; the log is {log}",
-            expected=f"a plan for {self.gpu.name} with TensorRT {self.tensorrt or self.release.tensorrt}",
-            fix="check the log, whose first line is the command; rerun it with --verbose for details",
-            rule="plan-compile",
-        )
+        where = f"the network of {log.stem!r}; the log is {log}"
+        if operators := unknown_operators(text):
+            tensorrt = self.tensorrt or self.release.tensorrt
+            what = f"TensorRT {tensorrt} has no operator {', '.join(map(repr, operators))}"
+            fix = "replace the operator in the network, or serve the model with OnnxRuntime()"
+            why = "trtexec found neither an operator nor a plugin of that name"
+            return PLAN_OPERATOR.error(what=what, where=where, why=why, fix=fix)
+        what = f"{what} failed (exit status {status}): {first_complaints(text)}"
+        fix = "check the log, whose first line is the command; rerun it with --verbose for details"
+        return PLAN_COMPILE.error(what=what, where=where, fix=fix)
 
 
-def _missing_plugins(plugins: Sequence[str], *, where: str) -> Iterator[Problem]:
+def _check_plugins(report: Report, plugins: Sequence[str]) -> None:
     for plugin in plugins:
         if not Path(plugin).is_file():
-            yield Problem(
-                what=f"there is no {plugin}",
-                where=where,
-                expected="each library of `plugins` in the image of the build",
-                why="TensorRT finds the network's own operators in it",
-                fix="build in the image of the endpoint, with the library: `image` in cdk.json",
-                rule="plan-plugin",
-            )
+            fix = "build in the image of the endpoint, with the library: `image` in cdk.json"
+            why = "TensorRT finds the network's own operators in it"
+            report(PLAN_PLUGIN, f"there is no {plugin}", fix=fix, why=why)
 
 
 def plan_version(plan: Path) -> str:
@@ -196,16 +200,11 @@ def plan_version(plan: Path) -> str:
     header: PlanHeader | None = None
     with contextlib.suppress(FileNotFoundError), plan.open("rb") as file:
         header = read_plan_header(file.read(HEADER_BYTES))
-    if header is not None:
-        return header.tensorrt
-    raise FleetError.of(
-        what=f"{plan.name} is not a TensorRT plan",
-        where=str(plan),
-        expected="a file that starts with 'ftrt', as written by trtexec --saveEngine",
-        why="Triton would refuse it at the first request",
-        fix="rebuild the model with `fleet build --gpu ...`",
-        rule="not-a-plan",
-    )
+    if header is None:
+        what = f"{plan.name} is not a TensorRT plan, as trtexec --saveEngine writes it"
+        fix = "rebuild the model with `fleet build --gpu ...`"
+        raise NOT_A_PLAN.error(what=what, where=str(plan), fix=fix)
+    return header.tensorrt
 
 
 def version_problems(version: str, release: Release, *, where: str) -> Iterator[Problem]:
@@ -217,26 +216,9 @@ def version_problems(version: str, release: Release, *, where: str) -> Iterator[
         where: The file or tool with that version.
     """
     if not PlanHeader(tensorrt=version).loads_in(release.tensorrt):
-        yield Problem(
-            what=f"TensorRT {version}",
-            where=where,
-            expected=f"TensorRT {release.tensorrt}, as in release {release.name}",
-            why="a plan loads only in the TensorRT version that compiled it",
-            fix=f"build inside the image of release {release.name}",
-            rule="tensorrt-version",
-        )
-
-
-def _timed_out(what: str, log: Path, timeout_s: float) -> FleetError:
-    return FleetError.of(
-        what=f"{what} was ended after the time limit of {timeout_s:g} seconds",
-        where=f"the network of {log.stem!r}; the log is {log}",
-        expected="a plan within --compile-timeout",
-        why="a build that hangs would block its machine and later models",
-        fix="check the end of the log; lower optimization_level to compile faster, or raise "
-        "--compile-timeout",
-        rule="compile-timeout",
-    )
+        why = "a plan loads only in the TensorRT version that compiled it"
+        fix = f"build inside the image of release {release.name}, which has {release.tensorrt}"
+        yield TENSORRT_VERSION.problem(what=f"TensorRT {version}", where=where, why=why, fix=fix)
 
 
 def _show(log: Path) -> None:

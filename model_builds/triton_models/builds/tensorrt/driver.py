@@ -16,10 +16,11 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.checks import Check
+from triton_models.base.errors import FleetError, raise_if_any
 from triton_models.base.outcome import show_problems
 from triton_models.builds.tensorrt.machine import gpu_problems, query_gpus
 from triton_models.facts.instances import Gpu
@@ -29,6 +30,8 @@ from triton_models.facts.releases import release as release_named
 
 IMAGE_COMPAT = Path("/usr/local/cuda/compat/lib.real")
 """The folder of the newer user-mode driver in NVIDIA's images."""
+
+DRIVER_TOO_OLD = Check(id="driver-too-old", source="NVIDIA's CUDA compatibility, in facts/releases.py")
 
 _VARIABLE = "LD_LIBRARY_PATH"
 _INITIALIZE = "import ctypes, sys; sys.exit(ctypes.CDLL('libcuda.so.1').cuInit(0) != 0)"
@@ -64,7 +67,7 @@ def library_path(
     if compat.is_dir() and (initializes or _cuda_initializes)(helped):
         sys.stderr.write(f"driver {oldest} is older than {release.min_driver}: CUDA runs by {compat}\n")
         return helped
-    raise FleetError(_too_old(oldest, release, compat))
+    raise _too_old(oldest, release, compat)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,22 +91,20 @@ def _cuda_initializes(path: str) -> bool:
     return run.returncode == 0
 
 
-def _too_old(driver: str, release: Release, compat: Path) -> Iterator[Problem]:
+def _too_old(driver: str, release: Release, compat: Path) -> FleetError:
     fitting = [
         each.name
         for each in RELEASES.values()
         if each.on_sagemaker and _numbers(each.min_driver) <= _numbers(driver)
     ]
-    yield Problem(
-        what=f"the machine has driver {driver}",
+    needed = f"CUDA {release.cuda} of release {release.name} needs {release.min_driver}"
+    return DRIVER_TOO_OLD.error(
+        what=f"the machine has driver {driver}, without forward compatibility; {needed}",
         where=f"`nvidia-smi --query-gpu=driver_version`, and {compat}",
-        expected=f"driver {release.min_driver} or newer for CUDA {release.cuda} of release {release.name}, "
-        "or a machine with forward compatibility",
         why="CUDA would not start, so the build could not compile",
         fix=f"build and serve with release {fitting[-1]}, whose CUDA supports it"
         if fitting
         else "build on another machine: ProcessingJob() or ReservedMachines()",
-        rule="driver-too-old",
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from triton_models.artifact.networks import PlanHeader
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler, version_problems
 from triton_models.builds.tensorrt.options import WAYS
@@ -20,6 +21,11 @@ from triton_models.builds.tensorrt.timing_cache import TimingCache
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import RELEASE_VARIABLE, Release
 from triton_models.facts.tensorrt import major
+
+GPU_TOO_OLD = Check(id="gpu-too-old", source="NVIDIA's support matrix of TensorRT, in facts/releases.py")
+GPU_ABSENT = Check(id="gpu-absent", source=FROM_ARGUMENTS)
+TENSORRT_UNKNOWN = Check(id="tensorrt-unknown", source=FROM_ARGUMENTS)
+TRTEXEC_MISSING = Check(id="trtexec-missing", source=FROM_ARGUMENTS)
 
 Version: TypeAlias = tuple[int, ...]
 
@@ -89,26 +95,23 @@ def find_trtexec() -> Path | None:
 def capability_problems(gpu: Gpu, release: Release) -> Iterator[Problem]:
     """Yield a problem if the TensorRT of a release cannot compile for a GPU."""
     if _number(gpu.compute_capability) < _number(release.min_compute_capability):
-        yield Problem(
-            what=f"TensorRT of release {release.name} does not support {gpu.name} ({gpu.compute_capability})",
-            where=f"--gpu {gpu.name} --release {release.name}",
-            expected=f"a GPU of compute capability {release.min_compute_capability} or newer",
-            fix="build for another GPU or with an older release",
-            rule="gpu-too-old",
-        )
+        what = f"TensorRT of release {release.name} does not support {gpu.name} ({gpu.compute_capability})"
+        needed = f"a GPU of compute capability {release.min_compute_capability} or newer"
+        fix = f"build for {needed}, or with an older release"
+        where = f"--gpu {gpu.name} --release {release.name}"
+        yield GPU_TOO_OLD.problem(what=what, where=where, fix=fix)
 
 
 def gpu_problems(gpu: Gpu, release: Release, devices: Sequence[str]) -> Iterator[Problem]:
     """Yield a problem if this machine's GPUs, as named by nvidia-smi, are not the required model."""
     yield from capability_problems(gpu, release)
     if not devices or not all(is_model(name, gpu) for name in devices):
-        yield Problem(
-            what=f"this machine has {', '.join(map(repr, devices)) or 'no NVIDIA GPU'}, not {gpu.name}",
+        what = f"this machine has {', '.join(map(repr, devices)) or 'no NVIDIA GPU'}, not only {gpu.name}"
+        yield GPU_ABSENT.problem(
+            what=what,
             where=f"--gpu {gpu.name}, and `nvidia-smi --query-gpu=name`",
-            expected=f"only {gpu.name} GPUs in the machine",
             why="a plan runs only on the GPU model that compiled it",
             fix="build on such a machine, or omit --gpu for a portable build",
-            rule="gpu-absent",
         )
 
 
@@ -130,20 +133,16 @@ def is_model(marketing_name: str, gpu: Gpu) -> bool:
 
 def _trtexec_problems(trtexec: Path | None, version: str, release: Release) -> Iterator[Problem]:
     if major(release) not in WAYS:
-        yield Problem(
+        yield TENSORRT_UNKNOWN.problem(
             what=f"the trtexec flags of TensorRT {release.tensorrt} are unknown",
             where=f"--release {release.name}",
-            expected=f"a release with TensorRT {' or '.join(map(str, WAYS))}",
             fix="choose a newer release, or add a row to WAYS in triton_models/builds/tensorrt/options.py",
-            rule="tensorrt-unknown",
         )
     if trtexec is None:
-        yield Problem(
+        yield TRTEXEC_MISSING.problem(
             what="trtexec not found",
             where=f"PATH and {IMAGE_TRTEXEC}",
-            expected=f"the trtexec of TensorRT {release.tensorrt}",
             fix=f"build inside the image of release {release.name}, or omit --gpu for a portable build",
-            rule="trtexec-missing",
         )
     else:
         yield from version_problems(version, release, where=f"{trtexec} --help")

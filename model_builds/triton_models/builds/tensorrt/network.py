@@ -69,7 +69,8 @@ def _check_shapes(
             if ordered != sorted(ordered) or ordered[0] < 1:
                 report(PLAN_SHAPES, what, fix="give 1 <= min <= opt <= max in every dimension", why=why)
             elif fixed and set(ordered) != {fixed}:
-                report(PLAN_SHAPES, what, fix=f"give {fixed} where the network fixes the size to it", why=why)
+                fix = f"give {fixed} in the dimension that the network fixes to {fixed}"
+                report(PLAN_SHAPES, what, fix=fix, why=why)
 
 
 def _check_operators(report: Report, network: Any, precision: Precision, *, needs_plugins: bool) -> None:

@@ -12,12 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from triton_models.base.errors import FleetError, raise_if_any
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.errors import raise_if_any
 from triton_models.builds.tensorrt import autocast
 from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.releases import Release
 from triton_models.facts.tensorrt import LEVELS, Hardware, Precision, major, precision_problems
 
+PLAN_PRECISION = Check(id="plan-precision", source=FROM_ARGUMENTS)
 INSTALL_AUTOCAST = "python -m triton_models.builds.locked autocast"
 
 
@@ -140,11 +142,9 @@ def check_precision(release: Release, precision: Precision) -> None:
         FleetError: The converter of the ONNX file is not installed.
     """
     if way(release, precision).autocast and not autocast.is_installed():
-        raise FleetError.of(
+        raise PLAN_PRECISION.error(
             what=f"precision {precision!r} needs AutoCast, and the package nvidia-modelopt is missing",
             where=f"precision={precision!r} of the declaration, with release {release.name}",
-            expected="the packages of AutoCast in this Python",
             why=f"TensorRT {release.tensorrt} has no precision flag",
             fix=f"run {INSTALL_AUTOCAST}, or build with a release before 26.06",
-            rule="plan-precision",
         )
