@@ -228,7 +228,7 @@ class Account:
     @property
     def role_path(self) -> str:
         """The path of roles, by which a sweep finds those of a region."""
-        return ROLES.format(region=self.region)
+        return f"{ROLES}{self.region}/"
 
     def new_role(self, suffix: str, principal: Mapping[str, Any], *statements: Mapping[str, Any]) -> str:
         """Create a role with one policy, and return its ARN."""

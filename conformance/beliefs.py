@@ -1,11 +1,11 @@
-"""The beliefs in `beliefs.toml`, and the decorators of the tests that decide them."""
+"""The beliefs in `beliefs.toml`, and the marks of the tests that decide them."""
 
 from __future__ import annotations
 
 import functools
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -18,29 +18,11 @@ else:
     import tomli as tomllib
 
 HERE = Path(__file__).parent
-FILE = HERE / "beliefs.toml"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Belief:
-    """A fact that was read or assumed, but not observed here.
-
-    Attributes:
-        id: A stable name in kebab-case.
-        subject: The name of its section in the file.
-        belief: The fact, in one sentence without a full stop.
-        grade: The strength of the evidence: public record, AWS documentation, documentation, source read,
-            or assumption. A record of a run raises it to observed.
-        date: The day on which the source was read.
-        source: The origin of the fact, or the reason for assuming it.
-        records: What others saw and published: repository, place in it, and figure or words.
-        depends: What depends on it: rules, classes, modules, names or tests.
-        test: The test of this suite that decides it.
-        decided_by: Without a test: gpu, account, hub, rehearsal or by hand.
-        command: Without a test: the steps to decide it.
-        no_test: The reason for not having a test, if a GPU or an account could decide it.
-        if_false: The change to make if it is false.
-    """
+    """A fact that was read or assumed, but not observed here. The head of the file explains the fields."""
 
     id: str
     subject: str
@@ -52,7 +34,6 @@ class Belief:
     source: str = ""
     records: Sequence[Mapping[str, str]] = ()
     test: str = ""
-    decided_by: str = "by hand"
     command: str = ""
     no_test: str = ""
 
@@ -60,7 +41,7 @@ class Belief:
 @functools.cache
 def beliefs() -> Mapping[str, Belief]:
     """Return every belief by its id, in the order of the file."""
-    document = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    document = tomllib.loads((HERE / "beliefs.toml").read_text(encoding="utf-8"))
     return {
         name: Belief(id=name, subject=subject, **row.pop("evidence"), **row)
         for subject, rows in document.items()
@@ -68,37 +49,37 @@ def beliefs() -> Mapping[str, Belief]:
     }
 
 
-def belief(*ids: str) -> pytest.MarkDecorator:
-    """Name the beliefs that a test decides: it passes if all of them are true."""
-    return pytest.mark.belief(*ids)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Errand:
-    """What a test costs in an account.
+    """What a test costs in an account, with the default instance type in us-east-1.
 
     Attributes:
         minutes: The usual duration.
-        dollars: The usual price, with the default instance type in us-east-1.
+        dollars: The usual price.
         creates: What it creates; empty if nothing.
         cheap: True if `--cheap` selects it.
-        alone: The reason why only an account can answer; empty if the embedded AWS answers too.
+        alone: Why only an account can answer; empty if the embedded AWS answers too.
     """
 
     minutes: float = 1
     dollars: float = 0.0
     creates: str = ""
     cheap: bool = False
-    alone: str = field(default="")
+    alone: str = ""
+
+
+def belief(*ids: str) -> pytest.MarkDecorator:
+    """Name the beliefs that a test decides: it passes if all of them are true."""
+    return pytest.mark.belief(*ids)
 
 
 def account(**errand: Any) -> pytest.MarkDecorator:
-    """Mark a test of AWS with its price and its duration: see `Errand`."""
+    """Mark a test of AWS with its `Errand`."""
     return pytest.mark.account(Errand(**errand))
 
 
 def gpu(*needs: Literal["GPU", "image"]) -> pytest.MarkDecorator:
-    """Mark a test of a machine with a GPU, or in the image of a release, with what it needs."""
+    """Mark a test of a machine with what it needs: a GPU, the image of a release, or both."""
     return pytest.mark.gpu(*needs)
 
 

@@ -51,7 +51,7 @@ def suite(account: EmbeddedAws, tmp_path: Path) -> Suite:
 
 
 def left_in(account: EmbeddedAws) -> list[str]:
-    return [name for _, name in left(account.client, account.region)]
+    return [each.name for each in left(account.client, account.region)]
 
 
 def test_nothing_is_created_before_it_is_agreed_to(

@@ -58,7 +58,7 @@ def _row(row: Belief, seen: Iterable[Record]) -> str:
         row.belief,
         f"{grade(row, seen)} ({'; '.join(_origins(row))})",
         ", ".join(f"`{name}`" for name in row.depends),
-        f"`{row.test}`" if row.test else "; ".join(filter(None, (row.decided_by, row.command, row.no_test))),
+        f"`{row.test}`" if row.test else "; ".join(filter(None, (row.command, row.no_test))),
         row.if_false,
     )
     return f"| {' | '.join(each.replace('|', chr(92) + '|') for each in cells)} |"
