@@ -7,6 +7,7 @@ import signal
 import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from typing import Any
 import pytest
 
 from conformance.beliefs import beliefs, errand_of, ids_of
-from conformance.records import ANSWER, FOLDER, Asked, Record, outcome_of, records
+from conformance.records import ANSWER, BELIEFS, FOLDER, Asked, Record, outcome_of, records
 from triton_models.facts.instances import instance_type
 from triton_models.facts.releases import DEFAULT_RELEASE, release
 
-HERE = Path(__file__).parent
 _RUN = "conformance_run"
+_run = pytest.StashKey[str]()
+_refused = pytest.StashKey[bool]()
+_reports: list[pytest.TestReport] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,21 +58,14 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput[_RUN] = node.config.stash[_run]
 
 
-_run = pytest.StashKey[str]()
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Let each record answer the tests that only an account or a GPU can."""
     kind = _recorded_kind(metafunc.definition)
     if "ask" in metafunc.fixturenames:
-        found: list[Record | None] = []
-        if kind and not _live(metafunc.config):
-            found = [each for each in records(metafunc.config.option.recorded) if each.kind == kind]
-        metafunc.parametrize(
-            "record",
-            found or [None],
-            ids=[each.name if each else pytest.HIDDEN_PARAM for each in found or [None]],
-        )
+        asked = kind and not _live(metafunc.config)
+        found = [each for each in records(metafunc.config.option.recorded) if asked and each.kind == kind]
+        shown = [pytest.param(each, id=each.name) for each in found]
+        metafunc.parametrize("record", shown or [pytest.param(None, id=pytest.HIDDEN_PARAM)])
 
 
 def _live(config: pytest.Config) -> bool:
@@ -144,13 +140,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         if capture:
             capture.resume_global_capture()
     if answer.strip().lower() not in {"y", "yes"}:
+        config.stash[_refused] = True
         pytest.exit("nothing was created", returncode=1)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test that only an account or a GPU can answer, if neither they nor a record do."""
     kind = _recorded_kind(item)
-    if kind and not _live(item.config) and getattr(item, "callspec").params["record"] is None:  # noqa: B009
+    if kind and not _live(item.config) and item.callspec.params["record"] is None:  # type: ignore[attr-defined]
         pytest.skip(f"only {'a GPU' if kind == 'gpu' else 'an account'} can answer, and there is no record")
     if item.config.option.gpu:
         from conformance.gpu.machine import lacking
@@ -176,50 +173,45 @@ def pytest_runtest_makereport(
             report.outcome = "skipped"
             report.longrepr = (str(item.path), 0, why or f"AWS cannot be reached: {error}")
     if ids := ids_of(item):
-        report.user_properties.append(("beliefs", ids))
+        report.user_properties.append((BELIEFS, ids))
     return report
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Keep what the record needs of a report, which may come from a worker."""
-    _kept.append(report)
-
-
-_kept: list[pytest.TestReport] = []
+    _reports.append(report)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Remove what is left, and write the record."""
     config = session.config
-    if not _live(config) or hasattr(config, "workerinput") or config.option.collectonly:
+    idle = hasattr(config, "workerinput") or config.option.collectonly or config.stash.get(_refused, False)
+    if idle or not _live(config):
         return
     by_belief: dict[str, list[pytest.TestReport]] = defaultdict(list)
     answers: dict[str, Any] = {}
-    for report in _kept:
-        properties: list[tuple[str, Any]] = report.user_properties
-        for name, value in properties:
-            if name == ANSWER and report.when == "call":
-                answers.update(value)
-            if name == "beliefs" and (report.when == "call" or not report.passed):
-                for each in value:
-                    by_belief[each].append(report)
-    if by_belief:
-        kind, place, number = _place(config)
-        today = datetime.now(tz=timezone.utc).date().isoformat()
-        found = {each: {**outcome_of(reports), "date": today} for each, reports in by_belief.items()}
-        record = Record(kind=kind, place=place, release=number, verdicts=found, answers=answers)
+    for report in _reports:
+        properties: dict[str, Any] = {}
+        for name, value in report.user_properties:
+            properties.setdefault(name, []).append(value)
+        if report.when == "call" or not report.passed:
+            for each in properties.get(BELIEFS, [()])[0]:
+                by_belief[each].append(report)
+        for answer in properties.get(ANSWER, ()):
+            answers |= answer
+    kind, place, number = "account", config.option.region, config.option.release or DEFAULT_RELEASE
+    if config.option.gpu:
+        from conformance.gpu.machine import machine
+
+        kind, found = "gpu", machine(config.option.release)
+        place, number = found.place, found.release.name
+    today = datetime.now(tz=timezone.utc).date().isoformat()
+    verdicts = {each: {**outcome_of(reports), "date": today} for each, reports in by_belief.items()}
+    record = Record(kind=kind, place=place, release=number, verdicts=verdicts, answers=answers)
+    if verdicts:
         sys.stdout.write(f"\nrecord: {record.write(config.option.recorded)}\n")
-    if config.option.aws and by_belief:
-        _sweep(config)
-
-
-def _place(config: pytest.Config) -> tuple[str, str, str]:
     if config.option.aws:
-        return "account", config.option.region, config.option.release or DEFAULT_RELEASE
-    from conformance.gpu.machine import machine
-
-    found = machine(config.option.release)
-    return "gpu", found.place, found.release.name
+        _sweep(config)
 
 
 def _sweep(config: pytest.Config) -> None:
@@ -227,31 +219,30 @@ def _sweep(config: pytest.Config) -> None:
 
     from conformance.sweep import sweep
 
-    session: Any = boto3.session.Session(region_name=config.option.region)
-    for each in sweep(session.client, config.option.region, name=_name(config)):
-        sys.stdout.write(
-            f"not removed: {each}; run python -m conformance.sweep --region {config.option.region}\n"
-        )
+    region = config.option.region
+    session: Any = boto3.session.Session(region_name=region)
+    for each in sweep(session.client, region, _name(config)):
+        sys.stdout.write(f"not removed: {each}; run python -m conformance.sweep --region {region}\n")
 
 
 @pytest.fixture
 def ask(request: pytest.FixtureRequest, record: Record | None) -> Asked:
     """The questions of a test, whose answers are recorded or replayed."""
     config, item = request.config, request.node
-    kind = _recorded_kind(item)
-    replays = (
-        ()
-        if kind or _live(config)
-        else [each for each in records(config.option.recorded) if each.kind == "account"]
-    )
-    return Asked(
-        item=item, live=_live(config), names={_name(config): "<run>"}, replays=replays, record=record
-    )
+    own = _live(config) or _recorded_kind(item)
+    replays = [] if own else [each for each in records(config.option.recorded) if each.kind == "account"]
+    names = {_name(config): "<run>"}
+    return Asked(item=item, live=_live(config), names=names, replays=replays, record=record)
 
 
 @pytest.fixture(scope="module")
 def aws(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The account, or the embedded AWS. What the module's tests have created is removed at its end."""
+    """The account, or the embedded AWS. What the module's tests have created is removed at its end.
+
+    A module's function `hosted`, if any, hosts the endpoints or builds of the embedded AWS.
+    """
+    import boto3.session
+
     from conformance.account import Account
 
     option = request.config.option
@@ -262,8 +253,6 @@ def aws(request: pytest.FixtureRequest) -> Iterator[Any]:
         "release": release(option.release or DEFAULT_RELEASE),
         "instance": instance_type(option.instance_type),
     }
-    import boto3.session
-
     if option.aws:
         account = Account(session=boto3.session.Session(region_name=option.region), **given)
         yield account
@@ -271,17 +260,10 @@ def aws(request: pytest.FixtureRequest) -> Iterator[Any]:
         return
     from triton_rehearsal.aws import open_aws
 
-    hosted = getattr(request.module, "hosted", None)
-    with open_aws() as opened:
-        session = boto3.session.Session(
-            aws_access_key_id=opened.door.key, aws_secret_access_key="embedded", region_name=opened.region
-        )
-        if hosted is None:
-            account = Account(session=session, embedded=opened, **given)
-            yield account
-            assert account.clear() == []
-            return
-        with hosted(opened) as url:
-            account = Account(session=session, embedded=opened, hosting=url, **given)
-            yield account
-            assert account.clear() == []
+    hosted = getattr(request.module, "hosted", lambda _: nullcontext(""))
+    with open_aws() as opened, hosted(opened) as url:
+        key: Any = {"aws_access_key_id": opened.door.key, "aws_secret_access_key": "embedded"}
+        session = boto3.session.Session(region_name=opened.region, **key)
+        account = Account(session=session, embedded=opened, hosting=url, **given)
+        yield account
+        assert account.clear() == []

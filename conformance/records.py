@@ -15,7 +15,8 @@ from conformance.beliefs import HERE
 from triton_models.facts.releases import IMAGE_ACCOUNTS
 
 FOLDER = HERE / "recorded"
-ANSWER = "answer"
+ANSWER, BELIEFS = "answer", "beliefs"
+"""The properties of a test's report."""
 
 _T = TypeVar("_T")
 

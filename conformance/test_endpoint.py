@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from botocore.exceptions import ClientError
@@ -24,6 +24,8 @@ from triton_fleet.functions.code.warm_up import REFUSED_INPUT
 from triton_models.facts.payload import PAYLOAD_LIMIT
 
 hosted = endpoints.hosted
+Metrics: TypeAlias = dict[str, list[list[str]]]
+Seen: TypeAlias = Mapping[str, Any]
 
 A_MINUTE = 1.515 / 60  # of ml.g5.2xlarge
 GPU_METRICS = ("GPUUtilization", "GPUMemoryUtilization")
@@ -49,7 +51,7 @@ def markers(aws: Account) -> str:
 
 
 @pytest.fixture(scope="module")
-def started(aws: Account) -> Mapping[str, Any]:
+def started(aws: Account) -> Seen:
     """The endpoint with the release's AMI, once its start has ended."""
     aws.put(INSPECTOR, model(markers(aws)))
     name = endpoints.container(aws, "Serving")  # capitals, like a fleet's: AWS changes their case in places
@@ -77,7 +79,7 @@ def started(aws: Account) -> Mapping[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def endpoint(started: Mapping[str, Any]) -> str:
+def endpoint(started: Seen) -> str:
     """The endpoint's name, once it serves."""
     if started["status"] != "InService":
         pytest.skip(hindrance(started["why"]) or f"the endpoint is {started['status']}: {started['why']}")
@@ -89,7 +91,7 @@ def endpoint(started: Mapping[str, Any]) -> str:
 
 @belief("ami-with-multi-model")
 @costs(12, cheap=True, creates="a bucket, a role, a log group, a model, a configuration, an endpoint")
-def test_an_endpoint_starts_with_the_releases_ami(started: Mapping[str, Any], ask: Asked) -> None:
+def test_an_endpoint_starts_with_the_releases_ami(started: Seen, ask: Asked) -> None:
     if started["status"] not in {"InService", "refused"} and not AMI_AT_FAULT.search(started["why"]):
         pytest.skip(hindrance(started["why"]) or started["why"])
     assert ask(lambda: started["status"]) == "InService", started["why"]
@@ -97,22 +99,20 @@ def test_an_endpoint_starts_with_the_releases_ami(started: Mapping[str, Any], as
 
 @belief("start-takes-twelve-minutes")
 @account(cheap=True, minutes=0, alone="the time that an instance takes")
-def test_it_starts_in_the_usual_time(endpoint: str, started: Mapping[str, Any], ask: Asked) -> None:
+def test_it_starts_in_the_usual_time(endpoint: str, started: Seen, ask: Asked) -> None:
     del endpoint
     assert 4 <= ask(lambda: started["minutes"]) <= 20
 
 
 @belief("endpoint-arn-lower-case")
 @account(cheap=True, minutes=0)
-def test_its_arn_is_in_lower_case(endpoint: str, started: Mapping[str, Any], ask: Asked) -> None:
+def test_its_arn_is_in_lower_case(endpoint: str, started: Seen, ask: Asked) -> None:
     assert ask(lambda: started["arn"].rpartition("/")[2] == endpoint.lower())
 
 
 @belief("list-bucket-by-prefix", "unpacker-takes-stored-blocks")
 @costs(0.5, cheap=True)
-def test_it_loads_a_model_of_stored_blocks_by_a_role_that_lists_one_prefix(
-    aws: Account, endpoint: str, ask: Asked
-) -> None:
+def test_it_loads_a_model_of_stored_blocks_from_its_prefix(aws: Account, endpoint: str, ask: Asked) -> None:
     reply = ask(lambda: invoke(aws, endpoint, INSPECTOR))
     assert reply["answer"] == {"version": 1}, reply["text"]
 
@@ -121,24 +121,24 @@ def test_it_loads_a_model_of_stored_blocks_by_a_role_that_lists_one_prefix(
 
 
 @pytest.fixture(scope="module")
-def seen(aws: Account, endpoint: str) -> Mapping[str, Any]:
+def seen(aws: Account, endpoint: str) -> Seen:
     """What a model sees of its host."""
     reply = invoke(aws, endpoint, INSPECTOR, {"see": "host"})
     if "server" not in reply["answer"]:
         pytest.skip(f"the model could not be invoked: {reply['text']}")
-    found: Mapping[str, Any] = reply["answer"]
+    found: Seen = reply["answer"]
     return found
 
 
 @belief("executable-bits-kept")
 @costs(0.5, cheap=True)
-def test_an_executable_file_stays_executable(seen: Mapping[str, Any], ask: Asked) -> None:
+def test_an_executable_file_stays_executable(seen: Seen, ask: Asked) -> None:
     assert ask(lambda: seen["executable"]) is True
 
 
 @belief("start-script-variables")
 @account(cheap=True, minutes=0)
-def test_the_start_script_passes_variables_on(seen: Mapping[str, Any], ask: Asked) -> None:
+def test_the_start_script_passes_variables_on(seen: Seen, ask: Asked) -> None:
     size = ENVIRONMENT["SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"]
     expected = {f"--backend-config=python,shm-default-byte-size={size}", "--log-verbose=false"}
     assert set(ask(lambda: sorted(expected & set(seen["server"])))) == expected
@@ -146,16 +146,34 @@ def test_the_start_script_passes_variables_on(seen: Mapping[str, Any], ask: Aske
 
 @belief("shared-memory-64-mb")
 @account(cheap=True, minutes=0, alone="the container of a host")
-def test_shared_memory_is_64_mb(seen: Mapping[str, Any], ask: Asked) -> None:
+def test_shared_memory_is_64_mb(seen: Seen, ask: Asked) -> None:
     fields = ask(lambda: seen["shared_memory"])[-1].split()  # device, blocks, used ...
     assert int(fields[1]) == 64 * 1024
 
 
 @belief("ami-driver")
 @account(cheap=True, minutes=0, alone="the driver of a host")
-def test_an_ami_has_its_driver(aws: Account, seen: Mapping[str, Any], ask: Asked) -> None:
+def test_an_ami_has_its_driver(aws: Account, seen: Seen, ask: Asked) -> None:
     driver = ask(lambda: seen["driver"]).partition("\n")[0].rpartition(",")[2].strip()
     assert driver.partition(".")[0] == AMI_DRIVERS.get(str(aws.release.inference_ami))
+
+
+# Its loads
+
+
+@belief("eviction-order")
+@costs(2)
+def test_the_least_recently_used_model_is_unloaded_first(aws: Account, endpoint: str, ask: Asked) -> None:
+    targets = {each: aws.put(f"{each}-1.tar.gz", model(markers(aws), each, fits=2)) for each in "abc"}
+
+    def loaded() -> list[str]:
+        for each in ("a", "b", "a", "c"):
+            reply = invoke(aws, endpoint, targets[each])
+            assert reply["status"] == 200, f"{each} of a, b, a, c: {reply['text']}"
+        found: list[str] = invoke(aws, endpoint, INSPECTOR, {"see": "host"})["answer"]["loaded"]
+        return found
+
+    assert ask(loaded) == ["a", "c"]
 
 
 # Its answers
@@ -190,9 +208,7 @@ def test_an_error_is_worded_as_on_record(aws: Account, endpoint: str, ask: Asked
 
 @belief("refused-input-text")
 @costs(0.5)
-def test_a_loaded_model_that_refuses_its_input_is_told_from_one_that_does_not_load(
-    aws: Account, endpoint: str, ask: Asked
-) -> None:
+def test_a_refused_input_is_told_from_a_failed_load(aws: Account, endpoint: str, ask: Asked) -> None:
     aws.put("unloadable-1.tar.gz", model(markers(aws), "unloadable", seconds=-1))
     raised = ask(lambda: invoke(aws, endpoint, INSPECTOR, {"fail": "as asked"})["original"], "loaded")
     unloaded = invoke(aws, endpoint, "unloadable-1.tar.gz")["original"]  # its text names a hash and a line
@@ -214,9 +230,6 @@ def test_no_session_begins(aws: Account, endpoint: str, ask: Asked) -> None:
     assert ask(lambda: invoke(aws, endpoint, INSPECTOR, SessionId="NEW_SESSION")["session"]) == ""
 
 
-# Its loads
-
-
 @belief("object-overwritten")
 @costs(1)
 def test_an_object_that_changes_is_not_downloaded_again(aws: Account, endpoint: str, ask: Asked) -> None:
@@ -226,21 +239,6 @@ def test_an_object_that_changes_is_not_downloaded_again(aws: Account, endpoint: 
             yield invoke(aws, endpoint, target)["answer"].get("version")
 
     assert ask(lambda: list(versions())) == [1, 1]
-
-
-@belief("eviction-order")
-@costs(2)
-def test_the_least_recently_used_model_is_unloaded_first(aws: Account, endpoint: str, ask: Asked) -> None:
-    targets = {each: aws.put(f"{each}-1.tar.gz", model(markers(aws), each, fits=2)) for each in "abc"}
-
-    def loaded() -> list[str]:
-        for each in ("a", "b", "a", "c"):
-            reply = invoke(aws, endpoint, targets[each])
-            assert reply["status"] == 200, f"{each} of a, b, a, c: {reply['text']}"
-        found: list[str] = invoke(aws, endpoint, INSPECTOR, {"see": "host"})["answer"]["loaded"]
-        return found
-
-    assert ask(loaded) == ["a", "c"]
 
 
 @belief("not-ready-answer")
@@ -312,13 +310,13 @@ def test_a_policys_alarms_see_the_gpu(aws: Account, endpoint: str, scaled: str, 
 
 
 @pytest.fixture(scope="module")
-def metrics(aws: Account, endpoint: str) -> dict[str, list[list[str]]]:
+def metrics(aws: Account, endpoint: str) -> Metrics:
     """The names of the dimensions of each metric of the endpoint, after requests of which one fails."""
     invoke(aws, endpoint, INSPECTOR, {"fail": "for the metrics"})
     invoke(aws, endpoint, INSPECTOR)
     end = time.monotonic() + (1 if aws.embedded else 600)
     while True:
-        found: dict[str, list[list[str]]] = {}
+        found: Metrics = {}
         for namespace in (OF_REQUESTS, OF_INSTANCES):
             asked = {"Namespace": namespace, "Dimensions": [{"Name": "EndpointName", "Value": endpoint}]}
             for page in aws.client("cloudwatch").get_paginator("list_metrics").paginate(**asked):
@@ -330,13 +328,9 @@ def metrics(aws: Account, endpoint: str) -> dict[str, list[list[str]]]:
         aws.pause()
 
 
-def of_gpus(metrics: Mapping[str, list[list[str]]]) -> list[str]:
-    return [each for each in GPU_METRICS if ["EndpointName", "VariantName"] in metrics.get(each, ())]
-
-
 @belief("endpoint-config-dimension")
 @costs(10)
-def test_errors_are_counted_by_configuration(metrics: Mapping[str, list[list[str]]], ask: Asked) -> None:
+def test_errors_are_counted_by_configuration(metrics: Metrics, ask: Asked) -> None:
     def counted() -> list[bool]:
         names = ("Invocation5XXErrors", "InvocationModelErrors")
         return [any("EndpointConfigName" in each for each in metrics.get(name, ())) for name in names]
@@ -346,23 +340,22 @@ def test_errors_are_counted_by_configuration(metrics: Mapping[str, list[list[str
 
 @belief("dashboard-has-data")
 @account(minutes=0, alone="the metrics of a host")
-def test_the_dashboards_metrics_have_data(metrics: Mapping[str, list[list[str]]], ask: Asked) -> None:
+def test_the_dashboards_metrics_have_data(metrics: Metrics, ask: Asked) -> None:
     assert set(ask(lambda: sorted(metrics))) >= DASHBOARD
 
 
 @belief("high-resolution-concurrency")
 @account(minutes=0, alone="the metrics of a host")
-def test_concurrency_is_measured(metrics: Mapping[str, list[list[str]]], ask: Asked) -> None:
+def test_concurrency_is_measured(metrics: Metrics, ask: Asked) -> None:
     assert {"ConcurrentRequestsPerModel", "ConcurrentRequestsPerCopy"} & set(ask(lambda: sorted(metrics)))
 
 
 @belief("gpu-metrics-sum")
 @account(minutes=0, alone="the metrics of a GPU")
-def test_a_gpus_metrics_are_below_100_per_gpu(
-    aws: Account, endpoint: str, metrics: Mapping[str, list[list[str]]], ask: Asked
-) -> None:
+def test_metrics_are_below_100_per_gpu(aws: Account, endpoint: str, metrics: Metrics, ask: Asked) -> None:
     def highest() -> dict[str, float]:
-        return {each: max(values(aws, endpoint, each), default=0.0) for each in of_gpus(metrics)}
+        shown = [each for each in GPU_METRICS if ["EndpointName", "VariantName"] in metrics.get(each, ())]
+        return {each: max(values(aws, endpoint, each), default=0.0) for each in shown}
 
     found, gpus = ask(highest), aws.instance.gpu_count
     assert set(found) == set(GPU_METRICS)
@@ -407,9 +400,7 @@ def queue(aws: Account) -> str:
 
 @belief("guardrails-with-multi-model", "bake-announcement")
 @costs(36, creates="a rule, a queue, a configuration, one more instance")
-def test_a_deployment_bakes_and_its_event_names_the_endpoint(
-    aws: Account, endpoint: str, queue: str, ask: Asked
-) -> None:
+def test_a_deployment_bakes_and_says_so(aws: Account, endpoint: str, queue: str, ask: Asked) -> None:
     change = aws.variant(endpoint, InferenceAmiVersion=aws.release.inference_ami)
     config = aws.configuration("update", change)
     move = {"EndpointName": endpoint, "EndpointConfigName": config}
@@ -446,9 +437,7 @@ def test_a_host_logs_nothing_if_it_may_not_create_the_group(aws: Account, endpoi
 
 @belief("old-endpoint-deletion", "endpoint-logs-after-rollback")
 @costs(2)
-def test_a_request_in_progress_is_answered_and_the_log_outlives_the_endpoint(
-    aws: Account, endpoint: str, ask: Asked
-) -> None:
+def test_its_last_request_is_answered_and_its_log_stays(aws: Account, endpoint: str, ask: Asked) -> None:
     seconds = 1 if aws.embedded else 30
     sagemaker = aws.client("sagemaker")
 

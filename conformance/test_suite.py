@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.beliefs import HERE
+from conformance.beliefs import HERE, beliefs
 from conformance.records import Record, records, scrubbed
 from conformance.sweep import TAG, left, main
 from embedded_aws import EmbeddedAws
@@ -87,6 +87,7 @@ def test_a_run_is_recorded_and_replayed_and_leaves_nothing(
     )
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_everything_is_removed_after_an_interruption(
     suite: Suite,
@@ -116,6 +117,10 @@ def test_a_sweep_leaves_what_is_not_tagged_alone(account: EmbeddedAws) -> None:
         s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": [{"Key": tag, "Value": "x"}]})
     s3.create_bucket(Bucket="fleet-conformance-of-someone")
     assert left_in(account) == ["fleet-conformance-0123abcd-a"]
+
+
+def test_every_belief_says_how_it_is_decided() -> None:
+    assert [each.id for each in beliefs().values() if not (each.test or each.command or each.no_test)] == []
 
 
 def test_a_record_names_nobody() -> None:
