@@ -42,8 +42,7 @@ def open_aws(port: int = 0, *, region: str = REGION, speed: float = math.inf) ->
         raise FleetError.of(
             what=str(error),
             where="the embedded AWS",
-            expected="a free TCP port from 1024 to 65535, or 0 for any",
-            fix="stop the process that listens there (see ss -ltnp), or omit the port to get a free one",
+            fix="stop what listens there (see ss -ltnp), or give another port from 1024 to 65535, or 0",
         ) from error
 
 
@@ -54,7 +53,6 @@ def resource_problems(aws: EmbeddedAws, stack: str) -> Iterator[Problem]:
         yield Problem(
             what=f"{kind} {name} does not exist: {missing.reason}",
             where=f"stack {missing.stack}, resource {name}",
-            expected="every resource of a deployed template exists",
             why="the stack is reported as complete, but the rehearsal proves nothing about this resource",
             fix=f"deploy the stack again, and leave {kind} {name} to CloudFormation",
         )

@@ -174,10 +174,7 @@ def _find_cli(directory: Path) -> Path:
 
 def _not_installed(what: str, where: str) -> FleetError:
     return FleetError.of(
-        what=f"{what} is not installed",
-        where=where,
-        expected="the CDK command line of package.json, and Node from requirements.txt",
-        fix="make rehearse",
+        what=f"{what} is not installed", where=where, fix="run `make rehearse`, which installs it"
     )
 
 
@@ -185,7 +182,6 @@ def _failed(verb: str, status: int, lines: Sequence[str]) -> FleetError:
     return FleetError.of(
         what=f"cdk {verb} failed with status {status}",
         where="the CDK command line",
-        expected="status 0",
         why="\n".join(_meaningful(lines)) or "it printed nothing",
         fix="fix what the CDK reports, and try again",
     )

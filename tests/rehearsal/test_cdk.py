@@ -134,4 +134,4 @@ def test_a_missing_command_line_is_one_error_that_says_how_to_get_it(aws: Embedd
     with pytest.raises(FleetError, match="is not installed") as raised:
         Cdk(environment=aws.environment(), directory=app, output=app.parent / "output")
 
-    assert raised.value.problems[0].fix == "make rehearse"
+    assert "`make rehearse`" in raised.value.problems[0].fix

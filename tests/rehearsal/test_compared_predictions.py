@@ -90,7 +90,7 @@ def test_texts_are_shown_and_compared():
 def test_a_request_that_fails_is_the_last_of_its_model_and_not_right():
     class Failing(Answering):
         def infer(self, **_: object) -> dict[str, Any]:
-            raise FleetError.of(what="it broke", where="here", expected="an answer", fix="try again")
+            raise FleetError.of(what="it broke", where="here", fix="try again")
 
     examples = [Example(name=name, inputs={}) for name in ("one", "two")]
     (made,) = predict(replace(BUILD, examples=lambda: examples), cast("Client", Failing(0)))

@@ -14,7 +14,7 @@ from triton_models.base.errors import FleetError
 from triton_rehearsal.rehearse.command import _follow
 from triton_rehearsal.rehearse.reporter import Reporter, Step
 
-FAILURE = FleetError.of(what="the port is taken", where="here", expected="a free one", fix="wait")
+FAILURE = FleetError.of(what="the port is taken", where="here", fix="wait")
 
 
 class Terminal(io.StringIO):

@@ -16,9 +16,7 @@ from triton_rehearsal.rehearse.result import RehearsalResult
 
 ENDPOINT = "TritonFleet-g5-2xlarge-25-09"
 ARTIFACT = "resnet50-3cad2c69296e68e5.tar.gz"
-PROBLEM = Problem(
-    what="no such layer", where="/home/fleet-build-1a/src/models/resnet50/build.py:3", expected="a", fix="b"
-)
+PROBLEM = Problem(what="no such layer", where="/home/fleet-build-1a/src/models/resnet50/build.py:3", fix="b")
 BUILT = ModelResult(model="resnet50", status="published", step="publish", seconds=13.1, artifact=ARTIFACT)
 FAILED = ModelResult(model="churn", status="failed", step="build", problems=(PROBLEM,))
 RIGHT = Prediction(

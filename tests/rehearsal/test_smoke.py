@@ -10,7 +10,7 @@ from triton_models.repository.manifest import Manifest, Publication
 from triton_rehearsal.rehearse.predictions import Prediction
 from triton_rehearsal.rehearse.smoke import SmokeResult, artifacts_of
 
-PROBLEM = Problem(what="no answer", where="the endpoint", expected="one", fix="wait")
+PROBLEM = Problem(what="no answer", where="the endpoint", fix="wait")
 
 
 FIRST, SECOND = file_name("double", "1"), file_name("double", "2")

@@ -85,9 +85,8 @@ def _refused(what: str, expected: str) -> FleetError:
     return FleetError.of(
         what=what,
         where="source of the build project",
-        expected=expected,
         why="the rehearsal runs nothing else",
-        fix="correct it, or remove it to rehearse the build",
+        fix=f"use {expected}, or remove it to rehearse the build",
     )
 
 

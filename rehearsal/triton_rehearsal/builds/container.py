@@ -259,7 +259,6 @@ def failure_of(
     return FleetError.of(
         what=what,
         where=f"build {shown['id']}",
-        expected="status 0 from every command",
         why="the build published nothing after this command\n" + log.tail(lines),
         fix="run the command manually in model_builds/ and fix the errors that it reports",
     )

@@ -94,7 +94,6 @@ class Subject:
         return FleetError.of(
             what=f"{self.name!r} is not served: {why}",
             where="the rehearsal's Triton server",
-            expected="a model that loads and answers its first example",
             fix=f"verify the model alone: fleet build {self.name} -o build && fleet verify "
             f"build/{self.build.name}",
             rule="compare-served",

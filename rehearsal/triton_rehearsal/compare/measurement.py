@@ -110,7 +110,6 @@ def first_example(build: ModelDefinition) -> Example:
     raise FleetError.of(
         what=f"{called} returns no example",
         where="the declaration",
-        expected="at least one request",
         why="the first one is sent and measured",
         fix="add an Example to examples()",
         rule="no-example",

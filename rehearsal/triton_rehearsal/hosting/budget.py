@@ -90,8 +90,7 @@ def read_size(text: str, *, where: str) -> int:
     raise IMPOSSIBLE_BUDGET.error(
         what=f"{text!r} is not a size of memory",
         where=where,
-        expected="a number above 0 with KiB, MiB or GiB, or of bytes",
-        fix=f"give it as in {where} 500MiB",
+        fix="give a number above 0 with KiB, MiB or GiB, or of bytes, such as 500MiB",
     )
 
 
@@ -99,7 +98,6 @@ def _no_gpu(instance_type: str) -> FleetError:
     return IMPOSSIBLE_BUDGET.error(
         what=f"the deployed instance type {instance_type} has no GPU to limit",
         where="--gpu-memory",
-        expected="an instance type with a GPU",
         fix="omit --gpu-memory, or deploy an instance type with a GPU",
     )
 
@@ -108,8 +106,7 @@ def _too_much(instance_type: str, given: int, most: int) -> FleetError:
     return IMPOSSIBLE_BUDGET.error(
         what=f"{_mib(given)} of GPU memory is more than the deployed instance type {instance_type} has",
         where="--gpu-memory",
-        expected=f"at most {_mib(most)}, the memory of one GPU",
-        fix="give less, or omit it to use all",
+        fix=f"give at most {_mib(most)}, the memory of one GPU, or omit it to use all",
     )
 
 
@@ -135,9 +132,8 @@ def require_room(instances: int, *, available: int | None = None) -> None:
         raise TOO_MANY_INSTANCES.error(
             what=f"{instances} more instances do not fit into the memory of this machine",
             where="the hosting of the rehearsal",
-            expected=f"at most {most} more instances: {free >> 20} MiB are free",
             why=f"each instance is a Triton server with {SERVER_BYTES >> 20} MiB before its first model",
-            fix="rehearse fewer instances (initial_instances, max_instances), or free memory",
+            fix=f"rehearse at most {most} more (initial_instances, max_instances): {free >> 20} MiB are free",
         )
 
 

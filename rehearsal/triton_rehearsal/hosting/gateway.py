@@ -185,7 +185,6 @@ def _bind(port: int) -> socket.socket:
         raise FleetError.of(
             what=f"port {port} cannot be used: {getattr(error, 'strerror', None) or error}",
             where="the hosting of the rehearsal",
-            expected="a free port of this machine",
             fix="choose another port, or 0 for any free one",
         ) from error
     return listener

@@ -88,7 +88,6 @@ def _unpack(data: ModelData, folder: Path, s3: Any) -> None:
         raise FleetError.of(
             what=f"Failed to extract model data archive: {error}",
             where=data.url,
-            expected="a .tar.gz that SageMaker unpacks",
             fix="pack it with `fleet pack`",
         ) from error
     finally:
@@ -126,9 +125,9 @@ def _place(data: ModelData, key: str) -> str:
             raise FleetError.of(
                 what=f"the key {key!r} gives the name {name!r} below /opt/ml/model",
                 where=data.url,
-                expected=f"names of at most {_LONGEST_NAME} bytes, none of them empty, '.' or '..'",
                 why="SageMaker does not deploy such model data",
-                fix="end the prefix with a slash, and remove keys that end with one",
+                fix="end the prefix with a slash, remove keys that end with one, and use names of at most "
+                f"{_LONGEST_NAME} bytes",
             )
     return place
 
@@ -137,6 +136,5 @@ def _missing(data: ModelData) -> FleetError:
     return FleetError.of(
         what="Failed to download model data",
         where=data.url,
-        expected="an object there, which the role passed to CreateModel may download",
-        fix="publish the model first, or correct the address",
+        fix="publish the model first, correct the address, or let the role passed to CreateModel download it",
     )

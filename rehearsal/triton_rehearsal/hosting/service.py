@@ -403,8 +403,7 @@ def require_served(aws: Aws, endpoint: str) -> None:
         raise FleetError.of(
             what=str(error),
             where=f"endpoint {endpoint!r}",
-            expected="a deployed endpoint with one variant, which answers at once",
-            fix="rehearse a fleet with such an endpoint, or correct the name",
+            fix="rehearse a deployed endpoint with one variant, which answers at once, or correct the name",
         ) from error
 
 

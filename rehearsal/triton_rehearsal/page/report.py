@@ -27,14 +27,12 @@ def check_target(file: Path) -> None:
         raise FleetError.of(
             what=f"the report is to be {file.name!r}",
             where="--report",
-            expected=f"a name that ends in {_HTML}",
             fix=f"name it {file.stem or 'rehearsal'}{_HTML}",
         )
     if not file.absolute().parent.is_dir():
         raise FleetError.of(
             what=f"there is no folder {file.absolute().parent}",
             where="--report",
-            expected="an existing folder for the report",
             fix="create it, or name another one",
         )
 

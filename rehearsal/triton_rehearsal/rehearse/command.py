@@ -271,7 +271,6 @@ def _project_root() -> Path:
     raise FleetError.of(
         what=f"no cdk.json in {here} or above it",
         where="the working directory",
-        expected="a repository with a fleet, such as one that `fleet init` began",
         why="the rehearsal deploys the stacks that cdk.json names",
-        fix="change into the repository and run it again",
+        fix="change into a repository with a fleet, such as one that `fleet init` began",
     )

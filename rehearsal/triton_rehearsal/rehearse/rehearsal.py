@@ -325,7 +325,6 @@ class Rehearsal:
             raise FleetError.of(
                 what=str(reason).splitlines()[0],
                 where=f"the scenario's {count} instances",
-                expected="instances that start",
                 fix="use fewer instances",
             )
 

@@ -103,7 +103,6 @@ def _nothing(place: Repository) -> FleetError:
     return FleetError.of(
         what="none of the declared models is published",
         where=place.url,
-        expected="an artifact of at least one model",
         why="an endpoint without a model proves nothing",
         fix="wait for the build, or promote models to this repository",
         rule="nothing-published",

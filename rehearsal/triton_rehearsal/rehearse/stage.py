@@ -71,7 +71,6 @@ def _object(name: str, given: object) -> Mapping[str, Any]:
     raise FleetError.of(
         what=f"{name} is {given!r}",
         where="the context of cdk.json",
-        expected="an object of keys and values",
         fix="give an object of keys and values",
         rule="config-value-kind",
     )

@@ -60,7 +60,6 @@ class Faults:
                     "error. Please retry using a different ML instance type or after some time."
                 ),
                 where="the scenario",
-                expected="an instance type that AWS has",
                 fix="wait, as on AWS",
             )
 

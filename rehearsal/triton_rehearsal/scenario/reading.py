@@ -73,8 +73,9 @@ def read(name: str) -> Scenario:
         raise SCENARIO.error(
             what=f"no scenario {name!r}",
             where="--scenario",
-            expected=f"a YAML file, or one of {', '.join(shipped())}",
-            fix=did_you_mean(name, shipped(), otherwise="correct the path"),
+            fix=did_you_mean(
+                name, shipped(), otherwise=f"name a YAML file, or one of {', '.join(shipped())}"
+            ),
         )
     return parse((_STORIES / f"{name}.yaml").read_text(), name=name, where=name, folder=Path())
 
@@ -92,8 +93,7 @@ def _text(path: Path, *, most: int) -> str:
     raise SCENARIO.error(
         what=f"the file cannot be read: {what}",
         where=str(path),
-        expected=f"a text file of at most {most} bytes",
-        fix="correct the path or the file",
+        fix=f"name a text file of at most {most} bytes",
     )
 
 

@@ -35,7 +35,7 @@ def _size(given: Any) -> int:
     try:
         return read_size(str(given), where="a size")
     except FleetError as error:
-        raise ValueError(error.problems[0].expected) from None
+        raise ValueError(error.problems[0].fix.removeprefix("give ")) from None
 
 
 def _single(given: Any) -> Any:

@@ -133,7 +133,6 @@ def _refused(message: str, fix: str) -> FleetError:
     return FleetError.of(
         what=f"the start script of the Triton container ends: ERROR: {message}",
         where="/opt/ml/model of a single-model endpoint",
-        expected="a folder with the model's name, that contains its config.pbtxt",
         fix=fix,
     )
 

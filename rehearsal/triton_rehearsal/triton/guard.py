@@ -97,10 +97,10 @@ def started(guard: subprocess.Popen[bytes]) -> int:
     raise FleetError.of(
         what=f"the Triton server cannot be kept off the network: {first or 'its guard ended'}",
         where=f"Linux {platform.release()} on {platform.machine()}",
-        expected="Linux 5.9 or later on x86_64 or aarch64, which lets a process filter its own system calls",
         why="Triton checks no identity, and anyone who reaches it can run code as you",
-        fix="run this on such a machine; in a container, start it with a seccomp profile that allows "
-        "seccomp(), pidfd_getfd() and ptrace of its own processes, as Docker's does from version 20.10",
+        fix="run this on Linux 5.9 or later on x86_64 or aarch64; in a container, start it with a seccomp "
+        "profile that allows seccomp(), pidfd_getfd() and ptrace of its own processes, as Docker's does from "
+        "version 20.10",
         rule="open-port",
     )
 

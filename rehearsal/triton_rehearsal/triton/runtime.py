@@ -105,7 +105,6 @@ def _libraries(facts: dict[str, Any], version: str, bundled: Path) -> tuple[Path
     raise FleetError.of(
         what=f"Python {version} at {base} has no shared library {name}",
         where=", ".join(dict.fromkeys(str(folder) for folder in folders)),
-        expected=f"{name} of the interpreter that made .venv-triton",
         why="the Triton server runs Python models in a process that embeds this interpreter",
         fix=f"install the package libpython{version} (Debian, Ubuntu) or python{version}-libs (Fedora), "
         "or a Python built with --enable-shared; then run `make clean rehearse`",
@@ -113,12 +112,7 @@ def _libraries(facts: dict[str, Any], version: str, bundled: Path) -> tuple[Path
 
 
 def _not_set_up(environment: Path, *, what: str) -> FleetError:
-    return FleetError.of(
-        what=what,
-        where=str(environment),
-        expected="the environment of the bundled Triton server, from requirements-triton.txt",
-        fix="run `make rehearse`",
-    )
+    return FleetError.of(what=what, where=str(environment), fix="run `make rehearse`")
 
 
 def _unsupported(version: str, stubs: Path) -> FleetError:
@@ -126,6 +120,5 @@ def _unsupported(version: str, stubs: Path) -> FleetError:
     return FleetError.of(
         what=f"the bundled Triton server cannot run models with Python {version}",
         where=str(stubs),
-        expected=f"one of Python {', '.join(known)}",
-        fix="run `make clean rehearse PYTHON=python3.12`",
+        fix=f"use Python {', '.join(known)}: run `make clean rehearse PYTHON=python3.12`",
     )

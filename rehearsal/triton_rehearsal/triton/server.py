@@ -257,6 +257,5 @@ def _not_ready(tail: str, command: list[str], limit_s: float) -> FleetError:
     return FleetError.of(
         what="the Triton server did not become ready",
         where=" ".join(command),
-        expected=f"an answer to /ping within {limit_s:.0f} seconds",
-        fix=f"read the end of its log:\n{indented}",
+        fix=f"let it answer /ping within {limit_s:.0f} seconds; the end of its log:\n{indented}",
     )
