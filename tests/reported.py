@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError, Problem
+
+
+def problems_of(check: Callable[..., None], *given: object, **named: object) -> tuple[Problem, ...]:
+    """Return what a check reports of these arguments."""
+    report = Report("here")
+    check(report, *given, **named)
+    return report.problems
 
 
 @contextmanager

@@ -260,9 +260,9 @@ def test_all_thresholds_that_no_metric_can_pass_are_reported_together(
         )
 
     assert [problem.where for problem in caught.value.problems] == [
-        "disk_percent, thresholds of Fleet/Alarms",
-        "minimum_requests, thresholds of Fleet/Alarms",
-        "latency_p99, thresholds of Fleet/Alarms",
+        "disk_percent of thresholds of Fleet/Alarms",
+        "minimum_requests of thresholds of Fleet/Alarms",
+        "latency_p99 of thresholds of Fleet/Alarms",
     ]
 
 

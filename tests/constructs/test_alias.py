@@ -69,7 +69,7 @@ def test_a_name_may_have_63_characters_and_no_more() -> None:
     room = 63 - len("-g5-2xlarge-25-09")
 
     assert len(endpoint_name_for("f" * room, TYPE)) == 63
-    with pytest.raises(FleetError, match="at most 63") as raised:
+    with pytest.raises(FleetError, match="limits names to 63") as raised:
         endpoint_name_for("f" * (room + 1), TYPE)
     assert raised.value.problems[0].fix == f"shorten the fleet's name to {room} characters"
 
@@ -165,7 +165,7 @@ def test_an_endpoint_whose_name_would_stay_is_refused(stack: Stack, endpoint: Mu
 
     [problem] = raised.value.problems
     assert problem.rule == "alias-endpoint-name"
-    assert problem.expected == "the name 'TritonFleet-g5-2xlarge-25-09'"
+    assert problem.fix.startswith("name it 'TritonFleet-g5-2xlarge-25-09'")
 
 
 def test_two_fleets_of_one_stack_have_an_alias_each(

@@ -65,7 +65,7 @@ def _template_or_error(declare: Callable[[World], object]) -> str:
         declare(world)
         template = Template.from_stack(world.stack).to_json()
     except FleetError as error:
-        parts = [(each.what, each.where, each.expected, each.fix) for each in error.problems]
+        parts = [(each.what, each.where, each.fix) for each in error.problems]
         assert all(all(problem) for problem in parts), parts
         return "refused"
     assert violations(template) == []

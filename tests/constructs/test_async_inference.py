@@ -304,7 +304,7 @@ def test_a_policy_of_ones_own_cannot_take_the_name(stack: Stack, endpoint: Singl
         name="FromZero", metric=endpoint.metric_cpu_utilization(), steps=[ScalingStep(at=1, change=1)]
     )
 
-    with reported("one-target-a-metric"):
+    with reported("one-target-per-metric"):
         EndpointScaling(stack, "S", endpoint=endpoint, steps=[mine])
 
 

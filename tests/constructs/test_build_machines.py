@@ -10,6 +10,7 @@ import botocore.session
 import pytest
 from aws_cdk import Stack
 
+from tests.reported import problems_of
 from triton_fleet import (
     BuildMachineChoice,
     FleetError,
@@ -106,7 +107,7 @@ def test_every_gpu_is_built_for_somewhere_or_told(name: str) -> None:
     chosen = automatic_machine(instance, "us-east-1")
 
     assert (chosen is None) == (processing_type(instance) is None)
-    assert (chosen is None) == bool(list(nowhere_to_build(instance, "us-east-1", where="here")))
+    assert (chosen is None) == bool(problems_of(nowhere_to_build, instance, "us-east-1"))
 
 
 @pytest.mark.parametrize(
@@ -193,8 +194,8 @@ def test_to_leave_the_machine_open_is_advised_where_that_helps(
     choice: BuildMachineChoice, region: str | None
 ) -> None:
     for instance in (facts for facts in INSTANCE_TYPES.values() if facts.gpu):
-        helps = not list(nowhere_to_build(instance, region, where="here"))
-        found = machine_problems(choice, instance, region, where="machine", where_instance="instance_type")
+        helps = not problems_of(nowhere_to_build, instance, region)
+        found = problems_of(machine_problems, choice, instance, region)
         for problem in found:
             assert ("leave `machine` out" in problem.fix) is helps
             assert ("compile on a machine that has the GPU" in problem.fix) is not helps

@@ -15,6 +15,7 @@ from botocore_model import refused, resolved
 from declared import Build
 from synthesised import Resources
 
+from tests.reported import problems_of
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository
 from triton_fleet.builds.checks import BUILD_WEIGHTS, build_weights, weights_unreadable
 from triton_fleet.builds.code import run_processing_job
@@ -52,7 +53,7 @@ def _statements(resources: Resources) -> dict[str, Any]:
 
 
 def _problems(weights: dict[str, str], read: set[str] | None = None) -> list[Problem]:
-    return list(build_weights(weights, read=read, where="weights"))
+    return list(problems_of(build_weights, weights, read=read))
 
 
 def test_a_build_finds_each_address_in_its_variable(build: Build, resources: Resources) -> None:
@@ -99,8 +100,8 @@ def test_declared_weights_that_a_build_may_not_read_are_refused() -> None:
         "s3://weights/t5.pt",
         "s3://x/net.pt",
     ]
-    problems = weights_unreadable(
-        declared, weights={"s3://weights/t5.pt"}, prefixes=["s3://data/checkpoints/"], where="here"
+    problems = problems_of(
+        weights_unreadable, declared, weights={"s3://weights/t5.pt"}, prefixes=["s3://data/checkpoints/"]
     )
 
     assert [each.fix.partition(" to")[0] for each in problems] == ["add 's3://data/other/'", "add 's3://x/'"]

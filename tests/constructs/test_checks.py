@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, TypeAlias
@@ -27,9 +27,8 @@ from triton_fleet.network import checks as network
 from triton_fleet.operations import checks as operations
 from triton_fleet.repository import checks as repository
 from triton_fleet.repository.portability_checks import PlanTarget, endpoint_fits, plan_portability
-from triton_fleet.scaling import capacity_checks as capacity
 from triton_fleet.scaling import checks as scaling
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Report
 from triton_models.facts.instances import InstanceType, gpu, instance_type
 from triton_models.facts.releases import release
 
@@ -51,24 +50,24 @@ class Rule:
     """A check by example."""
 
     id: str
-    check: Callable[..., Iterator[Problem]]
+    check: Callable[..., None]
     accepts: Sequence[Row]
     refuses: Sequence[Row]
     common: Mapping[str, object]
 
     def found(self, row: Row) -> list[tuple[str, str]]:
         """Return rule and place of each problem with these arguments."""
-        of_row = (
-            self.check(**row, **self.common, where="here")
-            if isinstance(row, Named)
-            else self.check(row, **self.common, where="here")
-        )
-        return [(problem.rule, problem.where) for problem in of_row]
+        report = Report("here")
+        if isinstance(row, Named):
+            self.check(report, **row, **self.common)
+        else:
+            self.check(report, row, **self.common)
+        return [(problem.rule, problem.where) for problem in report.problems]
 
 
 def rule(
     id: str,  # noqa: A002 -- as the problem has it
-    check: Callable[..., Iterator[Problem]],
+    check: Callable[..., None],
     accepts: Sequence[Row],
     refuses: Sequence[Row],
     **common: object,
@@ -279,44 +278,15 @@ RULES = (
          [given(names=[f"alarm-{n}" for n in range(10)], has_deployment=True),
           given(names=[], has_deployment=False)],
          [given(names=["a", "a"], has_deployment=True), given(names=["a", "b"], has_deployment=False)]),
-    rule("capacity-range", capacity.capacity,
+    rule("capacity-range", scaling.capacity,
          [given(minimum=1, maximum=1), given(minimum=3, maximum=None), given(minimum=None, maximum=0)],
          [given(minimum=0, maximum=4), given(minimum=5, maximum=4)]),
-    rule("capacity-range", capacity.capacity, [0], [-1], maximum=4, has_queue=True),
-    rule("capacity-range", capacity.scheduled_range, [(4, None), (None, 1)],
-         [(5, None), (0, None)], standing=(1, 4)),
-    rule("scheduled-capacity", capacity.scheduled_period,
-         [given(start=NOON, end=NOON.replace(hour=13)), given(start=None, end=None)],
-         [given(start=datetime(2026, 12, 1), end=None), given(start=NOON, end=NOON),
-          given(start=NOON, end=NOON.replace(hour=11))]),
-    rule("scheduled-capacity", capacity.scheduled_zone,
-         [given(expression="cron(0 7 ? * MON-FRI *)", zoned=True),
-          given(expression="rate(1 day)", zoned=False), given(expression=None, zoned=True)],
-         [given(expression="rate(1 day)", zoned=True),
-          given(expression="at(2026-12-01T07:00:00)", zoned=True)]),
-    rule("scaling-steps", capacity.scaling_steps,
-         [given(bounds=[80, 95], changes=[1, 2], grows=True), given(bounds=[80], changes=[None], grows=True)],
-         [given(bounds=[], changes=[], grows=True), given(bounds=[80, 80], changes=[1, 2], grows=True),
-          given(bounds=[80], changes=[0], grows=True), given(bounds=[20], changes=[0], grows=False)],
-         adjustment="ChangeInCapacity"),
-    rule("scaling-steps", capacity.scaling_steps, [given(changes=[1]), given(changes=[0], has_queue=True)],
-         [given(changes=[0]), given(changes=[-1], has_queue=True)],
-         bounds=[20], grows=False, adjustment="ExactCapacity"),
-    rule("scaling-steps", capacity.scaling_steps, [given(changes=[-0.1])],
-         [given(changes=[0.1])], bounds=[20], grows=False, adjustment="PercentChangeInCapacity"),
+    rule("capacity-range", scaling.capacity, [0], [-1], maximum=4, has_queue=True),
     rule("scaling-target-reachable", scaling.scaling_target, [100, 1, None], [101, 0, 0.6], limit=100),
     rule("scaling-target-reachable", scaling.scaling_target, [0.1], [0, -1], limit=None, per="instance"),
     rule("scaling-target-reachable", scaling.scaling_target, [1], [0], limit=1),
-    rule("one-target-a-metric", scaling.scaling_names, [["Invocations", "GpuUtilization"], []],
+    rule("one-target-per-metric", scaling.scaling_names, [["Invocations", "GpuUtilization"], []],
          [["Invocations", "GpuUtilization", "Invocations"], ["Target"], ["FromZero"]]),
-    rule("scaling-number", scaling.scaling_number, [0.5],
-         ["2", True, float("nan")], deferred=False, name="change"),
-    rule("scaling-number", scaling.scaling_number, [2],
-         [0.5, float("inf"), None, "2"], deferred=False, whole=True, name="change"),
-    rule("alias-endpoint-name", scaling.alias_endpoint_name, ["search-g5", "search-g5-0f1e2d"],
-         ["search"], expected="search-g5"),
-    rule("alias-endpoint-name", scaling.alias_name_length, [52 * "a" + "-g5-2xlarge"],
-         [53 * "a" + "-g5-2xlarge"], fleet="a"),
     rule("triton-fleet:sequences-spread", endpoint.sequences,
          [given(models=[], instances=4), given(models=["dialogue"], instances=1)],
          [given(models=["dialogue"], instances=2), given(models=["a", "b", "c", "d"], instances=None)],
@@ -437,9 +407,10 @@ def test_a_rule_accepts_what_is_right_and_refuses_what_is_wrong(each: Rule) -> N
 
 
 def test_what_may_be_the_secret_itself_is_not_shown() -> None:
-    (problem,) = arguments.secret_arn("hf_abc", where="here")
+    report = Report("here")
+    arguments.secret_arn(report, "hf_abc")
 
-    assert "hf_abc" not in str(problem)
+    assert "hf_abc" not in str(report.problems[0])
 
 
 def test_a_statistic_is_right_where_cloudwatch_says_so() -> None:

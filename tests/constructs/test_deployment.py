@@ -20,6 +20,7 @@ from triton_fleet.hosting.deployment import (
     deployment_advice,
     deployment_problems,
 )
+from triton_models.base.checks import Report
 
 EVERY_WAY = [AllAtOnce(), Canary(), Linear(), Rolling()]
 
@@ -43,10 +44,9 @@ def rendered(stack: Stack, resources: Resources) -> Callable[..., Any]:
 
 def _rules(deployment: Deployment | None, capacity: int | None = 4, **given: Any) -> list[str]:
     arguments = {"rollback_alarms": ("fleet-rollback",) if deployment else (), **given}
-    return [
-        problem.rule
-        for problem in deployment_problems(deployment, capacity=capacity, where="here", **arguments)
-    ]
+    report = Report("here")
+    deployment_problems(report, deployment, capacity=capacity, **arguments)
+    return [problem.rule for problem in report.problems]
 
 
 def test_all_at_once_waits_and_then_ends_the_old_fleet(rendered: Callable[..., Any]) -> None:
@@ -181,8 +181,9 @@ def test_a_portion_or_a_time_known_at_deployment_is_let_pass(deployment: Any) ->
 
 def test_the_way_out_of_too_many_instances_names_how_many_fit() -> None:
     def fix(capacity: int) -> str:
-        (problem,) = Canary(size=CapacitySize.instances(9))._problems(where="here", capacity=capacity)
-        return problem.fix
+        report = Report("here")
+        Canary(size=CapacitySize.instances(9))._check(report, capacity=capacity)
+        return report.problems[0].fix
 
     assert "1 to 3 instances" in fix(6)
     assert "AllAtOnce" in fix(1)

@@ -9,6 +9,7 @@ from aws_cdk import CfnParameter, Environment, Stack
 from aws_cdk import aws_ecr as ecr
 from aws_cdk.assertions import Template
 
+from tests.reported import problems_of
 from triton_fleet.images.image import CustomImage, TritonImage
 from triton_fleet.images.labels import image_labels
 from triton_models.base.errors import FleetError
@@ -24,9 +25,8 @@ def registry(stack: Stack) -> ecr.Repository:
 
 
 def _rules(image: CustomImage, *, region: str | None = None, multi_model: bool = True) -> list[str]:
-    return [
-        problem.rule for problem in image._problems(where="image", region=region, multi_model=multi_model)
-    ]
+    found = problems_of(image._check, region=region, multi_model=multi_model)
+    return [problem.rule for problem in found]
 
 
 def test_a_stack_with_a_region_names_the_account(stack_in: Callable[[str], Stack]) -> None:

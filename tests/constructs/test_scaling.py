@@ -159,7 +159,7 @@ def test_every_mistake_is_reported_at_once(stack: Stack, endpoint: MultiModelEnd
 
     assert [problem.rule for problem in raised.value.problems] == [
         "capacity-range",
-        "one-target-a-metric",
+        "one-target-per-metric",
         "scaling-target-reachable",
         "scaling-target-reachable",
     ]
@@ -224,7 +224,7 @@ def test_a_variant_that_is_scaled_already_is_refused(stack: Stack, endpoint: Mul
 
     with pytest.raises(FleetError, match="already scaled by Fleet/First") as raised:
         EndpointScaling(stack, "Second", endpoint=endpoint, variant="AllTraffic")
-    assert [problem.rule for problem in raised.value.problems] == ["one-scaling-a-variant"]
+    assert [problem.rule for problem in raised.value.problems] == ["one-scaling-per-variant"]
 
 
 def test_a_target_for_gpus_is_refused_where_there_are_none(
@@ -257,7 +257,7 @@ def test_a_name_that_is_taken_is_refused(stack: Stack, endpoint: MultiModelEndpo
 
     with pytest.raises(FleetError, match=name) as raised:
         EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[GpuUtilization(), own])
-    assert [problem.rule for problem in raised.value.problems] == ["one-target-a-metric"]
+    assert [problem.rule for problem in raised.value.problems] == ["one-target-per-metric"]
 
 
 def test_every_kind_of_policy_is_one_that_its_service_accepts(

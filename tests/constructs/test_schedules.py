@@ -94,7 +94,7 @@ def test_a_schedule_that_cannot_work_is_refused(
 
     with reported(rule) as problems:
         EndpointScaling(stack, "S", endpoint=endpoint, min_capacity=2, max_capacity=4, schedules=[scheduled])
-    assert problems[0].where == "Morning, schedules of Fleet/S"
+    assert problems[0].where == "Morning of schedules of Fleet/S"
 
 
 def test_two_actions_of_one_name_are_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:

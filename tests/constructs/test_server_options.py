@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from aws_cdk import CfnParameter, Size, Stack
 
+from tests.reported import problems_of
 from triton_fleet import InferenceType, PingMode, TritonMetrics, TritonServer
 from triton_models.facts.instances import INSTANCE_TYPES
 
@@ -40,9 +41,9 @@ def test_threads_that_load_models_outnumber_those_that_take_requests(
 def test_threads_that_load_models_are_required_if_request_threads_are_known_later() -> None:
     later = CfnParameter(Stack(), "Threads", type="Number").value_as_number
 
-    (problem,) = TritonServer(request_threads=later)._problems(where="here")
+    (problem,) = problems_of(TritonServer(request_threads=later)._check)
     assert problem.rule == "server-number"
-    assert not list(TritonServer(request_threads=later, load_threads=9)._problems(where="here"))
+    assert not problems_of(TritonServer(request_threads=later, load_threads=9)._check)
 
 
 def test_plugins_are_opened_by_the_tensorrt_backend() -> None:
@@ -55,7 +56,7 @@ def test_plugins_are_opened_by_the_tensorrt_backend() -> None:
 
 @pytest.mark.parametrize("plugin", ["a.so", "/opt/a b.so", "/opt/a;b.so", "/opt/*.so"])
 def test_a_path_of_a_plugin_that_would_not_arrive_is_a_problem(plugin: str) -> None:
-    (problem,) = TritonServer(tensorrt_plugins=(plugin,))._problems(where="here")
+    (problem,) = problems_of(TritonServer(tensorrt_plugins=(plugin,))._check)
 
     assert problem.rule == "server-argument"
     assert repr(plugin) in problem.what
@@ -84,7 +85,7 @@ def test_a_size_that_is_known_at_deployment_is_passed_on_as_its_reference() -> N
     later = CfnParameter(stack, "Bytes", type="Number").value_as_number
     server = TritonServer(shared_memory=Size.bytes(later))
 
-    assert list(server._problems(where="here")) == []
+    assert problems_of(server._check) == ()
     assert stack.resolve(server._environment()["SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"]) == {"Ref": "Bytes"}
 
 
@@ -99,31 +100,31 @@ def test_a_size_that_is_known_at_deployment_is_passed_on_as_its_reference() -> N
 def test_an_argument_may_open_a_port_that_sagemaker_allows_and_name_one_that_stays_closed(
     arguments: tuple[str, ...],
 ) -> None:
-    assert list(TritonServer(extra_arguments=arguments)._problems(where="here")) == []
+    assert problems_of(TritonServer(extra_arguments=arguments)._check) == ()
 
 
 def test_the_ports_by_default_are_apart_and_allowed() -> None:
     server = TritonServer(allow_grpc=True, metrics=TritonMetrics())
 
-    assert list(server._problems(where="here")) == []
+    assert problems_of(server._check) == ()
 
 
 @pytest.mark.parametrize("argument", ["", " ", "--log-format=a b", "--x=1\n"])
 def test_an_argument_that_the_start_script_would_split_is_a_problem(argument: str) -> None:
-    (problem,) = TritonServer(extra_arguments=(argument,))._problems(where="here")
+    (problem,) = problems_of(TritonServer(extra_arguments=(argument,))._check)
 
     assert problem.rule == "server-argument"
     assert repr(argument) in problem.what
 
 
 def test_more_arguments_than_an_environment_variable_holds_are_a_problem() -> None:
-    (problem,) = TritonServer(extra_arguments=("--x=" + "1" * 1024,))._problems(where="here")
+    (problem,) = problems_of(TritonServer(extra_arguments=("--x=" + "1" * 1024,))._check)
 
-    assert "1024 bytes" in problem.expected
+    assert "1024 bytes" in problem.fix
 
 
 def test_the_defaults_have_no_problem() -> None:
-    assert list(TritonServer()._problems(where="here")) == []
+    assert problems_of(TritonServer()._check) == ()
 
 
 def test_options_that_are_left_alone_are_left_to_the_container() -> None:
@@ -159,7 +160,7 @@ def test_an_option_becomes_the_variable_that_the_start_script_reads(
     server = TritonServer(**options)
 
     assert server._environment()[f"SAGEMAKER_TRITON_{variable}"] == value
-    assert list(server._problems(where="here")) == []
+    assert problems_of(server._check) == ()
 
 
 def test_metrics_need_five_variables() -> None:
@@ -203,7 +204,7 @@ def test_metrics_need_five_variables() -> None:
     ],
 )
 def test_an_option_that_the_server_would_exit_on_is_a_problem(options: dict[str, Any], rule: str) -> None:
-    (problem,) = TritonServer(**options)._problems(where="here")
+    (problem,) = problems_of(TritonServer(**options)._check)
 
     assert problem.rule == rule
 
@@ -246,12 +247,12 @@ def test_a_pool_can_be_larger() -> None:
 )
 def test_a_pool_is_smaller_than_the_gpu(mib: int, instance_type: str, rules: list[str]) -> None:
     server = TritonServer(cuda_memory_pool=Size.mebibytes(mib))
-    found = server._machine_problems(INSTANCE_TYPES[instance_type], where="here")
+    found = problems_of(server._machine_problems, INSTANCE_TYPES[instance_type])
     assert [each.rule for each in found] == rules
 
 
 def test_arguments_that_are_too_long_only_with_the_pools_are_refused_too() -> None:
     server = TritonServer(extra_arguments=("--x=" + "1" * 900,))
-    assert list(server._problems(where="here")) == []
-    found = server._machine_problems(INSTANCE_TYPES["ml.g4dn.12xlarge"], where="here")
+    assert problems_of(server._check) == ()
+    found = problems_of(server._machine_problems, INSTANCE_TYPES["ml.g4dn.12xlarge"])
     assert [each.rule for each in found] == ["server-argument"]

@@ -69,7 +69,7 @@ def check_settings(config: FleetConfig, at: At) -> None:
         )
     if config.release in RELEASES and not config.image:
         report = at("region" if config.region else "deployed_in")
-        report.add(image_region(RELEASES[config.release], config.deployed_in, where=report.where))
+        image_region(report, RELEASES[config.release], config.deployed_in)
     _check_models(config, at)
     _check_existing(config, at)
     if config.github_repository and config.stage is None:
@@ -120,13 +120,13 @@ def _check_existing(config: FleetConfig, at: At) -> None:
     """Check the names of what exists already, from which the stacks import it."""
     region = config.deployed_in
     for key in ("encryption_key", "asset_key", "log_encryption_key"):
-        at(key).add(key_arn(getattr(config, key) or None, region=region, where=at(key).where))
+        key_arn(at(key), getattr(config, key) or None, region=region)
     for key in ("endpoint_role", "build_role"):
-        at(key).add(role_arn(getattr(config, key) or None, where=at(key).where))
-    at("hub_token").add(secret_arn(config.hub_token or None, where=at("hub_token").where))
-    at("bucket").add(bucket_name(config.bucket or None, where=at("bucket").where))
+        role_arn(at(key), getattr(config, key) or None)
+    secret_arn(at("hub_token"), config.hub_token or None)
+    bucket_name(at("bucket"), config.bucket or None)
     topic = at("alarm_topic")
-    topic.add(topic_arn(config.alarm_topic or None, region=region, where=topic.where))
+    topic_arn(topic, config.alarm_topic or None, region=region)
     if config.alarm_topic and config.alarm_email:
         topic(
             ALARM_DESTINATION,

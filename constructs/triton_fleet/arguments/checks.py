@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from aws_cdk import Duration, Size
 
 from triton_fleet.arguments.tokens import is_list_token, known
-from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
 Unit = Literal["milliseconds", "seconds", "minutes"]
 SizeUnit = Literal["bytes", "gibibytes"]
@@ -37,70 +36,49 @@ LITERAL_NEEDED = Check(id="literal-needed", source=FROM_ARGUMENTS)
 
 
 def number_range(
-    value: float | None, *, least: float, most: float | None, name: str, where: str, unit: str = ""
-) -> Iterator[Problem]:
-    """Yield a problem if a number is out of its range.
-
-    Args:
-        value: The number; None if it is not given, or known only at deployment.
-        least: The smallest valid number.
-        most: The largest; None if there is no bound.
-        name: The argument's name.
-        where: The place that the problem names.
-        unit: The unit, such as "s".
-    """
+    report: Report, value: float | None, *, least: float, most: float | None, name: str, unit: str = ""
+) -> None:
+    """Report a number that is out of its range."""
     if value is None or (value >= least and (most is None or value <= most)):
         return
     space = f" {unit}" if unit else ""
     bounded = most is not None and (most < LARGEST_INTEGER or value > most)
     expected = f"{least:g} to {most:.10g}{space}" if bounded else f"{least:g}{space} or more"
-    yield NUMBER_RANGE.problem(
-        what=f"{name} is {value:.10g}{space}",
-        where=where,
-        expected=expected,
-        why="the service refuses it, and the deployment fails part-way through",
+    report(
+        NUMBER_RANGE,
+        f"{name} is {value:.10g}{space}",
         fix=f"give {expected}",
+        why="the service refuses it, and the deployment fails part-way through",
     )
 
 
 def quantity_range(
+    report: Report,
     given: Duration | Size | None,
     *,
     least: int,
     most: int,
     name: str,
-    where: str,
     unit: Unit | SizeUnit = "seconds",
-) -> Iterator[Problem]:
-    """Yield a problem if a time or a size is out of its range; one known only at deployment is accepted.
-
-    Args:
-        given: The time or size; None if it is not given.
-        least: The smallest valid number of units.
-        most: The largest.
-        name: The argument's name.
-        where: The place that the problem names.
-        unit: The unit of the service.
-    """
-    if given is None:
-        return
-    yield from whole_quantity(given, name=name, where=where, unit=unit)
-    yield from number_range(in_unit(given, unit), least=least, most=most, name=name, where=where, unit=unit)
+) -> None:
+    """Report a time or a size that is out of its range; one known only at deployment is accepted."""
+    whole_quantity(report, given, name=name, unit=unit)
+    if given is not None:
+        number_range(report, in_unit(given, unit), least=least, most=most, name=name, unit=unit)
 
 
 def whole_quantity(
-    given: Duration | Size, *, name: str, where: str, unit: Unit | SizeUnit = "seconds"
-) -> Iterator[Problem]:
-    """Yield a problem if a quantity is not an integer in this unit; arguments as in `quantity_range`."""
-    if _is_whole(given, unit):
+    report: Report, given: Duration | Size | None, *, name: str, unit: Unit | SizeUnit = "seconds"
+) -> None:
+    """Report a time or a size that is not an integer in this unit."""
+    if given is None or _is_whole(given, unit):
         return
     check, kind = (WHOLE_TIME, "Duration") if isinstance(given, Duration) else (WHOLE_SIZE, "Size")
-    yield check.problem(
-        what=f"{name} is not an integer number of {unit}",
-        where=where,
-        expected=f"a {kind} in full {unit}",
-        why=f"the service counts in {unit}, and a token of another unit cannot be converted",
+    report(
+        check,
+        f"{name} is not an integer number of {unit}",
         fix=f"write it with {kind}.{'millis' if unit == 'milliseconds' else unit}(...)",
+        why=f"the service counts in {unit}, and a token of another unit cannot be converted",
     )
 
 
@@ -121,26 +99,19 @@ def _converted(given: Duration | Size, unit: Unit | SizeUnit) -> float:
     return float(getattr(given, f"to_{unit}")())
 
 
-def literal_list(given: Sequence[str], *, name: str, where: str) -> Iterator[Problem]:
-    """Yield a problem if a list is known only at deployment, because its length is needed now.
-
-    Args:
-        given: The list; each of its strings may be a token.
-        name: The argument's name.
-        where: The place that the problem names.
-    """
+def literal_list(report: Report, given: Sequence[str], *, name: str) -> None:
+    """Report a list that is known only at deployment, because its length is needed now."""
     if is_list_token(given):
-        yield not_literal(name, where=where, expected="a literal list, whose strings may be tokens")
+        not_literal(report, name)
 
 
-def not_literal(name: str, *, where: str, expected: str) -> Problem:
-    """Return the problem with a value that is needed now, and known only at deployment."""
-    return LITERAL_NEEDED.problem(
-        what=f"{name} is known only when the stack is deployed",
-        where=where,
-        expected=expected,
-        why="the template depends on it",
+def not_literal(report: Report, name: str) -> None:
+    """Report a value that is needed now, and known only at deployment."""
+    report(
+        LITERAL_NEEDED,
+        f"{name} is known only when the stack is deployed",
         fix="give the value itself, from context instead of a CloudFormation parameter",
+        why="the template depends on it",
     )
 
 
@@ -215,35 +186,28 @@ _ROLE = _Arn(
 )
 
 
-def role_arn(arn: str | None, *, where: str) -> Iterator[Problem]:
-    """Yield the problem with a role's ARN; see `_arn`."""
-    yield from _arn(_ROLE, arn, region=None, where=where)
+def role_arn(report: Report, arn: str | None) -> None:
+    """Report problems with a role's ARN; see `_arn`."""
+    _arn(report, _ROLE, arn, region=None)
 
 
-def key_arn(arn: str | None, *, region: str | None, where: str) -> Iterator[Problem]:
-    """Yield the problem with the ARN of a key that encrypts a bucket; see `_arn`."""
-    yield from _arn(_KEY, arn, region=region, where=where)
+def key_arn(report: Report, arn: str | None, *, region: str | None) -> None:
+    """Report problems with the ARN of a key that encrypts a bucket; see `_arn`."""
+    _arn(report, _KEY, arn, region=region)
 
 
-def topic_arn(arn: str | None, *, region: str | None, where: str) -> Iterator[Problem]:
-    """Yield the problem with the ARN of a topic that alarms publish to; see `_arn`."""
-    yield from _arn(_TOPIC, arn, region=region, where=where)
+def topic_arn(report: Report, arn: str | None, *, region: str | None) -> None:
+    """Report problems with the ARN of a topic that alarms publish to; see `_arn`."""
+    _arn(report, _TOPIC, arn, region=region)
 
 
-def secret_arn(arn: str | None, *, where: str) -> Iterator[Problem]:
-    """Yield the problem with a secret's ARN; see `_arn`."""
-    yield from _arn(_SECRET, arn, region=None, where=where)
+def secret_arn(report: Report, arn: str | None) -> None:
+    """Report problems with a secret's ARN; see `_arn`."""
+    _arn(report, _SECRET, arn, region=None)
 
 
-def _arn(kind: _Arn, arn: str | None, *, region: str | None, where: str) -> Iterator[Problem]:
-    """Yield the problem with an ARN.
-
-    Args:
-        kind: The kind of resource.
-        arn: The ARN; None if it is not given, or known only at deployment.
-        region: The region that the resource must be in; None if it is not known, or does not matter.
-        where: The place that the problem names.
-    """
+def _arn(report: Report, kind: _Arn, arn: str | None, *, region: str | None) -> None:
+    """Report problems with an ARN."""
     if arn is None:
         return
     parts = kind.pattern.fullmatch(arn)
@@ -256,10 +220,9 @@ def _arn(kind: _Arn, arn: str | None, *, region: str | None, where: str) -> Iter
         what = f"the {kind.name} is {arn[:80]!a}"
     else:
         what, fix = f"the {kind.name} is in {parts[1]}", f"name a {kind.name} in {region}"
-    yield kind.check.problem(
-        what=what,
-        where=where,
-        expected=f"an ARN such as {kind.example.replace('REGION', region or 'us-east-1')}",
+    report(
+        kind.check,
+        what,
+        fix=f"{fix}, as in {kind.example.replace('REGION', region or 'us-east-1')}",
         why=kind.why,
-        fix=fix,
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 import jsii
 from constructs import IConstruct, IValidation
 
+from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError, Problem
 
 _KEPT = "_late_problems"
@@ -26,11 +27,11 @@ class LateProblems:
 
     Args:
         construct: Whose problems they are.
-        find: Finds them, or waits until they are found; called once. What it raises is what is found.
+        find: Reports them; called once. What it raises is reported as well.
     """
 
-    def __init__(self, construct: IConstruct, find: Callable[[], Iterable[Problem]]) -> None:
-        self._find = find
+    def __init__(self, construct: IConstruct, find: Callable[[Report], None]) -> None:
+        self._find, self._place = find, construct.node.path
         self._problems: tuple[Problem, ...] | None = None
         vars(construct).setdefault(_KEPT, []).append(self)
         construct.node.add_validation(self)
@@ -39,10 +40,12 @@ class LateProblems:
     def problems(self) -> tuple[Problem, ...]:
         """The problems."""
         if self._problems is None:
+            report = Report(self._place)
             try:
-                self._problems = tuple(self._find())
+                self._find(report)
             except FleetError as error:
-                self._problems = error.problems
+                report.add(error.problems)
+            self._problems = report.problems
         return self._problems
 
     def validate(self) -> list[str]:

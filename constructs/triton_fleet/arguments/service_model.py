@@ -19,7 +19,6 @@ from constructs import IConstruct
 from triton_fleet.arguments.checks import NUMBER_RANGE
 from triton_fleet.arguments.late import LateProblems
 from triton_models.base.checks import Check, Report
-from triton_models.base.errors import Problem
 
 SERVICE_MODEL = Check(
     id="service-model",
@@ -51,18 +50,16 @@ _SHOWN = 80
 
 def hold_against_services(construct: IConstruct) -> None:
     """Let the synthesis fail on resources below a construct that their services would refuse."""
-    LateProblems(construct, lambda: service_problems(construct))
+    LateProblems(construct, lambda report: check_resources(report, construct))
 
 
-def service_problems(construct: IConstruct) -> tuple[Problem, ...]:
-    """Return the problems with the resources below a construct."""
-    report = Report(construct.node.path)
+def check_resources(report: Report, construct: IConstruct) -> None:
+    """Check the resources below a construct."""
     for each in construct.node.find_all():
         if isinstance(each, CfnResource) and each.cfn_resource_type in _CALLS:
             service, shape = _CALLS[each.cfn_resource_type]
             properties = each._render_properties(Stack.of(each).resolve(each._cfn_properties))
             check_request(report, service, shape, properties, place=each.node.path)
-    return report.problems
 
 
 def check_request(report: Report, service: str, shape: str, request: Any, *, place: str) -> None:

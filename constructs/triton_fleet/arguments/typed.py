@@ -24,7 +24,7 @@ def typed(cls: Class) -> Class:
     """Let a class refuse arguments whose type is not the annotated one.
 
     Defaults are not looked at, and a misspelled argument remains Python's own TypeError. typeguard, which
-    jsii brings along, accepts True as a number and anything as an interface of the CDK.
+    jsii brings along, accepts True as a number.
 
     Args:
         cls: A construct, or a dataclass; write the decorator above `@dataclass`.
@@ -54,15 +54,31 @@ def typed(cls: Class) -> Class:
 
 
 def _mistakes(name: str, value: object, hint: Any) -> Iterator[str]:
-    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    kinds = [_told(each, value) for each in (get_args(hint) if isinstance(hint, UnionType) else (hint,))]
     if isinstance(value, str) and str not in kinds and any(get_origin(each) is Sequence for each in kinds):
         yield f"write [{value!r:.80}]"
         return
     try:
-        typeguard.check_type(name, value, Union[kinds])  # noqa: UP007 -- of 2021, which does not know int | None
+        typeguard.check_type(name, value, Union[tuple(kinds)])  # noqa: UP007 -- of 2021, which does not know int | None
     except TypeError as error:
-        if not deferred(value):  # a token is of the type that it stands for
+        # A token is of the type that it stands for.
+        if not (isinstance(value, (str, int, float, list)) and deferred(value)):
             yield str(error)
+
+
+def _told(kind: Any, value: object) -> Any:
+    """Return a kind that typeguard looks into: it accepts any mapping, and anything as an interface."""
+    if get_origin(kind) is Mapping:
+        return dict[get_args(kind)] if isinstance(value, dict) else Mapping  # type: ignore[misc]
+    if getattr(kind, "_is_protocol", False) and not _implements(value, kind):
+        return type(kind.__name__, (), {"__module__": kind.__module__})  # which no value is of
+    return kind
+
+
+def _implements(value: object, interface: Any) -> bool:
+    """Return whether a value has an interface of the CDK; of some objects only the CDK knows."""
+    known = (each for cls in type(value).__mro__ for each in getattr(cls, "__jsii_ifaces__", ()))
+    return hasattr(value, "_delegates") or any(interface in each.__mro__ for each in known)
 
 
 def _path(arguments: Mapping[str, Any]) -> str:

@@ -13,7 +13,6 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from triton_fleet.arguments.checks import quantity_range
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.builds.checks import LONGEST_RUN_S, build_runs
@@ -32,6 +31,7 @@ from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.run_states import ITEMS, LABEL, definition
 from triton_fleet.builds.working_folder import WorkingFolder, runs
 from triton_fleet.network.findings import acknowledge_network_interfaces
+from triton_models.base.checks import Report
 
 # The fewest builds at a time that a new account is usually given when it asks for any on a GPU is one; four
 # is a request that is granted without a talk, and builds a thousand models in a night.
@@ -155,21 +155,15 @@ class BuildRuns(Construct):
     def _check(
         self, models_per_build: int, max_concurrency: int | None, timeout: Duration, reserved: int | None
     ) -> None:
-        collector = ProblemCollector.of(self)
-        collector.add(
-            build_runs(
-                models_per_build=known(models_per_build),
-                max_concurrency=known(max_concurrency),
-                reserved=known(reserved),
-                where=collector.where("models_per_build and max_concurrency"),
-            )
+        report = Report(self.node.path)
+        build_runs(
+            report.at("models_per_build and max_concurrency"),
+            models_per_build=known(models_per_build),
+            max_concurrency=known(max_concurrency),
+            reserved=known(reserved),
         )
-        collector.add(
-            quantity_range(
-                timeout, least=60, most=LONGEST_RUN_S, name="timeout", where=collector.where("timeout")
-            )
-        )
-        collector.raise_if_any()
+        quantity_range(report.at("timeout"), timeout, least=60, most=LONGEST_RUN_S, name="timeout")
+        report.raise_if_any()
 
     def _step_role(self) -> iam.Role:
         role = service_role(

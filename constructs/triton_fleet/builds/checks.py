@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from triton_fleet.arguments.checks import number_range
 from triton_fleet.arguments.tokens import known
 from triton_fleet.builds.commands import ENVIRONMENT
-from triton_models.base.checks import Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Check, Report
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.weights import HubWeights, RandomWeights, S3Weights, weights_at
 
@@ -44,78 +43,50 @@ LONGEST_WEIGHTS = 256
 _EXAMPLES = "s3://bucket/key, s3://bucket/prefix/, or hf://owner/name@<full commit hash>"
 
 
-def build_weights(
-    weights: Mapping[str, str], *, read: Collection[str] | None, where: str
-) -> Iterator[Problem]:
-    """Yield the problems with the weights of a build job.
-
-    Args:
-        weights: Addresses by environment variable.
-        read: The variables that declarations read; None if they are not known here.
-        where: The place that the problems name.
-    """
+def build_weights(report: Report, weights: Mapping[str, str], *, read: Collection[str] | None) -> None:
+    """Report problems with the weights of a build job."""
     for name, address in weights.items():
-        yield from _weights_variable(name, read, where=where)
-        yield from _weights_address(name, address, where=where)
+        _weights_variable(report, name, read)
+        _weights_address(report, name, address)
 
 
-def weights_uploaded(elsewhere: Iterable[str], *, where: str) -> Iterator[Problem]:
-    """Yield a problem for each file of weights that a declaration names and that no build job has.
-
-    Args:
-        elsewhere: The paths outside the folder that is uploaded.
-        where: The place that the problems name.
-    """
+def weights_uploaded(report: Report, elsewhere: Iterable[str]) -> None:
+    """Yield a problem for each file of weights that a declaration names and that no build job has."""
     for path in elsewhere:
         kept = f"LocalWeights(path=str(Path(__file__).with_name({Path(path).name!r})))"
-        yield BUILD_WEIGHTS.problem(
-            what=f"the weights are at {path!r}",
-            where=where,
-            expected=f"{_EXAMPLES}, or a file next to build.py",
-            why="a build gets only the files of the uploaded folder",
+        report(
+            BUILD_WEIGHTS,
+            f"the weights are at {path!r}",
             fix=f"upload it to S3 and give its URL, or keep a small file next to build.py: {kept}",
+            why="a build gets only the files of the uploaded folder",
         )
 
 
-def weights_prefixes(prefixes: Iterable[str], *, where: str) -> Iterator[Problem]:
-    """Yield a problem for each invalid prefix of weights.
-
-    Args:
-        prefixes: The prefixes under which declarations may name weights.
-        where: The place that the problems name.
-    """
+def weights_prefixes(report: Report, prefixes: Iterable[str]) -> None:
+    """Yield a problem for each invalid prefix of weights."""
     for address in prefixes:
         if not _PREFIX.fullmatch(address) or _WILDCARDS.search(address):
-            yield BUILD_WEIGHTS.problem(
-                what=f"the prefix {address!r}",
-                where=where,
-                expected="s3://bucket/prefix/, with a slash at the end and without * ? $",
+            report(
+                BUILD_WEIGHTS,
+                f"the prefix {address!r}",
+                fix="write the folder that holds the weights, as s3://bucket/prefix/, without * ? $",
                 why="it becomes a permission to read the objects under it",
-                fix="write the folder that holds the weights",
             )
 
 
 def weights_unreadable(
-    objects: Iterable[str], *, weights: Collection[str], prefixes: Collection[str], where: str
-) -> Iterator[Problem]:
-    """Yield a problem for each declared address in S3 that a build may not read.
-
-    Args:
-        objects: The addresses that a declaration names.
-        weights: The addresses that a build is given.
-        prefixes: The prefixes that it may read.
-        where: The place that the problems name.
-    """
+    report: Report, objects: Iterable[str], *, weights: Collection[str], prefixes: Collection[str]
+) -> None:
+    """Yield a problem for each declared address in S3 that a build may not read."""
     for address in dict.fromkeys(objects):
         if address in weights or address.startswith(tuple(prefixes)):
             continue
         folder = address[: address.rstrip("/").rindex("/") + 1]
-        yield BUILD_WEIGHTS.problem(
-            what=f"the weights are at {address!r}, which builds may not read",
-            where=where,
-            expected="an address under a prefix of weights_from",
-            why="a declaration gives no permission: the build would fail with AccessDenied",
+        report(
+            BUILD_WEIGHTS,
+            f"the weights are at {address!r}, which builds may not read",
             fix=f"add {folder!r} to weights_from, or give the address as a variable in weights",
+            why="a declaration gives no permission: the build would fail with AccessDenied",
         )
 
 
@@ -130,44 +101,33 @@ _PAST_PROXY = ("169.254.169.254", "169.254.170.2")
 _ANY_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def build_environment(
-    variables: Mapping[str, str], *, weights: Collection[str], where: str
-) -> Iterator[Problem]:
-    """Yield the problems with further environment variables of a build job.
-
-    Args:
-        variables: The values by name.
-        weights: The variables of weights.
-        where: The place that the problems name.
-    """
+def build_environment(report: Report, variables: Mapping[str, str], *, weights: Collection[str]) -> None:
+    """Report problems with further environment variables of a build job."""
     for name, value in variables.items():
         if not _ANY_VARIABLE.fullmatch(name) or name.startswith(_SET_BY_BUILDS) or name in weights:
-            yield BUILD_ENVIRONMENT.problem(
-                what=f"the variable {name!r}",
-                where=where,
-                expected="letters, digits and underscores, and none of those that the build sets: "
-                f"{', '.join(_SET_BY_BUILDS)} and the variables of weights",
+            report(
+                BUILD_ENVIRONMENT,
+                f"the variable {name!r}",
+                fix="use another name, such as PIP_INDEX_URL: letters, digits and underscores, and none of "
+                f"{', '.join(_SET_BY_BUILDS)} or the variables of weights",
                 why="the build would work with another value than its own",
-                fix="use another name, such as PIP_INDEX_URL",
             )
         if _PASSWORD.search(value):
-            yield BUILD_ENVIRONMENT.problem(
-                what=f"the value of {name} contains a password",
-                where=where,
-                expected="an address without one",
-                why="templates, consoles and logs show variables",
+            report(
+                BUILD_ENVIRONMENT,
+                f"the value of {name} contains a password",
                 fix="let the index or the proxy admit the VPC, or a role, instead of a password",
+                why="templates, consoles and logs show variables",
             )
         elif len(value) > LONGEST_WEIGHTS:
-            yield BUILD_ENVIRONMENT.problem(
-                what=f"the value of {name} has {len(value)} characters",
-                where=where,
-                expected=f"at most {LONGEST_WEIGHTS}",
+            report(
+                BUILD_ENVIRONMENT,
+                f"the value of {name} has {len(value)} characters",
+                fix=f"shorten it to {LONGEST_WEIGHTS}",
                 why="a Processing job refuses longer variables",
-                fix="shorten it",
             )
-    yield from _proxy_without_exceptions(variables, where=where)
-    yield from _without_port(variables, where=where)
+    _proxy_without_exceptions(report, variables)
+    _without_port(report, variables)
 
 
 def outgoing_ports(variables: Mapping[str, str]) -> list[int]:
@@ -188,15 +148,14 @@ def _addresses(variables: Mapping[str, str]) -> Iterator[tuple[str, str, int | N
             yield name, address, port or (None if name in _PROXIES else _PORTS.get(parts.scheme))
 
 
-def _without_port(variables: Mapping[str, str], *, where: str) -> Iterator[Problem]:
+def _without_port(report: Report, variables: Mapping[str, str]) -> None:
     for name, address, port in _addresses(variables):
         if port is None:
-            yield BUILD_ENVIRONMENT.problem(
-                what=f"{name} is {address!r}, without a valid port",
-                where=where,
-                expected="an address such as http://proxy.example.com:3128",
+            report(
+                BUILD_ENVIRONMENT,
+                f"{name} is {address!r}, without a valid port",
+                fix="add the port, as in http://proxy.example.com:3128",
                 why="curl would take port 1080 of a proxy, and pip that of the scheme",
-                fix="add the port",
             )
 
 
@@ -207,91 +166,79 @@ BUILD_NETWORK = Check(
 """Builds in a VPC reach all of S3 that they need."""
 
 
-def s3_of_builds(*, narrowed: bool, where: str) -> Iterator[Problem]:
-    """Yield the problem with the way of builds to S3.
-
-    Args:
-        narrowed: True if the network creates the VPC endpoint for S3, whose policy lets models be read.
-        where: The place that the problem names.
-    """
+def s3_of_builds(report: Report, *, narrowed: bool) -> None:
+    """Report problems with the way of builds to S3."""
     if narrowed:
-        yield BUILD_NETWORK.problem(
-            what="the network creates the VPC endpoint for S3",
-            where=where,
-            expected="VpcService.S3 among existing_vpc_endpoints",
+        report(
+            BUILD_NETWORK,
+            "the network creates the VPC endpoint for S3",
+            fix="give builds a network with VpcService.S3 in existing_vpc_endpoints, or with a NAT gateway",
             why="that endpoint lets models be read: builds also write, and read sources and weights",
-            fix="give builds a network whose S3 endpoint exists, or one with a NAT gateway",
         )
 
 
-def _proxy_without_exceptions(variables: Mapping[str, str], *, where: str) -> Iterator[Problem]:
+def _proxy_without_exceptions(report: Report, variables: Mapping[str, str]) -> None:
     listed = {
         each.strip() for name in ("NO_PROXY", "no_proxy") for each in variables.get(name, "").split(",")
     }
     absent = [each for each in _PAST_PROXY if each not in listed]
     if absent and variables.keys() & {*_PROXIES}:
-        yield BUILD_ENVIRONMENT.problem(
-            what=f"a proxy without {', '.join(absent)} in NO_PROXY",
-            where=where,
-            expected=f"NO_PROXY with {','.join(_PAST_PROXY)}",
-            why="a build gets its credentials at these addresses, which no proxy can reach",
+        report(
+            BUILD_ENVIRONMENT,
+            f"a proxy without {', '.join(absent)} in NO_PROXY",
             fix=f"add NO_PROXY={','.join(_PAST_PROXY)}, and the hosts that need no proxy",
+            why="a build gets its credentials at these addresses, which no proxy can reach",
         )
 
 
-def _weights_variable(name: str, read: Collection[str] | None, *, where: str) -> Iterator[Problem]:
+def _weights_variable(report: Report, name: str, read: Collection[str] | None) -> None:
     if not _VARIABLE.fullmatch(name) or name.startswith(_TAKEN):
-        yield BUILD_WEIGHTS.problem(
-            what=f"the variable of weights is {name!r}",
-            where=where,
-            expected=f"capital letters, digits and underscores, beginning with none of {', '.join(_TAKEN)}",
+        report(
+            BUILD_WEIGHTS,
+            f"the variable of weights is {name!r}",
+            fix="give the name that the model's build.py reads, such as T5_WEIGHTS: capitals, digits and "
+            f"underscores, beginning with none of {', '.join(_TAKEN)}",
             why="it becomes an environment variable, next to those that the build needs",
-            fix="give the name that the model's build.py reads, such as T5_WEIGHTS",
         )
     elif read is not None and name not in read:
-        yield BUILD_WEIGHTS.problem(
-            what=f"no declaration reads {name}",
-            where=where,
-            expected=f"one of {', '.join(sorted(read))}" if read else "a variable that a build.py reads",
-            why="it would be ignored, and the model built with other weights",
+        report(
+            BUILD_WEIGHTS,
+            f"no declaration reads {name}",
             fix=did_you_mean(name, sorted(read), otherwise="read it in the model's build.py with weights_at"),
+            why="it would be ignored, and the model built with other weights",
         )
 
 
-def _weights_address(name: str, address: str, *, where: str) -> Iterator[Problem]:
+def _weights_address(report: Report, name: str, address: str) -> None:
     weights = weights_at(address, otherwise=RandomWeights(seed=0))
     if not isinstance(weights, (HubWeights, S3Weights)):
-        yield BUILD_WEIGHTS.problem(
-            what=f"the weights of {name} are at {address!r}",
-            where=where,
-            expected=_EXAMPLES,
+        report(
+            BUILD_WEIGHTS,
+            f"the weights of {name} are at {address!r}",
+            fix=f"upload the weights to S3, and give their URL: {_EXAMPLES}",
             why="a build runs on a machine without your files",
-            fix="upload the weights to S3 and give their URL",
         )
         return
     if len(address) > LONGEST_WEIGHTS:
-        yield BUILD_WEIGHTS.problem(
-            what=f"the address of {name} has {len(address)} characters",
-            where=where,
-            expected=f"at most {LONGEST_WEIGHTS}",
+        report(
+            BUILD_WEIGHTS,
+            f"the address of {name} has {len(address)} characters",
+            fix=f"copy the object to a shorter key: {LONGEST_WEIGHTS} characters at most",
             why=f"a Processing job limits a variable to {LONGEST_WEIGHTS} characters",
-            fix="copy the object to a shorter key",
         )
     if _WILDCARDS.search(address):
-        yield BUILD_WEIGHTS.problem(
-            what=f"the address {address!r} of {name} has one of * ? $ in it",
-            where=where,
-            expected=_EXAMPLES,
-            why="the permission to read it would be one for other objects as well",
+        report(
+            BUILD_WEIGHTS,
+            f"the address {address!r} of {name} has one of * ? $ in it",
             fix="copy the object to a key without these characters",
+            why="the permission to read it would be one for other objects as well",
         )
     for mistake in weights.mistakes():
-        yield BUILD_WEIGHTS.problem(
-            what=f"{mistake.what}, the weights of {name}",
-            where=where,
-            expected=mistake.expected,
-            why="the build would fail on it, minutes after it was started",
+        report(
+            BUILD_WEIGHTS,
+            f"{mistake.what}, the weights of {name}",
             fix=mistake.fix,
+            why="the build would fail on it, minutes after it was started",
         )
 
 
@@ -314,23 +261,15 @@ LONGEST_RUN_S = 31_536_000
 
 
 def build_runs(
-    *, models_per_build: float | None, max_concurrency: float | None, reserved: float | None, where: str
-) -> Iterator[Problem]:
-    """Yield the problems with the division of a run. None is a number that is unknown or not given.
-
-    Args:
-        models_per_build: Models of one build.
-        max_concurrency: Builds at a time.
-        reserved: The number of machines reserved for them.
-        where: The place that the problems name.
-    """
-    yield from number_range(models_per_build, least=1, most=MOST_MODELS, name="models_per_build", where=where)
-    yield from number_range(max_concurrency, least=1, most=MOST_BUILDS, name="max_concurrency", where=where)
+    report: Report, *, models_per_build: float | None, max_concurrency: float | None, reserved: float | None
+) -> None:
+    """Report problems with the division of a run. None is a number that is unknown or not given."""
+    number_range(report, models_per_build, least=1, most=MOST_MODELS, name="models_per_build")
+    number_range(report, max_concurrency, least=1, most=MOST_BUILDS, name="max_concurrency")
     if reserved is not None and max_concurrency is not None and max_concurrency > reserved:
-        yield BUILD_RUNS.problem(
-            what=f"{max_concurrency:g} builds at a time have {reserved:g} reserved machines",
-            where=where,
-            expected=f"at most {reserved:g}",
+        report(
+            BUILD_RUNS,
+            f"{max_concurrency:g} builds at a time have {reserved:g} reserved machines",
+            fix=f"use {reserved:g} or fewer, or give ReservedMachines a larger base_capacity",
             why="the others would wait in CodeBuild's queue, and fail there after eight hours",
-            fix="leave max_concurrency out, or give ReservedMachines a larger base_capacity",
         )

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from triton_models.artifact.built_for import runs_on
-from triton_models.base.checks import Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Check, Report
 from triton_models.facts.build_machines.automatic import Automatic, automatic_machine
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
 from triton_models.facts.build_machines.processing import PROCESSING_TYPES, has_gpu, processing_type
@@ -31,17 +30,16 @@ WHY = "a plan runs only on its own GPU model, unless TensorRt(hardware=...) allo
 _BY_HAND = "compile on a machine that has the GPU, with `fleet build --gpu`, and leave the build job out"
 
 
-def nowhere_to_build(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with compiling for an instance type with a GPU, where nothing is free while idle."""
+def nowhere_to_build(report: Report, instance: InstanceType, region: str | None) -> None:
+    """Report problems with compiling for an instance type with a GPU, where nothing is free while idle."""
     if instance.gpu is None or automatic_machine(instance, region) is not None:
         return
     reserve = list(_reserve(instance, region))
-    yield BUILD_GPU_IS_SERVING_GPU.problem(
-        what=f"neither CodeBuild on demand nor a SageMaker Processing job has {instance.gpu.name}",
-        where=where,
-        expected=f"an instance type whose GPU one of them has, such as {DEFAULT_INSTANCE_TYPE}",
-        why="a reserved machine is billed while idle, so it is never chosen unasked" if reserve else WHY,
+    report(
+        BUILD_GPU_IS_SERVING_GPU,
+        f"neither CodeBuild on demand nor a SageMaker Processing job has {instance.gpu.name}",
         fix="; or ".join([*reserve, *_on_another_gpu(instance, region), _BY_HAND]),
+        why="a reserved machine is billed while idle, so it is never chosen unasked" if reserve else WHY,
     )
 
 
@@ -84,60 +82,55 @@ def _on_another_gpu(instance: InstanceType, region: str | None) -> Iterator[str]
         )
 
 
-def build_gpu(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with compiling on demand in CodeBuild for this instance type, if it has a GPU."""
+def build_gpu(report: Report, instance: InstanceType, region: str | None) -> None:
+    """Report problems with compiling on demand in CodeBuild for this instance type, if it has a GPU."""
     gpu = instance.gpu
     if gpu is None or gpu.name in BUILD_MACHINES:
         return
-    yield BUILD_GPU_IS_SERVING_GPU.problem(
-        what=f"CodeBuild has no {gpu.name} on demand",
-        where=where,
-        expected=f"an instance type with {' or '.join(BUILD_MACHINES)}",
-        why=WHY,
+    report(
+        BUILD_GPU_IS_SERVING_GPU,
+        f"CodeBuild has no {gpu.name} on demand",
         fix=another_way(instance, region),
+        why=WHY,
     )
 
 
-def build_region(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with renting its GPU in this region; none where the region is not known yet."""
+def build_region(report: Report, instance: InstanceType, region: str | None) -> None:
+    """Report problems with renting its GPU in this region; none where the region is not known yet."""
     machine = BUILD_MACHINES.get(instance.gpu.name) if instance.gpu is not None else None
     if machine is None or machine.gpu is None or machine.offered_in(region):
         return
-    yield BUILD_GPU_IS_SERVING_GPU.problem(
-        what=f"CodeBuild has no {machine.gpu.name} in region {region!r}",
-        where=where,
-        expected=f"one of {', '.join(machine.regions or ())}",
+    report(
+        BUILD_GPU_IS_SERVING_GPU,
+        f"CodeBuild has no {machine.gpu.name} in region {region!r}",
+        fix=f"deploy to {' or '.join(machine.regions or ())}, or {another_way(instance, region)}",
         why="the build project would be created, and every build refused",
-        fix=f"deploy to one of those regions, or {another_way(instance, region)}",
     )
 
 
-def processing_gpu(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with compiling in a Processing job for this instance type, if it has a GPU."""
+def processing_gpu(report: Report, instance: InstanceType, region: str | None) -> None:
+    """Report problems with compiling in a Processing job for this instance type, if it has a GPU."""
     if instance.gpu is None or processing_type(instance) is not None:
         return
-    yield BUILD_GPU_IS_SERVING_GPU.problem(
-        what=f"SageMaker has no Processing job on {instance.name}, nor on another type with its GPU, "
+    report(
+        BUILD_GPU_IS_SERVING_GPU,
+        f"SageMaker has no Processing job on {instance.name}, nor on another type with its GPU, "
         f"{instance.gpu.name}",
-        where=where,
-        expected=f"an instance type of one of the families {', '.join(_families())}",
-        why=WHY,
         fix=another_way(instance, region),
+        why=WHY,
     )
 
 
-def processing_instance(name: str, instance: InstanceType, *, where: str) -> Iterator[Problem]:
-    """The problem with running the job on this type; `processing_gpu` reports a GPU that no type has."""
+def processing_instance(report: Report, name: str, instance: InstanceType) -> None:
+    """Report problems with running the job on this type; `processing_gpu` reports a GPU that no type has."""
     fitting = [each for each in PROCESSING_TYPES if has_gpu(each, instance.gpu)]
     if instance.gpu is None or not fitting or name in fitting:
         return
-    yield BUILD_GPU_IS_SERVING_GPU.problem(
-        what=f"a Processing job on {name!r} is asked for",
-        where=where,
-        expected=f"a type with the GPU of {instance.name}, {instance.gpu.name}: {', '.join(fitting)}",
+    report(
+        BUILD_GPU_IS_SERVING_GPU,
+        f"a Processing job on {name!r} is asked for",
+        fix=f"use {' or '.join(fitting)}, or leave instance_type out for {processing_type(instance)}",
         why=WHY,
-        fix="name one of those, or leave the job's instance_type out, which takes "
-        f"{processing_type(instance)}",
     )
 
 
@@ -145,28 +138,26 @@ def _families() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.rsplit(".", 1)[0] for name in PROCESSING_TYPES))
 
 
-def reserved_gpu(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with reserving a build machine that has the GPU of this instance type, if it has one."""
+def reserved_gpu(report: Report, instance: InstanceType, region: str | None) -> None:
+    """Report problems with reserving a build machine that has the GPU of this instance type."""
     gpu = instance.gpu
     if gpu is None or gpu.name in RESERVED_MACHINES:
         return
-    yield BUILD_GPU_IS_SERVING_GPU.problem(
-        what=f"CodeBuild reserves no machine with {gpu.name}",
-        where=where,
-        expected=f"an instance type with one of {', '.join(RESERVED_MACHINES)}",
-        why=WHY,
+    report(
+        BUILD_GPU_IS_SERVING_GPU,
+        f"CodeBuild reserves no machine with {gpu.name}",
         fix=another_way(instance, region),
+        why=WHY,
     )
 
 
-def reserved_region(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with reserving a GPU in this region; none where the region is not known yet."""
+def reserved_region(report: Report, instance: InstanceType, region: str | None) -> None:
+    """Report problems with reserving a GPU in this region; none where the region is not known yet."""
     if region is None or region in RESERVED_REGIONS:
         return
-    yield BUILD_GPU_IS_SERVING_GPU.problem(
-        what=f"CodeBuild reserves no GPU in region {region!r}",
-        where=where,
-        expected=f"one of {', '.join(RESERVED_REGIONS)}",
+    report(
+        BUILD_GPU_IS_SERVING_GPU,
+        f"CodeBuild reserves no GPU in region {region!r}",
+        fix=f"deploy to {', '.join(RESERVED_REGIONS)}, or {another_way(instance, region)}",
         why="the fleet would be refused when it is created",
-        fix=f"deploy to one of those regions, or {another_way(instance, region)}",
     )

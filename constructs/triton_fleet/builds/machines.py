@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from triton_fleet.arguments.checks import number_range
@@ -19,7 +18,7 @@ from triton_fleet.builds.machine_checks import (
     reserved_gpu,
     reserved_region,
 )
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Report
 from triton_models.facts.build_machines.automatic import automatic_machine
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
 from triton_models.facts.build_machines.processing import processing_type
@@ -50,8 +49,8 @@ class BuildMachineChoice(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def _problems(self, instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
-        """Yield the problems with compiling on it for an instance type with a GPU."""
+    def _check(self, report: Report, instance: InstanceType, region: str | None) -> None:
+        """Report problems with compiling on it for an instance type with a GPU."""
 
     @abstractmethod
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:
@@ -66,9 +65,9 @@ class OnDemandMachine(BuildMachineChoice):
     Needs the quota "Concurrently running builds for Linux GPU Small environment", 0 in a new account.
     """
 
-    def _problems(self, instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
-        yield from build_gpu(instance, region, where=where)
-        yield from build_region(instance, region, where=where)
+    def _check(self, report: Report, instance: InstanceType, region: str | None) -> None:
+        build_gpu(report, instance, region)
+        build_region(report, instance, region)
 
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:  # noqa: ARG002
         return BuildMachine(
@@ -93,12 +92,10 @@ class ReservedMachines(BuildMachineChoice):
 
     base_capacity: int = 1
 
-    def _problems(self, instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
-        yield from reserved_gpu(instance, region, where=where)
-        yield from reserved_region(instance, region, where=where)
-        yield from number_range(
-            known(self.base_capacity), least=1, most=None, name="base_capacity", where=where
-        )
+    def _check(self, report: Report, instance: InstanceType, region: str | None) -> None:
+        reserved_gpu(report, instance, region)
+        reserved_region(report, instance, region)
+        number_range(report, known(self.base_capacity), least=1, most=None, name="base_capacity")
 
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:  # noqa: ARG002
         return BuildMachine(
@@ -124,10 +121,10 @@ class ProcessingJob(BuildMachineChoice):
 
     instance_type: str | None = None
 
-    def _problems(self, instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
-        yield from processing_gpu(instance, region, where=where)
+    def _check(self, report: Report, instance: InstanceType, region: str | None) -> None:
+        processing_gpu(report, instance, region)
         if self.instance_type is not None:
-            yield from processing_instance(self.instance_type, instance, where=where)
+            processing_instance(report, self.instance_type, instance)
 
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:
         name = self.instance_type or processing_type(instance)
@@ -138,28 +135,15 @@ class ProcessingJob(BuildMachineChoice):
 
 
 def machine_problems(
-    choice: BuildMachineChoice | None,
-    instance: InstanceType,
-    region: str | None,
-    *,
-    where: str,
-    where_instance: str,
-) -> Iterator[Problem]:
-    """Yield the problems with building for an instance type on a machine.
-
-    Args:
-        choice: The requested machine; None leaves it open.
-        instance: The endpoint's instance type.
-        region: The region of the stack; None if it is not known yet.
-        where: The place that problems with the choice name.
-        where_instance: The place that problems with the instance type name.
-    """
+    report: Report, choice: BuildMachineChoice | None, instance: InstanceType, region: str | None
+) -> None:
+    """Check building for an instance type on a machine; the report is that of the construct."""
     if choice is None:
-        yield from nowhere_to_build(instance, region, where=where_instance)
+        nowhere_to_build(report.at("instance_type"), instance, region)
     elif instance.gpu is None:
-        yield from _no_gpu(instance, where=where)
+        _no_gpu(report.at("machine"), instance)
     else:
-        yield from choice._problems(instance, region, where=where)
+        choice._check(report.at("machine"), instance, region)
 
 
 def build_machine(
@@ -179,11 +163,10 @@ def build_machine(
     return chosen._machine(instance, instance.gpu, asked=False)
 
 
-def _no_gpu(instance: InstanceType, *, where: str) -> Iterator[Problem]:
-    yield BUILD_GPU_IS_SERVING_GPU.problem(
-        what=f"a build machine is named for {instance.name}, which has no GPU",
-        where=where,
-        expected="no `machine`: what compiles nothing is built on CodeBuild's machine without a GPU",
-        why="a machine with a GPU would be paid for, and its GPU not used",
+def _no_gpu(report: Report, instance: InstanceType) -> None:
+    report(
+        BUILD_GPU_IS_SERVING_GPU,
+        f"a build machine is named for {instance.name}, which has no GPU",
         fix="leave `machine` out",
+        why="a machine with a GPU would be paid for, and its GPU not used",
     )

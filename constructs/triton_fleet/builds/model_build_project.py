@@ -17,7 +17,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from triton_fleet.arguments.checks import literal_list, not_literal, quantity_range
-from triton_fleet.arguments.collector import Problem, ProblemCollector
+from triton_fleet.arguments.collector import look_up
 from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.roles import advise_on_immutable, is_immutable
 from triton_fleet.arguments.service_model import hold_against_services
@@ -56,7 +56,7 @@ from triton_fleet.builds.machines import (
 )
 from triton_fleet.builds.source import declared_models, source_asset, source_contents, source_problems
 from triton_fleet.builds.working_folder import timing_cache
-from triton_fleet.images.checks import cpu_image as cpu_image_problem
+from triton_fleet.images.checks import cpu_image as check_cpu_image
 from triton_fleet.images.checks import gpu_generation, image_published, image_region
 from triton_fleet.images.image import CustomImage, TritonImage
 from triton_fleet.network.endpoint_network import EndpointNetwork
@@ -65,6 +65,7 @@ from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.repository.portability_checks import PlanTarget
 from triton_fleet.repository.usage import BuiltModel
 from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.checks import Report
 from triton_models.declare.sequence_models import sequence_models
 from triton_models.declare.variables import variables_read
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
@@ -192,25 +193,27 @@ class ModelBuildProject(Construct):
         super().__init__(scope, construct_id)
         folder = Path(source)
         region = known(Stack.of(self).region) or expected_region
-        collector = ProblemCollector.of(self)
-        instance = collector.look_up("instance_type", instance_type, find_instance_type)
-        triton = collector.look_up("release", release, find_release)
-        collector.add(
-            _machine_problems(machine, instance, region, timeout, collector),
-            _image_problems(instance, triton, region, collector, cpu_image=cpu_image, image=image),
-            _time_problems(timeout, collector),
-            literal_list(models or (), name="models", where=collector.where("models")),
-            source_problems(folder, models, collector),
-            _weights_problems(weights, folder, collector),
-            literal_list(weights_from, name="weights_from", where=collector.where("weights_from")),
-            weights_prefixes(weights_from, where=collector.where("weights_from")),
-            build_environment_problems(environment, weights=weights, where=collector.where("environment")),
-            s3_of_builds(
-                narrowed=network is not None and network.s3_endpoint is not None,
-                where=collector.where("network"),
-            ),
+        report = Report(self.node.path)
+        instance = look_up(report, "instance_type", instance_type, find_instance_type)
+        triton = look_up(report, "release", release, find_release)
+        _machine_problems(report, machine, instance, region, timeout)
+        _image_problems(report, instance, triton, region, cpu_image=cpu_image, image=image)
+        quantity_range(
+            report.at("timeout"),
+            timeout,
+            least=5,
+            most=_LONGEST_BUILD_MINUTES,
+            name="timeout",
+            unit="minutes",
         )
-        collector.raise_if_any()
+        literal_list(report.at("models"), models or (), name="models")
+        source_problems(report, folder, models)
+        _weights_problems(report, weights, folder)
+        literal_list(report.at("weights_from"), weights_from, name="weights_from")
+        weights_prefixes(report.at("weights_from"), weights_from)
+        build_environment_problems(report.at("environment"), environment, weights=weights)
+        s3_of_builds(report.at("network"), narrowed=network is not None and network.s3_endpoint is not None)
+        report.raise_if_any()
         assert instance is not None and triton is not None  # noqa: S101, PT018 -- what is missing was raised
         self.repository = repository
         self.models = tuple(models) if models is not None else None
@@ -273,22 +276,22 @@ class ModelBuildProject(Construct):
                 )
                 yield BuiltModel(asked=asked, name=checked.artifact, target=target)
 
-    def _problems_at_synthesis(self) -> Iterator[Problem]:
-        """Return the problems with the declarations, and with compiling them on this GPU."""
-        yield from self._survey.problems()
+    def _problems_at_synthesis(self, report: Report) -> None:
+        """Check the declarations, and compiling them on this GPU."""
+        report.add(self._survey.problems())
         for checked in self._survey.results():
-            where = f"the declaration of {checked.artifact!r}"
-            yield from weights_uploaded(checked.elsewhere, where=where)
-            yield from weights_unreadable(
-                checked.objects, weights=self.weights.values(), prefixes=self._inputs.prefixes, where=where
+            place = Report(f"the declaration of {checked.artifact!r}")
+            weights_uploaded(place, checked.elsewhere)
+            weights_unreadable(
+                place, checked.objects, weights=self.weights.values(), prefixes=self._inputs.prefixes
             )
-        path = self.node.path
+            report.add(place.problems)
         for checked in self._survey.results() if self.gpu is not None else ():
-            where = f"the plans of {checked.artifact!r}, for {path}"
+            where = f"the plans of {checked.artifact!r}, for {report.where}"
             for plan in checked.plans:
-                yield from hardware_problems(plan, release=None, gpu=self.gpu, where=where)
+                report.add(hardware_problems(plan, release=None, gpu=self.gpu, where=where))
             for precision in checked.precisions:
-                yield from precision_problems(precision, release=None, gpu=self.gpu, where=where)
+                report.add(precision_problems(precision, release=None, gpu=self.gpu, where=where))
 
     def _codebuild(self, role: iam.IRole | None, timeout: Duration) -> tuple[iam.IRole, codebuild.Project]:
         """The role and the project of builds that CodeBuild runs itself."""
@@ -422,66 +425,52 @@ class ModelBuildProject(Construct):
         }
 
 
-def _weights_problems(
-    weights: Mapping[str, str], source: Path, collector: ProblemCollector
-) -> Iterator[Problem]:
+def _weights_problems(report: Report, weights: Mapping[str, str], source: Path) -> None:
     if not weights:  # to find what declarations read, all of them are searched
         return
-    where = collector.where("weights")
+    where = report.at("weights")
     for name, address in weights.items():
         if known(address) is None or known(name) is None:
-            expected = "an address written down: a permission is made for its object, and for no other"
-            yield not_literal("weights", where=where, expected=expected)
+            not_literal(where, "weights")
             return
-    yield from build_weights(weights, read=variables_read(source / "models"), where=where)
+    build_weights(where, weights, read=variables_read(source / "models"))
 
 
 def _image_problems(
+    report: Report,
     instance: InstanceType | None,
     release: Release | None,
     region: str | None,
-    collector: ProblemCollector,
     *,
     cpu_image: bool,
     image: CustomImage | None,
-) -> Iterator[Problem]:
-    where = collector.where("release")
+) -> None:
     if instance is not None:
-        own = image is not None
-        yield from cpu_image_problem(instance, asked=cpu_image, own=own, where=collector.where("cpu_image"))
+        check_cpu_image(report.at("cpu_image"), instance, asked=cpu_image, own=image is not None)
     if image is not None:
-        yield from image._problems(where=collector.where("image"), region=region, multi_model=False)
+        image._check(report.at("image"), region=region, multi_model=False)
     elif release is not None:
-        yield from image_published(release, where=where)
-        yield from image_region(release, region, where=where)
+        image_published(report.at("release"), release)
+        image_region(report.at("release"), release, region)
     if instance is not None and instance.gpu is not None and release is not None:
-        yield from gpu_generation(instance.gpu, release, where=collector.where("instance_type"))
+        gpu_generation(report.at("instance_type"), instance.gpu, release)
 
 
 def _machine_problems(
+    report: Report,
     choice: BuildMachineChoice | None,
     instance: InstanceType | None,
     region: str | None,
     timeout: Duration | None,
-    collector: ProblemCollector,
-) -> Iterator[Problem]:
+) -> None:
     if instance is None:
         return
-    where, where_instance = collector.where("machine"), collector.where("instance_type")
-    found = list(machine_problems(choice, instance, region, where=where, where_instance=where_instance))
-    yield from found
-    if found or timeout is None or not timeout.is_unresolved():
+    before = len(report.problems)
+    machine_problems(report, choice, instance, region)
+    if len(report.problems) > before or timeout is None or not timeout.is_unresolved():
         return
     if isinstance(build_machine(choice, instance, region).choice, ProcessingJob):
-        expected = "a time written down: a Processing job counts in seconds, and a build in minutes"
-        yield not_literal("timeout", where=collector.where("timeout"), expected=expected)
-
-
-def _time_problems(timeout: Duration | None, collector: ProblemCollector) -> Iterator[Problem]:
-    where = collector.where("timeout")
-    yield from quantity_range(
-        timeout, least=5, most=_LONGEST_BUILD_MINUTES, name="timeout", where=where, unit="minutes"
-    )
+        not_literal(report.at("timeout"), "timeout")  # seconds for the job, and minutes for the build
 
 
 def _with_start(timeout: Duration) -> Duration:

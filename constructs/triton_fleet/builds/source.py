@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +16,8 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 import triton_models
-from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_fleet.builds.toolkit import FOLDER, toolkit_wheel
-from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.digests import digest_of
 from triton_models.base.source_files import LEFTOVERS, contents
 from triton_models.base.suggest import did_you_mean
@@ -36,43 +35,36 @@ def declared_models(source: Path) -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in source.glob("models/*/build.py")))
 
 
-def source_problems(
-    source: Path, models: Sequence[str] | None, collector: ProblemCollector
-) -> Iterator[Problem]:
-    """Yield the problems with a source folder, and with the names of the models to build from it.
-
-    Args:
-        source: The folder.
-        models: The names; None is every model that it declares.
-        collector: Say where the arguments are.
-    """
+def source_problems(report: Report, source: Path, models: Sequence[str] | None) -> None:
+    """Report problems with a source folder, and with the names of the models to build from it."""
     if not (source / "models").is_dir():
-        yield BUILD_SOURCE.problem(
-            what=f"{source} is not a folder with models/",
-            where=collector.where("source"),
-            expected="the folder that holds models/",
+        report.at("source")(
+            BUILD_SOURCE,
+            f"{source} is not a folder with models/",
+            fix="give the path of the folder model_builds/, which holds models/",
             why="it is what the build job downloads and builds",
-            fix="give the path of the folder model_builds/",
         )
         return
     folders = declared_models(source)
     if not (folders if models is None else models):
-        yield MODEL_BUILD_EXISTS.problem(
-            what="no model to build",
-            where=collector.where("models"),
-            expected="one or more names of folders in models/",
-            why="a build would do nothing and succeed",
+        report.at("models")(
+            MODEL_BUILD_EXISTS,
+            "no model to build",
             fix="name a model, or leave ModelBuildProject out",
+            why="a build would do nothing and succeed",
         )
     for model in models or ():
         folder = model.partition(FORM_MARK)[0]
         if folder not in folders:
-            yield MODEL_BUILD_EXISTS.problem(
-                what=f"no model build {model!r}",
-                where=collector.where("models"),
-                expected=f"a folder with a build.py in {source / 'models'}: {', '.join(folders) or 'none'}",
+            report.at("models")(
+                MODEL_BUILD_EXISTS,
+                f"no model build {model!r}",
+                fix=did_you_mean(
+                    folder,
+                    folders,
+                    otherwise=f"add models/{folder}/build.py; there are {', '.join(folders) or 'none'}",
+                ),
                 why="the build job would fail on it, minutes after it was started",
-                fix=did_you_mean(folder, folders, otherwise=f"add models/{folder}/build.py"),
             )
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from triton_models.base.checks import Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Check, Report
 
 GITHUB_REPOSITORY = Check(
     id="github-repository", source="2026-11-23: https://docs.github.com/en/actions/reference/security/oidc"
@@ -44,39 +42,37 @@ _OWNER, _NAME, _LONGEST_ENVIRONMENT = 39, 100, 255
 _FORBIDDEN = re.compile(r"[:*?${}\x00-\x1f\x7f]|^\s|\s$")
 
 
-def github_repository(repository: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with a repository's name; None if it is known only at deployment."""
+def github_repository(report: Report, repository: str | None) -> None:
+    """Report problems with a repository's name; None if it is known only at deployment."""
     if repository is None:
         return
     owner, _, name = repository.partition("/")
     fits = len(owner) <= _OWNER and len(name) <= _NAME and name not in {".", ".."}
     if fits and _REPOSITORY.fullmatch(repository):
         return
-    yield GITHUB_REPOSITORY.problem(
-        what=f"the repository is {repository[:80]!a}",
-        where=where,
-        expected="OWNER/NAME, such as octo-org/search",
-        why="the role trusts the tokens of this repository, and of no other",
+    report(
+        GITHUB_REPOSITORY,
+        f"the repository is {repository[:80]!a}",
         fix="give the last two parts of its address, without https://github.com/ and .git"
         if "github.com" in repository
         else "give the names alone; their numbers are the owner's id and the repository's id"
         if "@" in repository
         else "give the owner, a slash and the repository's name",
+        why="the role trusts the tokens of this repository, and of no other",
     )
 
 
-def github_ids(owner: str | None, repository: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with the ids of a repository and its owner; None of both for tokens without them."""
+def github_ids(report: Report, owner: str | None, repository: str | None) -> None:
+    """Report problems with the ids of a repository and its owner; None of both for tokens without them."""
     if owner is None and repository is None:
         return
     if all(each and _ID.fullmatch(each) for each in (owner, repository)):
         return
-    yield GITHUB_IDS.problem(
-        what=f"the owner's id is {_given(owner)}, and the repository's id is {_given(repository)}",
-        where=where,
-        expected="two numbers",
+    report(
+        GITHUB_IDS,
+        f"the owner's id is {_given(owner)}, and the repository's id is {_given(repository)}",
+        fix=f"give two numbers, as from {READ_IDS}",
         why="the subject of a token has both ids or none",
-        fix=f"read both: {READ_IDS}",
     )
 
 
@@ -84,31 +80,30 @@ def _given(number: str | None) -> str:
     return "missing" if number is None else repr(number[:40])
 
 
-def github_environment(environment: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with an environment's name; None if it is known only at deployment."""
+def github_environment(report: Report, environment: str | None) -> None:
+    """Report problems with an environment's name; None if it is known only at deployment."""
     if environment is None:
         return
     if environment and len(environment) <= _LONGEST_ENVIRONMENT and not _FORBIDDEN.search(environment):
         return
-    yield GITHUB_ENVIRONMENT.problem(
-        what=f"the environment is {environment[:80]!a}",
-        where=where,
-        expected=f"one environment's name, of 1 to {_LONGEST_ENVIRONMENT} characters and without : * ? $",
+    report(
+        GITHUB_ENVIRONMENT,
+        f"the environment is {environment[:80]!a}",
+        fix=f"use one name, such as production: up to {_LONGEST_ENVIRONMENT} characters without : * ? $",
         why="its protection rules decide who may deploy, and the trust names it alone",
-        fix="name it after the stage, such as production",
     )
 
 
-def github_provider(arn: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with the ARN of an identity provider; None for a new one, or if it is not known yet."""
+def github_provider(report: Report, arn: str | None) -> None:
+    """Report problems with the ARN of an identity provider; None for a new one, or if it is not known yet."""
     if arn is None or re.fullmatch(
         rf"arn:aws[a-z-]*:iam::[0-9]{{12}}:oidc-provider/{re.escape(ISSUER)}", arn
     ):
         return
-    yield GITHUB_PROVIDER.problem(
-        what=f"the provider is {arn[:80]!a}",
-        where=where,
-        expected=f"an ARN such as arn:aws:iam::123456789012:oidc-provider/{ISSUER}",
+    report(
+        GITHUB_PROVIDER,
+        f"the provider is {arn[:80]!a}",
+        fix=f"copy the ARN ending in oidc-provider/{ISSUER} from `aws iam list-open-id-connect-providers`, "
+        "or leave it out for a new one",
         why="only this provider vouches for the tokens of GitHub Actions",
-        fix="copy it from `aws iam list-open-id-connect-providers`, or leave it out for a new one",
     )

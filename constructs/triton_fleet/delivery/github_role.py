@@ -9,7 +9,7 @@ from aws_cdk import Aws, Duration, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from triton_fleet.arguments.collector import ProblemCollector
+from triton_fleet.arguments.collector import look_up
 from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.delivery.checks import (
@@ -30,6 +30,7 @@ from triton_fleet.fleet.accepted_findings import (
     reads_prefix,
 )
 from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
+from triton_models.base.checks import Report
 from triton_models.repository.manifest import Repository
 
 # The roles of `cdk bootstrap` that the command line assumes. The fifth one, with which CloudFormation creates
@@ -103,15 +104,13 @@ class GitHubDeployRole(Construct):
                 the provider is not GitHub's, or the model repository is not the URL of one.
         """
         super().__init__(scope, construct_id)
-        collector = ProblemCollector.of(self)
-        collector.add(
-            github_repository(known(repository), where=collector.where("repository")),
-            github_environment(known(environment), where=collector.where("environment")),
-            github_ids(known(owner_id), known(repository_id), where=collector.where("owner_id")),
-            github_provider(known(provider_arn), where=collector.where("provider_arn")),
-        )
-        source = _source(promoted_from, collector) if promoted_from else None
-        collector.raise_if_any()
+        report = Report(self.node.path)
+        github_repository(report.at("repository"), known(repository))
+        github_environment(report.at("environment"), known(environment))
+        github_ids(report.at("owner_id"), known(owner_id), known(repository_id))
+        github_provider(report.at("provider_arn"), known(provider_arn))
+        source = _source(promoted_from, report) if promoted_from else None
+        report.raise_if_any()
         self._qualifier = qualifier
         subject = repository
         if owner_id is None:
@@ -209,9 +208,9 @@ class GitHubDeployRole(Construct):
         )
 
 
-def _source(url: str, collector: ProblemCollector) -> Repository | None:
+def _source(url: str, report: Report) -> Repository | None:
     """Return the repository of a URL in which the name of the bucket may be a token."""
     bucket, _, prefix = url.removeprefix("s3://").partition("/")
     if prefix and deferred(bucket) and not deferred(prefix):
         return Repository(bucket=bucket, prefix=prefix)
-    return collector.look_up("promoted_from", url, Repository.parse)
+    return look_up(report, "promoted_from", url, Repository.parse)

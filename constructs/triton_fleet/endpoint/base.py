@@ -19,7 +19,7 @@ from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct, IDependable
 
 from triton_fleet.arguments.checks import in_unit
-from triton_fleet.arguments.collector import ProblemCollector, warn
+from triton_fleet.arguments.collector import warn
 from triton_fleet.arguments.roles import is_immutable
 from triton_fleet.arguments.service_model import hold_against_services
 from triton_fleet.arguments.tokens import known
@@ -42,7 +42,7 @@ from triton_fleet.metrics.published import VariantMetrics
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.repository.usage import ServedModels
 from triton_models.artifact.targets import ArtifactTarget
-from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.suggest import did_you_mean
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
@@ -211,14 +211,10 @@ class Endpoint(Resource, VariantMetrics):
 
     def _roll_back_on(self, further: Sequence[str]) -> None:
         """Undo a deployment for alarms that the role may describe already."""
-        collector = ProblemCollector.of(self)
+        report = Report(self.node.path)
         deployment, names = self._shared.deployment, [*self._shared.rollback_alarms, *further]
-        collector.add(
-            rollback_alarm_problems(
-                names, has_deployment=deployment is not None, where=collector.where("rollback_alarms")
-            )
-        )
-        collector.raise_if_any()
+        rollback_alarm_problems(report.at("rollback_alarms"), names, has_deployment=deployment is not None)
+        report.raise_if_any()
         if deployment is not None:
             self._shared = replace(self._shared, rollback_alarms=names)
             self._deploy_by(self._resource, deployment)
@@ -401,12 +397,14 @@ class Endpoint(Resource, VariantMetrics):
             ),
         )
         types = {name for each in hosting for name in each.instance_types}
+        advice = Report(self.node.path)
         acknowledge_local_storage(config, instances=[find_instance_type(name) for name in sorted(types)])
         for each in hosting:
             instance = find_instance_type(each.instance_type)
             ami = known(each.inference_ami)
-            warn(self, host_ami_reported(ami, instance, self.release, where=self.node.path))
-        warn(self, release_unlisted(self.release, where=self.node.path))
+            host_ami_reported(advice, ami, instance, self.release)
+        release_unlisted(advice, self.release)
+        warn(self, advice)
         alarms = shared.rollback_alarms
         endpoint = sagemaker.CfnEndpoint(
             self,
@@ -423,8 +421,8 @@ class Endpoint(Resource, VariantMetrics):
         self._configuration = config
         if shared.deployment is not None:
             self._deploy_by(endpoint, shared.deployment)
-        for advice, text in deployment_advice(shared.deployment, rollback_alarms=alarms, capacity=fewest):
-            Advice.of(self).add_warning_v2(advice, text)
+        for warning, text in deployment_advice(shared.deployment, rollback_alarms=alarms, capacity=fewest):
+            Advice.of(self).add_warning_v2(warning, text)
         if shared.network is not None:
             # An instance that starts before its VPC endpoints cannot pull its image.
             endpoint.node.add_dependency(shared.network)

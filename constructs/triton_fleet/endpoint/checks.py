@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from triton_models.base.checks import Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Check, Report
 from triton_models.base.suggest import some_of
 
 CONTAINER_ENVIRONMENT = Check(
@@ -18,33 +17,23 @@ CONTAINER_ENVIRONMENT = Check(
 _LARGEST_ENVIRONMENT = 32 * 1024
 
 
-def container_environment(
-    server: Mapping[str, str], extra: Mapping[str, str | None], *, where: str
-) -> Iterator[Problem]:
-    """Yield the problems with adding variables to those of the server's options.
-
-    Args:
-        server: The variables of the server's options.
-        extra: The variables to add; None for a value that is known only at deployment.
-        where: The place that the problems name.
-    """
+def container_environment(report: Report, server: Mapping[str, str], extra: Mapping[str, str | None]) -> None:
+    """Report problems with adding variables to those of the server's options."""
     for name in sorted(set(server) & set(extra)):
-        yield CONTAINER_ENVIRONMENT.problem(
-            what=f"{name} is set to {extra[name]!r} here and to {server[name]!r} by the server's options",
-            where=where,
-            expected="a variable that TritonServer does not set",
-            why="one of the two values would be lost",
+        report(
+            CONTAINER_ENVIRONMENT,
+            f"{name} is set to {extra[name]!r} here and to {server[name]!r} by the server's options",
             fix="use the option of TritonServer instead",
+            why="one of the two values would be lost",
         )
     variables = {**server, **extra}
     size = sum(len(name.encode()) + len((value or "").encode()) for name, value in variables.items())
     if size > _LARGEST_ENVIRONMENT:
-        yield CONTAINER_ENVIRONMENT.problem(
-            what=f"the environment has {size} bytes",
-            where=where,
-            expected=f"at most {_LARGEST_ENVIRONMENT} bytes, including those of the server's options",
+        report(
+            CONTAINER_ENVIRONMENT,
+            f"the environment has {size} bytes",
+            fix=f"put long values into a file of the artifact: at most {_LARGEST_ENVIRONMENT} bytes in all",
             why="SageMaker refuses the model",
-            fix="put long values into a file of the artifact",
         )
 
 
@@ -60,16 +49,15 @@ METRIC_INTERVALS = (10, 30, 60)
 which read every minute, would consider an instance dead."""
 
 
-def metric_interval(seconds: float | None, *, where: str) -> Iterator[Problem]:
-    """Yield a problem with the interval of metrics; None is SageMaker's default of a minute."""
+def metric_interval(report: Report, seconds: float | None) -> None:
+    """Report problems with the interval of metrics; None is SageMaker's default of a minute."""
     if seconds is None or seconds in METRIC_INTERVALS:
         return
-    yield METRIC_INTERVAL.problem(
-        what=f"the interval of metrics is {seconds:g} s",
-        where=where,
-        expected=f"{', '.join(map(str, METRIC_INTERVALS[:-1]))} or {METRIC_INTERVALS[-1]} s",
+    report(
+        METRIC_INTERVAL,
+        f"the interval of metrics is {seconds:g} s",
+        fix=f"use {', '.join(map(str, METRIC_INTERVALS[:-1]))} or {METRIC_INTERVALS[-1]} s",
         why="alarms and auto scaling read metrics every minute",
-        fix="use one of these, or omit it for a minute",
     )
 
 
@@ -85,23 +73,15 @@ SEQUENCES_SPREAD = Check(
 """The requests of a sequence reach the instance that has its state."""
 
 
-def sequences(models: Sequence[str], *, instances: int | None, setting: str, where: str) -> Iterator[Problem]:
-    """Yield the warning about models with sequences on several instances.
-
-    Args:
-        models: The models whose declarations have sequence batching.
-        instances: The most instances; None if that is known only at deployment.
-        setting: The setting that limits it to one instance.
-        where: The place that the warning names.
-    """
+def sequences(report: Report, models: Sequence[str], *, instances: int | None, setting: str) -> None:
+    """Report problems about models with sequences on several instances."""
     if not models or (instances is not None and instances <= 1):
         return
-    yield SEQUENCES_SPREAD.problem(
-        what=f"sequence batching in {some_of(models)}, on several instances",
-        where=where,
-        expected="one instance",
-        why="nothing sends the requests of a sequence to the instance that has its state",
+    report(
+        SEQUENCES_SPREAD,
+        f"sequence batching in {some_of(models)}, on several instances",
         fix=f"serve these models from one instance with {setting}, or from another endpoint",
+        why="nothing sends the requests of a sequence to the instance that has its state",
     )
 
 
@@ -114,16 +94,15 @@ SINGLE_MODEL_ARTIFACT = Check(
 _ARTIFACT = re.compile(r"[^/\s*]+\.tar\.gz")
 
 
-def single_model_artifact(artifact: str | None, *, where: str) -> Iterator[Problem]:
-    """Yield a problem with the name of an artifact; None if it is known only at deployment."""
+def single_model_artifact(report: Report, artifact: str | None) -> None:
+    """Report problems with the name of an artifact; None if it is known only at deployment."""
     if artifact is None or _ARTIFACT.fullmatch(artifact):
         return
-    yield SINGLE_MODEL_ARTIFACT.problem(
-        what=f"the artifact is {artifact!r}",
-        where=where,
-        expected="a file name such as resnet50-0123456789ab.tar.gz",
+    report(
+        SINGLE_MODEL_ARTIFACT,
+        f"the artifact is {artifact!r}",
+        fix="use the name that `fleet publish` printed, such as resnet50-0123456789ab.tar.gz",
         why="SageMaker reads one archive below the prefix, whose name ends in .tar.gz",
-        fix="use the name that `fleet publish` printed, without the prefix",
     )
 
 
@@ -135,46 +114,31 @@ VARIANT_SET = Check(
 
 
 def variant_set(
-    names: Sequence[str], weights: Sequence[float | None], *, has_shadow: bool, where: str
-) -> Iterator[Problem]:
-    """Yield the problems with serving these production variants together.
-
-    Args:
-        names: The variants' names, the shadow's last if there is one.
-        weights: The weights of the production variants; None if known only at deployment.
-        has_shadow: The last name is the shadow's.
-        where: The place that the problems name.
-    """
+    report: Report, names: Sequence[str], weights: Sequence[float | None], *, has_shadow: bool
+) -> None:
+    """Report problems with serving these production variants together."""
     if not weights:
-        yield VARIANT_SET.problem(
-            what="the endpoint has no variant",
-            where=where,
-            expected="1 to 10",
-            fix="add a Variant with an artifact",
-        )
+        report(VARIANT_SET, "the endpoint has no variant", fix="add a Variant with an artifact")
     for name in sorted({each for each in names if names.count(each) > 1}):
-        yield VARIANT_SET.problem(
-            what=f"{names.count(name)} variants are called {name!r}",
-            where=where,
-            expected="a different name for each",
-            why="metrics, scaling and invocations identify a variant by its name",
+        report(
+            VARIANT_SET,
+            f"{names.count(name)} variants are called {name!r}",
             fix="name them, for example name='Current' and name='Candidate'",
+            why="metrics, scaling and invocations identify a variant by its name",
         )
     if weights and all(weight == 0 for weight in weights):
-        yield VARIANT_SET.problem(
-            what="every variant has weight 0",
-            where=where,
-            expected="at least one weight above 0",
-            why="no variant would get requests that do not name one",
+        report(
+            VARIANT_SET,
+            "every variant has weight 0",
             fix="set the weight of the serving variant to 1",
+            why="no variant would get requests that do not name one",
         )
     if has_shadow and len(weights) > 1:
-        yield VARIANT_SET.problem(
-            what=f"a shadow variant next to {len(weights)} production variants",
-            where=where,
-            expected="one production variant",
-            why="SageMaker copies the requests of one variant only, to one other",
+        report(
+            VARIANT_SET,
+            f"a shadow variant next to {len(weights)} production variants",
             fix="remove the shadow, or all variants but one",
+            why="SageMaker copies the requests of one variant only, to one other",
         )
 
 
@@ -189,15 +153,8 @@ ASYNC_EXCLUDES = Check(
 """Features that SageMaker does not have for asynchronous endpoints."""
 
 
-def async_features(*, variants: int, has_shadow: bool, has_capture: bool, where: str) -> Iterator[Problem]:
-    """Yield the problems with further features of an asynchronous endpoint.
-
-    Args:
-        variants: The number of its production variants.
-        has_shadow: It has a shadow variant.
-        has_capture: Requests and answers are captured.
-        where: The place that the problems name.
-    """
+def async_features(report: Report, *, variants: int, has_shadow: bool, has_capture: bool) -> None:
+    """Report problems with further features of an asynchronous endpoint."""
     for asked, argument, why, fix in (
         (
             variants > 1,
@@ -219,10 +176,4 @@ def async_features(*, variants: int, has_shadow: bool, has_capture: bool, where:
         ),
     ):
         if asked:
-            yield ASYNC_EXCLUDES.problem(
-                what=f"{argument} and async_inference are given",
-                where=where,
-                expected="only features of asynchronous endpoints",
-                why=why,
-                fix=fix,
-            )
+            report(ASYNC_EXCLUDES, f"{argument} and async_inference are given", fix=fix, why=why)

@@ -16,8 +16,7 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.checks import resource_name
 from triton_fleet.metrics.facts import DEFAULT_VARIANT
 from triton_fleet.metrics.published import EndpointMetrics, VariantMetrics
-from triton_models.base.checks import Check
-from triton_models.base.errors import raise_if_any
+from triton_models.base.checks import Check, Report
 
 ENDPOINT_ARN = Check(id="endpoint-arn", source="assumption: the form of SageMaker's ARNs")
 
@@ -74,7 +73,9 @@ class ImportedEndpoint(Resource, VariantMetrics):
             FleetError: No endpoint can have that name.
         """
         where = f"endpoint_name of {scope.node.path}/{construct_id}"
-        raise_if_any(resource_name(known(endpoint_name), what="the endpoint", where=where))
+        report = Report(where)
+        resource_name(report, known(endpoint_name), what="the endpoint")
+        report.raise_if_any()
         # SageMaker writes the names in ARNs in lower case, and IAM compares with their case: a policy with
         # "Search" allows nothing, which github.com/philschmid/cdk-samples/issues/2 shows.
         name_in_arn = endpoint_name if Token.is_unresolved(endpoint_name) else endpoint_name.lower()

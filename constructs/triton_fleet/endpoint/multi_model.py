@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NoReturn
 
@@ -15,7 +15,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.collector import Problem, ProblemCollector, warn
+from triton_fleet.arguments.collector import look_up, warn
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.instance_checks import instance_pools as pool_problems
@@ -39,6 +39,7 @@ from triton_fleet.images.image import CustomImage
 from triton_fleet.metrics.facts import DEFAULT_VARIANT
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.repository.model_repository import ModelRepository
+from triton_models.base.checks import Report
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.releases import DEFAULT_RELEASE, Release
@@ -242,49 +243,49 @@ class MultiModelEndpoint(Endpoint):
         pools_undocumented: bool,
     ) -> tuple[InstanceType, Release]:
         """The facts behind the arguments, after every check of them."""
-        collector = ProblemCollector.of(self)
-        collector.add(multi_model_features(excluded, where=self.node.path))
+        report = Report(self.node.path)
+        multi_model_features(report, excluded)
         release = self._shared.check(
-            collector,
+            report,
             region=self.env.region,
             capacity=hosting.initial_instance_count,
             variants=1,
             multi_model=True,
         )
-        collector.add(hosting_problems(hosting, where=self.node.path))
-        collector.add(multi_model_arguments(self.server.extra_arguments, where=collector.where("server")))
-        instance = collector.look_up("instance_type", hosting.instance_type, find_instance_type)
+        hosting_problems(report, hosting)
+        multi_model_arguments(report.at("server"), self.server.extra_arguments)
+        instance = look_up(report, "instance_type", hosting.instance_type, find_instance_type)
         types = [instance] + [
-            collector.look_up("instance_pools", pool.instance_type, find_instance_type)
+            look_up(report, "instance_pools", pool.instance_type, find_instance_type)
             for pool in hosting.instance_pools
         ]
-        self._shared.image_problems([each for each in types if each is not None], collector)
-        where_pools = collector.where("instance_pools")
-        collector.add(pool_problems(hosting.instance_types, where=where_pools))
-        collector.add(multi_model_pools(hosting.instance_types, asked=pools_undocumented, where=where_pools))
+        self._shared.image_problems([each for each in types if each is not None], report)
+        where_pools = report.at("instance_pools")
+        pool_problems(where_pools, hosting.instance_types)
+        multi_model_pools(where_pools, hosting.instance_types, asked=pools_undocumented)
         for index, each in enumerate(types):
-            where = collector.where("instance_pools" if index else "instance_type")
+            where = report.at("instance_pools" if index else "instance_type")
             if each is not None:
-                collector.add(multi_model_type(each, asked=undocumented, where=where))
-                collector.add(self._type_problems(each, instance, where=where))
-                collector.add(self._shared.hardware_problems(hosting, each, release, where=where))
-        collector.raise_if_any()
+                multi_model_type(where, each, asked=undocumented)
+                self._type_problems(where, each, instance)
+                self._shared.hardware_problems(where, hosting, each, release)
+        report.raise_if_any()
         assert instance is not None and release is not None  # noqa: PT018, S101 -- what is missing was raised
         found = [each for each in types if each is not None]
         self._advise(found, release)
-        self._note_served(found, release, where=collector.where("instance_type"))
+        self._note_served(found, release, where=report.at("instance_type").where)
         return instance, release
 
-    def _type_problems(
-        self, instance: InstanceType, preferred: InstanceType | None, *, where: str
-    ) -> Iterator[Problem]:
-        yield from multi_model_gpu(instance, where=where)
+    def _type_problems(self, report: Report, instance: InstanceType, preferred: InstanceType | None) -> None:
+        multi_model_gpu(report, instance)
         if preferred is not None:
-            yield from same_image(preferred, instance, where=where)
+            same_image(report, preferred, instance)
 
     def _advise(self, types: Sequence[InstanceType], release: Release) -> None:
         """Warn of what AWS does not document, and may refuse at deployment; and of what costs latency."""
-        warn(self, unload_stall(release, where=self.node.path))
+        advice = Report(self.node.path)
+        unload_stall(advice, release)
+        warn(self, advice)
         for instance in types:
             if not instance.multi_model_documented:
                 Advice.of(self).add_warning_v2(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from triton_models.base.checks import Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Check, Report
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, INSTANCE_TYPES, InstanceType
 from triton_models.facts.releases import Release
 
@@ -28,17 +27,16 @@ _HARM: Mapping[str, str] = MappingProxyType(
 )
 
 
-def multi_model_arguments(arguments: Sequence[str], *, where: str) -> Iterator[Problem]:
-    """Yield the problems with arguments for the server of a multi-model endpoint."""
+def multi_model_arguments(report: Report, arguments: Sequence[str]) -> None:
+    """Report problems with arguments for the server of a multi-model endpoint."""
     for argument in arguments:
         name = argument.partition("=")[0]
         if name in _HARM:
-            yield MULTI_MODEL_ARGUMENT.problem(
-                what=f"the server argument {argument!r}",
-                where=where,
-                expected=f"no {name} on a multi-model endpoint",
-                why=_HARM[name],
+            report(
+                MULTI_MODEL_ARGUMENT,
+                f"the server argument {argument!r}",
                 fix="remove it, or serve the model that needs it from a separate endpoint",
+                why=_HARM[name],
             )
 
 
@@ -74,17 +72,11 @@ EXCLUDED: Mapping[str, tuple[str, str]] = MappingProxyType(
 """The arguments of these features."""
 
 
-def multi_model_features(arguments: Iterable[str], *, where: str) -> Iterator[Problem]:
-    """Yield the problem with each argument for a feature that a multi-model endpoint lacks."""
+def multi_model_features(report: Report, arguments: Iterable[str]) -> None:
+    """Report problems with each argument for a feature that a multi-model endpoint lacks."""
     for argument in arguments:
         why, instead = EXCLUDED[argument]
-        yield MULTI_MODEL_EXCLUDES.problem(
-            what=f"{argument} is given",
-            where=where,
-            expected="only features of multi-model endpoints",
-            why=why,
-            fix=instead,
-        )
+        report(MULTI_MODEL_EXCLUDES, f"{argument} is given", fix=instead, why=why)
 
 
 MULTI_MODEL_ONE_GPU = Check(
@@ -94,19 +86,18 @@ MULTI_MODEL_ONE_GPU = Check(
 """A multi-model endpoint runs on instance types with at most one GPU."""
 
 
-def multi_model_gpu(instance: InstanceType, *, where: str) -> Iterator[Problem]:
-    """Yield a problem if a multi-model endpoint cannot run on an instance type with so many GPUs."""
+def multi_model_gpu(report: Report, instance: InstanceType) -> None:
+    """Report problems if a multi-model endpoint cannot run on an instance type with so many GPUs."""
     if instance.gpu is None or instance.gpu_count == 1:  # every type without one is fine
         return
     documented = [known.name for known in _documented()]
     sibling = f"{instance.name.rsplit('.', 1)[0]}.2xlarge"
     better = sibling if sibling in documented else DEFAULT_INSTANCE_TYPE
-    yield MULTI_MODEL_ONE_GPU.problem(
-        what=f"{instance.name} has {instance.gpu_count} GPUs",
-        where=where,
-        expected=f"a type with one GPU: {', '.join(documented)}",
-        why="SageMaker runs multi-model endpoints on types with at most one GPU",
+    report(
+        MULTI_MODEL_ONE_GPU,
+        f"{instance.name} has {instance.gpu_count} GPUs",
         fix=f"use {better}, and more instances for more throughput",
+        why="SageMaker runs multi-model endpoints on types with at most one GPU",
     )
 
 
@@ -125,22 +116,15 @@ MULTI_MODEL_TYPE = Check(
 """A multi-model endpoint runs on an instance type that AWS lists for it, unless the user allows others."""
 
 
-def multi_model_type(instance: InstanceType, *, asked: bool, where: str) -> Iterator[Problem]:
-    """Yield a problem if AWS does not list an instance type for multi-model endpoints.
-
-    Args:
-        instance: The instance type.
-        asked: `True` if the user explicitly allows a type that AWS does not list.
-        where: The place that the problem names.
-    """
+def multi_model_type(report: Report, instance: InstanceType, *, asked: bool) -> None:
+    """Report problems if AWS does not list an instance type for multi-model endpoints."""
     if asked or instance.multi_model_documented or instance.gpu_count > 1:  # several: see multi_model_gpu
         return
-    yield MULTI_MODEL_TYPE.problem(
-        what=f"{instance.name} is not on AWS's list for multi-model endpoints",
-        where=where,
-        expected="an ml.g4dn or ml.g5 type with one GPU, or a type without one",
-        why="SageMaker may refuse it at deployment",
+    report(
+        MULTI_MODEL_TYPE,
+        f"{instance.name} is not on AWS's list for multi-model endpoints",
         fix=f"use {DEFAULT_INSTANCE_TYPE}, or try it with allow_unlisted_instance_type=True",
+        why="SageMaker may refuse it at deployment",
     )
 
 
@@ -154,15 +138,14 @@ UNLOAD_STALL = Check(
 FIRST_WITH_STALL = "25.12"
 
 
-def unload_stall(release: Release, *, where: str) -> Iterator[Problem]:
-    """Yield the warning about evictions with this release on an endpoint of many models."""
+def unload_stall(report: Report, release: Release) -> None:
+    """Report problems about evictions with this release on an endpoint of many models."""
     if release.name < FIRST_WITH_STALL:
         return
-    yield UNLOAD_STALL.problem(
-        what=f"release {release.name} holds a lock while it unloads a model",
-        where=where,
-        expected=f"a release before {FIRST_WITH_STALL}, or models that are rarely evicted",
-        why="all requests to the instance wait for it, for half a second or more",
+    report(
+        UNLOAD_STALL,
+        f"release {release.name} holds a lock while it unloads a model",
         fix="size the fleet so that models are rarely evicted, watch ModelUnloadingTime, or use "
         "release 25.09",
+        why="all requests to the instance wait for it, for half a second or more",
     )

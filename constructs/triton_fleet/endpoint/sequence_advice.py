@@ -9,6 +9,7 @@ from constructs import IConstruct, IValidation
 
 from triton_fleet.arguments.collector import warn
 from triton_fleet.endpoint.checks import sequences
+from triton_models.base.checks import Report
 
 
 @jsii.implements(IValidation)
@@ -39,8 +40,7 @@ class SequenceAdvice:
 
     def validate(self) -> list[str]:
         """Warn; nothing is refused."""
-        found = sequences(
-            self._models(), instances=self._instances, setting=self._setting, where=self._construct.node.path
-        )
-        warn(self._construct, found)
+        report = Report(self._construct.node.path)
+        sequences(report, self._models(), instances=self._instances, setting=self._setting)
+        warn(self._construct, report)
         return []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from types import MappingProxyType
 
 from aws_cdk import Duration
@@ -14,7 +13,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 
 from triton_fleet.arguments.checks import literal_list
-from triton_fleet.arguments.collector import Problem, ProblemCollector
+from triton_fleet.arguments.collector import look_up
 from triton_fleet.arguments.tokens import known
 from triton_fleet.endpoint.checks import container_environment, metric_interval
 from triton_fleet.endpoint.instance_checks import host_ami, local_storage
@@ -26,6 +25,7 @@ from triton_fleet.images.checks import cpu_image, gpu_generation, image_publishe
 from triton_fleet.images.image import CustomImage
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.repository.model_repository import ModelRepository
+from triton_models.base.checks import Report
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import Release
 from triton_models.facts.releases import release as find_release
@@ -60,7 +60,7 @@ class Shared:
 
     def check(
         self,
-        collector: ProblemCollector,
+        report: Report,
         *,
         region: str,
         capacity: int | None,
@@ -71,78 +71,57 @@ class Shared:
         """Note what is wrong with these arguments; gives the release if that is known.
 
         Args:
-            collector: The collector of problems.
+            report: The report of problems.
             region: The stack's, which may be a token.
             capacity: The fewest instances of a variant at the first deployment.
             variants: The number of production variants.
             multi_model: True if the container serves many models.
             reserved: Variables that the variants set.
         """
-        where = collector.where
         if self.endpoint_name is not None:
-            collector.look_up("endpoint_name", self.endpoint_name, str)
-            collector.add(
-                resource_name(known(self.endpoint_name), what="the endpoint", where=where("endpoint_name"))
-            )
-        collector.add(
-            literal_list(self.rollback_alarms, name="rollback_alarms", where=where("rollback_alarms"))
-        )
-        collector.add(self.server._problems(where=where("server")))
+            look_up(report, "endpoint_name", self.endpoint_name, str)
+            resource_name(report.at("endpoint_name"), known(self.endpoint_name), what="the endpoint")
+        literal_list(report.at("rollback_alarms"), self.rollback_alarms, name="rollback_alarms")
+        self.server._check(report.at("server"))
         extra = {name: known(value) for name, value in self.environment.items()}
-        collector.add(
-            container_environment(
-                {**self.server._environment(), **reserved}, extra, where=where("environment")
-            )
-        )
+        container_environment(report.at("environment"), {**self.server._environment(), **reserved}, extra)
         interval = self.metric_interval
         if interval is not None:
             seconds = None if interval.is_unresolved() else interval.to_milliseconds() / 1000
-            collector.add(metric_interval(seconds, where=where("metric_interval")))
-        release = collector.look_up("release", self.release, find_release)
+            metric_interval(report.at("metric_interval"), seconds)
+        release = look_up(report, "release", self.release, find_release)
         if self.image is not None:
-            collector.add(self.image._problems(where=where("image"), region=region, multi_model=multi_model))
+            self.image._check(report.at("image"), region=region, multi_model=multi_model)
         elif release is not None:
-            collector.add(
-                image_published(release, where=where("release")),
-                image_region(release, known(region), where=where("release")),
-            )
-        collector.add(
-            deployment_problems(
-                self.deployment,
-                rollback_alarms=self.rollback_alarms,
-                capacity=capacity,
-                where=where("deployment"),
-                variants=variants,
-            )
+            image_published(report.at("release"), release)
+            image_region(report.at("release"), release, known(region))
+        deployment_problems(
+            report.at("deployment"),
+            self.deployment,
+            rollback_alarms=self.rollback_alarms,
+            capacity=capacity,
+            variants=variants,
         )
         return release
 
-    def image_problems(self, types: Iterable[InstanceType], collector: ProblemCollector) -> None:
+    def image_problems(self, types: Iterable[InstanceType], report: Report) -> None:
         """Note what is wrong with the image for CPUs on these instance types."""
-        own, where = self.image is not None, collector.where("cpu_image")
-        found = (cpu_image(each, asked=self.cpu_image, own=own, where=where) for each in types)
-        collector.add(dict.fromkeys(chain.from_iterable(found)))
+        for each in types:
+            cpu_image(report.at("cpu_image"), each, asked=self.cpu_image, own=self.image is not None)
 
     def hardware_problems(
-        self, hosting: Hosting, instance: InstanceType, release: Release | None, *, where: str
-    ) -> Iterable[Problem]:
-        """Yield the problems with serving from an instance type.
-
-        Args:
-            hosting: The instances and their type.
-            instance: The instance type.
-            release: The release, if it is known.
-            where: The place that the problems name.
-        """
-        yield from local_storage(
+        self, report: Report, hosting: Hosting, instance: InstanceType, release: Release | None
+    ) -> None:
+        """Report problems with serving from an instance type."""
+        local_storage(
+            report,
             instance,
             has_volume_size=hosting.volume_size is not None,
             has_key=self.encryption_key is not None,
-            where=where,
         )
-        yield from self.server._machine_problems(instance, where=where)
+        self.server._machine_problems(report, instance)
         if release is None:
             return
-        yield from host_ami(known(hosting.inference_ami), instance, release, where=where)
+        host_ami(report, known(hosting.inference_ami), instance, release)
         if instance.gpu is not None:
-            yield from gpu_generation(instance.gpu, release, where=where)
+            gpu_generation(report, instance.gpu, release)

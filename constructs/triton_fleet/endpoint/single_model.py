@@ -13,7 +13,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.collector import ProblemCollector
+from triton_fleet.arguments.collector import look_up
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
@@ -31,6 +31,7 @@ from triton_fleet.hosting.variants import Variant, production_variant
 from triton_fleet.images.image import CustomImage, TritonImage
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.repository.model_repository import ModelRepository
+from triton_models.base.checks import Report
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.releases import DEFAULT_RELEASE, Release
@@ -189,13 +190,13 @@ class SingleModelEndpoint(Endpoint):
         self, variants: Sequence[Variant], timeout: Duration | None
     ) -> tuple[list[_Checked], Release]:
         """The facts behind the arguments, after every check of them; the shadow is the last variant."""
-        collector, where = ProblemCollector.of(self), ProblemCollector.of(self).where("variants")
+        report = Report(self.node.path)
         shadow = [self.shadow_variant] if self.shadow_variant else []
         every = (*variants, *shadow)
         counts = [known(variant.initial_instance_count) for variant in variants]
         fewest = min((count for count in counts if count is not None), default=None)
         release = self._shared.check(
-            collector,
+            report,
             region=self.env.region,
             capacity=fewest,
             variants=len(variants) + len(shadow),
@@ -205,63 +206,57 @@ class SingleModelEndpoint(Endpoint):
                 "Variant.default_model",
             ),
         )
-        collector.add(
-            variant_set(
-                [variant.name for variant in every],
-                [known(variant.weight) for variant in variants],
-                has_shadow=bool(shadow),
-                where=where,
-            )
+        variant_set(
+            report.at("variants"),
+            [variant.name for variant in every],
+            [known(variant.weight) for variant in variants],
+            has_shadow=bool(shadow),
         )
         if timeout is not None:
             seconds = None if timeout.is_unresolved() else timeout.to_milliseconds() / 1000
-            collector.add(artifact_timeout_problem(seconds, where=collector.where("artifact_timeout")))
+            artifact_timeout_problem(report.at("artifact_timeout"), seconds)
         if self.data_capture is not None:
-            collector.add(self.data_capture._problems(where=collector.where("data_capture")))
+            self.data_capture._check(report.at("data_capture"))
         if self.async_inference is not None:
-            place = collector.where("async_inference")
-            collector.add(self.async_inference._problems(where=place))
-            collector.add(
-                async_features(
-                    variants=len(variants),
-                    has_shadow=self.shadow_variant is not None,
-                    has_capture=self.data_capture is not None,
-                    where=place,
-                )
+            place = report.at("async_inference")
+            self.async_inference._check(place)
+            async_features(
+                place,
+                variants=len(variants),
+                has_shadow=self.shadow_variant is not None,
+                has_capture=self.data_capture is not None,
             )
-        found = [(variant, self._instance(variant, release, collector)) for variant in every]
+        found = [(variant, self._instance(variant, release, report)) for variant in every]
         types = [instance for _, instance in found if instance is not None]
-        self._shared.image_problems(types, collector)
-        collector.raise_if_any()
+        self._shared.image_problems(types, report)
+        report.raise_if_any()
         assert release is not None  # noqa: S101 -- what is missing was raised
         served = [(variant, instance) for variant, instance in found if instance is not None]
         for variant, instance in served:
-            where = collector.where(f"variant {variant.name!r}")
+            where = report.at(f"variant {variant.name!r}").where
             for artifact, types in _types_by_artifact(variant, instance).items():
                 self._note_served(types, release, where=where, artifact=artifact)
         return served, release
 
-    def _instance(
-        self, variant: Variant, release: Release | None, collector: ProblemCollector
-    ) -> InstanceType | None:
+    def _instance(self, variant: Variant, release: Release | None, report: Report) -> InstanceType | None:
         """A variant's preferred instance type, after noting what is wrong with the variant."""
         argument = f"variant {variant.name!r}"
-        where = collector.where(argument)
-        collector.look_up("name of a variant", variant.name, str)  # scaling and alarms need it as a literal
-        collector.add(single_model_artifact(known(variant.artifact), where=where))
-        collector.add(hosting_problems(variant, where=where))
-        collector.add(instance_pools(variant.instance_types, where=where))
-        preferred = collector.look_up(argument, variant.instance_type, find_instance_type)
+        place = report.at(argument)
+        look_up(report, "name of a variant", variant.name, str)  # scaling and alarms need it as a literal
+        single_model_artifact(place, known(variant.artifact))
+        hosting_problems(place, variant)
+        instance_pools(place, variant.instance_types)
+        preferred = look_up(report, argument, variant.instance_type, find_instance_type)
         if preferred is not None:
-            collector.add(self._shared.hardware_problems(variant, preferred, release, where=where))
+            self._shared.hardware_problems(place, variant, preferred, release)
         for pool in variant.instance_pools:
-            collector.add(single_model_artifact(pool.artifact and known(pool.artifact), where=where))
-            other = collector.look_up(argument, pool.instance_type, find_instance_type)
+            single_model_artifact(place, pool.artifact and known(pool.artifact))
+            other = look_up(report, argument, pool.instance_type, find_instance_type)
             if other is None:
                 continue
-            collector.add(self._shared.hardware_problems(variant, other, release, where=where))
+            self._shared.hardware_problems(place, variant, other, release)
             if preferred is not None:
-                collector.add(same_image(preferred, other, where=where))
+                same_image(place, preferred, other)
         return preferred
 
     def _sequence_models(self) -> tuple[str, ...]:

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
-from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
 FLEET_MODELS = Check(id="fleet-models", source=FROM_ARGUMENTS)
 """A library builds models from a source folder, and a fleet has one library."""
 
 
-def built_from_source(models: Collection[str] | None, *, has_source: bool, where: str) -> Iterator[Problem]:
-    """Yield a problem if there are models to build, and no source folder.
-
-    Args:
-        models: The models to build; None for every model of the source folder.
-        has_source: A source folder is given.
-        where: The argument that names the models.
-    """
+def built_from_source(report: Report, models: Collection[str] | None, *, has_source: bool) -> None:
+    """Report problems if there are models to build, and no source folder."""
     if models and not has_source:
-        yield FLEET_MODELS.problem(
-            what=f"there is no source for models {', '.join(models)}",
-            where=where,
-            expected="source, the folder that holds models/",
-            why="the source folder holds their declarations",
+        report(
+            FLEET_MODELS,
+            f"there is no source for models {', '.join(models)}",
             fix='give source="model_builds"',
+            why="the source folder holds their declarations",
         )
 
 
-def one_library(given: Collection[str], *, where: str) -> Iterator[Problem]:
-    """Yield a problem if a library comes with arguments of another one.
-
-    Args:
-        given: The arguments of a new library that stand next to the library.
-        where: The argument that is the library.
-    """
+def one_library(report: Report, given: Collection[str]) -> None:
+    """Report problems if a library comes with arguments of another one."""
     if given:
-        yield FLEET_MODELS.problem(
-            what=f"library is given together with {' and '.join(given)}",
-            where=where,
-            expected="a library, or the source and the models of a new one",
-            why="a library builds its own models",
+        report(
+            FLEET_MODELS,
+            f"library is given together with {' and '.join(given)}",
             fix=f"give {' and '.join(given)} to the ModelLibrary",
+            why="a library builds its own models",
         )

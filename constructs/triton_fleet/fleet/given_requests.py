@@ -12,8 +12,9 @@ from typing import Any
 from triton_fleet.arguments.tokens import known
 from triton_fleet.operations.checks import WARM_UP_REQUESTS, is_json
 from triton_fleet.operations.warm_up import WarmUpRequest
-from triton_models.base.errors import FleetError, Problem
-from triton_models.base.suggest import close_to, did_you_mean, some_of
+from triton_models.base.checks import Report
+from triton_models.base.errors import FleetError
+from triton_models.base.suggest import close_to, did_you_mean
 from triton_models.declare.declaration import ModelDefinition, interface_of
 from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.inferred import type_of, with_inputs_of_examples
@@ -24,17 +25,9 @@ from triton_models.declare.variables import environment_of_a_build
 
 
 def unfit_requests(
-    given: Sequence[WarmUpRequest], *, cold: Sequence[str], built: Sequence[str], models: Path, where: str
-) -> Iterator[Problem]:
-    """Yield the problems of requests that do not fit the models that are built.
-
-    Args:
-        given: The requests.
-        cold: Models that are not warmed up.
-        built: The models that are built.
-        models: The folder of their declarations.
-        where: The place of the requests.
-    """
+    report: Report, given: Sequence[WarmUpRequest], *, cold: Sequence[str], built: Sequence[str], models: Path
+) -> None:
+    """Report problems of requests that do not fit the models that are built."""
     names = [name for each in (*(each.model for each in given), *cold) if (name := known(each))]
     if not names:
         return
@@ -43,23 +36,21 @@ def unfit_requests(
     for name in names:
         # What is left out may have been published by others, and need not be built here.
         if name not in taken and (name not in cold or close_to(name, taken)):
-            yield WARM_UP_REQUESTS.problem(
-                what=f"{name!r} is not a model of this fleet",
-                where=where,
-                expected=f"one of {some_of(list(taken))}",
-                why="nothing of that name is built",
+            report(
+                WARM_UP_REQUESTS,
+                f"{name!r} is not a model of this fleet",
                 fix=did_you_mean(name, taken, otherwise="remove it, or build the model"),
+                why="nothing of that name is built",
             )
     for each in given:
         body, interface = known(each.body), taken.get(known(each.model) or "")
         if body and is_json(known(each.content_type) or ""):
             for what, expected in _misfits(body, interface):
-                yield WARM_UP_REQUESTS.problem(
-                    what=what,
-                    where=f"{each.model!r} in {where}",
-                    expected=expected,
+                report(
+                    WARM_UP_REQUESTS,
+                    what,
                     why="the model would refuse the request",
-                    fix="write the request as the model declares its inputs",
+                    fix=f"write the request as the model declares its inputs: {expected}",
                 )
 
 

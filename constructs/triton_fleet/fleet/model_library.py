@@ -12,7 +12,6 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.typed import typed
 from triton_fleet.builds.build_runs import BuildRuns
 from triton_fleet.builds.model_build_project import ModelBuildProject
@@ -23,6 +22,7 @@ from triton_fleet.functions.deployment_build import DeploymentBuild
 from triton_fleet.images.image import CustomImage
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.repository.model_repository import ModelRepository
+from triton_models.base.checks import Report
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.releases import DEFAULT_RELEASE
 
@@ -105,11 +105,9 @@ class ModelLibrary(Construct):
             FleetError: Models without a source, or a wrong argument of the repository or of the builds.
         """
         super().__init__(scope, construct_id)
-        collector = ProblemCollector.of(self)
-        collector.add(
-            built_from_source(models, has_source=source is not None, where=collector.where("models"))
-        )
-        collector.raise_if_any()
+        report = Report(self.node.path)
+        built_from_source(report.at("models"), models, has_source=source is not None)
+        report.raise_if_any()
         self.instance_type = instance_type
         self.release = release
         self.cpu_image, self.image = cpu_image, image

@@ -15,7 +15,6 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
@@ -37,6 +36,7 @@ from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.scaling.target import ScalingTarget
 from triton_fleet.scaling.tracking import CpuUtilization, GpuUtilization, InvocationsPerGpu
+from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError
 from triton_models.facts.cost import dollars
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
@@ -230,10 +230,10 @@ class MultiModelFleet(Construct):
         return self.alias.grant_invoke(grantee).combine(self.library.repository.grant_resolve(grantee))
 
     def _refuse_next_to_library(self, **arguments: object) -> None:
-        collector = ProblemCollector.of(self)
+        report = Report(self.node.path)
         given = [name for name, value in arguments.items() if value is not None]
-        collector.add(one_library(given, where=collector.where("library")))
-        collector.raise_if_any()
+        one_library(report.at("library"), given)
+        report.raise_if_any()
 
     def _endpoint(
         self,
@@ -385,17 +385,15 @@ class MultiModelFleet(Construct):
             return None
         cold = [each for each in cold if each != _EVERY]
         if self.library.source is not None:
-            collector = ProblemCollector.of(self)
-            collector.add(
-                unfit_requests(
-                    given or (),
-                    cold=cold,
-                    built=self.library.built,
-                    models=self.library.source / "models",
-                    where=collector.where("warm_up"),
-                )
+            report = Report(self.node.path)
+            unfit_requests(
+                report.at("warm_up"),
+                given or (),
+                cold=cold,
+                built=self.library.built,
+                models=self.library.source / "models",
             )
-            collector.raise_if_any()
+            report.raise_if_any()
         return EndpointWarmUp(
             self,
             "WarmUp",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
-from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.suggest import did_you_mean
 
 # The page about inline code allows 4 MB, and CDK 2.275 does not check the size. The limit of a template is
@@ -20,16 +19,15 @@ LARGEST_TEMPLATE = 1_000_000
 """Bytes of a template that CloudFormation reads from S3, where the CDK uploads it."""
 
 
-def inline_code(size: int, *, where: str) -> Iterator[Problem]:
-    """Yield a problem if code of so many bytes does not fit into a template."""
+def inline_code(report: Report, size: int) -> None:
+    """Report problems if code of so many bytes does not fit into a template."""
     if 0 < size < LARGEST_TEMPLATE:
         return
-    yield INLINE_CODE.problem(
-        what=f"the code has {size} bytes",
-        where=where,
-        expected=f"1 to {LARGEST_TEMPLATE - 1} bytes",
+    report(
+        INLINE_CODE,
+        f"the code has {size} bytes",
+        fix=f"shorten the code to {LARGEST_TEMPLATE - 1} bytes" if size else "write the function to its file",
         why="CloudFormation refuses the template" if size else "a function without code does nothing",
-        fix="shorten the code, or deliver it as an archive" if size else "write the function to its file",
     )
 
 
@@ -46,19 +44,16 @@ LONGEST_ARTIFACT_TIMEOUT = 3600
 """Seconds that CloudFormation waits for a custom resource."""
 
 
-def artifact_timeout(seconds: float | None, *, where: str) -> Iterator[Problem]:
-    """Yield a problem with the time to wait for an artifact; None if it is known only at deployment."""
+def artifact_timeout(report: Report, seconds: float | None) -> None:
+    """Report problems with the time to wait for an artifact; None if it is known only at deployment."""
     if seconds is not None and SHORTEST_ARTIFACT_TIMEOUT <= seconds <= LONGEST_ARTIFACT_TIMEOUT:
         return
     given = "known only when the stack is deployed" if seconds is None else f"{seconds:g} s"
-    yield ARTIFACT_TIMEOUT.problem(
-        what=f"artifact_timeout is {given}",
-        where=where,
-        expected=f"{SHORTEST_ARTIFACT_TIMEOUT} to {LONGEST_ARTIFACT_TIMEOUT} s",
+    report(
+        ARTIFACT_TIMEOUT,
+        f"artifact_timeout is {given}",
+        fix=f"use {SHORTEST_ARTIFACT_TIMEOUT} to {LONGEST_ARTIFACT_TIMEOUT} s, or artifact_timeout=None",
         why="CloudFormation gives up on a custom resource after an hour",
-        fix="finish longer builds before the deployment, and use artifact_timeout=None"
-        if seconds is not None and seconds > LONGEST_ARTIFACT_TIMEOUT
-        else "use minutes, such as Duration.minutes(30), or None to not wait",
     )
 
 
@@ -67,23 +62,15 @@ DEPLOYED_MODEL = Check(id="deployed-model", source=FROM_ARGUMENTS)
 
 
 def deployed_model(
-    model: str, models: Collection[str] | None, *, declared: Collection[str], where: str
-) -> Iterator[Problem]:
-    """Yield a problem if the build does not make the model of a requested artifact.
-
-    Args:
-        model: The model's name.
-        models: The models of the build; None for all that are declared.
-        declared: The folders of all declared models.
-        where: The place that the problem names.
-    """
+    report: Report, model: str, models: Collection[str] | None, *, declared: Collection[str]
+) -> None:
+    """Report problems if the build does not make the model of a requested artifact."""
     made = sorted(declared if models is None else models)
     if model in made or (models is None and model.partition(":")[0] in made):
         return
-    yield DEPLOYED_MODEL.problem(
-        what=f"the build has no model {model!r}",
-        where=where,
-        expected=f"one of {', '.join(made)}",
-        why="the deployment would wait for it, time out and fail",
+    report(
+        DEPLOYED_MODEL,
+        f"the build has no model {model!r}",
         fix=did_you_mean(model, made, otherwise=f"add {model!r} to the models of ModelBuildProject"),
+        why="the deployment would wait for it, time out and fail",
     )

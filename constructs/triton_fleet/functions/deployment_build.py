@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
-from triton_fleet.arguments.collector import ProblemCollector
+from triton_fleet.arguments.collector import look_up
 from triton_fleet.arguments.typed import typed
 from triton_fleet.builds.build_runs import BuildRuns
 from triton_fleet.builds.codebuild import permissions_of
@@ -19,6 +19,7 @@ from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.working_folder import runs
 from triton_fleet.functions.checks import LONGEST_ARTIFACT_TIMEOUT, artifact_timeout, deployed_model
 from triton_fleet.functions.inline_function import InlineFunction, allow_successor
+from triton_models.base.checks import Report
 from triton_models.facts.quota_needs import PROCESSING_TOTAL, processing_quota, quota_codes
 from triton_models.repository.manifest import MANIFEST_NAME
 
@@ -152,15 +153,11 @@ class DeploymentBuild(Construct):
         Raises:
             FleetError: The build does not make it.
         """
-        collector = ProblemCollector.of(self)
-        collector.look_up("model", model, str)  # a token is no name that anything could be made for
-        collector.raise_if_any()
-        collector.add(
-            deployed_model(
-                model, self._builds.models, declared=self._builds.declared, where=collector.where("model")
-            )
-        )
-        collector.raise_if_any()
+        report = Report(self.node.path)
+        look_up(report, "model", model, str)  # a token is no name that anything could be made for
+        report.raise_if_any()
+        deployed_model(report.at("model"), model, self._builds.models, declared=self._builds.declared)
+        report.raise_if_any()
         artifact = self._answer_with(model).resource.get_att_string(model.replace(":", "."))
         self._builds.repository._usage.note_artifact(artifact, job=self._builds.node.path, asked=model)
         return artifact
@@ -191,10 +188,10 @@ class DeploymentBuild(Construct):
         return self._answers[-1]
 
     def _checked(self, timeout: Duration) -> int:
-        collector = ProblemCollector.of(self)
+        report = Report(self.node.path)
         seconds = None if timeout.is_unresolved() else timeout.to_milliseconds() / 1000
-        collector.add(artifact_timeout(seconds, where=collector.where("artifact_timeout")))
-        collector.raise_if_any()
+        artifact_timeout(report.at("artifact_timeout"), seconds)
+        report.raise_if_any()
         assert seconds is not None  # noqa: S101 -- what is missing was raised
         return int(seconds)
 

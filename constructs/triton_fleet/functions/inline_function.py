@@ -13,9 +13,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.typed import typed
 from triton_fleet.functions.checks import inline_code
+from triton_models.base.checks import Report
 
 LONGEST_RUN_S = 900
 """Seconds that Lambda allows one invocation."""
@@ -86,9 +86,9 @@ class InlineFunction(Construct):
         """
         super().__init__(scope, construct_id)
         code = function_code(source)
-        collector = ProblemCollector.of(self)
-        collector.add(inline_code(len(code.encode()), where=collector.where(f"{source}.py")))
-        collector.raise_if_any()
+        report = Report(self.node.path)
+        inline_code(report.at(f"{source}.py"), len(code.encode()))
+        report.raise_if_any()
         # It stays: a rollback would delete the reason for itself. Its name is generated, so nothing collides.
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.RETAIN

@@ -22,7 +22,7 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.checks import async_topics
 from triton_fleet.hosting.s3_folder import S3Folder
 from triton_fleet.network.endpoint_network import EndpointNetwork
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Report
 
 Outcome = Literal["success", "error"]
 
@@ -68,13 +68,9 @@ class AsyncInference:
     max_concurrent_invocations: int | None = None
     encryption_key: kms.IKey | None = None
 
-    def _problems(self, *, where: str) -> Iterator[Problem]:
-        """Yield the problems with the values.
-
-        Args:
-            where: The place that the problems name.
-        """
-        yield from async_topics(self.include_inference_in, given=tuple(self._topics()), where=where)
+    def _check(self, report: Report) -> None:
+        """Report problems with the values."""
+        async_topics(report, self.include_inference_in, given=tuple(self._topics()))
 
     def _grant(self, role: iam.IRole) -> None:
         """Let the endpoint's role read requests, write answers and publish notices of them, and nothing else.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_cdk import aws_iam as iam
@@ -12,8 +12,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 
 from triton_fleet.arguments.checks import literal_list
 from triton_fleet.arguments.typed import typed
-from triton_models.base.checks import Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Check, Report
 
 DATA_CAPTURE = Check(
     id="data-capture", source="2026-11-22: CaptureOptionList of SageMaker in botocore 1.44.5, at least one"
@@ -49,21 +48,20 @@ class DataCapture:
     csv_content_types: Sequence[str] = ()
     json_content_types: Sequence[str] = ("application/json",)
 
-    def _problems(self, *, where: str) -> Iterator[Problem]:
-        """Yield the problems of values that would capture nothing."""
+    def _check(self, report: Report) -> None:
+        """Report problems of values that would capture nothing."""
         if not (self.inputs or self.outputs):
-            yield DATA_CAPTURE.problem(
-                what="neither inputs nor outputs are captured",
-                where=where,
-                expected="at least one of the two",
-                why="SageMaker refuses a capture of nothing",
+            report(
+                DATA_CAPTURE,
+                "neither inputs nor outputs are captured",
                 fix="leave data_capture out to capture nothing",
+                why="SageMaker refuses a capture of nothing",
             )
         for name, types in (
             ("csv_content_types", self.csv_content_types),
             ("json_content_types", self.json_content_types),
         ):
-            yield from literal_list(types, name=name, where=where)
+            literal_list(report, types, name=name)
 
     def _grant(self, role: iam.IRole) -> None:
         """Let the endpoint's role write the files, and nothing else."""

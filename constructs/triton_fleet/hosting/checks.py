@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from triton_models.base.checks import Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Check, Report
 
 # Names of variants have the same pattern and length.
 RESOURCE_NAME = Check(
@@ -20,27 +19,20 @@ LONGEST_RESOURCE_NAME = 63
 """Characters of a name, including hyphens."""
 
 
-def resource_name(name: str | None, *, what: str, where: str) -> Iterator[Problem]:
-    """Yield the problem with a name.
-
-    Args:
-        name: The name; None if it is not given, or known only at deployment.
-        what: The resource, such as "the endpoint".
-        where: The place that the problem names.
-    """
+def resource_name(report: Report, name: str | None, *, what: str) -> None:
+    """Report problems with a name."""
     if name is None:
         return
     too_long = len(name) > LONGEST_RESOURCE_NAME
     if _RESOURCE_NAME.fullmatch(name) and not too_long:
         return
-    yield RESOURCE_NAME.problem(
-        what=f"{what} is named {name[:80]!a}" + f", with {len(name)} characters" * too_long,
-        where=where,
-        expected=f"1 to {LONGEST_RESOURCE_NAME} letters, digits and hyphens, such as search-g5",
-        why="SageMaker refuses the name, and the deployment fails part-way through",
+    report(
+        RESOURCE_NAME,
+        f"{what} is named {name[:80]!a}" + f", with {len(name)} characters" * too_long,
         fix=f"shorten it to {LONGEST_RESOURCE_NAME} characters"
         if too_long
-        else "start and end with a letter or a digit, with only letters, digits and hyphens between",
+        else f"use 1 to {LONGEST_RESOURCE_NAME} letters, digits and hyphens, such as search-g5",
+        why="SageMaker refuses the name, and the deployment fails part-way through",
     )
 
 
@@ -51,27 +43,18 @@ ASYNC_TOPICS = Check(
 """Answers are included only in notifications of an existing topic."""
 
 
-def async_topics(included: Sequence[str], *, given: Sequence[str], where: str) -> Iterator[Problem]:
-    """Yield the problems with including answers in notifications.
-
-    Args:
-        included: The outcomes, "success" or "error", whose notifications include the answer.
-        given: The outcomes that have a topic.
-        where: The place that the problems name.
-    """
+def async_topics(report: Report, included: Sequence[str], *, given: Sequence[str]) -> None:
+    """Report problems with including answers in notifications."""
     for outcome in sorted(set(included) - set(given)):
-        yield ASYNC_TOPICS.problem(
-            what=f"include_inference_in names {outcome!r}, and there is no {outcome}_topic",
-            where=where,
-            expected="only outcomes with a topic",
-            why="without a topic, no notification is sent",
+        report(
+            ASYNC_TOPICS,
+            f"include_inference_in names {outcome!r}, and there is no {outcome}_topic",
             fix=f"add {outcome}_topic, or remove {outcome!r}",
+            why="without a topic, no notification is sent",
         )
     for outcome in sorted({each for each in included if included.count(each) > 1}):
-        yield ASYNC_TOPICS.problem(
-            what=f"include_inference_in names {outcome!r} {included.count(outcome)} times",
-            where=where,
-            expected="each outcome once",
-            why="",
+        report(
+            ASYNC_TOPICS,
+            f"include_inference_in names {outcome!r} {included.count(outcome)} times",
             fix="keep one of them",
         )

@@ -39,7 +39,7 @@ from triton_fleet.hosting.deployment_checks import (
     rolling_one_variant,
 )
 from triton_fleet.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Report
 
 WITHOUT_ROLLBACK = "triton-fleet:deployment-without-rollback"
 """The warning of a deployment that looks at no alarm."""
@@ -159,24 +159,19 @@ class Deployment(ABC):
     wait: Duration = _TEN_MINUTES
     maximum_time: Duration | None = None
 
-    def _problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
-        """Yield the problems for which SageMaker would refuse it.
-
-        Args:
-            where: The place that the problems name.
-            capacity: The fewest instances that the variant has; None, or a token, is not checked.
-        """
-        fleet, where = _known_capacity(capacity), f"{type(self).__name__}, {where}"
+    def _check(self, report: Report, *, capacity: int | None) -> None:
+        """Yield the problems for which SageMaker would refuse it."""
+        fleet, report = _known_capacity(capacity), report.at(type(self).__name__)
         for portion in self._portions():
-            yield from deployment_portion(
+            deployment_portion(
+                report.at(portion.argument),
                 known(portion.size.value),
                 by_percent=portion.size.by_percent,
                 lowest_percent=portion.lowest,
                 highest_percent=portion.highest,
                 capacity=fleet,
-                where=f"{portion.argument} of {where}",
             )
-        yield from self._time_problems(self._course(fleet), where=where)
+        self._time_problems(report, self._course(fleet))
 
     @abstractmethod
     def _render(self, *, rollback_alarms: Sequence[str]) -> _Config:
@@ -208,21 +203,15 @@ class Deployment(ABC):
     def _maximum(self, course: _Course) -> float:
         return self.maximum_time.to_seconds() if self.maximum_time else course.maximum_seconds()
 
-    def _time_problems(self, course: _Course, *, where: str) -> Iterator[Problem]:
-        waits = {"wait": course.wait, "termination_wait": course.termination_wait}
-        wrong = [
-            problem
-            for name, given in {**waits, "maximum_time": self.maximum_time}.items()
-            if given
-            for problem in whole_quantity(given, name=name, where=where)
-        ]
-        if wrong:
-            yield from wrong
-            return
+    def _time_problems(self, report: Report, course: _Course) -> None:
+        before = len(report.problems)
+        whole_quantity(report, course.wait, name="wait")
+        whole_quantity(report, course.termination_wait, name="termination_wait")
+        whole_quantity(report, self.maximum_time, name="maximum_time")
+        if len(report.problems) > before:
+            return  # the sum of fractions cannot be computed
         course = replace(course, steps=course.steps or 1)
-        yield from deployment_times(
-            maximum=known(self._maximum(course)), total_wait=course.seconds_of_waits(), where=where
-        )
+        deployment_times(report, maximum=known(self._maximum(course)), total_wait=course.seconds_of_waits())
 
 
 @typed
@@ -386,28 +375,20 @@ class Replace:
 
 
 def deployment_problems(
+    report: Report,
     deployment: Deployment | None,
     *,
     rollback_alarms: Sequence[str],
     capacity: int | None,
-    where: str,
     variants: int = 1,
-) -> Iterator[Problem]:
-    """Everything that SageMaker would refuse about how an endpoint is deployed.
-
-    Args:
-        deployment: The strategy; None for SageMaker's own, which never rolls back.
-        rollback_alarms: Names of the alarms that undo a deployment.
-        capacity: The fewest instances of the variant; None, or a token, is not checked.
-        where: The place that the problems name.
-        variants: The number of the endpoint's variants.
-    """
-    yield from rollback_alarm_problems(rollback_alarms, has_deployment=deployment is not None, where=where)
+) -> None:
+    """Everything that SageMaker would refuse about how an endpoint is deployed."""
+    rollback_alarm_problems(report, rollback_alarms, has_deployment=deployment is not None)
     if deployment is None:
         return
-    yield from deployment._problems(where=where, capacity=capacity)
+    deployment._check(report, capacity=capacity)
     if deployment._replaces_in_batches:
-        yield from rolling_one_variant(variants, where=where)
+        rolling_one_variant(report, variants)
 
 
 def deployment_advice(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from triton_models.base.checks import Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Check, Report
 
 # The pages of canary, linear step and rolling batch all have these bounds.
 DEPLOYMENT_PORTION = Check(
@@ -17,40 +16,29 @@ DEPLOYMENT_PORTION = Check(
 
 
 def deployment_portion(
+    report: Report,
     value: float | None,
     *,
     by_percent: bool,
     lowest_percent: float,
     highest_percent: float,
     capacity: int | None,
-    where: str,
-) -> Iterator[Problem]:
-    """The problem with moving this much of a fleet at a time.
-
-    Args:
-        value: Percent of the fleet, or a number of instances; None if it is known only at deployment.
-        by_percent: True for a percentage, False for a number of instances.
-        lowest_percent: The least that SageMaker accepts, of all instances.
-        highest_percent: The most.
-        capacity: The fewest instances that the fleet has; None if it is known only at deployment.
-        where: The place that the problem names.
-    """
+) -> None:
+    """Report problems with moving this much of a fleet at a time."""
     if value is None:
         return
-    expected = f"{lowest_percent:g} to {highest_percent:g} % of the fleet"
     fix = f"give {lowest_percent:g} to {highest_percent:g} %, an integer"
     if not by_percent:
         fix = _instances(lowest_percent, highest_percent, capacity) if capacity else "give 1 instance or more"
     whole = float(value).is_integer()
     if value < 1 or not whole:
-        yield DEPLOYMENT_PORTION.problem(
-            what=f"the size is {value:g}",
-            where=where,
-            expected=f"an integer, 1 or more; {expected}",
+        report(
+            DEPLOYMENT_PORTION,
+            f"the size is {value:g}",
+            fix=fix,
             why="a deployment in steps of nothing would never end"
             if whole
             else "SageMaker does not accept fractions of an instance or of a percent",
-            fix=fix,
         )
         return
     if by_percent:
@@ -61,12 +49,11 @@ def deployment_portion(
         return
     if lowest_percent <= percent <= highest_percent:
         return
-    yield DEPLOYMENT_PORTION.problem(
-        what=f"the size is {given}",
-        where=where,
-        expected=expected,
-        why="SageMaker refuses the update, and the deployment fails part-way through",
+    report(
+        DEPLOYMENT_PORTION,
+        f"the size is {given}",
         fix=fix,
+        why="SageMaker refuses the update, and the deployment fails part-way through",
     )
 
 
@@ -94,22 +81,15 @@ LONGEST_MAXIMUM = 28_800
 """Seconds; the most that it can be."""
 
 
-def deployment_times(*, maximum: float | None, total_wait: float | None, where: str) -> Iterator[Problem]:
-    """The problem with giving a deployment up before its last wait; None is known only at deployment.
-
-    Args:
-        maximum: The seconds after which the deployment is given up.
-        total_wait: The sum of all waits, in seconds.
-        where: The place that the problems name.
-    """
+def deployment_times(report: Report, *, maximum: float | None, total_wait: float | None) -> None:
+    """Report problems with giving a deployment up before its last wait; None is known only at deployment."""
     if maximum is None or total_wait is None or total_wait < maximum:
         return
-    yield DEPLOYMENT_TIMES.problem(
-        what=f"maximum_time is {maximum:g} s, and the waits add up to {total_wait:g} s",
-        where=where,
-        expected="a maximum_time longer than all waits together",
-        why="every deployment would be rolled back before its last step",
+    report(
+        DEPLOYMENT_TIMES,
+        f"maximum_time is {maximum:g} s, and the waits add up to {total_wait:g} s",
         fix=f"shorten the waits, use larger steps, or raise maximum_time ({LONGEST_MAXIMUM} s at most)",
+        why="every deployment would be rolled back before its last step",
     )
 
 
@@ -120,30 +100,21 @@ ROLLBACK_ALARMS = Check(
 """Rollback alarms belong to a deployment, and each is named once."""
 
 
-def rollback_alarms(names: Sequence[str], *, has_deployment: bool, where: str) -> Iterator[Problem]:
-    """The problems with rolling back on these alarms.
-
-    Args:
-        names: The alarms' names.
-        has_deployment: True if the endpoint has a deployment strategy.
-        where: The place that the problems name.
-    """
+def rollback_alarms(report: Report, names: Sequence[str], *, has_deployment: bool) -> None:
+    """Report problems with rolling back on these alarms."""
     for name in sorted({each for each in names if names.count(each) > 1}):
-        yield ROLLBACK_ALARMS.problem(
-            what=f"the alarm '{name}' is named {names.count(name)} times",
-            where=where,
-            expected="each alarm once",
-            why="each mention counts towards the limit of ten",
+        report(
+            ROLLBACK_ALARMS,
+            f"the alarm '{name}' is named {names.count(name)} times",
             fix="keep one of them",
+            why="each mention counts towards the limit of ten",
         )
     if names and not has_deployment:
-        yield ROLLBACK_ALARMS.problem(
-            what=f"{len(names)} rollback alarm{'s are' if len(names) > 1 else ' is'} given without a "
-            "deployment",
-            where=where,
-            expected="a deployment, such as Rolling() or AllAtOnce()",
-            why="only a deployment watches alarms and rolls back",
+        report(
+            ROLLBACK_ALARMS,
+            f"{len(names)} rollback alarm{'s are' if len(names) > 1 else ' is'} given without a deployment",
             fix="add a deployment, or remove the alarms",
+            why="only a deployment watches alarms and rolls back",
         )
 
 
@@ -154,14 +125,13 @@ ROLLING_ONE_VARIANT = Check(
 """Only endpoints with one variant have rolling deployments."""
 
 
-def rolling_one_variant(variants: int, *, where: str) -> Iterator[Problem]:
-    """The problem with a rolling deployment of an endpoint that has this many variants."""
+def rolling_one_variant(report: Report, variants: int) -> None:
+    """Report problems with a rolling deployment of an endpoint that has this many variants."""
     if variants <= 1:
         return
-    yield ROLLING_ONE_VARIANT.problem(
-        what=f"the deployment is rolling, and the endpoint has {variants} variants",
-        where=where,
-        expected="one variant",
-        why="SageMaker has no rolling deployments for several variants",
+    report(
+        ROLLING_ONE_VARIANT,
+        f"the deployment is rolling, and the endpoint has {variants} variants",
         fix="use Canary, Linear or AllAtOnce, or give each variant its own endpoint",
+        why="SageMaker has no rolling deployments for several variants",
     )

@@ -12,8 +12,7 @@ from aws_cdk import Size, Tokenization
 from triton_fleet.arguments.checks import in_unit, whole_quantity
 from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed
-from triton_models.base.checks import Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Check, Report
 from triton_models.facts.gpu_memory import SERVER_MIB, default_pool_mib
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.load_threads import (
@@ -24,7 +23,7 @@ from triton_models.facts.load_threads import (
 )
 from triton_models.facts.ports import GRPC_PORT, METRICS_PORT, SAFE_PORTS, TRITON_PORTS
 from triton_models.facts.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
-from triton_models.facts.tensorrt import PLUGIN_RULE, is_plugin
+from triton_models.facts.tensorrt import is_plugin
 
 SERVER_ARGUMENT = Check(
     id="server-argument",
@@ -212,64 +211,63 @@ class TritonServer:
             return None
         return self.cuda_memory_pool or Size.mebibytes(min(default_pool_mib(each) for each in gpus))
 
-    def _machine_problems(self, instance: InstanceType, *, where: str) -> Iterator[Problem]:
+    def _machine_problems(self, report: Report, instance: InstanceType) -> None:
         """Yield the problems on an instance type."""
-        if not list(self._length_problems((), where=where)):
-            yield from self._length_problems([instance], where=where)
+        if self._length() <= _LONGEST_VALUE:  # otherwise it is too long on any type
+            self._length_problems(report, [instance])
         size = None if self.cuda_memory_pool is None else in_unit(self.cuda_memory_pool, "bytes")
         if size is None or instance.gpu is None:
             return
         most = (instance.gpu.memory_mib - SERVER_MIB) << 20
         if not 0 < size < most:
-            yield SERVER_NUMBER.problem(
-                what=f"cuda_memory_pool is {size / (1 << 20):g} MiB on {instance.name}",
-                where=where,
-                expected=f"more than 0, and less than the {most >> 20} MiB of its GPU",
+            report(
+                SERVER_NUMBER,
+                f"cuda_memory_pool is {size / (1 << 20):g} MiB on {instance.name}",
+                fix=f"use less than the {most >> 20} MiB of its GPU, or leave cuda_memory_pool out",
                 why="the server would not start, or load no forest on the GPU",
-                fix="leave cuda_memory_pool out, unless models need a larger one",
             )
 
     def _metric_namespaces(self) -> tuple[str, ...]:
         """The CloudWatch namespaces that the container publishes to."""
         return (self.metrics.namespace,) if self.metrics else ()
 
-    def _problems(self, *, where: str) -> Iterator[Problem]:
-        """Yield the problems of values that the start script would silently misread."""
-        yield from self._number_problems(where)
-        yield from self._thread_problems(where)
-        yield from self._shared_memory_problems(where)
-        yield from self._metric_problems(where)
-        yield from self._port_problems(where)
-        yield from self._length_problems((), where=where)
+    def _check(self, report: Report) -> None:
+        """Report problems of values that the start script would silently misread."""
+        self._number_problems(report)
+        self._thread_problems(report)
+        self._shared_memory_problems(report)
+        self._metric_problems(report)
+        self._port_problems(report)
+        self._length_problems(report, ())
         for plugin in self.tensorrt_plugins:
             if known(plugin) is not None and not is_plugin(plugin):
-                yield SERVER_ARGUMENT.problem(
-                    what=f"the plugin {plugin!r}",
-                    where=where,
-                    expected=PLUGIN_RULE,
-                    why="the server splits the paths at semicolons, and the start script at spaces",
+                report(
+                    SERVER_ARGUMENT,
+                    f"the plugin {plugin!r}",
                     fix="name the library by its path in the image, such as /opt/plugins/libscale.so",
+                    why="the server splits the paths at semicolons, and the start script at spaces",
                 )
         for argument in self.extra_arguments:
             if argument.split() != [argument]:
-                yield SERVER_ARGUMENT.problem(
-                    what=f"the server argument {argument!r} holds a space or is empty",
-                    where=where,
-                    expected="one argument without spaces, such as --name=value",
-                    why="the container's start script splits its arguments at spaces and keeps quotes",
+                report(
+                    SERVER_ARGUMENT,
+                    f"the server argument {argument!r} holds a space or is empty",
                     fix="give each argument as an element of its own, and values without spaces",
+                    why="the container's start script splits its arguments at spaces and keeps quotes",
                 )
 
-    def _length_problems(self, machines: Sequence[InstanceType], *, where: str) -> Iterator[Problem]:
-        """Yield a problem if the arguments are longer than a variable may be."""
-        length = len(" ".join(self._arguments(machines)).encode())
+    def _length(self, machines: Sequence[InstanceType] = ()) -> int:
+        return len(" ".join(self._arguments(machines)).encode())
+
+    def _length_problems(self, report: Report, machines: Sequence[InstanceType]) -> None:
+        """Report problems if the arguments are longer than a variable may be."""
+        length = self._length(machines)
         if length > _LONGEST_VALUE:
-            yield SERVER_ARGUMENT.problem(
-                what=f"the server arguments are {length} bytes long",
-                where=where,
-                expected=f"at most {_LONGEST_VALUE} bytes together",
+            report(
+                SERVER_ARGUMENT,
+                f"the server arguments are {length} bytes long",
+                fix=f"leave arguments at their defaults out: at most {_LONGEST_VALUE} bytes together",
                 why="SageMaker refuses a longer environment variable",
-                fix="leave arguments at their defaults out",
             )
 
     def _optional(self, log_group: str) -> Mapping[str, bool | int | str | None]:
@@ -286,7 +284,7 @@ class TritonServer:
             **(self.metrics._environment(log_group=log_group) if self.metrics else {}),
         }
 
-    def _number_problems(self, where: str) -> Iterator[Problem]:
+    def _number_problems(self, report: Report) -> None:
         """Numbers with which the endpoint does not start, or stops to answer."""
         exits = "the server would exit, and the deployment fail once the container start times out"
         occupied = "each load occupies one, and without a free one no ping is answered"
@@ -297,76 +295,67 @@ class TritonServer:
             given = value if value is None else known(value)
             if given is None or given >= least:
                 continue
-            yield SERVER_NUMBER.problem(
-                what=f"{option} is {given}",
-                where=where,
-                expected=f"{least} or more",
-                why=why,
+            report(
+                SERVER_NUMBER,
+                f"{option} is {given}",
                 fix=f"set {option} to {least} or more, or leave it out",
+                why=why,
             )
 
-    def _thread_problems(self, where: str) -> Iterator[Problem]:
+    def _thread_problems(self, report: Report) -> None:
         """Loading threads that models which call others could all occupy."""
         request_threads = known(self.request_threads)
         if request_threads is None and self.load_threads is None:
-            yield SERVER_NUMBER.problem(
-                what="request_threads is known only at deployment, and load_threads is left out",
-                where=where,
-                expected="load_threads with it",
-                why="by default it is four times request_threads",
+            report(
+                SERVER_NUMBER,
+                "request_threads is known only at deployment, and load_threads is left out",
                 fix="set load_threads",
+                why="by default it is four times request_threads",
             )
         given = None if self.load_threads is None else known(self.load_threads)
         fewest = None if request_threads is None else fewest_load_threads(request_threads)
         if given is not None and fewest is not None and given < fewest:
-            yield SERVER_NUMBER.problem(
-                what=f"load_threads is {given}, with {request_threads} request threads",
-                where=where,
-                expected=f"{fewest} or more",
+            report(
+                SERVER_NUMBER,
+                f"load_threads is {given}, with {request_threads} request threads",
+                fix=f"set load_threads to {fewest} or more, or leave it out",
                 why="models that call others could occupy all threads, and no model would load again",
-                fix="raise load_threads, or leave it out",
             )
 
-    def _shared_memory_problems(self, where: str) -> Iterator[Problem]:
+    def _shared_memory_problems(self, report: Report) -> None:
         """Sizes that no Python model loads with: refused by the backend, or more than a container has."""
         given, growth = in_unit(self.shared_memory, "bytes"), in_unit(self.shared_memory_growth, "bytes")
-        yield from whole_quantity(self.shared_memory, name="shared_memory", where=where, unit="bytes")
-        yield from whole_quantity(
-            self.shared_memory_growth, name="shared_memory_growth", where=where, unit="bytes"
-        )
+        whole_quantity(report, self.shared_memory, name="shared_memory", unit="bytes")
+        whole_quantity(report, self.shared_memory_growth, name="shared_memory_growth", unit="bytes")
         if self.cuda_memory_pool is not None:
-            yield from whole_quantity(
-                self.cuda_memory_pool, name="cuda_memory_pool", where=where, unit="bytes"
-            )
+            whole_quantity(report, self.cuda_memory_pool, name="cuda_memory_pool", unit="bytes")
         if growth == 0:
-            yield SERVER_NUMBER.problem(
-                what="shared_memory_growth is 0",
-                where=where,
-                expected="more than 0",
-                why="the server would exit, and the deployment fail once the container start times out",
+            report(
+                SERVER_NUMBER,
+                "shared_memory_growth is 0",
                 fix="leave shared_memory_growth out",
+                why="the server would exit, and the deployment fail once the container start times out",
             )
         if given is not None and not SMALLEST_REGION_BYTES <= given <= CONTAINER_BYTES:
-            yield SERVER_NUMBER.problem(
-                what=f"shared_memory is {given:.0f} bytes",
-                where=where,
-                expected=f"{SMALLEST_REGION_BYTES} (1 MiB) to {CONTAINER_BYTES} (64 MiB, for all models)",
+            report(
+                SERVER_NUMBER,
+                f"shared_memory is {given:.0f} bytes",
+                fix=f"use {SMALLEST_REGION_BYTES} (1 MiB) to {CONTAINER_BYTES} (64 MiB, for all models), or "
+                "leave it out: regions grow when needed",
                 why="the endpoint would be in service, and every Python model fail to load",
-                fix="leave it out: 1 MiB is enough for most, and regions grow when needed",
             )
 
-    def _metric_problems(self, where: str) -> Iterator[Problem]:
+    def _metric_problems(self, report: Report) -> None:
         namespace = known(self.metrics.namespace) if self.metrics else None
         if namespace is not None and (not namespace or namespace.startswith("AWS/")):
-            yield SERVER_METRICS.problem(
-                what=f"the metrics' namespace is {namespace!r}",
-                where=where,
-                expected="a name that does not begin with AWS/, such as TritonServer",
+            report(
+                SERVER_METRICS,
+                f"the metrics' namespace is {namespace!r}",
+                fix="use a name that does not begin with AWS/, such as TritonServer",
                 why="CloudWatch refuses metrics of others in AWS's namespaces",
-                fix="choose another name",
             )
 
-    def _port_problems(self, where: str) -> Iterator[Problem]:
+    def _port_problems(self, report: Report) -> None:
         """Ports that SageMaker does not allow, that two interfaces share, or where nothing listens."""
         taken: dict[int, str] = {}
         for option, given in self._ports():
@@ -374,29 +363,26 @@ class TritonServer:
             if port is None:
                 continue
             if port not in SAFE_PORTS:
-                yield SERVER_PORT.problem(
-                    what=f"{option} is port {port}",
-                    where=where,
-                    expected=f"a port from {SAFE_PORTS[0]} to {SAFE_PORTS[-1]}",
+                report(
+                    SERVER_PORT,
+                    f"{option} is port {port}",
+                    fix=f"set {option} to a port from {SAFE_PORTS[0]} to {SAFE_PORTS[-1]}",
                     why="SageMaker allows no other: the server would exit, and no instance start",
-                    fix=f"set {option} to a port in this range",
                 )
             elif port in taken:
-                yield SERVER_PORT.problem(
-                    what=f"{taken[port]} and {option} are both port {port}",
-                    where=where,
-                    expected="a port for each",
-                    why="the server would exit, and no instance start",
+                report(
+                    SERVER_PORT,
+                    f"{taken[port]} and {option} are both port {port}",
                     fix="choose another port for one of them",
+                    why="the server would exit, and no instance start",
                 )
             taken.setdefault(port, option)
         if self.grpc_port is not None and not self.allow_grpc:
-            yield SERVER_PORT.problem(
-                what=f"grpc_port is {self.grpc_port}, and allow_grpc is off",
-                where=where,
-                expected="a port together with allow_grpc",
-                why="nothing would listen there",
+            report(
+                SERVER_PORT,
+                f"grpc_port is {self.grpc_port}, and allow_grpc is off",
                 fix="set allow_grpc, or leave the port out",
+                why="nothing would listen there",
             )
 
     def _grpc_port(self) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from triton_models.base.checks import Check
-from triton_models.base.errors import FleetError, Problem
+from triton_models.base.checks import Check, Report
+from triton_models.base.errors import FleetError
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, Gpu, InstanceType
 from triton_models.facts.releases import RELEASE_UNLISTED, RELEASES, Release, image_account
 
@@ -40,8 +40,8 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 
 
-def image_version(tag: str | None, digest: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with naming a version of an image by this tag and digest, of which there must be one."""
+def image_version(report: Report, tag: str | None, digest: str | None) -> None:
+    """Report problems with a tag and a digest, of which there must be one."""
     given = [value for value in (tag, digest) if value is not None]
     if len(given) != 1:
         what = (
@@ -55,61 +55,43 @@ def image_version(tag: str | None, digest: str | None, *, where: str) -> Iterato
         what = f"the digest is {digest!r}"
     else:
         return
-    yield OWN_IMAGE_VERSION.problem(
-        what=what,
-        where=where,
-        expected="either a tag of up to 128 letters, digits, _ . and -, or a digest of sha256: and 64 hex "
-        "digits",
+    report(
+        OWN_IMAGE_VERSION,
+        what,
+        fix="use a tag of up to 128 letters, digits, _ . and -, or the digest of sha256: that docker inspect "
+        "prints as RepoDigests",
         why="every new instance pulls the image by it",
-        fix="use the digest, which always names the same image: docker inspect prints it as RepoDigests",
     )
 
 
-def image_uri(uri: str, *, region: str | None, where: str) -> Iterator[Problem]:
-    """The problem with the URI of an image in a company's registry.
-
-    Args:
-        uri: The URI.
-        region: The region of the stack; None if it is not known.
-        where: The place that the problem names.
-    """
+def image_uri(report: Report, uri: str, *, region: str | None) -> None:
+    """Report problems with the URI of an image in a company's registry."""
     parts = URI.fullmatch(uri)
     if parts is None:
-        yield OWN_IMAGE_VERSION.problem(
-            what=f"the image is {uri!r}",
-            where=where,
-            expected="ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME, with :TAG or @sha256:DIGEST",
+        report(
+            OWN_IMAGE_VERSION,
+            f"the image is {uri!r}",
+            fix="copy it from ECR: ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME, with :TAG or @sha256:DIGEST",
             why="every new instance and every build pulls the image by it",
-            fix="copy the image's URI from the console of ECR",
         )
         return
-    yield from image_beside_endpoint(image=parts["region"], endpoint=region, where=where)
+    image_beside_endpoint(report, image=parts["region"], endpoint=region)
 
 
-def image_beside_endpoint(*, image: str | None, endpoint: str | None, where: str) -> Iterator[Problem]:
-    """The problem with pulling from a registry in another region; None is a region not known yet."""
+def image_beside_endpoint(report: Report, *, image: str | None, endpoint: str | None) -> None:
+    """Report problems with pulling from a registry in another region; None is a region not known yet."""
     if image is None or endpoint is None or image == endpoint:
         return
-    yield OWN_IMAGE_REGION.problem(
-        what=f"the image is in {image}",
-        where=where,
-        expected=f"an ECR repository in {endpoint}, the region of the endpoint",
-        why="SageMaker pulls images only from its own region",
+    report(
+        OWN_IMAGE_REGION,
+        f"the image is in {image}",
         fix=f"replicate the repository to {endpoint}, and use the replica",
+        why="SageMaker pulls images only from its own region",
     )
 
 
-def multi_model_label(
-    labels: Mapping[str, str] | None, *, source: str, stated: bool, where: str
-) -> Iterator[Problem]:
-    """The problem with serving many models from an image with these labels.
-
-    Args:
-        labels: The image's labels; None where nothing was given to read them from.
-        source: Their source, for the message.
-        stated: True if the user says that the image has the label.
-        where: The place that the problem names.
-    """
+def multi_model_label(report: Report, labels: Mapping[str, str] | None, *, source: str, stated: bool) -> None:
+    """Report problems with serving many models from an image with these labels."""
     if labels is None:
         if stated:
             return
@@ -123,45 +105,43 @@ def multi_model_label(
         if value is not None:
             what = f"{source} has {MULTI_MODEL_LABEL}={value!r}"
         fix = f"add LABEL {MULTI_MODEL_LABEL}=true to the Dockerfile, then build and push the image"
-    yield OWN_IMAGE_LABEL.problem(
-        what=what,
-        where=where,
-        expected=f"{MULTI_MODEL_LABEL}=true",
-        why="without this label SageMaker refuses the image for multi-model endpoints",
+    report(
+        OWN_IMAGE_LABEL,
+        what,
         fix=fix,
+        why="without this label SageMaker refuses the image for multi-model endpoints",
     )
 
 
-def image_published(release: Release, *, where: str) -> Iterator[Problem]:
-    """The problem with serving a release of which SageMaker has no image at all."""
+def image_published(report: Report, release: Release) -> None:
+    """Report problems with serving a release of which SageMaker has no image at all."""
     if not release.on_sagemaker:
-        yield from _refusal(release, region="", where=where)
+        _refusal(report, release, region="")
 
 
-def release_unlisted(release: Release, *, where: str) -> Iterator[Problem]:
-    """Yield the warning about a release that the table lacks, for an image of your own."""
+def release_unlisted(report: Report, release: Release) -> None:
+    """Report problems about a release that the table lacks, for an image of your own."""
     if release.is_listed:
         return
-    yield RELEASE_UNLISTED.problem(
-        what=f"release {release.name} is not in the table of releases",
-        where=where,
-        expected=f"one of {', '.join(RELEASES)}",
-        why=f"checks assume its CUDA to be {release.cuda}, and builds take TensorRT's version from the image",
+    report(
+        RELEASE_UNLISTED,
+        f"release {release.name} is not in the table of releases",
         fix="compare CUDA_VERSION in the image, or use a release of the table",
+        why=f"checks assume its CUDA to be {release.cuda}, and builds take TensorRT's version from the image",
     )
 
 
-def image_region(release: Release, region: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with pulling a published image in a region; none where the region is not known yet."""
+def image_region(report: Report, release: Release, region: str | None) -> None:
+    """Report problems with pulling a published image in a region; none where the region is not known yet."""
     if region is not None and release.on_sagemaker:
-        yield from _refusal(release, region=region, where=where)
+        _refusal(report, release, region=region)
 
 
-def _refusal(release: Release, *, region: str, where: str) -> Iterator[Problem]:
+def _refusal(report: Report, release: Release, *, region: str) -> None:
     try:
         image_account(region=region, release=release)
     except FleetError as error:
-        yield replace(error.problems[0], where=where)
+        report.add([replace(error.problems[0], where=report.where)])
 
 
 GPU_GENERATION_SUPPORTED = Check(
@@ -171,18 +151,17 @@ GPU_GENERATION_SUPPORTED = Check(
 """The TensorRT of a release supports the generation of the GPU."""
 
 
-def gpu_generation(gpu: Gpu, release: Release, *, where: str) -> Iterator[Problem]:
-    """The problem with running this release on this GPU."""
+def gpu_generation(report: Report, gpu: Gpu, release: Release) -> None:
+    """Report problems with running this release on this GPU."""
     if _supports(gpu, release):
         return
     fitting = [known.name for known in RELEASES.values() if known.on_sagemaker and _supports(gpu, known)]
     older = f", or release {fitting[-1]}, the last that supports {gpu.name}" if fitting else ""
-    yield GPU_GENERATION_SUPPORTED.problem(
-        what=f"{gpu.name} has compute capability {gpu.compute_capability}",
-        where=where,
-        expected=f"{release.min_compute_capability} or newer, for release {release.name}",
-        why=f"TensorRT {release.tensorrt} does not support older GPUs",
+    report(
+        GPU_GENERATION_SUPPORTED,
+        f"{gpu.name} has compute capability {gpu.compute_capability}",
         fix=f"use {DEFAULT_INSTANCE_TYPE}{older}",
+        why=f"TensorRT {release.tensorrt} does not support older GPUs",
     )
 
 
@@ -203,22 +182,14 @@ CPU_IMAGE = Check(
 """The image for CPUs is only for instance types without a GPU."""
 
 
-def cpu_image(instance: InstanceType, *, asked: bool, own: bool = False, where: str) -> Iterator[Problem]:
-    """The problem with the image for CPUs on this instance type.
-
-    Args:
-        instance: The instance type that is served on, or built for.
-        asked: True if the user chose that image.
-        own: True if the user also gives an image.
-        where: The place that the problem names.
-    """
+def cpu_image(report: Report, instance: InstanceType, *, asked: bool, own: bool = False) -> None:
+    """Report problems with the image for CPUs on this instance type."""
     if not asked or (instance.gpu is None and not own):
         return
     if own:
-        what, expected = "both cpu_image and a custom image are given", "one of the two"
-        why = "an endpoint runs one image"
+        what, why = "both cpu_image and a custom image are given", "an endpoint runs one image"
     else:
         assert instance.gpu is not None  # noqa: S101 -- the other case was returned
         what = f"cpu_image is given, and {instance.name} has a GPU ({instance.gpu.name})"
-        expected, why = "no cpu_image", "the image for CPUs has no CUDA, so no plan would load"
-    yield CPU_IMAGE.problem(what=what, where=where, expected=expected, why=why, fix="remove cpu_image")
+        why = "the image for CPUs has no CUDA, so no plan would load"
+    report(CPU_IMAGE, what, fix="remove cpu_image", why=why)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +10,12 @@ from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.images.checks import URI, image_beside_endpoint, image_uri, image_version, multi_model_label
 from triton_fleet.images.labels import image_labels
-from triton_models.base.errors import FleetError, Problem
+from triton_models.base.checks import Report
+from triton_models.base.errors import FleetError
 from triton_models.facts.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, Release, image_account
 
 
@@ -128,9 +127,9 @@ class CustomImage:
         Raises:
             FleetError: It is no URI of an image in ECR.
         """
-        collector = ProblemCollector.of(scope)
-        collector.add(image_uri(uri, region=None, where=collector.where("uri")))
-        collector.raise_if_any()
+        report = Report(scope.node.path)
+        image_uri(report.at("uri"), uri, region=None)
+        report.raise_if_any()
         parts = URI.fullmatch(uri)
         assert parts is not None  # noqa: S101 -- what is no URI was raised
         arn = Stack.of(scope).format_arn(
@@ -149,22 +148,16 @@ class CustomImage:
             has_multi_model_label=True,
         )
 
-    def _problems(self, *, where: str, region: str | None, multi_model: bool) -> Iterator[Problem]:
-        """Yield the problems with serving from it.
-
-        Args:
-            where: The place that the problems name.
-            region: The endpoint's region; None or a token if it is not known yet.
-            multi_model: True if it serves a multi-model endpoint, which needs the label.
-        """
+    def _check(self, report: Report, *, region: str | None, multi_model: bool) -> None:
+        """Report problems with serving from it."""
         tag, digest = self.tag and known(self.tag), self.digest and known(self.digest)
         if bool(self.tag) == bool(tag) and bool(self.digest) == bool(digest):
-            yield from image_version(tag, digest, where=where)
-        yield from image_beside_endpoint(
-            image=known(self.repository.env.region), endpoint=region and known(region), where=where
+            image_version(report, tag, digest)
+        image_beside_endpoint(
+            report, image=known(self.repository.env.region), endpoint=region and known(region)
         )
         if multi_model:
-            yield from self._label_problems(where)
+            self._label_problems(report)
 
     def _resolved(self) -> TritonImage:
         """Return the image to pull; call it after `problems` has found nothing."""
@@ -179,17 +172,15 @@ class CustomImage:
             tag=self.digest or self.tag or "",
         )
 
-    def _label_problems(self, where: str) -> Iterator[Problem]:
+    def _label_problems(self, report: Report) -> None:
         labels = None
         if self.described_by is not None:
             try:
                 labels = image_labels(self.described_by)
             except FleetError as error:
-                yield from error.problems
+                report.add(error.problems)
                 return
-        yield from multi_model_label(
-            labels, source=str(self.described_by), stated=self.has_multi_model_label, where=where
-        )
+        multi_model_label(report, labels, source=str(self.described_by), stated=self.has_multi_model_label)
 
 
 def _account(stack: Stack, release: Release) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 
@@ -14,7 +14,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
@@ -28,8 +27,7 @@ from triton_fleet.network.checks import (
     stated_once,
 )
 from triton_fleet.repository.model_repository import ModelRepository
-from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
 NETWORK_CALLERS = Check(id="network-callers", source=FROM_ARGUMENTS)
 
@@ -140,16 +138,16 @@ class EndpointNetwork(Construct):
         )
         self._owner = vpc_owner
         self._given_groups = tuple(security_groups)
-        collector = ProblemCollector.of(self)
+        report = Report(self.node.path)
         existing = list(existing_vpc_endpoints)
         created = (
             [service for service in VpcService if service not in existing]
             if create_vpc_endpoints is None
             else list(create_vpc_endpoints)
         )
-        collector.add(account_id(known(vpc_owner), where=collector.where("vpc_owner")))
-        collector.add(self._problems(collector, created, existing))
-        collector.raise_if_any()
+        account_id(report.at("vpc_owner"), known(vpc_owner))
+        self._check(report, created, existing)
+        report.raise_if_any()
         self._advise_on_zones()
         self.security_groups = self._given_groups or (self._own_security_group(),)
         self._connections = ec2.Connections(security_groups=list(self.security_groups))
@@ -182,11 +180,11 @@ class EndpointNetwork(Construct):
         Raises:
             FleetError: An id of another kind, or no subnet.
         """
-        collector = ProblemCollector.of(scope)
+        report = Report(scope.node.path)
         for kind, ids in (("vpc", [vpc_id]), ("subnet", subnet_ids), ("sg", security_group_ids)):
             for each in ids:
-                collector.add(network_id(known(each), kind=kind, where=collector.where(f"{kind} id")))
-        collector.raise_if_any()
+                network_id(report.at(f"{kind} id"), known(each), kind=kind)
+        report.raise_if_any()
         vpc = ec2.Vpc.from_vpc_attributes(
             scope,
             f"{construct_id}Vpc",
@@ -309,37 +307,34 @@ class EndpointNetwork(Construct):
             ),
         ]
 
-    def _none_allowed(self) -> Iterator[Problem]:
+    def _none_allowed(self, report: Report) -> None:
         """S3 is reached through a policy that lets no repository be read."""
         if self.s3_endpoint is not None and not self._allows_any:
-            yield NETWORK_ADMITS.problem(
-                what="the S3 endpoint lets no model repository be read",
-                where=self.node.path,
-                expected="a network that an endpoint was given, or that allowed a repository",
-                why="the policy of the S3 endpoint would keep every model from being loaded",
+            report(
+                NETWORK_ADMITS,
+                "the S3 endpoint lets no model repository be read",
                 fix="give this network to an endpoint, or call allow_repository(repository)",
+                why="the policy of the S3 endpoint would keep every model from being loaded",
             )
 
-    def _problems(
-        self, collector: ProblemCollector, created: Collection[VpcService], existing: Collection[VpcService]
-    ) -> Iterator[Problem]:
-        where, services = collector.where("subnets"), collector.where("create_vpc_endpoints")
+    def _check(
+        self, report: Report, created: Collection[VpcService], existing: Collection[VpcService]
+    ) -> None:
+        where, services = report.at("subnets"), report.at("create_vpc_endpoints")
         public = {subnet.node.path for subnet in self.vpc.public_subnets}
         isolated = {subnet.node.path for subnet in self.vpc.isolated_subnets}
         paths = [subnet.node.path for subnet in self.subnets]
-        yield from some_subnets(len(paths), vpc_has_public=bool(public), where=where)
-        yield from no_public_subnet([path for path in paths if path in public], where=where)
-        yield from stated_once(
-            [each.value for each in created], [each.value for each in existing], where=services
-        )
-        yield from models_reachable(
+        some_subnets(where, len(paths), vpc_has_public=bool(public))
+        no_public_subnet(where, [path for path in paths if path in public])
+        stated_once(services, [each.value for each in created], [each.value for each in existing])
+        models_reachable(
+            services,
             [each.value for each in (*created, *existing)],
             isolated=any(path in isolated for path in paths),
-            where=services,
         )
         if VpcService.S3 in created:
             unknown = [subnet.node.path for subnet in self.subnets if not _has_route_table(subnet)]
-            yield from route_tables_known(unknown, where=where)
+            route_tables_known(where, unknown)
 
     def _advise_on_zones(self) -> None:
         zones = {subnet.availability_zone for subnet in self.subnets}

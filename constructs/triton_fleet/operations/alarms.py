@@ -11,7 +11,6 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
@@ -35,6 +34,7 @@ from triton_fleet.operations.cpu_runbooks import without_gpu
 from triton_fleet.operations.queue_alarms import queueing
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+from triton_models.base.checks import Report
 
 __all__ = ["EndpointAlarms", "Severity", "Thresholds"]
 
@@ -86,19 +86,17 @@ class EndpointAlarms(Construct):
         """
         super().__init__(scope, construct_id)
         limits = thresholds or Thresholds()
-        collector = ProblemCollector.of(self)
-        collector.add(limits._problems(where=collector.where("thresholds")))
+        report = Report(self.node.path)
+        limits._check(report.at("thresholds"))
         watched = endpoint.variant(variant)
         if scaling is not None:
-            collector.add(
-                same_variant(
-                    watched=f"{endpoint.literal_name}/{watched.name}",
-                    given=f"{scaling.endpoint.literal_name}/{scaling.variant.name}",
-                    what="the scaling",
-                    where=collector.where("scaling"),
-                )
+            same_variant(
+                report.at("scaling"),
+                watched=f"{endpoint.literal_name}/{watched.name}",
+                given=f"{scaling.endpoint.literal_name}/{scaling.variant.name}",
+                what="the scaling",
             )
-        collector.raise_if_any()
+        report.raise_if_any()
         first = watched.name == endpoint.variant_name
         self._watched = (endpoint.literal_name, watched.name)
         self._prefix = endpoint.literal_name if first else f"{endpoint.literal_name}-{watched.name}"

@@ -8,11 +8,11 @@ from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.operations.checks import budget_destination, email_address, monthly_limit
 from triton_fleet.scaling.alias import FLEET_TAG
+from triton_models.base.checks import Report
 
 # Percent of the limit, and whether it is spent or forecast.
 _WARNINGS = ((80, "ACTUAL"), (100, "ACTUAL"), (100, "FORECASTED"))
@@ -56,13 +56,11 @@ class MonthlyBudget(Construct):
             FleetError: No topic and no address, no valid address, or no limit above 0.
         """
         super().__init__(scope, construct_id)
-        collector = ProblemCollector.of(self)
-        collector.add(
-            monthly_limit(known(limit_usd), where=collector.where("limit_usd")),
-            budget_destination(given=topic is not None or email is not None, where=collector.where("topic")),
-            email_address(email and known(email), where=collector.where("email")),
-        )
-        collector.raise_if_any()
+        report = Report(self.node.path)
+        monthly_limit(report.at("limit_usd"), known(limit_usd))
+        budget_destination(report.at("topic"), given=topic is not None or email is not None)
+        email_address(report.at("email"), email and known(email))
+        report.raise_if_any()
         subscribers = list(_subscribers(topic, email))
         self.budget = budgets.CfnBudget(
             self,

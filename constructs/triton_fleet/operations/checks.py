@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.errors import Problem
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
 # The ranges of the metrics.
 ALARM_THRESHOLD = Check(
@@ -19,26 +18,17 @@ ALARM_THRESHOLD = Check(
 
 
 def alarm_threshold(
-    value: float | None, *, lowest: float, below: float | None, unit: str, where: str
-) -> Iterator[Problem]:
-    """The problem with this threshold.
-
-    Args:
-        value: The threshold; None if it is known only at deployment.
-        lowest: The least that makes sense.
-        below: The value that it must stay below; None if the metric has no bound.
-        unit: Its unit.
-        where: The place that the problem names.
-    """
+    report: Report, value: float | None, *, lowest: float, below: float | None, unit: str
+) -> None:
+    """Report problems with this threshold."""
     if value is None or (value >= lowest and (below is None or value < below)):
         return
     expected = f"{lowest:g} {unit} or more" + ("" if below is None else f", and below {below:g} {unit}")
-    yield ALARM_THRESHOLD.problem(
-        what=f"the threshold is {value:g}",
-        where=where,
-        expected=expected,
-        why="the alarm would always fire, or never",
+    report(
+        ALARM_THRESHOLD,
+        f"the threshold is {value:g}",
         fix=f"set a threshold of {expected}",
+        why="the alarm would always fire, or never",
     )
 
 
@@ -50,23 +40,15 @@ SAME_VARIANT = Check(
 """Everything given for an endpoint's alarms or dashboard belongs to that endpoint."""
 
 
-def same_variant(*, watched: str, given: str, what: str, where: str) -> Iterator[Problem]:
-    """The problem with giving what belongs to another variant.
-
-    Args:
-        watched: Endpoint and variant that are watched.
-        given: Endpoint and variant that the argument belongs to.
-        what: A name for the argument.
-        where: The place that the problem names.
-    """
+def same_variant(report: Report, *, watched: str, given: str, what: str) -> None:
+    """Report problems with giving what belongs to another variant."""
     if watched == given:
         return
-    yield SAME_VARIANT.problem(
-        what=f"{what} is of {given}, not of {watched}",
-        where=where,
-        expected=f"{what} of {watched}",
-        why="its limits would be compared with the metrics of another variant",
+    report(
+        SAME_VARIANT,
+        f"{what} is of {given}, not of {watched}",
         fix=f"use {what} of the same endpoint and variant, or omit it",
+        why="its limits would be compared with the metrics of another variant",
     )
 
 
@@ -74,16 +56,15 @@ HOURLY_PRICE = Check(id="hourly-price", source=FROM_ARGUMENTS)
 """A price is a finite number above 0."""
 
 
-def hourly_price(usd: float | None, *, where: str) -> Iterator[Problem]:
-    """The problem with what an instance is said to cost for an hour; None is no price, or none known yet."""
+def hourly_price(report: Report, usd: float | None) -> None:
+    """Report problems with the price of an instance per hour; None is not given, or not known yet."""
     if usd is None or (usd > 0 and math.isfinite(usd)):
         return
-    yield HOURLY_PRICE.problem(
-        what=f"the price is {usd:g}",
-        where=where,
-        expected="a finite number above 0, in USD per hour",
+    report(
+        HOURLY_PRICE,
+        f"the price is {usd:g}",
+        fix="use a finite number above 0, such as AWS's price for the type in your region, or omit it",
         why="every cost that is calculated from it would be wrong",
-        fix="use AWS's price for the instance type in your region, or omit it",
     )
 
 
@@ -94,29 +75,27 @@ BUDGET_DESTINATION = Check(id="budget-destination", source=FROM_ARGUMENTS)
 """The warnings of a budget reach someone."""
 
 
-def monthly_limit(usd: float | None, *, where: str) -> Iterator[Problem]:
-    """The problem with the limit of a budget; None is no limit, or none known yet."""
+def monthly_limit(report: Report, usd: float | None) -> None:
+    """Report problems with the limit of a budget; None is no limit, or none known yet."""
     if usd is None or (usd > 0 and math.isfinite(usd)):
         return
-    yield MONTHLY_LIMIT.problem(
-        what=f"the limit is {usd:g}",
-        where=where,
-        expected="a finite number above 0, in USD per month",
+    report(
+        MONTHLY_LIMIT,
+        f"the limit is {usd:g}",
+        fix="give what the fleet may cost per month in USD, a finite number above 0, or omit it",
         why="AWS refuses the budget",
-        fix="give what the fleet may cost per month, or omit it",
     )
 
 
-def budget_destination(*, given: bool, where: str) -> Iterator[Problem]:
-    """The problem with a budget that has neither a topic nor an address."""
+def budget_destination(report: Report, *, given: bool) -> None:
+    """Report problems with a budget that has neither a topic nor an address."""
     if given:
         return
-    yield BUDGET_DESTINATION.problem(
-        what="a budget without a topic and without an address",
-        where=where,
-        expected="a topic, an address, or both",
-        why="no one would get its warnings",
+    report(
+        BUDGET_DESTINATION,
+        "a budget without a topic and without an address",
         fix="give alarm_email or alarm_topic, or remove the budget",
+        why="no one would get its warnings",
     )
 
 
@@ -129,16 +108,15 @@ EMAIL_ADDRESS = Check(
 _EMAIL_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 
 
-def email_address(address: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with an address; None if it is known only at deployment."""
+def email_address(report: Report, address: str | None) -> None:
+    """Report problems with an address; None if it is known only at deployment."""
     if address is None or _EMAIL_ADDRESS.fullmatch(address):
         return
-    yield EMAIL_ADDRESS.problem(
-        what=f"the address is {address[:60]!a}",
-        where=where,
-        expected="an e-mail address such as oncall@example.com",
+    report(
+        EMAIL_ADDRESS,
+        f"the address is {address[:60]!a}",
+        fix="use an address such as oncall@example.com",
         why="SNS refuses the subscription, and no one would get an alarm",
-        fix="use the address of the person on call, or of a mailing list",
     )
 
 
@@ -155,17 +133,16 @@ LONGEST_WARM_UP_INTERVAL = 300
 """Seconds: three rounds in the run of a function."""
 
 
-def warm_up_interval(seconds: float | None, *, where: str) -> Iterator[Problem]:
-    """The problem with sending the requests at this interval; None is a time known only at deployment."""
+def warm_up_interval(report: Report, seconds: float | None) -> None:
+    """Report problems with sending the requests at this interval; None is a time known only at deployment."""
     if seconds is not None and SHORTEST_WARM_UP_INTERVAL <= seconds <= LONGEST_WARM_UP_INTERVAL:
         return
     given = "known only when the stack is deployed" if seconds is None else f"{seconds:g} s"
-    yield WARM_UP_INTERVAL.problem(
-        what=f"every is {given}",
-        where=where,
-        expected=f"{SHORTEST_WARM_UP_INTERVAL} to {LONGEST_WARM_UP_INTERVAL} s",
+    report(
+        WARM_UP_INTERVAL,
+        f"every is {given}",
+        fix=f"use {SHORTEST_WARM_UP_INTERVAL} to {LONGEST_WARM_UP_INTERVAL} s; the default is 15",
         why="shorter intervals load the fleet, and longer ones hardly reach a canary",
-        fix="keep the default of 15 seconds",
     )
 
 
@@ -181,49 +158,43 @@ LONGEST_INPUT = 8192
 _JSON = "application/json"
 
 
-def warm_up_models(models: Sequence[str | None], *, where: str) -> Iterator[Problem]:
-    """The problems with warming up these models; None if it is known only at deployment."""
+def warm_up_models(report: Report, models: Sequence[str | None]) -> None:
+    """Report problems with warming up these models; None if it is known only at deployment."""
     if not models:
-        yield WARM_UP_REQUESTS.problem(
-            what="there is no request",
-            where=where,
-            expected="a request for at least one model",
-            why="the alarms would watch a new fleet that has no model loaded",
+        report(
+            WARM_UP_REQUESTS,
+            "there is no request",
             fix="add a WarmUpRequest for each model that must not be slow",
+            why="the alarms would watch a new fleet that has no model loaded",
         )
     for name in sorted({each for each in models if each is not None and models.count(each) > 1}):
-        yield WARM_UP_REQUESTS.problem(
-            what=f"{models.count(name)} requests for the model {name!r}",
-            where=where,
-            expected="one request per model",
-            why="the first request loads the model",
+        report(
+            WARM_UP_REQUESTS,
+            f"{models.count(name)} requests for the model {name!r}",
             fix="keep one of them",
+            why="the first request loads the model",
         )
 
 
-def warm_up_request(
-    *, model: str | None, body: str | None, content_type: str | None, where: str
-) -> Iterator[Problem]:
-    """Yield the problems with one request; None is a string that is known only at deployment."""
+def warm_up_request(report: Report, *, model: str | None, body: str | None, content_type: str | None) -> None:
+    """Report problems with one request; None is a string that is known only at deployment."""
     for name, value in {"model": model, "body": body, "content_type": content_type}.items():
         if value is None:
-            yield WARM_UP_REQUESTS.problem(
-                what=f"{name} is known only when the stack is deployed",
-                where=where,
-                expected="a literal string",
-                why="its length is checked at synthesis",
+            report(
+                WARM_UP_REQUESTS,
+                f"{name} is known only when the stack is deployed",
                 fix="use the literal value",
+                why="its length is checked at synthesis",
             )
         elif not value:
-            yield WARM_UP_REQUESTS.problem(
-                what=f"{name} is empty",
-                where=where,
-                expected="the name of a model in the repository, and a valid request",
-                why="SageMaker would refuse every request",
+            report(
+                WARM_UP_REQUESTS,
+                f"{name} is empty",
                 fix=f"set {name}",
+                why="SageMaker would refuse every request",
             )
     if body and content_type and is_json(content_type):
-        yield from _not_json(body, where)
+        _not_json(report, body)
 
 
 def is_json(content_type: str) -> bool:
@@ -231,28 +202,25 @@ def is_json(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() == _JSON
 
 
-def warm_up_size(characters: int, *, where: str) -> Iterator[Problem]:
-    """The problem with requests that need so many characters together."""
+def warm_up_size(report: Report, characters: int) -> None:
+    """Report problems with requests that need so many characters together."""
     if characters <= LONGEST_INPUT:
         return
-    yield WARM_UP_REQUESTS.problem(
-        what=f"the requests have {characters} characters together, as JSON",
-        where=where,
-        expected=f"at most {LONGEST_INPUT}",
+    report(
+        WARM_UP_REQUESTS,
+        f"the requests have {characters} characters together, as JSON",
+        fix=f"use at most {LONGEST_INPUT}: send smaller inputs, or split the models between two warm-ups",
         why="an EventBridge rule, which carries them, passes no more",
-        fix="send the smallest input that each model accepts, such as a batch of one, or split the models "
-        "between two warm-ups",
     )
 
 
-def _not_json(body: str, where: str) -> Iterator[Problem]:
+def _not_json(report: Report, body: str) -> None:
     try:
         json.loads(body)
     except ValueError as error:
-        yield WARM_UP_REQUESTS.problem(
-            what=f"the body is not JSON: {error}",
-            where=where,
-            expected="a JSON document, as content_type says",
-            why="the model would load, but every request would fail",
+        report(
+            WARM_UP_REQUESTS,
+            f"the body is not JSON: {error}",
             fix="create it with json.dumps(), or set another content_type",
+            why="the model would load, but every request would fail",
         )

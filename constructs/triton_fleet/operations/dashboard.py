@@ -10,7 +10,6 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from triton_fleet.arguments.checks import number_range
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
@@ -39,6 +38,7 @@ from triton_fleet.operations.checks import hourly_price, same_variant
 from triton_fleet.operations.cost import estimate, price_of
 from triton_fleet.operations.queue_charts import queue_sections
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+from triton_models.base.checks import Report
 
 PRICE_OF_ANOTHER_REGION = "triton-fleet:price-of-another-region"
 """The id of the warning of a cost that is computed with the price of another region."""
@@ -96,29 +96,20 @@ class EndpointDashboard(Construct):
                 scaling are another variant's.
         """
         super().__init__(scope, construct_id)
-        collector = ProblemCollector.of(self)
-        collector.add(
-            hourly_price(known(hourly_price_usd), where=collector.where("hourly_price_usd")),
-            number_range(known(models), least=0, most=None, name="models", where=collector.where("models")),
-        )
+        report = Report(self.node.path)
+        hourly_price(report.at("hourly_price_usd"), known(hourly_price_usd))
+        number_range(report.at("models"), known(models), least=0, most=None, name="models")
         self._variant = endpoint.variant(variant)
         belongings = {
             "alarms": alarms and alarms._watched,
             "scaling": scaling and (scaling.endpoint.literal_name, scaling.variant.name),
         }
-        collector.add(
-            *(
-                same_variant(
-                    watched=f"{endpoint.literal_name}/{self._variant.name}",
-                    given="/".join(names),
-                    what=f"the {argument}",
-                    where=collector.where(argument),
-                )
-                for argument, names in belongings.items()
-                if names
-            )
-        )
-        collector.raise_if_any()
+        watched = f"{endpoint.literal_name}/{self._variant.name}"
+        for argument, names in belongings.items():
+            if names:
+                given = "/".join(names)
+                same_variant(report.at(argument), watched=watched, given=given, what=f"the {argument}")
+        report.raise_if_any()
         self._multi_model = isinstance(endpoint, MultiModelEndpoint)
         self._log_group_name = f"/aws/sagemaker/Endpoints/{endpoint.literal_name}"
         self._alarms = alarms

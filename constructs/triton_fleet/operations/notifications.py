@@ -9,10 +9,10 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.operations.checks import email_address
+from triton_models.base.checks import Report
 
 
 @typed
@@ -36,9 +36,9 @@ class AlarmTopic(Construct):
             FleetError: The email address is invalid.
         """
         super().__init__(scope, construct_id)
-        collector = ProblemCollector.of(self)
-        collector.add(email_address(known(email), where=collector.where("email")))
-        collector.raise_if_any()
+        report = Report(self.node.path)
+        email_address(report.at("email"), known(email))
+        report.raise_if_any()
         cloudwatch = iam.ServicePrincipal(
             "cloudwatch.amazonaws.com",
             conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.arguments.collector import ProblemCollector
+from triton_fleet.arguments.collector import look_up
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
@@ -30,6 +30,7 @@ from triton_fleet.metrics.published import (
 )
 from triton_fleet.operations.alarm_declarations import AlarmDeclaration, rolling_back
 from triton_fleet.operations.thresholds import Thresholds
+from triton_models.base.checks import Report
 
 
 @typed
@@ -85,15 +86,13 @@ class RollbackAlarms(Construct):
         """
         super().__init__(scope, construct_id)
         limits = thresholds or Thresholds()
-        collector = ProblemCollector.of(self)
-        collector.look_up("endpoint_name", endpoint_name, str)
-        collector.look_up("variant_name", variant_name, str)
-        collector.add(
-            resource_name(known(endpoint_name), what="the endpoint", where=collector.where("endpoint_name")),
-            resource_name(known(variant_name), what="the variant", where=collector.where("variant_name")),
-        )
-        collector.add(limits._problems(where=collector.where("thresholds")))
-        collector.raise_if_any()
+        report = Report(self.node.path)
+        look_up(report, "endpoint_name", endpoint_name, str)
+        look_up(report, "variant_name", variant_name, str)
+        resource_name(report.at("endpoint_name"), known(endpoint_name), what="the endpoint")
+        resource_name(report.at("variant_name"), known(variant_name), what="the variant")
+        limits._check(report.at("thresholds"))
+        report.raise_if_any()
         metrics = EndpointMetrics(endpoint_name=endpoint_name, variant_name=variant_name)
         prefix = endpoint_name if variant_name == "AllTraffic" else f"{endpoint_name}-{variant_name}"
         self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
@@ -153,9 +152,9 @@ class GreenFleetAlarms(Construct):
         super().__init__(scope, construct_id)
         self.endpoint = endpoint
         limits = thresholds or Thresholds()
-        collector = ProblemCollector.of(self)
-        collector.add(limits._problems(where=collector.where("thresholds")))
-        collector.raise_if_any()
+        report = Report(self.node.path)
+        limits._check(report.at("thresholds"))
+        report.raise_if_any()
         name = endpoint.variant(variant).name
         metrics = _FleetMetrics(
             endpoint_name=endpoint.literal_name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from aws_cdk import Duration
@@ -11,7 +10,7 @@ from triton_fleet.arguments.checks import Unit, in_unit, whole_quantity
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.operations.checks import alarm_threshold
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Report
 
 _ONE_SECOND = Duration.seconds(1)
 _A_QUARTER_OF_AN_HOUR = Duration.minutes(15)
@@ -49,8 +48,8 @@ class Thresholds:
     minimum_requests: float = 10
     oldest_request: Duration = _A_QUARTER_OF_AN_HOUR
 
-    def _problems(self, *, where: str) -> Iterator[Problem]:
-        """Yield the problems with thresholds that no metric, or every metric, exceeds."""
+    def _check(self, report: Report) -> None:
+        """Report problems with thresholds that no metric, or every metric, exceeds."""
         percentages = (
             "server_error_percent",
             "model_error_percent",
@@ -64,15 +63,15 @@ class Thresholds:
             "minimum_requests": (1, None, "requests per minute"),
         }
         for name, (lowest, below, unit) in ranges.items():
-            yield from alarm_threshold(
-                known(getattr(self, name)), lowest=lowest, below=below, unit=unit, where=f"{name}, {where}"
+            alarm_threshold(
+                report.at(f"{name}"), known(getattr(self, name)), lowest=lowest, below=below, unit=unit
             )
         times: tuple[tuple[str, Duration, Unit, str], ...] = (
             ("latency_p99", self.latency_p99, "milliseconds", "ms"),
             ("oldest_request", self.oldest_request, "seconds", "s"),
         )
         for name, given, unit_of_metric, unit in times:
-            place = f"{name}, {where}"
-            yield from whole_quantity(given, name="the threshold", where=place, unit=unit_of_metric)
+            place = report.at(f"{name}")
+            whole_quantity(place, given, name="the threshold", unit=unit_of_metric)
             counted = in_unit(given, unit_of_metric)
-            yield from alarm_threshold(counted, lowest=1, below=None, unit=unit, where=place)
+            alarm_threshold(place, counted, lowest=1, below=None, unit=unit)

@@ -15,7 +15,6 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
@@ -23,6 +22,7 @@ from triton_fleet.functions.inline_function import InlineFunction
 from triton_fleet.hosting.deployment import AllAtOnce
 from triton_fleet.operations.checks import warm_up_interval, warm_up_models, warm_up_request, warm_up_size
 from triton_fleet.scaling.alias import EndpointAlias
+from triton_models.base.checks import Report
 from triton_models.repository.documents import REQUESTS
 from triton_models.repository.manifest import MANIFEST_NAME
 
@@ -156,22 +156,20 @@ class EndpointWarmUp(Construct):
             Advice.of(self).add_warning_v2(advice, text)
 
     def _check(self, every: Duration, *, published: bool) -> None:
-        collector = ProblemCollector.of(self)
-        where = collector.where("requests")
+        report = Report(self.node.path)
+        where = report.at("requests")
         if self.requests or not published:
-            collector.add(warm_up_models([known(each.model) for each in self.requests], where=where))
+            warm_up_models(where, [known(each.model) for each in self.requests])
         for number, each in enumerate(self.requests, start=1):
-            collector.add(
-                warm_up_request(
-                    model=known(each.model),
-                    body=known(each.body),
-                    content_type=known(each.content_type),
-                    where=f"request {number}, {where}",
-                )
+            warm_up_request(
+                where.at(f"request {number}"),
+                model=known(each.model),
+                body=known(each.body),
+                content_type=known(each.content_type),
             )
-        collector.add(warm_up_size(len(self._input), where=where))
-        collector.add(warm_up_interval(_seconds(every), where=collector.where("every")))
-        collector.raise_if_any()
+        warm_up_size(where, len(self._input))
+        warm_up_interval(report.at("every"), _seconds(every))
+        report.raise_if_any()
 
     def _statements(self, *, published: bool) -> list[iam.PolicyStatement]:
         """Return the permissions of the function besides logging.

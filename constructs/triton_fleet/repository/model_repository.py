@@ -10,13 +10,13 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from triton_fleet.arguments.checks import role_arn
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.repository.checks import existing_bucket, own_policies, repository_prefix
 from triton_fleet.repository.usage import RepositoryUsage
 from triton_models.artifact.layout import ARCHIVE_SUFFIX
+from triton_models.base.checks import Report
 from triton_models.repository.documents import REQUESTS
 from triton_models.repository.manifest import MANIFEST_NAME
 
@@ -71,17 +71,15 @@ class ModelRepository(Construct):
                 names an archive; a bucket without its key, or with access_logs.
         """
         super().__init__(scope, construct_id)
-        collector = ProblemCollector.of(self)
-        collector.add(repository_prefix(known(prefix), where=collector.where("prefix")))
-        collector.add(
-            existing_bucket(
-                bucket=bucket is not None,
-                key=encryption_key is not None,
-                access_logs=access_logs is not None,
-                where=collector.where("bucket"),
-            )
+        report = Report(self.node.path)
+        repository_prefix(report.at("prefix"), known(prefix))
+        existing_bucket(
+            report.at("bucket"),
+            bucket=bucket is not None,
+            key=encryption_key is not None,
+            access_logs=access_logs is not None,
         )
-        collector.raise_if_any()
+        report.raise_if_any()
         self.owned = bucket is None
         self.prefix = f"{prefix.strip('/')}/"
         self.key: kms.IKey = encryption_key or kms.Key(
@@ -182,15 +180,11 @@ class ModelRepository(Construct):
             FleetError: A string is no role's ARN, or the bucket or its key is not the stack's own, so that
                 their policies cannot be changed.
         """
-        collector = ProblemCollector.of(self)
+        report = Report(self.node.path)
         for arn in role_arns:
-            collector.add(role_arn(known(arn), where=collector.where("role_arns")))
-        collector.add(
-            own_policies(
-                owned=self.owned and isinstance(self.key, kms.Key), where=collector.where("role_arns")
-            )
-        )
-        collector.raise_if_any()
+            role_arn(report.at("role_arns"), known(arn))
+        own_policies(report.at("role_arns"), owned=self.owned and isinstance(self.key, kms.Key))
+        report.raise_if_any()
         for arn in role_arns:
             account = iam.AccountPrincipal(Arn.split(arn, ArnFormat.SLASH_RESOURCE_NAME).account)
             reader = iam.PrincipalWithConditions(account, {"ArnEquals": {"aws:PrincipalArn": arn}})

@@ -12,13 +12,12 @@ All instance types of an endpoint load the artifacts of one of these jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
 
 from triton_models.artifact.built_for import runs_on
 from triton_models.artifact.forest_head import FIRST_WITH_ALL_FUNCTIONS
-from triton_models.base.checks import Check
+from triton_models.base.checks import Check, Report
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import some_of
 from triton_models.facts.dali import loads_pipelines_of
@@ -99,65 +98,60 @@ class PlanTarget:
 
 
 def endpoint_fits(
-    *, models: Mapping[str, Sequence[PlanTarget]], endpoint: Sequence[PlanTarget], where: str
-) -> Iterator[Problem]:
-    """Yield the problems with models of an endpoint that no build job makes for it.
-
-    Args:
-        models: The targets of the build jobs, by model.
-        endpoint: The targets of the endpoint, one per instance type.
-        where: The place that the problems name.
-    """
+    report: Report, *, models: Mapping[str, Sequence[PlanTarget]], endpoint: Sequence[PlanTarget]
+) -> None:
+    """Report problems with models of an endpoint that no build job makes for it."""
     alike: dict[tuple[PlanTarget, ...], list[str]] = {}
     for name, builds in models.items():
         alike.setdefault(tuple(builds), []).append(name)
     found: dict[Problem, list[str]] = {}
     for builds, names in alike.items():
-        for problem in _misfit(builds, endpoint, where=where):
+        problem = _misfit(report.where, builds, endpoint)
+        if problem is not None:
             found.setdefault(problem, []).extend(names)
-    for problem, names in found.items():
-        yield replace(problem, what=f"{problem.what}: {some_of(names)}")
+    report.add(replace(each, what=f"{each.what}: {some_of(names)}") for each, names in found.items())
 
 
-def _misfit(builds: Sequence[PlanTarget], endpoint: Sequence[PlanTarget], *, where: str) -> Iterator[Problem]:
-    """Yield the first build job's problem, if no job makes artifacts that all instance types can load."""
-    found: list[Problem] = []
+def _misfit(where: str, builds: Sequence[PlanTarget], endpoint: Sequence[PlanTarget]) -> Problem | None:
+    """Return the first build job's problem, if no job makes artifacts that all instance types can load."""
+    first = None
     for build in builds:
-        problems = (plan_portability(build=build, endpoint=each, where=where) for each in endpoint)
-        problem = next(chain.from_iterable(problems), None)
-        if problem is None:
-            return
-        found.append(problem)
-    yield from found[:1]
+        report = Report(where)
+        for each in endpoint:
+            plan_portability(report, build=build, endpoint=each)
+        if not report.problems:
+            return None
+        first = first or report.problems[0]
+    return first
 
 
-def plan_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
-    """Yield the first problem with loading a model of a build job on an endpoint."""
+def plan_portability(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None:
+    """Report the first problem with loading a model of a build job on an endpoint."""
     compiled = build.gpu is not None and bool(build.plans)
     if endpoint.gpu is None and (compiled or build.any_gpu):
-        yield _no_gpu(build=build, endpoint=endpoint, where=where)
+        _no_gpu(report, build=build, endpoint=endpoint)
         return
+    found = Report(report.where)
     first = (_plans, _completed) if compiled else (_python_portability,)
-    kinds = (*first, _uncompleted, _plugins, _dali, _forests)
-    problems = chain.from_iterable(each(build=build, endpoint=endpoint, where=where) for each in kinds)
-    yield from islice(problems, 1)
+    for check in (*first, _uncompleted, _plugins, _dali, _forests):
+        check(found, build=build, endpoint=endpoint)
+    report.add(found.problems[:1])
 
 
-def _plans(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
+def _plans(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None:
     assert build.gpu is not None and endpoint.gpu is not None  # noqa: PT018, S101 -- plans are for GPUs
     fits = all(_runs_on(plan, build=build.gpu, endpoint=endpoint.gpu) for plan in build.plans)
     if fits and build.release.tensorrt == endpoint.release.tensorrt:
         return
-    yield PLAN_FITS_ENDPOINT.problem(
-        what=f"{build.path} compiles for {_named(build)}, {endpoint.path} serves with {_named(endpoint)}",
-        where=where,
-        expected="the same GPU model and the same TensorRT for the builds and the endpoint",
-        why=_refused(build.gpu, endpoint.gpu)
-        if build.release.tensorrt == endpoint.release.tensorrt
-        else "TensorRT refuses plans of another version, at the first invocation",
+    report(
+        PLAN_FITS_ENDPOINT,
+        f"{build.path} compiles for {_named(build)}, {endpoint.path} serves with {_named(endpoint)}",
         fix="use the same instance_type and release for both, add a ModelBuildProject for the endpoint, "
         'declare TensorRt(hardware="same-compute-capability") or "ampere+", or publish models that this '
         "endpoint does not serve to another repository",
+        why=_refused(build.gpu, endpoint.gpu)
+        if build.release.tensorrt == endpoint.release.tensorrt
+        else "TensorRT refuses plans of another version, at the first invocation",
     )
 
 
@@ -171,104 +165,97 @@ def _refused(build: Gpu, endpoint: Gpu) -> str:
     return "TensorRT refuses plans of another compute capability, at the first invocation"
 
 
-def _no_gpu(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Problem:
-    return PLAN_FITS_ENDPOINT.problem(
-        what=f"{build.path} builds for {_named(build)}, {endpoint.path} serves without a GPU",
-        where=where,
-        expected="a build job for instance types without a GPU",
-        why="plans, and DALI pipelines that are built for GPUs, need a GPU",
+def _no_gpu(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None:
+    report(
+        PLAN_FITS_ENDPOINT,
+        f"{build.path} builds for {_named(build)}, {endpoint.path} serves without a GPU",
         fix="use the endpoint's instance_type for the build job, add a ModelBuildProject for it, or publish "
         "models that this endpoint does not serve to another repository",
+        why="plans, and DALI pipelines that are built for GPUs, need a GPU",
     )
 
 
-def _python_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
-    """Yield a problem with a model without a plan: it runs on any hardware, but not with any Python."""
+def _python_portability(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None:
+    """Report problems with a model without a plan: it runs on any hardware, but not with any Python."""
     another_image = build.environments and build.release.tensorrt != endpoint.release.tensorrt
     if build.release.python == endpoint.release.python and not another_image:
         return
-    yield PLAN_FITS_ENDPOINT.problem(
-        what=f"{build.path} builds for Python {build.release.python} (release {build.release.name}), "
+    report(
+        PLAN_FITS_ENDPOINT,
+        f"{build.path} builds for Python {build.release.python} (release {build.release.name}), "
         f"{endpoint.path} serves with Python {endpoint.release.python} (release {endpoint.release.name})",
-        where=where,
-        expected="releases with the same Python for the builds and the endpoint",
-        why="packages of a Python model are built for one version of Python",
         fix="use the same release for both, or add a ModelBuildProject for the endpoint's release",
+        why="packages of a Python model are built for one version of Python",
     )
 
 
-def _plugins(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
-    """Yield a problem if the server does not open a library that plans need."""
+def _plugins(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None:
+    """Report problems if the server does not open a library that plans need."""
     missing = sorted({*build.plugins} - {*endpoint.plugins})
     if missing:
-        yield PLUGINS_OPENED.problem(
-            what=f"{build.path} compiles with {', '.join(missing)}, which {endpoint.path} does not open",
-            where=where,
-            expected=f"tensorrt_plugins with {', '.join(missing)}",
-            why="TensorRT cannot load a plan without the library of its operators",
+        report(
+            PLUGINS_OPENED,
+            f"{build.path} compiles with {', '.join(missing)}, which {endpoint.path} does not open",
             fix="set server=TritonServer(tensorrt_plugins=[...]), with an image that has the libraries",
+            why="TensorRT cannot load a plan without the library of its operators",
         )
 
 
-def _completed(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
-    """Yield a problem if the server opens a plan a first time, to complete its configuration."""
+def _completed(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None:
+    """Report problems if the server opens a plan a first time, to complete its configuration."""
     if endpoint.completes:
-        yield PLAN_AUTO_COMPLETE.problem(
-            what=f"{build.path} compiles plans, whose configurations {endpoint.path} completes",
-            where=where,
-            expected="auto_complete_config=False",
-            why="a plan that does not fit would be refused, and no other model evicted",
+        report(
+            PLAN_AUTO_COMPLETE,
+            f"{build.path} compiles plans, whose configurations {endpoint.path} completes",
             fix="remove auto_complete_config: the configurations that builds write are complete",
+            why="a plan that does not fit would be refused, and no other model evicted",
         )
 
 
-def _uncompleted(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
-    """Yield a problem if the server must complete a configuration, and does not."""
+def _uncompleted(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None:
+    """Report problems if the server must complete a configuration, and does not."""
     if build.completed and endpoint.strict:
-        yield AUTO_COMPLETE.problem(
-            what=f"{build.path} leaves configurations to the server, which {endpoint.path} does not complete",
-            where=where,
-            expected="auto_complete_config=True, or complete configurations",
-            why="the model would not load",
+        report(
+            AUTO_COMPLETE,
+            f"{build.path} leaves configurations to the server, which {endpoint.path} does not complete",
             fix="set server=TritonServer(auto_complete_config=True) on the endpoint; or write the inputs and "
             "outputs into config.pbtxt, and remove auto_complete from the declaration",
+            why="the model would not load",
         )
 
 
-def _dali(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
-    """Yield a problem if a pipeline's DALI is newer than the one that loads it."""
+def _dali(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None:
+    """Report problems if a pipeline's DALI is newer than the one that loads it."""
     if not build.pipelines or loads_pipelines_of(build.release, served=endpoint.release):
         return
-    yield PLAN_FITS_ENDPOINT.problem(
-        what=f"{build.path} builds DALI pipelines for release {build.release.name}, {endpoint.path} serves "
+    report(
+        PLAN_FITS_ENDPOINT,
+        f"{build.path} builds DALI pipelines for release {build.release.name}, {endpoint.path} serves "
         f"with release {endpoint.release.name}",
-        where=where,
-        expected="a release with the same DALI as the build's, or a newer one",
-        why="an older DALI may not read the file of a newer one",
         fix="use the same release for both, or add a ModelBuildProject for the endpoint's release",
+        why="an older DALI may not read the file of a newer one",
     )
 
 
-def _forests(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
-    """Yield a problem if the server cannot load the forests of a model on a GPU, or its pool is too small."""
+def _forests(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None:
+    """Report problems if the server cannot load the forests of a model on a GPU, or its pool is too small."""
     newest, since = build.release.name, FIRST_WITH_ALL_FUNCTIONS
     if build.forests and endpoint.gpu is not None and newest >= since > endpoint.release.name:
-        yield FORESTS_FIT_RELEASE.problem(
-            what=f"{build.path} builds forests for release {newest}, {endpoint.path} serves with release "
+        report(
+            FORESTS_FIT_RELEASE,
+            f"{build.path} builds forests for release {newest}, {endpoint.path} serves with release "
             f"{endpoint.release.name}",
-            where=where,
-            expected=f"builds for a release before {since} too, or endpoints from {since} on",
-            why="a forest that the older release cannot load on a GPU ends its server",
             fix='use the same release for both, or Instances(kind="KIND_CPU") on the forests',
+            why="a forest that the older release cannot load on a GPU ends its server",
         )
     if build.pool and endpoint.pool is not None and build.pool > endpoint.pool:
-        yield FORESTS_FIT_POOL.problem(
-            what=f"forests of {build.path} declare {build.pool:g} MiB, and {endpoint.path} has a pool of "
+        report(
+            FORESTS_FIT_POOL,
+            f"forests of {build.path} declare {build.pool:g} MiB, and {endpoint.path} has a pool of "
             f"{endpoint.pool:g}",
-            where=where,
-            expected=f"a pool of {build.pool:g} MiB or more",
+            fix=f"set server=TritonServer(cuda_memory_pool=...) to {build.pool:g} MiB or more, or "
+            'Instances(kind="KIND_CPU") on the forests',
             why="forests share the pool, which cannot grow: the model would not load",
-            fix='set server=TritonServer(cuda_memory_pool=...), or Instances(kind="KIND_CPU") on the forests',
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.repository.checks import same_gpu
 from triton_fleet.repository.portability_checks import PlanTarget, endpoint_fits
 from triton_models.artifact.layout import model_name
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Report
 from triton_models.declare.reading import FORM_MARK
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import Release
@@ -106,17 +106,19 @@ class RepositoryUsage:
         """Note what instances of an endpoint load."""
         self._served.append(served)
 
-    def misfits(self) -> Iterator[Problem]:
-        """Return the reasons why endpoints could not load the published models. It reads declarations."""
+    def misfits(self, report: Report) -> None:
+        """Report why endpoints could not load the published models. It reads declarations."""
         built = [each for find in self._builds for each in find()] if self._served else []
         for served in self._served:
+            place = Report(served.where)
             models = self._models_of(served, built) if self._builds else None
             if models is not None:
-                yield from endpoint_fits(models=models, endpoint=served.targets, where=served.where)
-                continue
-            first, *others = served.types  # someone else publishes: the artifact is not known
-            for other in others:
-                yield from same_gpu(first, other, where=served.where)
+                endpoint_fits(place, models=models, endpoint=served.targets)
+            else:
+                first, *others = served.types  # someone else publishes: the artifact is not known
+                for other in others:
+                    same_gpu(place, first, other)
+            report.add(place.problems)
 
     def sequence_models(self, artifacts: Iterable[str] | None = None) -> tuple[str, ...]:
         """The folders of models with sequence batching.

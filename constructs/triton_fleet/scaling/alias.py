@@ -22,16 +22,22 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IConstruct
 
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.functions.names_ready import NamesReady
-from triton_fleet.scaling.checks import alias_endpoint_name, alias_name_length
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
-from triton_models.base.errors import raise_if_any
+from triton_models.base.checks import Check
 from triton_models.client.alias import alias_name
 from triton_models.facts.releases import DEFAULT_RELEASE
+
+ALIAS_ENDPOINT_NAME = Check(
+    id="alias-endpoint-name",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html",
+)
+"""An endpoint behind an alias is named after its instance type and its release."""
+
+_LONGEST_NAME = 63
 
 FLEET_TAG = "triton-fleet:fleet"
 """The tag of an endpoint that says which fleet it serves; who may invoke the fleet is decided by it."""
@@ -53,8 +59,13 @@ def endpoint_name_for(
     """
     types = dict.fromkeys(name.removeprefix("ml.").replace(".", "-") for name in instance_types)
     name = "-".join((fleet, *types, release.replace(".", "-"), *([settings] if settings else ())))
-    if not Token.is_unresolved(name):
-        raise_if_any(alias_name_length(name, fleet=fleet, where=f"the name of the fleet {fleet!r}"))
+    if not Token.is_unresolved(name) and len(name) > _LONGEST_NAME:
+        raise ALIAS_ENDPOINT_NAME.error(
+            what=f"the endpoint's name {name!r} has {len(name)} characters",
+            where=f"the name of the fleet {fleet!r}",
+            why="SageMaker limits names to 63 characters, including the type and the release",
+            fix=f"shorten the fleet's name to {_LONGEST_NAME - len(name) + len(fleet)} characters",
+        )
     return name
 
 
@@ -229,13 +240,13 @@ class EndpointAlias(Construct):
     def _check(self) -> None:
         if Token.is_unresolved(self.endpoint.literal_name) or Token.is_unresolved(self.fleet):
             return
-        collector = ProblemCollector.of(self)
         types = [variant.instance.name for variant in self.endpoint.variants.values()]
-        collector.add(
-            alias_endpoint_name(
-                self.endpoint.literal_name,
-                expected=endpoint_name_for(self.fleet, *types, release=self.endpoint.release.name),
-                where=collector.where("endpoint"),
+        name = self.endpoint.literal_name
+        expected = endpoint_name_for(self.fleet, *types, release=self.endpoint.release.name)
+        if name != expected and not name.startswith(f"{expected}-"):
+            raise ALIAS_ENDPOINT_NAME.error(
+                what=f"the endpoint is named {name!r}",
+                where=f"endpoint of {self.node.path}",
+                why="another type or release needs another endpoint, next to the current one",
+                fix=f"name it {expected!r}, with endpoint_name_for(fleet, instance_type, release=release)",
             )
-        )
-        collector.raise_if_any()

@@ -8,33 +8,30 @@ from aws_cdk import Annotations, Stack
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from constructs import Construct
 
-from triton_fleet.arguments.checks import LARGEST_INTEGER, number_range
-from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_fleet.arguments.service_model import hold_against_services
 from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.endpoint.sequence_advice import SequenceAdvice
-from triton_fleet.hosting.variants import DeployedVariant
-from triton_fleet.scaling.capacity_checks import capacity
 from triton_fleet.scaling.checks import (
     FROM_ZERO,
-    ONE_TARGET_A_METRIC,
+    ONE_TARGET_PER_METRIC,
+    capacity,
     one_scaling,
-    scaling_hardware,
+    policy_name,
     scaling_names,
-    scaling_number,
     scaling_number_now,
     scaling_target,
-    target_published,
+    statistic_name,
+    target_of_variant,
 )
-from triton_fleet.scaling.schedules import ScheduledCapacity, schedule_problems
+from triton_fleet.scaling.schedules import ScheduledCapacity, check_schedules
 from triton_fleet.scaling.steps import ScalingStep, StepPolicy, StepScaling
 from triton_fleet.scaling.suspended_scaling import SuspendedScaling
 from triton_fleet.scaling.target import Cooldowns, ScalingTarget
-from triton_fleet.scaling.tracking import GpuMemoryUtilization, default_targets
-from triton_fleet.scaling.values import cooldown_values, schedule_values, step_values, target_values
+from triton_fleet.scaling.tracking import GpuMemoryUtilization, ModelLatency, default_targets
+from triton_models.base.checks import Report
 
 _DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 
@@ -168,53 +165,37 @@ class EndpointScaling(Construct):
         return name if len(self.endpoint.variants) == 1 else f"{name}-{self.variant.name}"
 
     def _check(self, cooldowns: Cooldowns | None) -> None:
-        collector = ProblemCollector.of(self)
-        where = collector.where
-        collector.add(cooldown_values(cooldowns, where=where("cooldowns")))
-        collector.add(target_values(self.targets, where=where("targets")))
-        collector.add(schedule_values(self.schedules, where=where("schedules")))
-        collector.add(one_scaling(self._resource_id, already=self._scaled_by(), where=where("variant")))
-        collector.add(self._bounds_problems(collector))
-        names = [*(target._policy for target in self.targets), *(each.name for each in self.steps)]
-        collector.add(scaling_names(names, where=where("targets")))
-        if not (names or self.schedules):
-            collector.add(_nothing(where=where("targets")))
-        collector.add(_target_problems(self.targets, self.variant, where=where("targets")))
-        for each in self.steps:
-            collector.add(step_values(each, where=where("steps")))
-            collector.add(each._problems(where=where("steps"), has_queue=self.variant.asynchronous))
+        report, has_queue = Report(self.node.path), self.variant.asynchronous
+        targets = report.at("targets")
+        if cooldowns is not None:
+            cooldowns._check(report.at("cooldowns"))
+        one_scaling(report.at("variant"), self._resource_id, already=self._scaled_by())
         standing = (self.min_capacity, self.max_capacity)
-        collector.add(
-            schedule_problems(
-                self.schedules,
-                standing=standing,
-                where=where("schedules"),
-                has_queue=self.variant.asynchronous,
-            )
-        )
-        collector.raise_if_any()
+        capacity(report.at("min_capacity"), *map(known, standing), has_queue=has_queue)
+        names = [*(target._policy for target in self.targets), *(each.name for each in self.steps)]
+        scaling_names(targets, names)
+        if not (names or self.schedules):
+            fix = "add one, such as GpuUtilization(percent=60), or leave EndpointScaling out"
+            targets(ONE_TARGET_PER_METRIC, "no target", fix=fix)
+        for target in self.targets:
+            self._check_target(targets.at(target._policy[:60]), target)
+        for each in self.steps:
+            each._check(report.at("steps").at(each.name[:60]), has_queue=has_queue)
+        check_schedules(report.at("schedules"), self.schedules, standing=standing, has_queue=has_queue)
+        report.raise_if_any()
 
-    def _bounds_problems(self, collector: ProblemCollector) -> Iterator[Problem]:
-        bounds = {"min_capacity": self.min_capacity, "max_capacity": self.max_capacity}
-        wrong = [
-            problem
-            for name, value in bounds.items()
-            for problem in scaling_number(
-                value, deferred=deferred(value), whole=True, name=name, where=collector.where(name)
-            )
-        ]
-        yield from wrong
-        for name, value in bounds.items():
-            place = collector.where(name)
-            yield from number_range(
-                known(value), least=-LARGEST_INTEGER, most=LARGEST_INTEGER, name=name, where=place
-            )
-        if not wrong:
-            yield from capacity(
-                *map(known, bounds.values()),
-                where=collector.where("min_capacity"),
-                has_queue=self.variant.asynchronous,
-            )
+    def _check_target(self, report: Report, target: ScalingTarget) -> None:
+        policy_name(report, target._policy)
+        if target.cooldowns is not None:
+            target.cooldowns._check(report)
+        if isinstance(target, ModelLatency):
+            statistic_name(report, target.statistic)
+        instance = self.variant.instance
+        if not target._deferred:
+            scaling_target(report, target._amount, limit=target._LIMIT, per=target._PER)
+        elif target._factor(gpu_count=instance.gpu_count, vcpus=instance.vcpus) != 1:
+            scaling_number_now(report, "the target")
+        target_of_variant(report, target, self.variant)
 
     def _advise(self) -> None:
         SequenceAdvice(
@@ -235,36 +216,3 @@ class EndpointScaling(Construct):
             if isinstance(each, autoscaling.CfnScalableTarget) and each.resource_id == self._resource_id:
                 return each.node.path.rpartition("/")[0]
         return None
-
-
-def _nothing(*, where: str) -> Iterator[Problem]:
-    yield ONE_TARGET_A_METRIC.problem(
-        what="no target",
-        where=where,
-        expected="one or more, such as GpuUtilization(percent=60), or steps or schedules",
-        why="without a target the fleet never changes its size",
-        fix="name a target, or leave EndpointScaling out",
-    )
-
-
-def _target_problems(
-    targets: Sequence[ScalingTarget], variant: DeployedVariant, *, where: str
-) -> Iterator[Problem]:
-    instance = variant.instance
-    for target in targets:
-        place = f"{target._policy}, {where}"
-        later = target._deferred
-        if not later:
-            yield from scaling_target(target._amount, limit=target._LIMIT, per=target._PER, where=place)
-        computed = target._factor(gpu_count=instance.gpu_count, vcpus=instance.vcpus) != 1
-        yield from scaling_number_now(deferred=later and computed, name="the target", where=place)
-        yield from target_published(
-            target._policy,
-            of_queue=target._OF_QUEUE,
-            of_answers=target._COUNTS_ANSWERS,
-            has_queue=variant.asynchronous,
-            where=place,
-        )
-        yield from scaling_hardware(
-            instance, per_gpu=target._PER == "GPU", policy=target._policy, where=place
-        )

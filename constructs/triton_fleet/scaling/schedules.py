@@ -6,7 +6,7 @@ https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,18 +15,18 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 
 from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.scaling.capacity_checks import (
-    scheduled_names,
-    scheduled_period,
-    scheduled_range,
-    scheduled_something,
-    scheduled_zone,
-)
-from triton_fleet.scaling.checks import is_number, scaling_number
-from triton_models.base.errors import Problem
+from triton_fleet.scaling.checks import capacity, policy_name
+from triton_models.base.checks import Check, Report
 
 _Action = autoscaling.CfnScalableTarget.ScheduledActionProperty
 _Bounds = autoscaling.CfnScalableTarget.ScalableTargetActionProperty
+
+
+SCHEDULED_CAPACITY = Check(
+    id="scheduled-capacity",
+    source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html",
+)
+"""A scheduled action sets a valid range and is due at least once."""
 
 
 @typed
@@ -57,37 +57,43 @@ class ScheduledCapacity:
     start: datetime | None = None
     end: datetime | None = None
 
-    def _problems(
-        self, *, standing: tuple[int, int], where: str, has_queue: bool = False
-    ) -> Iterator[Problem]:
-        """Yield the problems between the values.
-
-        Args:
-            standing: The minimum and the maximum of the scaling itself.
-            where: The place that the problems name.
-            has_queue: True if the endpoint is asynchronous.
-        """
-        where = f"{self.name}, {where}"
+    def _check(self, report: Report, *, standing: tuple[float, float], has_queue: bool) -> None:
+        """Check the values, alone and with the range of the scaling itself."""
+        policy_name(report, self.name)
         bounds = (self.min_capacity, self.max_capacity)
-        yield from scheduled_something(sets_any=bounds != (None, None), where=where)
-        given = {
-            name: bound
-            for name, bound in zip(("min_capacity", "max_capacity"), bounds, strict=True)
-            if bound is not None
-        }
-        later = any(map(deferred, given.values()))
-        wrong = [
-            problem
-            for name, bound in given.items()
-            for problem in scaling_number(bound, deferred=deferred(bound), whole=True, name=name, where=where)
-        ]
-        yield from wrong
-        # A token is set, though not known: the standing bound does not hold in its place, so no report.
-        if given and not later and not wrong and all(is_number(known(each)) for each in standing):
-            yield from scheduled_range(bounds, standing, where=where, has_queue=has_queue)
-        yield from scheduled_period(self.start, self.end, where=where)
+        if bounds == (None, None):
+            report(
+                SCHEDULED_CAPACITY,
+                "neither min_capacity nor max_capacity is set",
+                fix="set one of them, or both",
+            )
+        elif not any(map(deferred, bounds)):
+            # Of a token the standing bound does not hold in its place.
+            least, most = (old if new is None else new for new, old in zip(bounds, standing, strict=True))
+            capacity(report, known(least), known(most), has_queue=has_queue)
+        self._check_times(report)
+
+    def _check_times(self, report: Report) -> None:
+        naive = [each for each in (self.start, self.end) if each is not None and each.tzinfo is None]
+        for moment in naive:
+            day = f"{moment.year}, {moment.month}, {moment.day}"
+            fix = f"write datetime({day}, ..., tzinfo=timezone.utc)"
+            report(SCHEDULED_CAPACITY, f"{moment.isoformat()} has no time zone", fix=fix)
+        if self.start and self.end and not naive and self.start >= self.end:
+            report(
+                SCHEDULED_CAPACITY,
+                f"it starts at {self.start.isoformat()} and ends at {self.end.isoformat()}",
+                why="the action would never run",
+                fix="use a later end, or omit one of them",
+            )
         expression = known(self.schedule.expression_string)
-        yield from scheduled_zone(expression, zoned=self.time_zone is not None, where=where)
+        if self.time_zone is not None and expression is not None and not expression.startswith("cron("):
+            report(
+                SCHEDULED_CAPACITY,
+                f"a time zone is set for {expression}",
+                why="a rate has no time of day, and Schedule.at is already in UTC",
+                fix="remove time_zone",
+            )
 
     def _render(self) -> _Action:
         """The action as the scalable target takes it."""
@@ -101,10 +107,17 @@ class ScheduledCapacity:
         )
 
 
-def schedule_problems(
-    schedules: Sequence[ScheduledCapacity], *, standing: tuple[int, int], where: str, has_queue: bool = False
-) -> Iterator[Problem]:
-    """Yield the problems with actions, one by one and together; arguments as in `problems`."""
+def check_schedules(
+    report: Report, schedules: Sequence[ScheduledCapacity], *, standing: tuple[float, float], has_queue: bool
+) -> None:
+    """Check scheduled actions, one by one and together."""
     for each in schedules:
-        yield from each._problems(standing=standing, where=where, has_queue=has_queue)
-    yield from scheduled_names([each.name for each in schedules], where=where)
+        each._check(report.at(f"{each.name[:60]}"), standing=standing, has_queue=has_queue)
+    names = [each.name for each in schedules]
+    for name in sorted({each for each in names if names.count(each) > 1}):
+        report(
+            SCHEDULED_CAPACITY,
+            f"{names.count(name)} scheduled actions are named {name!r}",
+            why="the second silently replaces the first",
+            fix="name them after their purpose, such as Morning and Evening",
+        )

@@ -9,6 +9,7 @@ https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-polic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -20,15 +21,28 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from triton_fleet.arguments.checks import number_range, whole_quantity
 from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.scaling.capacity_checks import scaling_steps
-from triton_fleet.scaling.checks import scaling_number, scaling_number_now
+from triton_fleet.scaling.checks import SCALING_NUMBER, policy_name, scaling_number_now
 from triton_fleet.scaling.target import Cooldowns
-from triton_models.base.errors import Problem
+from triton_models.base.checks import Check, Report
 
 _Configuration = autoscaling.CfnScalingPolicy.StepScalingPolicyConfigurationProperty
 _Adjustment = autoscaling.CfnScalingPolicy.StepAdjustmentProperty
+
+
+_A_DAY = 24 * 60  # minutes, which an alarm looks back at most
+
+# The second about scaling to zero.
+SCALING_STEPS = Check(
+    id="scaling-steps",
+    source=(
+        "2026-11-21: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html"
+        " https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html"
+    ),
+)
+"""The steps of a policy do not overlap, and each changes something."""
 
 
 class ScalingDirection(Enum):
@@ -94,25 +108,44 @@ class StepScaling:
         """The service's name: ChangeInCapacity, where the enumeration says CHANGE_IN_CAPACITY."""
         return self.adjustment.name.title().replace("_", "")
 
-    def _problems(self, *, where: str, has_queue: bool = False) -> Iterator[Problem]:
-        """Yield the problems between the values.
+    def _check(self, report: Report, *, has_queue: bool = False) -> None:
+        """Check the values, alone and between them; a queue is that of an asynchronous endpoint."""
+        policy_name(report, self.name)
+        if self.cooldown is not None:
+            whole_quantity(report, self.cooldown, name="cooldown")
+        minutes = known(self.minutes)
+        number_range(report, minutes, least=1, most=_A_DAY, name="minutes")
+        number_range(report, known(self.out_of), least=1, most=max(minutes or _A_DAY, 1), name="out_of")
+        number_range(report, known(self.minimum_change), least=1, most=None, name="minimum_change")
+        for step in self.steps:
+            if deferred(step.at):
+                scaling_number_now(report, "a step's at")
+            elif not math.isfinite(step.at):
+                report(SCALING_NUMBER, f"a step's at is {step.at}", fix="use a finite number")
+        self._check_steps(report, fewest=0 if has_queue else 1)
 
-        Args:
-            where: The place that the problems name.
-            has_queue: True if the endpoint is asynchronous.
-        """
-        where = f"{self.name}, {where}"
-        wrong = [problem for step in self.steps for problem in _step_problems(step, where=where) if problem]
-        yield from wrong
-        if not wrong:
-            yield from scaling_steps(
-                [step.at for step in self.steps],
-                [known(step.change) for step in self.steps],
-                grows=self._grows,
-                adjustment=self._adjustment,
-                where=where,
-                has_queue=has_queue,
-            )
+    def _check_steps(self, report: Report, *, fewest: int) -> None:
+        bounds = [step.at for step in self.steps]
+        if not bounds:
+            report(SCALING_STEPS, "no step", fix="add one, such as ScalingStep(at=80, change=1)")
+        for bound in sorted({each for each in bounds if bounds.count(each) > 1}):
+            report(SCALING_STEPS, f"{bounds.count(bound)} steps begin at {bound:g}", fix="keep one of them")
+        for step in self.steps:
+            change = known(step.change)
+            if change is None:
+                continue
+            if self.adjustment is autoscaling.AdjustmentType.EXACT_CAPACITY:
+                if change < fewest:
+                    what = f"the step at {step.at:g} sets the fleet to {change:g} instances"
+                    why = "only asynchronous endpoints scale to zero" if fewest else ""
+                    report(SCALING_STEPS, what, fix=f"set it to {fewest} or more", why=why)
+            elif not (change > 0 if self._grows else change < 0):
+                report(
+                    SCALING_STEPS,
+                    f"the step at {step.at:g} changes the fleet by {change:g}",
+                    why="a policy only adds instances, or only removes them",
+                    fix="reverse the sign, or put the step into a separate policy for the other direction",
+                )
 
     def _threshold(self) -> float:
         """The start of the first step, which is the threshold of the alarm."""
@@ -145,15 +178,6 @@ class StepScaling:
                 metric_interval_lower_bound=near if self._grows else far,
                 metric_interval_upper_bound=far if self._grows else near,
             )
-
-
-def _step_problems(step: ScalingStep, *, where: str) -> Iterator[Problem]:
-    later = deferred(step.at)
-    yield from scaling_number(step.at, deferred=later, name="a step's at", where=where)
-    yield from scaling_number_now(deferred=later, name="a step's at", where=where)
-    yield from scaling_number(
-        step.change, deferred=deferred(step.change), whole=True, name="a step's change", where=where
-    )
 
 
 class StepPolicy(Construct):

@@ -8,11 +8,13 @@ from typing import ClassVar, Literal
 
 from aws_cdk import Duration
 
+from triton_fleet.arguments.checks import whole_quantity
 from triton_fleet.arguments.tokens import deferred
 from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.deployment import MINUTES_TO_SERVE
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.scaling.metric_specification import Customized, Predefined, Tracking
+from triton_models.base.checks import Report
 
 Per = Literal["GPU", "vCPU", "instance"]
 
@@ -34,6 +36,11 @@ class Cooldowns:
 
     scale_out: Duration = _UNTIL_IT_SERVES
     scale_in: Duration = _TEN_MINUTES
+
+    def _check(self, report: Report) -> None:
+        """Check for fractions of a second."""
+        for name in ("scale_out", "scale_in"):
+            whole_quantity(report, getattr(self, name), name=name)
 
 
 @typed
