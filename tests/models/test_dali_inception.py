@@ -211,7 +211,7 @@ def test_the_tensorflow_form_is_refused_for_a_release_without_tensorflow(tmp_pat
     (problem,) = caught.value.problems
     assert problem.rule == "backend-removed"
     assert "'tensorflow', for release 25.04" in problem.what
-    assert "a release before 25.03" in problem.expected
+    assert "a release before 25.03" in problem.fix
 
 
 @needs_dali

@@ -187,7 +187,7 @@ def test_wrong_weights_are_refused_by_their_form(read):
 
 def test_a_bucket_of_one_letter_is_refused_with_the_rule_of_names(read):
     address = SOUND[SOUND.index("HubWeights") : SOUND.index(",\n    models")]
-    assert "3 to 63" in read((address, 'S3Weights(url="s3://b/resnet.pt")'))[0].expected
+    assert "3 to 63" in read((address, 'S3Weights(url="s3://b/resnet.pt")'))[0].fix
 
 
 def test_an_import_of_a_file_that_is_not_there_is_answered_with_the_file(read):

@@ -200,7 +200,7 @@ def declared(**given) -> PyTorchNetwork:
 def test_libtorch_takes_tensors_by_position_and_no_unsigned_numbers(given, what, fix):
     ((_, mistake),) = find_mistakes(declared(**given))
     assert what in mistake.what
-    assert mistake.fix == fix
+    assert mistake.fix.startswith(fix)
 
 
 def test_a_declaration_without_a_mistake_has_none():
@@ -210,7 +210,7 @@ def test_a_declaration_without_a_mistake_has_none():
 @pytest.mark.parametrize("name", ["intra_op_threads", "inter_op_threads"])
 def test_no_threads_at_all_are_a_mistake(name):
     ((_, mistake),) = find_mistakes(declared(backend=LibTorch(**{name: 0})))
-    assert mistake.expected == "1 or more"
+    assert mistake.fix == "use 1 or more, or remove it"
 
 
 def written(backend: LibTorch) -> dict[str, str]:

@@ -85,7 +85,6 @@ def derived_ensemble(ensemble: Ensemble, models: Mapping[str, ModelConfig]) -> M
                 ENSEMBLE_STEPS.problem(
                     what=mistake.what,
                     where=report.where,
-                    expected=mistake.expected,
                     why="Triton refuses such an ensemble",
                     fix=mistake.fix,
                 )

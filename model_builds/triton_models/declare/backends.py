@@ -83,7 +83,7 @@ class OnnxRuntime:
         for name in ("intra_op_threads", "inter_op_threads", "gpu_memory_limit"):
             value = getattr(self, name)
             if value is not None and value < 0:
-                yield Mistake(field=name, what=f"{name} is {value}", expected="0 or more", fix="remove it")
+                yield Mistake(name, f"{name} is {value}", fix="use 0 or more, or remove it")
 
     @property
     def precision(self) -> Precision:
@@ -183,17 +183,15 @@ class TensorRt:
         for plugin in self.plugins:
             if not is_plugin(plugin):
                 yield Mistake(
-                    field="plugins",
-                    what=f"the plugin {plugin!r}",
-                    expected=PLUGIN_RULE,
-                    fix="name the library by its path in the image, such as /opt/plugins/libscale.so",
+                    "plugins",
+                    f"the plugin {plugin!r}",
+                    fix=f"name the library by {PLUGIN_RULE}, such as /opt/plugins/libscale.so",
                 )
         if self.workspace_mb is not None and self.workspace_mb < 1:
             yield Mistake(
-                field="workspace_mb",
-                what=f"a workspace of {self.workspace_mb} MiB",
-                expected="at least 1",
-                fix="omit it to use all memory",
+                "workspace_mb",
+                f"a workspace of {self.workspace_mb} MiB",
+                fix="use at least 1, or omit it to use all memory",
             )
 
     def configure(self, config: Any) -> None:
@@ -268,7 +266,7 @@ class LibTorch:
         for name in ("intra_op_threads", "inter_op_threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                yield Mistake(field=name, what=f"{name} is {value}", expected="1 or more", fix="remove it")
+                yield Mistake(name, f"{name} is {value}", fix="use 1 or more, or remove it")
 
     def configure(self, config: Any) -> None:
         """Write the options that are not None into a ModelConfig.
@@ -385,7 +383,7 @@ class OpenVino:
         for name in ("threads", "streams"):
             value = getattr(self, name)
             if isinstance(value, int) and value < 1:
-                yield Mistake(field=name, what=f"{name} is {value}", expected="1 or more", fix="remove it")
+                yield Mistake(name, f"{name} is {value}", fix="use 1 or more, or remove it")
 
     def configure(self, config: Any) -> None:
         """Write the file's name, which the backend does not expect, and the options that are not None."""
@@ -458,10 +456,7 @@ class Dali:
         """Check that there is at least one thread."""
         if self.num_threads < 1:
             yield Mistake(
-                field="num_threads",
-                what=f"{self.num_threads} threads",
-                expected="at least 1",
-                fix="omit it for 4",
+                "num_threads", f"{self.num_threads} threads", fix="use at least 1, or omit it for 4"
             )
 
     def configure(self, config: Any) -> None:
@@ -501,9 +496,7 @@ class Fil:
         for name, least in (("cpu_threads", 1), ("transfer_threshold", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
-                yield Mistake(
-                    field=name, what=f"{name} is {value}", expected=f"{least} or more", fix="remove it"
-                )
+                yield Mistake(name, f"{name} is {value}", fix=f"use {least} or more, or remove it")
 
     def configure(self, config: Any) -> None:
         """Write the options that are not None into a ModelConfig."""

@@ -21,8 +21,7 @@ def call_mistakes(models: Sequence[Model]) -> Iterator[Mistake]:
             yield _mistake(
                 caller,
                 f"{caller.name!r} calls models, and has {caller.instances.count} instances",
-                "one: each would unload the models that the others still call",
-                "remove the count; dynamic batching lets one instance take several requests",
+                fix="remove the count: each would unload the models that the others still call",
             )
     calls = {caller.name: caller.calls for caller in callers}
     for caller in callers:
@@ -30,15 +29,13 @@ def call_mistakes(models: Sequence[Model]) -> Iterator[Mistake]:
             yield _mistake(
                 caller,
                 f"{caller.name!r} calls itself, directly or through {', '.join(caller.calls)}",
-                "calls without a circle",
-                "remove one of the calls: none of the models could load before the others",
+                fix="remove one of the calls: none of the models could load before the others",
             )
     if len(callers) > MAX_CALLERS:
         yield _mistake(
             callers[-1],
             f"{len(callers)} models call others: {', '.join(calls)}",
-            f"at most {MAX_CALLERS} in a declaration",
-            "call the models from fewer places: each caller occupies a thread that loads models",
+            fix=f"call from at most {MAX_CALLERS}: each caller occupies a thread that loads models",
         )
 
 
@@ -64,22 +61,19 @@ def _call(caller: PythonModel, name: str, models: Sequence[Model], steps: set[st
         yield _mistake(
             caller,
             f"{caller.name!r} calls {name!r}",
-            f"one of {', '.join(others)}" if others else "a model of the declaration; there is no other",
-            did_you_mean(name, others, otherwise="declare that model too"),
+            fix=did_you_mean(name, others, otherwise="declare that model too"),
         )
     elif any(isinstance(model, Ensemble) and model.name == name for model in models):
         yield _mistake(
             caller,
             f"{caller.name!r} calls the ensemble {name!r}",
-            "models that are no ensembles: SageMaker would load either of two ensembles",
-            "call its steps one after the other",
+            fix="call its steps one after the other: SageMaker would load either of two ensembles",
         )
     elif name in steps:
         yield _mistake(
             caller,
             f"{caller.name!r} calls {name!r}, which is a step of an ensemble too",
-            "a step or a called model: Triton unloads a called model with its caller",
-            "declare the model a second time, under another name",
+            fix="declare it again under another name: Triton unloads a called model with its caller",
         )
 
 
@@ -94,5 +88,5 @@ def _reached(start: Sequence[str], edges: Mapping[str, Sequence[str]]) -> set[st
     return reached
 
 
-def _mistake(caller: PythonModel, what: str, expected: str, fix: str) -> Mistake:
-    return Mistake(field="calls", what=what, expected=expected, fix=fix, owner=caller)
+def _mistake(caller: PythonModel, what: str, *, fix: str) -> Mistake:
+    return Mistake("calls", what, fix=fix, owner=caller)

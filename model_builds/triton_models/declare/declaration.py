@@ -169,7 +169,6 @@ class ModelDefinition:
         raise FleetError.of(
             what=f"no tolerance for {precision}, only for {', '.join(self.tolerance or ()) or 'nothing'}",
             where=f"the declaration of {self.name!r}",
-            expected=f"one for {precision}, the precision of the build; builds without plans compute in fp32",
             why="the built model could not be verified",
             fix=f'add "{precision}" to tolerance={{...}}, with the difference that applications can tolerate',
             rule="no-tolerance",
@@ -197,10 +196,9 @@ class ModelDefinition:
         """Check that the models have valid names and fit together."""
         if not self.models and self.write is None:
             yield Mistake(
-                field="models",
-                what=f"{self.name!r} has neither models nor write",
-                expected="models=[...], or write=a function of the BuildJob",
-                fix="declare its models; see the folders of the other models for examples",
+                "models",
+                f"{self.name!r} has neither models nor write",
+                fix="write models=[...], or write=a function of the BuildJob",
             )
         yield from self._tolerances()
         yield from self._names()
@@ -229,57 +227,51 @@ class ModelDefinition:
         if self.tolerance is None:
             if self.reference is not None:
                 yield Mistake(
-                    field="tolerance",
-                    what=f"{self.name!r} has a reference and no tolerance",
-                    expected="0 or more, or such a number for each precision",
-                    fix="write the largest difference that an application can bear",
+                    "tolerance",
+                    f"{self.name!r} has a reference and no tolerance",
+                    fix="write the largest difference that an application bears, or one for each precision",
                 )
             return
         given = {"": self.tolerance} if isinstance(self.tolerance, int | float) else dict(self.tolerance)
         if not given or not all(value >= 0 for value in given.values()):
             yield Mistake(
-                field="tolerance",
-                what=f"the tolerance {self.tolerance!r}",
-                expected="0 or more, or such a number for each precision",
-                fix="write the largest difference that an application can bear",
+                "tolerance",
+                f"the tolerance {self.tolerance!r}",
+                fix="write the largest difference that an application bears, or one for each precision",
             )
         for precision in sorted(self.precisions):
             if "" not in given and precision not in given:
                 yield Mistake(
-                    field="tolerance",
-                    what=f"no tolerance for {precision}, a precision of {self.name!r}",
-                    expected=f"one for {precision} too",
-                    fix="add it",
+                    "tolerance",
+                    f"no tolerance for {precision}, a precision of {self.name!r}",
+                    fix=f"add one for {precision}",
                 )
 
     def _names(self) -> Iterator[Mistake]:
         names = [model.name for model in self.models]
         for name in sorted({name for name in names if names.count(name) > 1}):
-            yield _bad_models(f"two models are called {name!r}", "unique names", "rename one")
+            yield _bad_models(f"two models are called {name!r}", fix="rename one")
         for model in self.models:
             if not is_name(model.name):
                 what = f"the model's name {model.name!r}"
-                yield Mistake(field="name", what=what, expected=NAME_RULE, fix="rename it", owner=model)
+                yield Mistake("name", what, fix=f"rename it: {NAME_RULE}", owner=model)
         if not names or self.write is not None:
             return
         top = next((model for model in self.models if model.name == self.name), None)
         if top is None:
             yield _bad_models(
                 f"no model is called {self.name!r}, only {', '.join(names)}",
-                "a model with the declaration's name, which applications use",
-                "rename the model that answers",
+                fix="rename the model that answers: applications use the declaration's name",
             )
         elif len(names) > 1 and not isinstance(top, Ensemble):
             yield _bad_models(
                 f"{len(names)} models, and {self.name!r} is not an ensemble",
-                "one model, or an Ensemble with that name and steps that are or call the others",
-                "add the Ensemble: SageMaker loads one model per artifact, and the models it depends on",
+                fix="add the Ensemble: SageMaker loads one model per artifact, and the models it depends on",
             )
         elif unused := unused_models(self.models, self.name):
             yield _bad_models(
                 f"no request to {self.name!r} reaches {', '.join(unused)}",
-                "models that are steps of the ensemble, or in the calls of one",
-                "add them to steps or calls, or remove them",
+                fix="add them to steps or calls, or remove them",
             )
 
     def _ensembles(self) -> Iterator[Mistake]:
@@ -305,10 +297,9 @@ class ModelDefinition:
     def _unknown_output(self, known: Sequence[str]) -> Iterator[Mistake]:
         if known and self.output not in known:
             yield Mistake(
-                field="output",
-                what=f"the output {self.output!r}",
-                expected=f"one of {', '.join(known)}",
-                fix=did_you_mean(self.output, known, otherwise=f"name an output of {self.name!r}"),
+                "output",
+                f"the output {self.output!r}",
+                fix=did_you_mean(self.output, known, otherwise=f"use one of {', '.join(known)}"),
             )
 
 
@@ -326,8 +317,8 @@ def interface_of(model: Model) -> Interface | None:
     return Interface(inputs=model.inputs, outputs=outputs, batches=model.max_batch_size != 0)
 
 
-def _bad_models(what: str, expected: str, fix: str) -> Mistake:
-    return Mistake(field="models", what=what, expected=expected, fix=fix)
+def _bad_models(what: str, *, fix: str) -> Mistake:
+    return Mistake("models", what, fix=fix)
 
 
 def _is_folder(weights: Weights | None) -> bool:
@@ -348,10 +339,6 @@ def _is_file(weights: Weights | None) -> bool:
     )
 
 
-def _bad_weights(what: str, expected: str) -> Mistake:
-    return Mistake(
-        field="weights",
-        what=what,
-        expected=f"weights that are {expected}, such as HubWeights, S3Weights or LocalWeights",
-        fix="set the source of the weights",
-    )
+def _bad_weights(what: str, kind: str) -> Mistake:
+    fix = f"set weights that are {kind}, such as HubWeights, S3Weights or LocalWeights"
+    return Mistake("weights", what, fix=fix)

@@ -60,8 +60,7 @@ def connect(ensemble: Ensemble, models: Mapping[str, Interface]) -> Connected:
                     _mistake(
                         ensemble,
                         f"two steps of {ensemble.name!r} produce {name!r}",
-                        "a unique name for each tensor",
-                        f"map one: EnsembleStep(model_name={step.model_name!r}, "
+                        fix=f"map one: EnsembleStep(model_name={step.model_name!r}, "
                         f"outputs={{{tensor.name!r}: ...}})",
                     )
                 )
@@ -103,12 +102,9 @@ def _unknown_tensors(ensemble: Ensemble, step: EnsembleStep, model: Interface) -
         known = [tensor.name for tensor in tensors]
         for name in mapping:
             if name not in known:
-                yield _mistake(
-                    ensemble,
-                    f"{ensemble.name!r} maps the {kind} {name!r} of {step.model_name!r}",
-                    f"one of {', '.join(known)}",
-                    did_you_mean(name, known, otherwise="remove it"),
-                )
+                what = f"{ensemble.name!r} maps the {kind} {name!r} of {step.model_name!r}"
+                otherwise = f"remove it, or use one of {', '.join(known)}"
+                yield _mistake(ensemble, what, fix=did_you_mean(name, known, otherwise=otherwise))
 
 
 def _differences(
@@ -125,8 +121,7 @@ def _differences(
             ensemble,
             f"{takers} {one.name!r} of {ensemble.name!r} differently: "
             f"{one.full_type} {list(one.sizes)} and {other.full_type} {list(other.sizes)}",
-            "one data type and shapes that fit each other",
-            "use one Tensor for both, or map them to different names",
+            fix="use one Tensor for both, or map them to different names",
         )
 
 
@@ -137,8 +132,7 @@ def _mixed_batches(ensemble: Ensemble, models: Mapping[str, Interface]) -> Itera
         yield _mistake(
             ensemble,
             f"{', '.join(without)} of {ensemble.name!r} has no batch dimension, unlike other steps",
-            "a batch dimension in all steps, or in none",
-            "set max_batch_size above 0 in all steps, or to 0 in all",
+            fix="set max_batch_size above 0 in all steps, or to 0 in all",
         )
 
 
@@ -146,13 +140,12 @@ def _missing_outputs(ensemble: Ensemble, made: Mapping[str, Tensor]) -> Iterator
     for name in ensemble.outputs:
         if name not in made:
             yield Mistake(
-                field="outputs",
-                what=f"{ensemble.name!r} has the output {name!r}, which no step produces",
-                expected=f"one of {', '.join(made)}",
-                fix=did_you_mean(name, made, otherwise="remove it"),
+                "outputs",
+                f"{ensemble.name!r} has the output {name!r}, which no step produces",
+                fix=did_you_mean(name, made, otherwise=f"remove it, or use one of {', '.join(made)}"),
                 owner=ensemble,
             )
 
 
-def _mistake(ensemble: Ensemble, what: str, expected: str, fix: str) -> Mistake:
-    return Mistake(field="steps", what=what, expected=expected, fix=fix, owner=ensemble)
+def _mistake(ensemble: Ensemble, what: str, *, fix: str) -> Mistake:
+    return Mistake("steps", what, fix=fix, owner=ensemble)

@@ -64,13 +64,10 @@ class Wheels:
                 yield from pin_mistakes(pins)
                 continue
             yield Mistake(
-                field="wheels",
-                what=f"wheels for {python!r}",
-                expected=f"the Python of a release: {', '.join(known)}",
+                "wheels",
+                f"wheels for {python!r}",
                 fix=did_you_mean(
-                    python,
-                    known,
-                    otherwise="name the Python, not the release; a function can distinguish releases",
+                    python, known, otherwise=f"name the Python of a release: {', '.join(known)}"
                 ),
             )
 
@@ -99,10 +96,9 @@ class PackedEnvironment:
         """Check that it is an archive that Triton can unpack."""
         if not self.path.endswith((".tar.gz", ".tgz")):
             yield Mistake(
-                field="path",
-                what=f"the packed environment {self.path!r}",
-                expected="a .tar.gz, the only format that the Python backend unpacks",
-                fix="pack it again: conda-pack -o environment.tar.gz",
+                "path",
+                f"the packed environment {self.path!r}",
+                fix="pack it as a .tar.gz: conda-pack -o environment.tar.gz",
             )
 
 
@@ -122,20 +118,14 @@ def pin_mistakes(wheels: Sequence[str]) -> Iterator[Mistake]:
         if match:
             names.append(package_name(match["name"]))
         else:
-            yield _mistake(
-                f"the wheel {wheel!r}",
-                f"{_PINNED}, such as numpy==2.2.6",
-                "pin the version, so that the same declaration gives the same artifact; extras are ignored",
-            )
+            fix = f"pin the version, as {_PINNED}, such as numpy==2.2.6; extras are ignored"
+            yield Mistake("wheels", f"the wheel {wheel!r}", fix=fix)
             names.append(package_name(re.split(r"[^A-Za-z0-9._-]", wheel, maxsplit=1)[0]))
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield _mistake(f"two wheels of {name}", "one of each package", "remove one")
+        yield Mistake("wheels", f"two wheels of {name}", fix="remove one")
     if "numpy" not in names:
-        yield _mistake(
-            "an environment without NumPy",
-            "numpy==version among the wheels",
-            "add it: the Python backend imports it, and does not see the image's NumPy",
-        )
+        fix = "add numpy==version: the Python backend imports it, and does not see the image's NumPy"
+        yield Mistake("wheels", "an environment without NumPy", fix=fix)
 
 
 def pins(wheels: Sequence[str]) -> Mapping[str, str]:
@@ -147,7 +137,3 @@ def pins(wheels: Sequence[str]) -> Mapping[str, str]:
 def package_name(text: str) -> str:
     """Return the normalized name of a package (PEP 503)."""
     return re.sub(r"[-_.]+", "-", text).lower()
-
-
-def _mistake(what: str, expected: str, fix: str) -> Mistake:
-    return Mistake(field="wheels", what=what, expected=expected, fix=fix)

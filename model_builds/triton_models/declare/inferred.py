@@ -29,8 +29,7 @@ def with_inputs_of_examples(network: PyTorchNetwork, build: ModelDefinition) -> 
         raise FleetError.of(
             what=f"{network.name!r} has neither inputs nor an example",
             where=where,
-            expected="inputs=[...], or an example to take them from",
-            fix="return an example from examples()",
+            fix="write inputs=[...], or return an example from examples()",
             rule="inputs-unknown",
         )
     skipped = 1 if network.max_batch_size else 0
@@ -40,7 +39,7 @@ def with_inputs_of_examples(network: PyTorchNetwork, build: ModelDefinition) -> 
     raise_if_any(_differences(inputs, examples, skipped, where))
     complete = replace(network, inputs=inputs)
     raise_if_any(
-        BAD_DECLARATION.problem(what=each.what, where=where, expected=each.expected, fix=each.fix)
+        BAD_DECLARATION.problem(what=each.what, where=where, fix=each.fix)
         for _, each in find_mistakes(complete)
     )
     return complete
@@ -56,7 +55,6 @@ def _differences(
             yield Problem(
                 what=f"the examples have {tensor.name!r} as {' and '.join(sorted(types))}",
                 where=where,
-                expected="examples of one type, because a network has one for each input",
                 fix=f"convert them in examples(), such as with .astype(np.{given[0].dtype.name})",
                 rule="inputs-unknown",
             )
@@ -66,7 +64,6 @@ def _differences(
             yield Problem(
                 what=f"the examples have {tensor.name!r} with the shapes {listed}",
                 where=where,
-                expected="examples of one shape, or declared inputs with the range of each size",
                 fix=f'write inputs=[Tensor("{tensor.name}", "{tensor.data_type}", [DynamicDim(...), ...])]',
                 rule="inputs-unknown",
             )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
 from typing import Any, Union, get_args, get_type_hints
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.matching import advice, described, matcher, with_kind
+from triton_models.base.matching import advice, matcher, with_kind
 
 BAD_DECLARATION = Check(id="bad-declaration", source=FROM_ARGUMENTS)
 
@@ -17,18 +17,20 @@ _NONE = type(None)
 _UNIONS = (Union, types.UnionType)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Mistake:
-    """A wrong field of a declared value.
+    """A problem of a declared value, whose place is found when it is reported.
 
     Attributes:
+        field: The name of the wrong field.
         what: The given value, with its name.
+        fix: The next thing to do, with the accepted values.
         owner: The value with the field, if it is not the value that reports the mistake.
     """
 
     field: str
     what: str
-    expected: str
+    _: KW_ONLY
     fix: str
     owner: object = None
 
@@ -106,9 +108,8 @@ def _type_mistakes(declared: object) -> list[Mistake]:
     owner: Any = type(declared)
     return [
         Mistake(
-            field=name,
-            what=f"{owner.__name__}.{name} is {with_kind(getattr(declared, name))}",
-            expected=described(hint),
+            name,
+            f"{owner.__name__}.{name} is {with_kind(getattr(declared, name))}",
             fix=advice(getattr(declared, name), hint),
         )
         for name, matches, hint in _field_matchers(owner)

@@ -93,9 +93,8 @@ class PyTorchNetwork:
             yield from _for_openvino(self)
         if isinstance(self.backend, AotInductor) and self.max_batch_size:
             yield Mistake(
-                field="max_batch_size",
-                what=f"max_batch_size {self.max_batch_size} of {self.name!r}, for AotInductor",
-                expected="0: the backend has no batches for compiled networks yet",
+                "max_batch_size",
+                f"max_batch_size {self.max_batch_size} of {self.name!r}, for AotInductor",
                 fix="write 0; a DynamicDim as the first size of each input allows several rows per request",
             )
         names = [tensor.name for tensor in self.inputs] + list(self.outputs)
@@ -103,30 +102,21 @@ class PyTorchNetwork:
         yield from _controls_of_network(self)
         if not self.outputs:
             yield Mistake(
-                field="outputs",
-                what=f"{self.name!r} has no outputs",
-                expected="at least one",
-                fix="name the return values of forward()",
+                "outputs", f"{self.name!r} has no outputs", fix="name the return values of forward()"
             )
         for tensor in self.inputs:
             if tensor.full_type == "TYPE_STRING":
-                yield _bad(
-                    tensor,
-                    "is a string, which a network cannot take",
-                    "numbers",
-                    "tokenize it in a model before",
-                )
+                yield _bad(tensor, "is a string", fix="tokenize it in a model before this one")
             if -1 in tensor.dims:
-                yield _bad(tensor, "has the size -1", "a DynamicDim", "declare the range of the size")
+                yield _bad(tensor, "has the size -1", fix="declare the range of the size as a DynamicDim")
         yield from _unequal_sizes(self.inputs)
         if isinstance(self.backend, TensorRt):
             best = self.backend.opt_batch
             if best is not None and not 1 <= best <= self.max_batch_size:
                 yield Mistake(
-                    field="backend",
-                    what=f"opt_batch {best} for TensorRT",
-                    expected=f"1 to max_batch_size, {self.max_batch_size}",
-                    fix="lower opt_batch, or remove it",
+                    "backend",
+                    f"opt_batch {best} for TensorRT",
+                    fix=f"use 1 to max_batch_size, {self.max_batch_size}, or remove it",
                 )
 
 
@@ -173,10 +163,9 @@ class OnnxFile:
             yield from _for_openvino(self)
         if self.profile and not isinstance(self.backend, TensorRt):
             yield Mistake(
-                field="profile",
-                what="a profile for another backend",
-                expected="a profile only with TensorRt: other backends accept any shape",
-                fix="remove it",
+                "profile",
+                "a profile for another backend",
+                fix="remove it: only TensorRt has one, and other backends accept any shape",
             )
 
 
@@ -238,9 +227,8 @@ class PythonModel:
         yield from _repeated([tensor.name for tensor in self.outputs], field="outputs")
         if self.environment is not None and self.backend.environment is not None:
             yield Mistake(
-                field="environment",
-                what=f"{self.name!r} has an environment, and its backend names another",
-                expected="one of them",
+                "environment",
+                f"{self.name!r} has an environment, and its backend names another",
                 fix="remove the backend's: the build writes the environment's path into the configuration",
             )
 
@@ -298,9 +286,8 @@ class DaliPipeline:
         yield from _repeated([tensor.name for tensor in self.outputs], field="outputs")
         if not self.inputs or not self.outputs:
             yield Mistake(
-                field="inputs",
-                what=f"{self.name!r} has {len(self.inputs)} inputs and {len(self.outputs)} outputs",
-                expected="at least one of each",
+                "inputs",
+                f"{self.name!r} has {len(self.inputs)} inputs and {len(self.outputs)} outputs",
                 fix="name its external sources and its outputs",
             )
         yield from _batched(self, "DALI works on batches")
@@ -356,17 +343,15 @@ class Forest:
         yield from _batched(self, "the backend works on batches")
         if self.weights is not None and self.estimator is not None:
             yield Mistake(
-                field="estimator",
-                what=f"{self.name!r} has weights and an estimator",
-                expected="one of them",
+                "estimator",
+                f"{self.name!r} has weights and an estimator",
                 fix="remove the one that is not served",
             )
         if not 0 < self.threshold < 1 or (self.threshold != _MIDDLE and self.answer != "class"):
             yield Mistake(
-                field="threshold",
-                what=f'threshold {self.threshold} of {self.name!r}, whose answer is "{self.answer}"',
-                expected='a number between 0 and 1, with answer="class"',
-                fix="remove it, or answer with the class",
+                "threshold",
+                f'threshold {self.threshold} of {self.name!r}, whose answer is "{self.answer}"',
+                fix='use a number between 0 and 1, with answer="class", or remove it',
             )
 
 
@@ -456,12 +441,7 @@ class Ensemble:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that it has steps."""
         if not self.steps:
-            yield Mistake(
-                field="steps",
-                what=f"the ensemble {self.name!r} has no steps",
-                expected="the names of its models",
-                fix="name them",
-            )
+            yield Mistake("steps", f"the ensemble {self.name!r} has no steps", fix="name its models")
 
 
 ServedModel: TypeAlias = PyTorchNetwork | OnnxFile | PythonModel | DaliPipeline | Forest | TensorFlowGraph
@@ -483,11 +463,8 @@ def unknown_steps(ensemble: Ensemble, known: Sequence[str]) -> Iterator[Mistake]
     for step in steps_of(ensemble):
         if step.model_name not in known:
             yield Mistake(
-                field="steps",
-                what=f"the ensemble {ensemble.name!r} has the step {step.model_name!r}",
-                expected=f"one of {', '.join(known)}"
-                if known
-                else "a model of the declaration; there is none",
+                "steps",
+                f"the ensemble {ensemble.name!r} has the step {step.model_name!r}",
                 fix=did_you_mean(step.model_name, known, otherwise="declare that model too"),
                 owner=ensemble,
             )
@@ -496,25 +473,22 @@ def unknown_steps(ensemble: Ensemble, known: Sequence[str]) -> Iterator[Mistake]
 def _served(model: ServedModel) -> Iterator[Mistake]:
     if model.max_batch_size < 0:
         yield Mistake(
-            field="max_batch_size",
-            what=f"max_batch_size {model.max_batch_size} of {model.name!r}",
-            expected="the largest batch, or 0 if the tensors have no batch dimension",
-            fix="write 0 or more",
+            "max_batch_size",
+            f"max_batch_size {model.max_batch_size} of {model.name!r}",
+            fix="write the largest batch, or 0 if the tensors have no batch dimension",
         )
         return
     if isinstance(model.batching, DynamicBatching) and model.max_batch_size == 0:
         yield Mistake(
-            field="batching",
-            what=f"{model.name!r} joins requests, with max_batch_size 0",
-            expected="a max_batch_size of 1 or more",
+            "batching",
+            f"{model.name!r} joins requests, with max_batch_size 0",
             fix="raise max_batch_size, or remove batching",
         )
     if controls_of(model) and model.warm_up is not None:
         yield Mistake(
-            field="warm_up",
-            what=f"{model.name!r} has a warm-up and controls of sequences",
-            expected="one of them: requests of a warm-up have no controls, so it fails and nothing loads",
-            fix="remove the warm-up",
+            "warm_up",
+            f"{model.name!r} has a warm-up and controls of sequences",
+            fix="remove the warm-up: its requests have no controls, so it fails and nothing loads",
         )
     largest = max(model.max_batch_size, 1)
     preferred = model.batching.preferred if isinstance(model.batching, DynamicBatching) else ()
@@ -522,20 +496,18 @@ def _served(model: ServedModel) -> Iterator[Mistake]:
     for name, given in (("batching", preferred), ("warm_up", warm)):
         if given and max(given) > largest:
             yield Mistake(
-                field=name,
-                what=f"{name} of {model.name!r} has a batch of {max(given)}",
-                expected=f"at most {largest}, as max_batch_size says",
-                fix="lower it, or raise max_batch_size",
+                name,
+                f"{name} of {model.name!r} has a batch of {max(given)}",
+                fix=f"use at most {largest}, or raise max_batch_size",
             )
 
 
 def _batched(model: ServedModel, why: str) -> Iterator[Mistake]:
     if model.max_batch_size == 0:
         yield Mistake(
-            field="max_batch_size",
-            what=f"max_batch_size 0 of {model.name!r}",
-            expected=f"1 or more: {why}",
-            fix="write the largest batch",
+            "max_batch_size",
+            f"max_batch_size 0 of {model.name!r}",
+            fix=f"write the largest batch, 1 or more: {why}",
         )
 
 
@@ -545,9 +517,7 @@ def _for_pytorch(network: PyTorchNetwork) -> Iterator[Mistake]:
     exact = isinstance(network.backend, AotInductor)
     for tensor in network.inputs:
         if tensor.full_type.removeprefix("TYPE_") in _NOT_IN_LIBTORCH:
-            yield _bad(
-                tensor, f"is {tensor.data_type}, for {backend}", "a type it supports", "cast it inside"
-            )
+            yield _bad(tensor, f"is {tensor.data_type}, for {backend}", fix="cast it inside")
     inputs = [tensor.name for tensor in network.inputs]
     for field_name, names in (("inputs", inputs), ("outputs", list(network.outputs))):
         for position, name in enumerate(names):
@@ -555,10 +525,11 @@ def _for_pytorch(network: PyTorchNetwork) -> Iterator[Mistake]:
             usual = f"{field_name[:-1].upper()}__{position}"
             if name != usual if exact else not (word and mark and index == str(position)):
                 yield Mistake(
-                    field=field_name,
-                    what=f"{network.name!r} has the tensor {name!r} at position {position}, for {backend}",
-                    expected=usual if exact else f"a name that ends with __{position}",
-                    fix=f"call it {usual}",
+                    field_name,
+                    f"{network.name!r} has the tensor {name!r} at position {position}, for {backend}",
+                    fix=f"call it {usual}"
+                    if exact
+                    else f"call it {usual}, or any name that ends with __{position}",
                 )
 
 
@@ -568,9 +539,8 @@ def _controls_of_network(network: PyTorchNetwork) -> Iterator[Mistake]:
     for control in controls_of(network):
         if known and known.get(control.name) != f"TYPE_{control.data_type}":
             yield Mistake(
-                field="inputs",
-                what=f"{network.name!r} has no input {control.name!r} of {control.data_type}",
-                expected="each control of its sequences as an input of forward()",
+                "inputs",
+                f"{network.name!r} has no input {control.name!r} of {control.data_type}",
                 fix=f'add Tensor("{control.name}", "{control.data_type}", [1])',
             )
 
@@ -579,29 +549,25 @@ def _for_openvino(network: PyTorchNetwork | OnnxFile) -> Iterator[Mistake]:
     """Yield mistakes for OpenVINO, which runs on the CPU and joins no requests."""
     if network.max_batch_size > 1:
         yield Mistake(
-            field="max_batch_size",
-            what=f"max_batch_size {network.max_batch_size} of {network.name!r}, for OpenVino",
-            expected="0 or 1: the backend joins no requests",
+            "max_batch_size",
+            f"max_batch_size {network.max_batch_size} of {network.name!r}, for OpenVino",
             fix="write 0; an open first size of each tensor allows several rows per request",
         )
     if network.instances.kind not in {None, "KIND_AUTO", "KIND_CPU"} or network.instances.gpu_memory_mb:
         yield Mistake(
-            field="instances",
-            what=f"{network.name!r} asks for a GPU, for OpenVino",
-            expected="instances on the CPU: the backend has no others",
-            fix="remove kind and gpu_memory_mb",
+            "instances",
+            f"{network.name!r} asks for a GPU, for OpenVino",
+            fix="remove kind and gpu_memory_mb: the backend runs on the CPU",
         )
 
 
-def _bad(tensor: Tensor, what: str, expected: str, fix: str) -> Mistake:
-    return Mistake(field="inputs", what=f"input {tensor.name!r} {what}", expected=expected, fix=fix)
+def _bad(tensor: Tensor, what: str, *, fix: str) -> Mistake:
+    return Mistake("inputs", f"input {tensor.name!r} {what}", fix=fix)
 
 
 def _repeated(names: Sequence[str], *, field: str) -> Iterator[Mistake]:
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield Mistake(
-            field=field, what=f"two tensors are called {name!r}", expected="unique names", fix="rename one"
-        )
+        yield Mistake(field, f"two tensors are called {name!r}", fix="rename one")
 
 
 def _unequal_sizes(inputs: Sequence[Tensor]) -> Iterator[Mistake]:
@@ -609,8 +575,7 @@ def _unequal_sizes(inputs: Sequence[Tensor]) -> Iterator[Mistake]:
     for size in (size for tensor in inputs for size in tensor.dims if isinstance(size, DynamicDim)):
         if sizes.setdefault(size.name, size) != size:
             yield Mistake(
-                field="inputs",
-                what=f"two sizes are called {size.name!r}: {sizes[size.name]} and {size}",
-                expected="one DynamicDim for each name",
+                "inputs",
+                f"two sizes are called {size.name!r}: {sizes[size.name]} and {size}",
                 fix="rename one, or use the same one in both places",
             )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.base.errors import Problem
-from triton_models.base.matching import advice, described, fits, with_kind
+from triton_models.base.matching import advice, fits, with_kind
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.mistakes import BAD_DECLARATION, field_types
 
@@ -64,14 +64,14 @@ class Places:
                 yield self._problem(
                     f"{each.owner.__name__} has no {each.name!r}",
                     each.line,
-                    expected=f"one of {', '.join(known)}",
-                    fix=did_you_mean(each.name, known, otherwise="remove it"),
+                    fix=did_you_mean(
+                        each.name, known, otherwise=f"remove it, or use one of {', '.join(known)}"
+                    ),
                 )
             elif literal and not fits(literal[0], known[each.name]):
                 yield self._problem(
                     f"{each.owner.__name__}.{each.name} is {with_kind(literal[0])}",
                     each.line,
-                    expected=described(known[each.name]),
                     fix=advice(literal[0], known[each.name]),
                 )
         yield from self._missing()
@@ -85,12 +85,11 @@ class Places:
                 yield self._problem(
                     f"{owner.__name__} lacks {', '.join(missing)}",
                     call.lineno,
-                    expected=f"{owner.__name__}({', '.join(f'{name}=...' for name in _required(owner))})",
-                    fix="add the missing arguments",
+                    fix=f"write {owner.__name__}({', '.join(f'{name}=...' for name in _required(owner))})",
                 )
 
-    def _problem(self, what: str, line: int, *, expected: str, fix: str) -> Problem:
-        return BAD_DECLARATION.problem(what=what, where=f"{self._path}:{line}", expected=expected, fix=fix)
+    def _problem(self, what: str, line: int, *, fix: str) -> Problem:
+        return BAD_DECLARATION.problem(what=what, where=f"{self._path}:{line}", fix=fix)
 
 
 def _callee(call: ast.Call) -> str:

@@ -103,7 +103,6 @@ class DeclaredFolder:
             raise FleetError.of(
                 what=f"{folder!r} has no form {form!r}",
                 where=str(self.path),
-                expected=f"one of {', '.join(known)}" if known else "a build.py with FORMS; it has none",
                 fix=did_you_mean(form, known, otherwise=f"add it to FORMS, or use {folder} without a form"),
                 rule="unknown-form",
             )
@@ -165,8 +164,7 @@ def model_names(models: Path | None = None) -> list[str]:
         raise FleetError.of(
             what=f"no folder {str(folder)!r}",
             where="the folder of model builds (--models)",
-            expected="a folder with one subfolder per model, each with a build.py",
-            fix="run the command from the repository, or name the folder",
+            fix="run the command from the repository, or name the folder that has one subfolder per model",
         )
     return sorted(declaration.parent.name for declaration in folder.glob("*/build.py"))
 
@@ -272,18 +270,19 @@ def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
     if not path.is_file() or Path(name).name != name:
         raise _unknown(name, (models or models_folder()).resolve())
     if not is_name(name):
-        raise _bad_declaration(path, f"the model's name {name!r}", NAME_RULE)
+        raise _bad_declaration(path, f"the model's name {name!r}", fix=f"rename it: {NAME_RULE}")
     module = _execute(path)
     build, forms = getattr(module, "BUILD", None), getattr(module, "FORMS", {})
     if not isinstance(build, ModelDefinition):
-        raise _bad_declaration(path, f"BUILD is {build!r}", "BUILD = ModelDefinition(...)")
+        raise _bad_declaration(path, f"BUILD is {build!r}", fix="write BUILD = ModelDefinition(...)")
     if not isinstance(forms, Mapping) or not all(
         isinstance(form, ModelDefinition) for form in forms.values()
     ):
-        raise _bad_declaration(path, f"FORMS is {forms!r}", "FORMS = {name: ModelDefinition(...)}")
+        fix = "write FORMS = {name: ModelDefinition(...)}"
+        raise _bad_declaration(path, f"FORMS is {forms!r}", fix=fix)
     raise_if_any(dict.fromkeys(_problems((build, *forms.values()), path)))  # a form may be in FORMS twice
     if build.name != name:
-        raise _bad_declaration(path, f"BUILD.name is {build.name!r}", f"the folder's name, {name!r}")
+        raise _bad_declaration(path, f"BUILD.name is {build.name!r}", fix=f"use the folder's name, {name!r}")
     raise_if_any(_form_names(build, forms, path))
     return DeclaredFolder(path=path, build=build, forms=forms)
 
@@ -291,11 +290,11 @@ def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
 def _unknown(name: str, models: Path) -> FleetError:
     known = model_names(models)
     marked = [f"{each}{FORM_MARK}{name[len(each) + 1 :]}" for each in known if name.startswith(f"{each}_")]
-    hint = did_you_mean(name, known, otherwise=f"add {models / name / 'build.py'}")
+    others = f", or use one of {', '.join(known)}" if known else ""
+    hint = did_you_mean(name, known, otherwise=f"add {models / name / 'build.py'}{others}")
     return FleetError.of(
         what=f"unknown model {name!r}",
         where=f"the model builds in {models}",
-        expected=f"one of {', '.join(known)}" if known else "a folder with a build.py; there is none",
         fix=f"{hint} (a form would be {marked[-1]})" if marked else hint,
         rule="unknown-model",
     )
@@ -309,7 +308,7 @@ def _form_names(
     for form, declared in forms.items():
         for name in (form, declared.name):
             if not isinstance(name, str) or not is_name(name):
-                yield _form_problem(f"the name {name!r} of a form", str(path), NAME_RULE)
+                yield _form_problem(f"the name {name!r} of a form", str(path), fix=f"rename it: {NAME_RULE}")
         if declared.name in owners:
             yield _taken(declared.name, form, f"the name of {owners[declared.name]} too", str(path))
         elif (path.parents[1] / declared.name / "build.py").is_file():
@@ -318,17 +317,13 @@ def _form_names(
 
 
 def _taken(name: str, form: str, whose: str, where: str) -> Problem:
-    return _form_problem(f"the form {form!r} is called {name!r}, {whose}", where, "a unique name")
+    what = f"the form {form!r} is called {name!r}, {whose}"
+    return _form_problem(what, where, fix="rename it, such as <folder>_<form>")
 
 
-def _form_problem(what: str, where: str, expected: str) -> Problem:
-    return BAD_DECLARATION.problem(
-        what=what,
-        where=where,
-        expected=expected,
-        why="each form is built, published and invoked under its own name",
-        fix="rename it, such as <folder>_<form>",
-    )
+def _form_problem(what: str, where: str, *, fix: str) -> Problem:
+    why = "each form is built, published and invoked under its own name"
+    return BAD_DECLARATION.problem(what=what, where=where, why=why, fix=fix)
 
 
 def _problems(builds: Sequence[ModelDefinition], path: Path) -> Iterator[Problem]:
@@ -338,7 +333,6 @@ def _problems(builds: Sequence[ModelDefinition], path: Path) -> Iterator[Problem
         yield BAD_DECLARATION.problem(
             what=mistake.what,
             where=places.of(owner, mistake.field) if places else str(path),
-            expected=mistake.expected,
             why="the model could not be built or served",
             fix=mistake.fix,
         )
@@ -354,10 +348,9 @@ def _missing_files(declared: Iterable[object], folder: Path) -> Iterator[tuple[o
                     yield (
                         model,
                         Mistake(
-                            field=field,
-                            what=f"there is no file {name!r} for the model {model.name!r}",
-                            expected=f"a file in {folder}",
-                            fix="add the file, or correct its name",
+                            field,
+                            f"there is no file {name!r} for the model {model.name!r}",
+                            fix=f"add it to {folder}, or correct its name",
                         ),
                     )
 
@@ -402,17 +395,11 @@ def _unreadable(path: Path, error: BaseException) -> FleetError:
     own = BAD_DECLARATION.problem(
         what=f"{path.name} of model {path.parent.name!r} cannot be read: {type(error).__name__}: {error}",
         where=blame(error, path.parent),
-        expected="a Python file that defines BUILD",
         fix=_absent_file(error) or "fix that line; import frameworks inside functions, not at the top",
     )
     return FleetError([own, *wrong])
 
 
-def _bad_declaration(path: Path, what: str, expected: str) -> FleetError:
-    return BAD_DECLARATION.error(
-        what=what,
-        where=str(path),
-        expected=expected,
-        why="folder, declaration and model share one name, by which the tools find the declaration",
-        fix="correct it; see the folders of the other models for complete declarations",
-    )
+def _bad_declaration(path: Path, what: str, *, fix: str) -> FleetError:
+    why = "folder, declaration and model share one name, by which the tools find the declaration"
+    return BAD_DECLARATION.error(what=what, where=str(path), why=why, fix=fix)

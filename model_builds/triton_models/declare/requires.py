@@ -75,7 +75,6 @@ def check_requires(
         Problem(
             what=f"{module} is not installed here",
             where="`requires` of the declaration" if folder is None else "the model's reference",
-            expected="the packages of requirements.txt and the modules in `requires`",
             why="the model's build or its reference imports it",
             fix=install_command(folder, otherwise=_way_to(module, release)),
             rule="build-requires",
@@ -114,9 +113,8 @@ def _removed(build: ModelDefinition, release: Release) -> Iterator[Problem]:
             yield Problem(
                 what=f"{model.name!r} needs the backend {backend!r}, for release {release.name}",
                 where=f"the backend of {model.name!r}",
-                expected=f"a release before {removed} (--release), or another backend",
                 why=f"release {removed} removed the backend",
-                fix="export the network to ONNX and run it with OnnxRuntime() or TensorRt()",
+                fix=f"use a release before {removed}, or export it to ONNX: OnnxRuntime() or TensorRt()",
                 rule="backend-removed",
             )
 
@@ -127,9 +125,8 @@ def _too_old(build: ModelDefinition, release: Release) -> Iterator[Problem]:
             yield Problem(
                 what=f"{model.name!r} is a forest, for release {release.name}",
                 where="--release",
-                expected="release 24.03 or newer",
                 why="older releases do not read the checkpoints of Treelite 4 that builds write",
-                fix="choose a newer release",
+                fix="choose release 24.03 or newer",
                 rule="forest-release",
             )
         if (
@@ -140,9 +137,8 @@ def _too_old(build: ModelDefinition, release: Release) -> Iterator[Problem]:
             yield Problem(
                 what=f"{model.name!r} is compiled by AotInductor, for release {release.name}",
                 where="--release",
-                expected=f"release {COMPILED_NETWORKS_SINCE} or newer",
                 why="the backend of older releases does not load model.pt2",
-                fix="choose a newer release, or another backend such as LibTorch()",
+                fix=f"choose release {COMPILED_NETWORKS_SINCE} or newer, or a backend such as LibTorch()",
                 rule="aoti-release",
             )
 

@@ -40,19 +40,13 @@ class Instances:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that there is at least one instance, and that one on a GPU takes memory."""
         if self.count < 1:
-            yield Mistake(
-                field="count",
-                what=f"{self.count} instances",
-                expected="at least 1",
-                fix="omit it for one instance",
-            )
+            yield Mistake("count", f"{self.count} instances", fix="use at least 1, or omit it")
         if self.gpu_memory_mb is not None and (self.gpu_memory_mb < 1 or self.kind == "KIND_CPU"):
             yield Mistake(
-                field="gpu_memory_mb",
-                what=f"{self.gpu_memory_mb} MiB of GPU memory"
+                "gpu_memory_mb",
+                f"{self.gpu_memory_mb} MiB of GPU memory"
                 + (" for an instance on the CPU" if self.kind == "KIND_CPU" else ""),
-                expected="at least 1, and an instance on a GPU",
-                fix="omit it",
+                fix="use at least 1 for an instance on a GPU, otherwise omit it",
             )
 
 
@@ -86,28 +80,25 @@ class DynamicBatching:
         """Check that sizes are positive and times are not negative."""
         if self.max_delay_us < 0:
             yield Mistake(
-                field="max_delay_us",
-                what=f"a delay of {self.max_delay_us} microseconds",
-                expected="0 or more",
-                fix="remove it to run requests without waiting",
+                "max_delay_us",
+                f"a delay of {self.max_delay_us} microseconds",
+                fix="use 0 or more, or remove it to run requests without waiting",
             )
         for name in ("max_queue_size", "timeout_us", "priorities"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                yield Mistake(field=name, what=f"{name} is {value}", expected="1 or more", fix="remove it")
+                yield Mistake(name, f"{name} is {value}", fix="use 1 or more, or remove it")
         if self.default_priority is not None and not 1 <= self.default_priority <= (self.priorities or 0):
             yield Mistake(
-                field="default_priority",
-                what=f"default_priority {self.default_priority} of {self.priorities or 'no'} priorities",
-                expected="from 1 to the number of priorities",
-                fix="correct it, or set priorities",
+                "default_priority",
+                f"default_priority {self.default_priority} of {self.priorities or 'no'} priorities",
+                fix="use a priority from 1 to the number of priorities",
             )
         if any(size < 1 for size in self.preferred):
             yield Mistake(
-                field="preferred",
-                what=f"the preferred batch sizes {list(self.preferred)}",
-                expected="sizes from 1 to max_batch_size",
-                fix="remove them if no size is preferred",
+                "preferred",
+                f"the preferred batch sizes {list(self.preferred)}",
+                fix="use sizes from 1 to max_batch_size, or remove them",
             )
 
 
@@ -137,10 +128,9 @@ class Control:
         types = _OF_IDS if self.says == "id" else _OF_FLAGS
         if self.data_type not in types:
             yield Mistake(
-                field="data_type",
-                what=f"{self.name!r} says {self.says!r} in {self.data_type}",
-                expected=f"one of {', '.join(types)}",
-                fix="write one of them",
+                "data_type",
+                f"{self.name!r} says {self.says!r} in {self.data_type}",
+                fix=f"use one of {', '.join(types)}",
             )
 
 
@@ -177,32 +167,26 @@ class SequenceBatching:
         given = [f"{part} {getattr(each, part)!r}" for part in ("name", "says") for each in self.controls]
         for value in sorted({value for value in given if given.count(value) > 1}):
             yield Mistake(
-                field="controls",
-                what=f"two controls with {value}",
-                expected="one control of each name and kind",
-                fix="remove one",
+                "controls",
+                f"two controls with {value}",
+                fix="remove one; each has a name and a kind of its own",
             )
         unfit = (self.max_sequences is None) == (self.strategy == "oldest")
         if unfit or (self.max_sequences is not None and self.max_sequences < 1):
             yield Mistake(
-                field="max_sequences",
-                what=f"max_sequences is {self.max_sequences}, for {self.strategy!r}",
-                expected='1 or more for "oldest", and nothing for "direct"',
-                fix='set it for "oldest", otherwise remove it',
+                "max_sequences",
+                f"max_sequences is {self.max_sequences}, for {self.strategy!r}",
+                fix='set 1 or more for "oldest", and nothing for "direct"',
             )
         if self.max_idle_us is not None and self.max_idle_us < 1:
             yield Mistake(
-                field="max_idle_us",
-                what=f"max_idle_us is {self.max_idle_us}",
-                expected="1 or more",
-                fix="remove it",
+                "max_idle_us", f"max_idle_us is {self.max_idle_us}", fix="use 1 or more, or remove it"
             )
         if self.max_delay_us < 0:
             yield Mistake(
-                field="max_delay_us",
-                what=f"a delay of {self.max_delay_us} microseconds",
-                expected="0 or more",
-                fix="remove it to run requests without waiting",
+                "max_delay_us",
+                f"a delay of {self.max_delay_us} microseconds",
+                fix="use 0 or more, or remove it to run requests without waiting",
             )
 
 
@@ -237,15 +221,13 @@ class WarmUp:
         """Check that there is at least one valid batch size and one request."""
         if self.count < 1:
             yield Mistake(
-                field="count",
-                what=f"a warm-up with {self.count} requests",
-                expected="1 or more",
-                fix="remove it for one request",
+                "count",
+                f"a warm-up with {self.count} requests",
+                fix="use 1 or more, or remove it for one request",
             )
         if not self.batch_sizes or min(self.batch_sizes) < 1:
             yield Mistake(
-                field="batch_sizes",
-                what=f"a warm-up with the batch sizes {list(self.batch_sizes)}",
-                expected="at least one, from 1 to max_batch_size",
-                fix="omit it for one request with a batch of one",
+                "batch_sizes",
+                f"a warm-up with the batch sizes {list(self.batch_sizes)}",
+                fix="use sizes from 1 to max_batch_size, or omit it for a batch of one",
             )

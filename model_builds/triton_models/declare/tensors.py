@@ -96,17 +96,15 @@ class DynamicDim:
         """Check that the name is valid and the sizes are in order."""
         if not self.name.isidentifier() or self.name == "batch":
             yield Mistake(
-                field="name",
-                what=f"DynamicDim.name is {self.name!r}",
-                expected="a word of letters, digits and _, other than 'batch'",
-                fix="name the items counted, such as 'tokens'; the batch size is set by max_batch_size",
+                "name",
+                f"DynamicDim.name is {self.name!r}",
+                fix="name what is counted in letters, digits and _, such as 'tokens'; 'batch' is taken",
             )
         if not 1 <= self.min <= self.usual <= self.max:
             yield Mistake(
-                field="max",
-                what=f"{self.name!r} goes from {self.min} to {self.max}, with opt {self.usual}",
-                expected="1 <= min <= opt <= max",
-                fix="put the sizes in order",
+                "max",
+                f"{self.name!r} goes from {self.min} to {self.max}, with opt {self.usual}",
+                fix="write 1 <= min <= opt <= max",
             )
 
 
@@ -153,22 +151,22 @@ class Tensor:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that the data type exists and the dimensions are sizes."""
         if not self.name:
-            yield Mistake(field="name", what="a tensor without a name", expected="a name", fix="name it")
+            yield Mistake("name", "a tensor without a name", fix="name it")
         if self.full_type.removeprefix("TYPE_") not in DATA_TYPES:
             yield Mistake(
-                field="data_type",
-                what=f"unknown data type {self.data_type!r} of tensor {self.name!r}",
-                expected=f"one of {', '.join(DATA_TYPES)}",
+                "data_type",
+                f"unknown data type {self.data_type!r} of tensor {self.name!r}",
                 fix=f"did you mean {meant}?"
                 if (meant := _OTHER_NAMES.get(self.data_type.lower().rpartition(".")[2]))
-                else did_you_mean(self.data_type, DATA_TYPES, otherwise="use one of them"),
+                else did_you_mean(
+                    self.data_type, DATA_TYPES, otherwise=f"use one of {', '.join(DATA_TYPES)}"
+                ),
             )
         if not self.dims or any(size < 1 and size != -1 for size in self.sizes):
             yield Mistake(
-                field="dims",
-                what=f"the dims {list(self.sizes)} of tensor {self.name!r}",
-                expected="at least one dimension, each a size or -1",
-                fix="write the shape without the batch dimension; [1] for one value",
+                "dims",
+                f"the dims {list(self.sizes)} of tensor {self.name!r}",
+                fix="write a size or -1 for each dimension except the batch; [1] for one value",
             )
 
 

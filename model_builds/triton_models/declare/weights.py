@@ -52,24 +52,17 @@ class HubWeights:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that the id is valid and the revision cannot move."""
         if not _HUB_ID.fullmatch(self.id):
-            yield Mistake(
-                field="id",
-                what=f"the hub id {self.id!r}",
-                expected="owner/name",
-                fix="copy it from the model's page",
-            )
+            yield Mistake("id", f"the hub id {self.id!r}", fix="copy owner/name from the model's page")
         if not _COMMIT.fullmatch(self.revision):
             yield Mistake(
-                field="revision",
-                what=f"the revision {self.revision!r} of {self.id}",
-                expected="a full commit hash of 40 hexadecimal digits; branches and tags can move",
-                fix="copy the commit's hash from 'Files and versions' on the model's page",
+                "revision",
+                f"the revision {self.revision!r} of {self.id}",
+                fix="copy the 40 digits of a commit from 'Files and versions': branches and tags move",
             )
         if self.file is not None and self.files:
             yield Mistake(
-                field="files",
-                what=f"one file and patterns of files of {self.id}",
-                expected="one of them",
+                "files",
+                f"one file and patterns of files of {self.id}",
                 fix="remove file for a folder, or files for a single file",
             )
 
@@ -105,17 +98,15 @@ class S3Weights:
         """Check that the URL names an object or a prefix."""
         if not _S3_URL.fullmatch(self.url):
             yield Mistake(
-                field="url",
-                what=f"the S3 address {self.url!r}",
-                expected=f"s3://bucket/key of one object, or s3://bucket/prefix/; {BUCKET_RULE}",
-                fix="copy the S3 URI from the console or from `aws s3 ls`",
+                "url",
+                f"the S3 address {self.url!r}",
+                fix=f"write s3://bucket/key, or s3://bucket/prefix/; {BUCKET_RULE}",
             )
         if self.digest is not None and not _LISTING.fullmatch(self.digest):
             yield Mistake(
-                field="digest",
-                what=f"the digest {self.digest!r} of {self.url}",
-                expected="16 hexadecimal digits",
-                fix="write any 16 digits: the error of the build has the right ones",
+                "digest",
+                f"the digest {self.digest!r} of {self.url}",
+                fix="write any 16 hexadecimal digits: the error of the build has the right ones",
             )
         yield from _file_of_one(self.file, self.url, is_folder=self.is_prefix or is_archive(self.url))
 
@@ -161,9 +152,7 @@ class RegistryWeights:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that there is an id."""
         if not self.id:
-            yield Mistake(
-                field="id", what="an empty id", expected="the version in the registry", fix="write it"
-            )
+            yield Mistake("id", "an empty id", fix="write the version in the registry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,8 +224,7 @@ def weights_at(address: str | None, *, otherwise: Weights) -> Weights:
 def _file_of_one(file: str | None, place: str, *, is_folder: bool) -> Iterator[Mistake]:
     if file is not None and not is_folder:
         yield Mistake(
-            field="file",
-            what=f"the file {file!r} of {place}, which is one object",
-            expected="a file of a prefix or of an archive",
+            "file",
+            f"the file {file!r} of {place}, which is one object",
             fix="remove it, or end the prefix with a slash",
         )

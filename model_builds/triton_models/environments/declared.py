@@ -76,13 +76,7 @@ def _problems(model: PythonModel, served: Served) -> Iterator[Problem]:
         yield from error.problems
         return
     for mistake in pin_mistakes(wheels):
-        yield Problem(
-            what=mistake.what,
-            where=where,
-            expected=mistake.expected,
-            fix=mistake.fix,
-            rule="environment-wheels",
-        )
+        yield Problem(what=mistake.what, where=where, fix=mistake.fix, rule="environment-wheels")
     numpy, below = pins(wheels).get("numpy"), served.release.numpy_below
     if numpy is not None and below is not None and int(numpy.partition(".")[0]) >= below:
         yield Problem(

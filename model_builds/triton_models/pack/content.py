@@ -99,7 +99,6 @@ def _opened(path: str) -> Iterator[int]:
         raise FleetError.of(
             what=f"cannot read the file: {error.strerror or error}",
             where=path,
-            expected="a readable file",
             fix="check the permissions and the disk",
             rule="unreadable",
         ) from None
@@ -113,7 +112,6 @@ def _changed(path: str | Path) -> FleetError:
     return FleetError.of(
         what="the file changed while the model was packed",
         where=str(path),
-        expected="a model that does not change during packing",
         why="the artifact would mix two states, neither of which was checked",
         fix="wait until no process writes to the model, then pack it again",
         rule="changed-while-packed",
