@@ -34,36 +34,25 @@ ENVIRONMENT = {
 CPU_TYPE = "ml.m5.xlarge"
 """The instance type of endpoints that need no GPU, at a fifth of the price."""
 
-ROLE_MINUTES = 3.0
-"""The time until services see a new role."""
-
-_QUOTA = re.compile(r"LimitExceeded|ServiceQuotaExceeded|TooManyBuckets")
-_DENIED = re.compile(r"AccessDenied|UnauthorizedOperation|not authorized to perform|\(403\)|NotAuthorized")
-_SIGNED_OUT = re.compile(
-    r"ExpiredToken|RequestExpired|InvalidClientTokenId|UnrecognizedClient|InvalidAccessKey"
-)
-_NO_CAPACITY = re.compile(
-    r"InsufficientInstanceCapacity|insufficient capacity|Unable to provision", re.IGNORECASE
-)
-
-
-def denied(error: ClientError) -> bool:
-    """Return True if the caller lacks a permission or is signed out: that says nothing about a belief."""
-    return bool(_DENIED.search(str(error)) or _SIGNED_OUT.search(str(error)))
+# What says nothing about a belief.
+_DENIED = "a permission or valid credentials are missing"
+_HINDRANCES = {
+    _DENIED: r"AccessDenied|Unauthorized|[Nn]ot ?[Aa]uthorized|\(403\)|"
+    r"ExpiredToken|RequestExpired|InvalidClientTokenId|InvalidAccessKey|UnrecognizedClient",
+    "a quota is too low": r"LimitExceeded|ServiceQuotaExceeded|TooManyBuckets",
+    "AWS has no capacity": r"InsufficientInstanceCapacity|insufficient capacity|Unable to provision",
+}
 
 
 def hindrance(reason: object) -> str:
-    """Return why an error or a failure decides nothing; empty if it might."""
-    told = str(reason)
-    for pattern, why in (
-        (_DENIED, "a permission is missing"),
-        (_SIGNED_OUT, "the credentials are not valid"),
-        (_QUOTA, "a quota is too low"),
-        (_NO_CAPACITY, "AWS has no capacity"),
-    ):
-        if pattern.search(told):
-            return f"{why}: {told}"
-    return ""
+    """Return why an error or the reason of a failure decides nothing; empty if it might."""
+    found = (why for why, pattern in _HINDRANCES.items() if re.search(pattern, str(reason)))
+    return next((f"{why}: {reason}" for why in found), "")
+
+
+def denied(error: ClientError) -> bool:
+    """Return True if the caller lacks a permission or is signed out."""
+    return hindrance(error).startswith(_DENIED)
 
 
 def refusal(call: Callable[[], Any]) -> str:
@@ -71,7 +60,7 @@ def refusal(call: Callable[[], Any]) -> str:
     try:
         call()
     except ClientError as error:
-        if denied(error):
+        if hindrance(error):
             raise
         return str(error.response["Error"]["Code"])
     return ""
@@ -119,7 +108,7 @@ class Account:
             config = Config(retries={"mode": "standard", "total_max_attempts": 5})
             if service == "sagemaker-runtime":  # a status of 429 is an answer, not an error to retry
                 config = Config(retries={"total_max_attempts": 1}, read_timeout=75)
-            url = self.hosting if service == "sagemaker-runtime" and self.hosting else None
+            url = self.hosting if service == "sagemaker-runtime" else ""
             where = {"endpoint_url": url or self.embedded.url} if self.embedded else {}
             made = self.session.client(service, region_name=key[1], config=config, **where, **credentials)
             if credentials:
@@ -128,24 +117,14 @@ class Account:
         return self._clients[key]
 
     @cached_property
-    def _identity(self) -> Mapping[str, str]:
-        identity: Mapping[str, str] = self.client("sts").get_caller_identity()
-        return identity
-
-    @property
     def id(self) -> str:
         """The account's id."""
-        return self._identity["Account"]
+        return str(self.client("sts").get_caller_identity()["Account"])
 
     @property
     def partition(self) -> str:
         """The partition, such as aws."""
-        return self._identity["Arn"].split(":")[1]
-
-    @property
-    def start(self) -> str:
-        """The beginning of the names of this module's resources."""
-        return f"{PREFIX}{self.run}-{self.module}-"
+        return str(self.session.get_partition_for_region(self.region))
 
     @property
     def tags(self) -> list[dict[str, str]]:
@@ -153,8 +132,8 @@ class Account:
         return [{"Key": TAG, "Value": self.run}]
 
     def name(self, suffix: str) -> str:
-        """Return the name of a resource."""
-        return f"{self.start}{suffix}"
+        """Return the name of a resource, with the run and the module of tests."""
+        return f"{PREFIX}{self.run}-{self.module}-{suffix}"
 
     def arn(self, service: str, resource: str, region: str = "") -> str:
         """Return the ARN of a resource of this account."""
@@ -173,16 +152,14 @@ class Account:
             self.pause()
         return found
 
-    def with_new_role(
-        self, call: Callable[[], _T], words: str = "assume", minutes: float = ROLE_MINUTES
-    ) -> _T:
-        """Make a call that names a new role, again until the service sees the role."""
-        end = time.monotonic() + (1 if self.embedded else minutes * 60)
+    def with_new_role(self, call: Callable[[], _T], words: str = "assume") -> _T:
+        """Make a call that names a new role, again until the service sees the role, for three minutes."""
+        end = time.monotonic() + (1 if self.embedded else 180)
         while True:
             try:
                 return call()
             except ClientError as error:
-                if words not in str(error) or time.monotonic() > end:
+                if words not in str(error).lower() or time.monotonic() > end:
                     raise
             self.pause()
 
@@ -212,15 +189,10 @@ class Account:
             ),
             allow(
                 [
-                    "ecr:GetAuthorizationToken",
-                    "ecr:BatchCheckLayerAvailability",
-                    "ecr:GetDownloadUrlForLayer",
-                    "ecr:BatchGetImage",
-                    "cloudwatch:PutMetricData",
-                    "cloudwatch:DescribeAlarms",
-                    "logs:CreateLogStream",
-                    "logs:PutLogEvents",
-                    "logs:DescribeLogStreams",
+                    *("ecr:GetAuthorizationToken", "ecr:BatchCheckLayerAvailability"),
+                    *("ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"),
+                    *("cloudwatch:PutMetricData", "cloudwatch:DescribeAlarms"),
+                    *("logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"),
                 ]
             ),
         )
@@ -245,7 +217,7 @@ class Account:
         role = self.new_role(suffix, {"AWS": f"arn:{self.partition}:iam::{self.id}:root"}, *statements)
         asked = {"RoleArn": role, "RoleSessionName": "conformance", "DurationSeconds": 900}
         sts = self.client("sts")
-        given = self.with_new_role(lambda: sts.assume_role(**asked), "AssumeRole")["Credentials"]
+        given = self.with_new_role(lambda: sts.assume_role(**asked), "assumerole")["Credentials"]
         return self.client(
             service,
             aws_access_key_id=given["AccessKeyId"],
@@ -325,4 +297,4 @@ class Account:
 
     def clear(self) -> list[str]:
         """Remove the module's resources. Returns what could not be removed."""
-        return sweep(self.client, self.region, name=self.start, pause=self.pause)
+        return sweep(self.client, self.region, self.name(""), pause=self.pause)

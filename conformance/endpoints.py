@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from conformance.account import Account, denied, hindrance
 from conformance.models import body
+from conformance.sweep import absent
 
 LOG_GROUPS = "/aws/sagemaker/Endpoints/"
 START_MINUTES = 45.0
@@ -103,27 +104,24 @@ def invoke_once(
     except ClientError as error:
         if denied(error):
             raise
-        told = error.response["Error"]
+        said = error.response["Error"]
         status: Any = error.response["ResponseMetadata"]["HTTPStatusCode"]
         original: Any = error.response.get("OriginalMessage", "")
         return {
             **reply,
             "status": status,
-            "code": told["Code"],
-            "text": told["Message"],
+            "code": said["Code"],
+            "text": said["Message"],
             "original": original,
         }
     except BotoCoreError as error:  # a connection that ends is an answer as well
         return {**reply, "code": type(error).__name__, "text": str(error)}
-    said = json.loads(found["Body"].read())
-    answer = json.loads(said["outputs"][0]["data"][0])
+    answer = json.loads(json.loads(found["Body"].read())["outputs"][0]["data"][0])
     return {**reply, "status": 200, "answer": answer, "session": found.get("NewSessionId", "")}
 
 
 def log_streams(aws: Account, name: str) -> list[str] | None:
     """Return the log streams of an endpoint; None if it has no log group."""
-    from conformance.sweep import absent
-
     try:
         found = aws.client("logs").describe_log_streams(logGroupName=f"{LOG_GROUPS}{name}")
     except ClientError as error:

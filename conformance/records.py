@@ -141,8 +141,8 @@ def outcome_of(reports: Sequence[pytest.TestReport]) -> dict[str, str]:
 
 
 def _reason(report: pytest.TestReport) -> str:
-    told: Any = report.longrepr
-    if isinstance(told, tuple):
-        return str(told[2])
-    crash = getattr(told, "reprcrash", None)
-    return str(crash.message if crash else told)
+    reason: Any = report.longrepr
+    if isinstance(reason, tuple):
+        return str(reason[2])
+    crash = getattr(reason, "reprcrash", None)
+    return str(crash.message if crash else reason)

@@ -48,21 +48,13 @@ def hosted(aws: Any) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """A build that has ended.
+    """A build that has ended."""
 
-    Attributes:
-        status: CodeBuild's status; empty if it did not start.
-        why: The reason if it did not succeed.
-        printed: The output of its commands, by variable.
-        log: The name of its log stream.
-        refused: Seconds for which StartBuild refused the caller's new role.
-    """
-
-    status: str
-    why: str = ""
-    printed: Mapping[str, str]
-    log: str | None = None
-    refused: float = 0.0
+    status: str  # empty if it did not start
+    why: str = ""  # the reason if it did not succeed
+    printed: Mapping[str, str]  # by variable, the output of its commands
+    log: str | None = None  # the name of its stream
+    refused: float = 0.0  # seconds for which StartBuild refused the caller's new role
 
 
 def project(aws: Account, suffix: str, commands: Mapping[str, str], **more: Any) -> str:
@@ -129,10 +121,8 @@ def source_build(aws: Account) -> Build:
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("marker", MARKER)
     aws.client("s3").put_object(Bucket=aws.bucket, Key="source.zip", Body=packed.getvalue())
-    group, bucket = (
-        aws.log_group(f"/aws/codebuild/{aws.name('source')}"),
-        f"arn:{aws.partition}:s3:::{aws.bucket}",
-    )
+    bucket = f"arn:{aws.partition}:s3:::{aws.bucket}"
+    group = aws.log_group(f"/aws/codebuild/{aws.name('source')}")
     role = aws.new_role(
         "source",
         {"Service": "codebuild.amazonaws.com"},

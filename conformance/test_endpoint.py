@@ -208,7 +208,7 @@ def test_an_error_is_worded_as_on_record(aws: Account, endpoint: str, ask: Asked
 
 @belief("refused-input-text")
 @costs(0.5)
-def test_a_refused_input_is_told_from_a_failed_load(aws: Account, endpoint: str, ask: Asked) -> None:
+def test_a_refused_input_is_not_a_failed_load(aws: Account, endpoint: str, ask: Asked) -> None:
     aws.put("unloadable-1.tar.gz", model(markers(aws), "unloadable", seconds=-1))
     raised = ask(lambda: invoke(aws, endpoint, INSPECTOR, {"fail": "as asked"})["original"], "loaded")
     unloaded = invoke(aws, endpoint, "unloadable-1.tar.gz")["original"]  # its text names a hash and a line

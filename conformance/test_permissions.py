@@ -52,6 +52,6 @@ def test_a_state_machine_that_waits_for_builds_needs_one_rule(aws: Account, ask:
         def create() -> None:
             aws.with_new_role(lambda: states.create_state_machine(**asked, tags=tags))
 
-        return refusal(lambda: aws.with_new_role(create, "managed-rule", minutes=2))
+        return refusal(lambda: aws.with_new_role(create, "managed-rule"))
 
     assert ask(created) == ""

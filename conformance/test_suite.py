@@ -124,7 +124,7 @@ def test_every_belief_says_how_it_is_decided() -> None:
 
 
 def test_a_record_names_nobody() -> None:
-    told = {
+    shown = {
         "arn:aws:s3:::bucket/key denied to 123456789012": "<arn of s3> denied to <account>",
         "763104351884.dkr.ecr.eu-west-1.amazonaws.com": "763104351884.dkr.ecr.eu-west-1.amazonaws.com",
         "request 01234567-89ab-cdef-0123-456789abcdef": "request <id>",
@@ -132,7 +132,7 @@ def test_a_record_names_nobody() -> None:
         "/home/someone/x": "<home>/x",
         "TensorRT 10.13.3.9 of my-run": "TensorRT 10.13.3.9 of <run>",
     }
-    assert scrubbed(list(told), {"my-run": "<run>"}) == list(told.values())
+    assert scrubbed(list(shown), {"my-run": "<run>"}) == list(shown.values())
 
 
 def test_what_a_run_did_not_ask_is_kept_in_the_record(tmp_path: Path) -> None:

@@ -52,10 +52,10 @@ def made(folder: Path) -> Callable[[Machine, str], Made]:
             return failed("verify", document["error"])
         [found] = document["paths"].values()
         placed = PLACED.findall(log.read_text(errors="replace")) if log.exists() else []
-        told = {"plans": root.get("plans") or {}, "placed": sorted(placed)}
+        seen = {"plans": root.get("plans") or {}, "placed": sorted(placed)}
         if "problems" in found:
-            return {**failed("verify", found["problems"]), **told}
-        return {"step": "", "rules": [], "what": "", "accuracy": found["accuracy"], **told}
+            return {**failed("verify", found["problems"]), **seen}
+        return {"step": "", "rules": [], "what": "", "accuracy": found["accuracy"], **seen}
 
     return lambda here, name: make(name, here.present.name, here.release.name)
 

@@ -44,12 +44,12 @@ def grade(row: Belief, seen: Iterable[Record]) -> str:
     """Return the grade of a belief: what runs have found, otherwise that of its source."""
     words = {"true": "observed", "false": "**refuted**"}
     found = [(each, each.verdicts[row.id]) for each in seen if row.id in each.verdicts]
-    told = [
+    lines = [
         f"{words[verdict['outcome']]} on {verdict['date']}, release {record.release}, {record.place}"
         for record, verdict in found
         if verdict["outcome"] in words
     ]
-    return "; ".join(told) or row.grade
+    return "; ".join(lines) or row.grade
 
 
 def _row(row: Belief, seen: Iterable[Record]) -> str:
