@@ -103,7 +103,6 @@ def models_in(folder: Path, source: str) -> tuple[Path, Sequence[Path]]:
         raise FleetError.of(
             what="there is no model directory",
             where=source,
-            expected=f"{CONFIG_FILE} in the folder, or in a folder in it",
             why="a multi-model endpoint does not complete configurations",
             fix=f"write a {CONFIG_FILE}: `fleet check` names what is missing in it; it may be empty with "
             f"--auto-complete of `fleet adopt`, for {COMPLETED_BY}",
@@ -114,7 +113,6 @@ def models_in(folder: Path, source: str) -> tuple[Path, Sequence[Path]]:
         raise FleetError.of(
             what=f"{len(tops)} models can answer: {some_of([each.name for each in tops])}",
             where=source,
-            expected="one model, or one ensemble with the models of its steps",
             why="SageMaker loads one model per artifact, and the models that it depends on",
             fix='adopt each model\'s directory by itself: `for d in */; do fleet adopt "$d"; done`',
             rule="adopted-directory",
@@ -201,22 +199,12 @@ def _parsed(path: Path) -> Iterator[tuple[Tensors, Tensors]]:
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise FleetError.of(
-            what=f"the recorded requests cannot be read: {error}",
-            where=str(path),
-            expected="a file of JSON lines",
-            fix="check the path",
-            rule="recorded-request",
+        raise _unusable(
+            path, f"the recorded requests cannot be read: {error}", fix="check the path"
         ) from error
     if not any(line.strip() for line in lines):
-        raise FleetError.of(
-            what="there are no recorded requests",
-            where=str(path),
-            expected="a file of JSON lines",
-            why="the model would not be compared with anything",
-            fix="record at least one request and its answer, or draw examples",
-            rule="recorded-request",
-        )
+        fix = "record at least one request and its answer, or draw examples"
+        raise _unusable(path, "there are no recorded requests", fix=fix)
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
@@ -224,13 +212,12 @@ def _parsed(path: Path) -> Iterator[tuple[Tensors, Tensors]]:
                 yield _tensors(record["inputs"]), _tensors(record["outputs"])
             except (ValueError, KeyError, TypeError, FleetError) as error:
                 said = error.problems[0].what if isinstance(error, FleetError) else f"{error}"
-                raise FleetError.of(
-                    what=f"line {number} is not a recorded request: {said}",
-                    where=str(path),
-                    expected='{"inputs": [...], "outputs": [...]}, each with name, shape, datatype and data',
-                    fix="record the body of the request and of the answer, each in JSON",
-                    rule="recorded-request",
-                ) from error
+                fix = 'record {"inputs": [...], "outputs": [...]}, the bodies of a request and its answer'
+                raise _unusable(path, f"line {number} is not a recorded request: {said}", fix=fix) from error
+
+
+def _unusable(path: Path, what: str, *, fix: str) -> FleetError:
+    return FleetError.of(what=what, where=str(path), fix=fix, rule="recorded-request")
 
 
 def _tensors(listed: Any) -> Tensors:

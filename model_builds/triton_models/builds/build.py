@@ -191,7 +191,6 @@ def _write(declaration: ModelDefinition, job: Job) -> None:
         raise FleetError.of(
             what=f"building {declaration.name!r} failed: {type(error).__name__}: {said}",
             where=blame(error, job.source),
-            expected="write() to fill the model directories",
             fix=fix_of(error, otherwise="fix that line, then build again; this attempt left no files"),
             rule="build-failed",
         ) from error
@@ -199,7 +198,6 @@ def _write(declaration: ModelDefinition, job: Job) -> None:
         raise FleetError.of(
             what=f"write() of {declaration.name!r} created no model directory",
             where=str(job.source / "build.py"),
-            expected="at least one call of job.model(config)",
             fix="create the model directory with job.model and write the model's file to the returned folder",
             rule="build-empty",
         )
@@ -213,8 +211,7 @@ def _unknown_output(declaration: ModelDefinition, job: Job) -> Iterator[Problem]
         yield Problem(
             what=f"{declaration.name!r} has no output {declaration.output!r}",
             where=place_of(declaration, "output", job.source),
-            expected=f"one of {', '.join(outputs)}",
-            fix=did_you_mean(declaration.output, outputs, otherwise="name one of its outputs"),
+            fix=did_you_mean(declaration.output, outputs, otherwise=f"name one of {', '.join(outputs)}"),
             rule="unknown-output",
         )
 

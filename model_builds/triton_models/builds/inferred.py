@@ -45,7 +45,6 @@ def type_problems(
                     if from_examples
                     else f"{tensor} is declared as {given}; the network computes with {right}",
                     where=f"the inputs of {name!r}",
-                    expected=f"{tensor} as {right}",
                     fix=f"use np.{right} in examples(), or cast it in forward()"
                     if from_examples
                     else f"declare it as {TYPES.get(right, 'BF16')}, or cast it in forward()",

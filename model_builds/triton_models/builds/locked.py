@@ -189,7 +189,6 @@ def _stale(lacking: Sequence[str], lock: Path) -> FleetError:
     return FleetError.of(
         what=f"the lock lacks {', '.join(lacking)}",
         where=str(lock),
-        expected="every package of requirements.txt",
         why="without a hash, any index could substitute the package",
         fix="run `make lock` and commit the locks with the requirements",
         rule="lock-stale",

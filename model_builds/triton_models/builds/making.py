@@ -155,7 +155,6 @@ def _export_problems(error: Exception, model: PyTorchNetwork, job: Job) -> Itera
     yield Problem(
         what=f"{model.name!r} cannot be exported to ONNX: {type(cause).__name__}: {said}",
         where=place_of(model, "network", job.source) if line == str(job.source) else line,
-        expected="operators that ONNX has, and no control flow that depends on values",
         fix="change that line, such as to torch.where, or serve the network as TorchScript: "
         'backend=LibTorch(export="script")',
         rule="onnx-export",
@@ -193,7 +192,6 @@ def _check_outputs(model: PyTorchNetwork, exported: Sequence[str], job: Job) -> 
             what=f"{len(model.outputs)} outputs are declared, {', '.join(model.outputs)}; forward() returns "
             f"{len(exported)}",
             where=place_of(model, "outputs", job.source),
-            expected="a name for each tensor that forward() returns, in order",
             fix="correct outputs=[...], or what forward() returns",
             rule="network-outputs",
         )
@@ -241,14 +239,9 @@ def _make_compiled(
 
 def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig:
     from triton_models.builds.export.onnx import check_onnx, copy_onnx, optimize_onnx
-    from triton_models.builds.export.weights import fetch
 
     path = job.folder(model.name) / "model.onnx"
-    weights = model.weights or build.weights
-    if weights is None:
-        msg = "a declaration without weights for an ONNX file is refused when it is read"
-        raise AssertionError(msg)
-    _copy(fetch(weights), path, model, copy=copy_onnx)
+    _copy(_weights(model, build), path, model, copy=copy_onnx)
     check_onnx(path)
     if model.optimize:
         optimize_onnx(path)
@@ -284,7 +277,6 @@ def _on_cpu(forest: Forest, refused: str, release: Release) -> Forest:
         raise FleetError.of(
             what=f"release {release.name} cannot load {forest.name!r} on a GPU: it has {refused}",
             where=f"the instances of {forest.name!r}",
-            expected='kind="KIND_CPU", or no kind',
             why="loading it would end the server, with all its models",
             fix="remove kind: the build then places it on the CPU, with the same answers",
             rule="forest-gpu",
@@ -298,13 +290,7 @@ def _on_cpu(forest: Forest, refused: str, release: Release) -> Forest:
 
 
 def _make_graph(model: TensorFlowGraph, build: ModelDefinition, job: Job) -> ModelConfig:
-    from triton_models.builds.export.weights import fetch
-
-    weights = model.weights or build.weights
-    if weights is None:
-        msg = "a declaration without weights for a frozen graph is refused when it is read"
-        raise AssertionError(msg)
-    _copy(fetch(weights), job.folder(model.name) / "model.graphdef", model)
+    _copy(_weights(model, build), job.folder(model.name) / "model.graphdef", model)
     _record_weights(model, job)
     return _configure(model, build, job, tensors=(model.inputs, model.outputs))
 
@@ -319,6 +305,16 @@ _MAKERS: Mapping[type, Callable[[Any, ModelDefinition, Job], ModelConfig]] = Map
         TensorFlowGraph: _make_graph,
     }
 )
+
+
+def _weights(model: OnnxFile | TensorFlowGraph, build: ModelDefinition) -> Path:
+    from triton_models.builds.export.weights import fetch
+
+    weights = model.weights or build.weights
+    if weights is None:
+        msg = "a file without weights is refused when its declaration is read"
+        raise AssertionError(msg)
+    return fetch(weights)
 
 
 def _record_weights(model: OnnxFile | Forest | TensorFlowGraph, job: Job) -> None:
@@ -350,7 +346,6 @@ def _copy(
         raise FleetError.of(
             what=f"cannot copy {source.name!r}: {error.strerror}",
             where=f"the files of the model {model.name!r}: {source}",
-            expected="a readable file",
             fix=f"the weights are the one file {source.parent.name!r}: name that, or a folder of weights"
             if isinstance(error, NotADirectoryError)
             else "correct its name in the declaration, or add the file",
@@ -419,8 +414,7 @@ def _add_labels(model: PyTorchNetwork | OnnxFile | TensorFlowGraph, config: Mode
             raise FleetError.of(
                 what=f"labels for {name!r}, which is not an output of {model.name!r}",
                 where="labels of its declaration",
-                expected=f"one of {', '.join(outputs)}",
-                fix=did_you_mean(name, tuple(outputs), otherwise="remove it"),
+                fix=did_you_mean(name, tuple(outputs), otherwise=f"name one of {', '.join(outputs)}"),
                 rule="model-labels",
             )
         target = job.root / model.name / Path(file).name

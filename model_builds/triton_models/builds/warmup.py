@@ -77,7 +77,6 @@ def _dims(tensor: Any, usual: Sequence[int] | None, model: ServedModel) -> list[
         raise _unfit(
             model,
             f"input {tensor.name!r} has the dims {dims}",
-            expected="a size for every dimension",
             fix="use a DynamicDim instead, give a profile, or warm up with an example",
         )
     return dims
@@ -89,8 +88,7 @@ def _find(model: ServedModel, name: str, examples: Sequence[Example]) -> Example
         raise _unfit(
             model,
             f"the example {name!r} does not exist",
-            expected=f"one of {', '.join(known)}",
-            fix=did_you_mean(name, known, otherwise="use one of examples()"),
+            fix=did_you_mean(name, known, otherwise=f"use one of {', '.join(known)}"),
         )
     return known[name]
 
@@ -101,8 +99,7 @@ def _first_row(example: Example, config: ModelConfig, model: ServedModel) -> Ten
         raise _unfit(
             model,
             f"the example {example.name!r} has no {', '.join(missing)}",
-            expected=f"an example with {', '.join(names)}",
-            fix="warm up without an example, which sends zeros of the usual sizes",
+            fix=f"use an example with {', '.join(names)}, or none, which sends zeros",
         )
     return {name: example.first[name][0] if config.max_batch_size else example.first[name] for name in names}
 
@@ -116,11 +113,10 @@ def _data(tensor: Any, rows: Tensors | None) -> bytes | None:
     return bytes(row.tobytes())
 
 
-def _unfit(model: ServedModel, what: str, *, expected: str, fix: str) -> FleetError:
+def _unfit(model: ServedModel, what: str, *, fix: str) -> FleetError:
     return FleetError.of(
         what=f"cannot warm up {model.name!r}: {what}",
         where="WarmUp(...) of its declaration",
-        expected=expected,
         why="a model whose warm-up fails does not load",
         fix=fix,
         rule="warm-up-example",

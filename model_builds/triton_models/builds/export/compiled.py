@@ -90,13 +90,11 @@ def _check_machine(network: Observed, device: str) -> None:
     if shutil.which(cxx()) is None:
         raise network.bad(
             f"this machine has no {cxx()}, with which AOTInductor compiles",
-            expected="g++ on the PATH, or another compiler with OpenMP in CXX; it uses no clang++ by itself",
-            fix="install it: `apt-get install g++`",
+            fix="install it: `apt-get install g++`; or name another compiler with OpenMP in CXX",
         )
     if device == "cuda" and not torch.cuda.is_available():
         raise network.bad(
             f"PyTorch {torch.__version__} finds no GPU to compile for",
-            expected="PyTorch with CUDA, and the GPU",
             fix="install it: FLEET_GPU=1 python -m triton_models.builds.locked build NAME",
         )
 
@@ -155,7 +153,6 @@ def _failed(what: str, error: Exception, network: Observed) -> FleetError:
     reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return network.bad(
         f"it cannot be {what}: {reason}",
-        expected="a network that torch.export and AOTInductor accept",
         fix="fix the network's forward() or its DynamicDims, or serve it with LibTorch() or OnnxRuntime()",
     )
 
@@ -166,6 +163,5 @@ def _refuse_tf32(program: Any, network: Observed) -> None:
     if found:
         raise network.bad(
             f"it must use FP32, but the server may choose TF32 for {', '.join(found)}",
-            expected='tf32=True with a tolerance for "tf32", or a network without these operators',
             fix='declare AotInductor(tf32=True) and a tolerance for "tf32", or serve it with LibTorch()',
         )

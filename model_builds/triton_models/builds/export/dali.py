@@ -50,7 +50,6 @@ def make_pipeline(model: DaliPipeline, path: Path, job: Job) -> None:
             raise FleetError.of(
                 what=f"the pipeline of {model.name!r} has no input {tensor.name!r}",
                 where=f"the inputs of {model.name!r}",
-                expected=f"fn.external_source(name={tensor.name!r}, ...) in its pipeline",
                 why="DALI matches request tensors to external sources by name",
                 fix="name the external source after the input",
                 rule="dali-input",
@@ -112,7 +111,6 @@ def _too_new(dali: Any, model: DaliPipeline, release: Release) -> FleetError:
     return FleetError.of(
         what=f"the pipeline of {model.name!r} would be built with DALI {dali.__version__}",
         where=f"a build for release {release.name}, whose DALI is {has}",
-        expected=f"DALI {has} or older",
         why="DALI may fail to load a file from a newer version",
         fix=f"{image}; or install DALI {has}: pip install --no-deps nvidia-dali-cuda120=={has} "
         "--extra-index-url https://pypi.nvidia.com",

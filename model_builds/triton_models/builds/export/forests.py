@@ -438,9 +438,8 @@ def _unreadable(model: str, source: str, what: str) -> FleetError:
     return FleetError.of(
         what=f"the forest of {model!r} cannot be read: {what}",
         where=f"the weights {source!r}",
-        expected="a file of XGBoost, LightGBM or Treelite, or a fitted forest",
         why="the backend reads checkpoints of Treelite, which the build writes",
-        fix="save it with save_model(), or return the fitted forest from estimator=",
+        fix="save it with save_model() of XGBoost or LightGBM, or return the fitted forest from estimator=",
         rule="forest-file",
     )
 
@@ -449,7 +448,6 @@ def _unfit(model: str, source: str, what: str, fix: str) -> FleetError:
     return FleetError.of(
         what=f"the forest of {model!r} cannot be served: {what}",
         where=f"the weights {source!r}",
-        expected="a regression, a ranking, or probabilities of classes",
         fix=fix,
         rule="forest-kind",
     )

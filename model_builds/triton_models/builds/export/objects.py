@@ -36,14 +36,24 @@ def download(weights: S3Weights, folder: Path) -> Path:
     try:
         before = _listing(weights.url, s3)
         if weights.digest is not None and weights.digest != digest(before):
-            raise _other(weights, digest(before))
+            raise _changed(
+                weights.url,
+                f"the objects have the digest {digest(before)}, not {weights.digest}",
+                why="an object was added, removed or written again since",
+                fix=f'if they are right, write digest="{digest(before)}"; otherwise restore them',
+            )
         for name in before:
             path = _place(folder, name, weights.url)
             path.parent.mkdir(parents=True, exist_ok=True)
             s3.download_file(bucket, f"{key}{name}" if weights.is_prefix else key, str(path))
         if weights.is_prefix:
             if digest(_listing(weights.url, s3)) != digest(before):
-                raise _changed(weights.url)
+                raise _changed(
+                    weights.url,
+                    "the objects changed while they were read",
+                    why="a mixture of two checkpoints would be built",
+                    fix="build again when the upload has ended; write each checkpoint under its own prefix",
+                )
             return folder
         (name,) = before
         for side in side_files(folder / name):
@@ -84,7 +94,6 @@ def unreadable(address: str, what: str) -> FleetError:
     return FleetError.of(
         what=f"the weights cannot be read: {what.partition(chr(10))[0]}",
         where=f"the weights {address!r}",
-        expected="weights that are readable on this machine as well as in the build",
         why="they determine the model, and whether it has changed",
         fix="check the address and the permission to read it",
         rule="weights",
@@ -124,23 +133,6 @@ def _place(folder: Path, name: str, address: str) -> Path:
     return folder / name
 
 
-def _other(weights: S3Weights, found: str) -> FleetError:
-    return FleetError.of(
-        what=f"the objects have the digest {found}, not {weights.digest}",
-        where=f"the weights {weights.url!r}",
-        expected="the objects that the declaration names",
-        why="an object was added, removed or written again since",
-        fix=f'if they are right, write digest="{found}"; otherwise restore them',
-        rule="weights-changed",
-    )
-
-
-def _changed(address: str) -> FleetError:
-    return FleetError.of(
-        what="the objects changed while they were read",
-        where=f"the weights {address!r}",
-        expected="a prefix that stays as it is during the build",
-        why="a mixture of two checkpoints would be built",
-        fix="build again when the upload has ended, and write each checkpoint under a prefix of its own",
-        rule="weights-changed",
-    )
+def _changed(address: str, what: str, *, why: str, fix: str) -> FleetError:
+    where = f"the weights {address!r}"
+    return FleetError.of(what=what, where=where, why=why, fix=fix, rule="weights-changed")

@@ -80,7 +80,6 @@ class Observed:
                 ):
                     raise self.bad(
                         f"the exported network gives another {output!r} for an input of another size",
-                        expected="the same answer as the original network",
                         fix=f"{self.instead}, or compute sizes only from tensors",
                     )
         return answers
@@ -95,12 +94,11 @@ class Observed:
             ],
         )
 
-    def bad(self, what: str, *, expected: str, fix: str) -> FleetError:
+    def bad(self, what: str, *, fix: str) -> FleetError:
         """Return the error of a network that cannot be served this way."""
         return FleetError.of(
             what=what,
             where=f"the network of {self.name!r}",
-            expected=expected,
             why="the server would refuse the model, or answer differently from the network",
             fix=fix,
             rule=self.rule,
@@ -118,7 +116,6 @@ class Observed:
         raise self.bad(
             f"forward() returns {kinds}, and {len(self.outputs)} outputs are declared: "
             f"{', '.join(self.outputs)}",
-            expected="a tensor, or a tuple with one tensor per output",
             fix="return the tensors in the order of the outputs",
         )
 

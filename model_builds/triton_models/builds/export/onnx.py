@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.networks import side_files
 from triton_models.base.errors import FleetError
-from triton_models.builds.export.opset import lowered
 from triton_models.declare.tensors import DynamicDim, Tensor
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def export_onnx(
     if program is None:
         msg = "the exporter returned no program"
         raise AssertionError(msg)
-    model = program.model_proto if opset >= OPSET else lowered(program.model_proto)
+    model = program.model_proto if opset >= OPSET else _lowered(program.model_proto)
     model.ir_version = IR_VERSION
     _refuse_unused(model.graph, path)
     path.write_bytes(_serialise(model))
@@ -143,7 +142,6 @@ def check_onnx(path: Path) -> None:
         raise FleetError.of(
             what=f"{path.name} is not valid ONNX: {said}",
             where=_file(path),
-            expected="a file that onnx.checker.check_model accepts with full_check",
             why="the server would refuse it, or answer with unexpected shapes",
             fix="export or download it again",
             rule="network-file",
@@ -187,9 +185,8 @@ def _refuse_too_large(module: torch.nn.Module, path: Path) -> None:
     size = sum(tensor.numel() * tensor.element_size() for tensor in state)
     if size > LARGEST_BYTES:
         raise FleetError.of(
-            what=f"the network has {size / 1e9:.1f} GB of weights",
+            what=f"{size / 1e9:.1f} GB of weights; an ONNX file holds {LARGEST_BYTES / 1e9:.1f} GB",
             where=_file(path),
-            expected=f"at most {LARGEST_BYTES / 1e9:.1f} GB, the limit of an ONNX file",
             why="backends load a separate file of weights in different ways",
             fix="serve it as TorchScript, which has no such limit: backend=LibTorch()",
             rule="network-too-large",
@@ -206,7 +203,6 @@ def _refuse_unused(graph: Any, path: Path) -> None:
         raise FleetError.of(
             what=f"the network does not use {', '.join(unused)}",
             where=_file(path),
-            expected="every input to have an effect on an output",
             why="answers would ignore that input",
             fix="remove the input, or give an example of it that the network uses",
             rule="unused-input",
@@ -238,3 +234,72 @@ def _forget(scope: Any) -> None:
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs) if attribute.type in {5, 10} else ():
                 _forget(graph)
+
+
+# The opset that `_lowered` converts to, for a TensorRT that cannot read the exporter's own. ONNX's version
+# converter, which the exporter uses, fails for a network with a ReduceMean, and the exporter then keeps opset
+# 18 (onnxscript 0.7.2 with onnx 1.23.2, tested 2026-11-22). Opset 18 changed little: docs/Changelog.md of
+# onnx, read 2026-11-22.
+_OLDEST = 17
+
+# Their axes became an input in opset 18.
+_REDUCTIONS = frozenset(
+    f"Reduce{each}" for each in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+)
+
+# New attributes of opset 18 whose default is the behavior of opset 17.
+_DEFAULTS = {("Resize", "antialias"): 0, ("Resize", "keep_aspect_ratio_policy"): b"stretch"}
+
+
+def _lowered(model: Any) -> Any:
+    """Rewrite a network of opset 18 in opset 17.
+
+    Anything without a counterpart stays unchanged, so that ONNX's checker refuses it.
+
+    Args:
+        model: The network; modified in place.
+    """
+    import onnx
+
+    constants = {each.name: each for each in model.graph.initializer}
+    sizes = {each.name: each.type.tensor_type.shape.dim for each in _values(model.graph)}
+    for node in model.graph.node:
+        if node.op_type in _REDUCTIONS and len(node.input) > 1 and node.input[1] in constants:
+            _drop(node, "noop_with_empty_axes")
+            axes = onnx.numpy_helper.to_array(constants[node.input[1]]).tolist()
+            node.attribute.append(onnx.helper.make_attribute("axes", axes))
+            del node.input[1:]
+        if node.op_type == "Split" and _is_even(node, sizes.get(node.input[0])):
+            _drop(node, "num_outputs")
+        for attribute in list(node.attribute):
+            default = _DEFAULTS.get((node.op_type, attribute.name))
+            if default is not None and onnx.helper.get_attribute_value(attribute) == default:
+                node.attribute.remove(attribute)
+    _forget_unused(model.graph)
+    for opset in model.opset_import:
+        if not opset.domain:
+            opset.version = _OLDEST
+    return model
+
+
+def _values(graph: Any) -> Iterator[Any]:
+    yield from (*graph.input, *graph.output, *graph.value_info)
+
+
+def _drop(node: Any, name: str) -> None:
+    for attribute in list(node.attribute):
+        if attribute.name == name:
+            node.attribute.remove(attribute)
+
+
+def _is_even(node: Any, shape: Any) -> bool:
+    """Return whether a split gives equal parts; opset 17 supports no other split into a number of parts."""
+    axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
+    return shape is not None and len(shape) > 0 and shape[axis].dim_value % len(node.output) == 0
+
+
+def _forget_unused(graph: Any) -> None:
+    """Remove unused constants, which were axes."""
+    used = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+    for constant in [each for each in graph.initializer if each.name not in used]:
+        graph.initializer.remove(constant)

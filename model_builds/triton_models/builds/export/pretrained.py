@@ -86,7 +86,6 @@ def _unusable(weights: Weights, what: str) -> FleetError:
     return FleetError.of(
         what=what,
         where=f"the weights {weights}",
-        expected="a folder with config.json and all weights of this network, as written by save_pretrained",
         fix="check the path or the hub id, and that the weights belong to this network",
         rule="weights",
     )

@@ -115,7 +115,6 @@ def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, 
         )
         raise network.bad(
             f"it cannot be exported as TorchScript ({how}): {reason}",
-            expected="tensors as inputs, a tensor or tuple of tensors as output, and TorchScript operators",
             fix=f"fix the network's forward(), or export it with {_other(how)}",
         ) from error
 
@@ -156,7 +155,6 @@ def _refuse_fixed_device(content: bytes, network: Observed) -> None:
     if any(_ON_THE_CPU in code for code in codes):
         raise network.bad(
             "the exported network always creates tensors on the CPU",
-            expected="tensors created on the device of the inputs",
             fix='write torch.zeros_like(x) or x.new_zeros(...), or export it with LibTorch(export="script")',
         )
 
@@ -166,7 +164,6 @@ def _refuse_tf32(graph: Any, network: Observed) -> None:
     if found:
         raise network.bad(
             f"it must use FP32, but the server may choose TF32 for {', '.join(found)}",
-            expected="traced convolutions, which fix the precision",
             fix='export it with LibTorch(export="trace"), or declare tf32=True with a tolerance for "tf32"; '
             "or cudnn=False",
         )

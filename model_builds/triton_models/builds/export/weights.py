@@ -151,7 +151,6 @@ def _installed(weights: PackageWeights) -> Path:
         raise FleetError.of(
             what=f"the package {weights.package} is not installed",
             where=f"the weights {address_of(weights)!r}",
-            expected="the package that contains the weights",
             fix="run python -m triton_models.builds.locked build",
             rule="weights",
         )
@@ -210,11 +209,7 @@ def _member(folder: Path, name: str, source: str) -> Path:
         known = sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file())
         fix = did_you_mean(name, known, otherwise=f"choose one of {some_of(known)}")
         raise FleetError.of(
-            what=f"there is no file {name!r}",
-            where=f"the weights {source!r}",
-            expected="a file of the folder",
-            fix=fix,
-            rule="weights",
+            what=f"there is no file {name!r}", where=f"the weights {source!r}", fix=fix, rule="weights"
         )
     return path
 
@@ -233,7 +228,6 @@ def _refuse_missing(path: Path) -> None:
             raise FleetError.of(
                 what=f"{path.name} keeps its weights in {name}, which is missing",
                 where=str(path.parent),
-                expected="both files in one folder",
                 why="PyTorch's exporter writes two files, and neither is of use alone",
                 fix=f"copy {name} there as well, or export with external_data=False",
                 rule="weights",
@@ -247,7 +241,6 @@ def _side_file(path: Path) -> tuple[str, ...]:
         raise FleetError.of(
             what=f"{path.name} keeps its weights in {', '.join(names)}",
             where=str(path.parent),
-            expected="at most one other file, in the same folder",
             why="the build fetches one file next to the network",
             fix="save it again with onnx.save_model(..., save_as_external_data=True, location=NAME)",
             rule="weights",
@@ -304,7 +297,6 @@ def _unusable(source: str, what: str) -> FleetError:
     return FleetError.of(
         what=what,
         where=f"the weights {source!r}",
-        expected="exactly this network's weights: a state_dict, or a folder written by save_pretrained",
         fix="check the path, the permission to read it, and that it was saved from the same network",
         rule="weights",
     )
