@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -30,13 +29,6 @@ def listed(aws: EmbeddedAws, instance_type: str) -> list[float]:
     found = aws.client("pricing").get_products(ServiceCode="AmazonSageMaker", Filters=filters)["PriceList"]
     terms = [json.loads(each)["terms"]["OnDemand"]["term"] for each in found]
     return [float(each["priceDimensions"]["dimension"]["pricePerUnit"]["USD"]) for each in terms]
-
-
-def images(aws: EmbeddedAws, tag: str) -> list[Any]:
-    found: list[Any] = aws.client("ecr").batch_get_image(
-        registryId="763104351884", repositoryName="triton", imageIds=[{"imageTag": tag}]
-    )["images"]
-    return found
 
 
 def test_a_taken_port_is_a_problem_with_a_fix() -> None:
@@ -71,9 +63,3 @@ def test_the_price_list_has_the_prices_of_the_price_table(aws: EmbeddedAws) -> N
 
 def test_an_instance_type_without_a_price_is_not_in_the_price_list(aws: EmbeddedAws) -> None:
     assert listed(aws, "ml.none.xlarge") == []
-
-
-def test_an_image_that_is_assumed_not_to_exist_is_not_in_the_registry(aws: EmbeddedAws) -> None:
-    with aws.assume(cpu_images_exist=False):
-        assert images(aws, "25.09-py3-cpu") == []
-    assert len(images(aws, "25.09-py3-cpu")) == 1

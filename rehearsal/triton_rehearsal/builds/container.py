@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from embedded_aws import BuildRecord
 from triton_models.base.errors import FleetError
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
-from triton_rehearsal.assumptions import holds
 from triton_rehearsal.builds import buildspec
 from triton_rehearsal.builds.buildspec import Buildspec, FailedCommand
 from triton_rehearsal.builds.environment import container_environment
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 SUCCEEDED, FAILED, FAULT, TIMED_OUT = "SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT"
 _CLIENT_ERROR = "CLIENT_ERROR"
-_OWN_IMAGES = "aws/codebuild/"
 
 
 class BuildContainer:
@@ -95,9 +93,6 @@ class BuildContainer:
 
     def _download(self, location: str, into: Path) -> None:
         """Fetch and unpack the zipped source at `bucket/key`, CodeBuild's form of an S3 location."""
-        if not holds("s3_source_permissions"):
-            msg = "AccessDenied: the role may not read the source"
-            raise PermissionError(msg)
         bucket, _, key = location.removeprefix("arn:aws:s3:::").partition("/")
         archive = into.with_suffix(".zip")
         self._aws.client("s3").download_file(bucket, key, str(archive))
@@ -128,11 +123,9 @@ class BuildContainer:
         https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html
         """
         shown = self._record.shown()
-        machine = self._machine(shown["environment"]).assuming("build_host_driver")
+        machine = self._machine(shown["environment"])
         needed = "\n".join(each.read_text() for each in source.glob("models/*/requirements.txt"))
         container = container_environment(self._aws, machine, folder=source.parent, requirements=needed)
-        if shown["environment"].get("image", "").startswith(_OWN_IMAGES):
-            _own_image(source.parent / "bin")
         return {
             **container,
             **spec.variables,
@@ -173,14 +166,6 @@ class BuildContainer:
         return str(json.loads(text)[key] if key else text)
 
 
-def _own_image(programs: Path) -> None:
-    """Remove the programs that CodeBuild's own image may lack from a container."""
-    if not holds("codebuild_image_python"):
-        (programs / "python3").unlink()
-        (programs / "python3").write_text("#!/bin/sh\necho 'python3: not found'\nexit 127\n")
-        (programs / "python3").chmod(0o755)
-
-
 def _exported(spec: Buildspec, shell: CommandShell, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the variables that the buildspec exports, with their values after the last command."""
     folder.mkdir()
@@ -206,7 +191,7 @@ def _own(shown: Mapping[str, Any], source: Path, *, stream: str) -> Iterator[tup
     yield "CODEBUILD_BUILD_NUMBER", str(shown["buildNumber"])
     yield "CODEBUILD_BUILD_SUCCEEDING", "1"
     yield "CODEBUILD_INITIATOR", shown["initiator"]
-    yield "CODEBUILD_LOG_PATH", stream if holds("result_names_log") else "unknown"
+    yield "CODEBUILD_LOG_PATH", stream
     prefix, _, _ = shown["arn"].partition(":build/")
     yield "CODEBUILD_PROJECT_ARN", f"{prefix}:project/{shown['projectName']}"
     yield "CODEBUILD_SRC_DIR", str(source)

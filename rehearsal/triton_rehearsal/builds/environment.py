@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from triton_models.builds.locked import PACKAGES
 from triton_models.verify.process import SOCKETS
-from triton_rehearsal.assumptions import holds
 from triton_rehearsal.builds.python import install_python
 from triton_rehearsal.triton.command import install
 from triton_rehearsal.triton.machine import Machine
@@ -57,10 +56,6 @@ NETWORK = frozenset(
 """Variables for access to a network, an index and this machine's libraries. A build on AWS has access too."""
 
 
-NOWHERE = "http://127.0.0.1:9"
-"""A proxy address where nothing listens, for a build without access to an index."""
-
-
 def container_environment(
     aws: EmbeddedAws, machine: Machine, *, folder: Path, requirements: str
 ) -> dict[str, str]:
@@ -80,8 +75,6 @@ def container_environment(
     install(programs)
     install_python(programs, home=home, requirements=_toolkits() + requirements)
     inherited = {name: value for name, value in os.environ.items() if name in NETWORK}
-    if not holds("pytorch_index"):
-        inherited |= dict.fromkeys(("https_proxy", "HTTPS_PROXY"), NOWHERE)
     return {
         **aws.environment_of(inherited),
         **_kept(),

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from triton_rehearsal.assumptions import holds
 from triton_rehearsal.builds.environment import container_environment
 from triton_rehearsal.builds.processes import contain, end_contained
 from triton_rehearsal.triton.machine import Machine
@@ -80,7 +79,7 @@ def _config(request: Mapping[str, Any], folder: Path) -> Path:
     """Write the folder from which a job reads its name."""
     config = folder / "config"
     config.mkdir()
-    known = {"ProcessingJobName": request["ProcessingJobName"]} if holds("processing_job_log") else {}
+    known = {"ProcessingJobName": request["ProcessingJobName"]}
     (config / "processingjobconfig.json").write_text(json.dumps(known))
     return config
 
@@ -114,7 +113,7 @@ def _environment(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> 
     machine = Machine.of(
         image=request["AppSpecification"]["ImageUri"],
         instance_type=request["ProcessingResources"]["ClusterConfig"]["InstanceType"],
-    ).assuming("processing_host_driver")
+    )
     return {
         **container_environment(aws, machine, folder=folder, requirements=_requirements(folder)),
         **request.get("Environment", {}),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Container
 from pathlib import Path
 
-from triton_rehearsal.assumptions import holds
-
 
 class Copies:
     """The sizes of copies, in the order of their use. It changes no file.
@@ -39,10 +37,7 @@ class Copies:
 
     def unused(self, used: Container[str]) -> str | None:
         """Return the copy to remove first, among those that are not used; None without one."""
-        names = [name for name in self._sizes if name not in used]
-        if not names:
-            return None
-        return names[0] if holds("eviction_order") else names[-1]
+        return next((name for name in self._sizes if name not in used), None)
 
 
 def size_of(folder: Path) -> int:

@@ -16,7 +16,6 @@ import uvicorn
 
 from embedded_aws import refusal_of_pages
 from triton_models.base.errors import FleetError
-from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.runtime_api import ApiError, Reply, unknown_operation, validation_error
 
 # The maximum length of InvokeEndpoint's body in bytes, from the API model of sagemaker-runtime.
@@ -132,7 +131,7 @@ class Gateway:
         if not _LENGTH.fullmatch(length):
             message = "The request needs a Content-Length: a body of unknown length is not accepted."
             return validation_error(message).reply()
-        if int(length) > PAYLOAD_LIMIT and holds("payload_limit"):
+        if int(length) > PAYLOAD_LIMIT:
             text = f"HTTP content length exceeded {PAYLOAD_LIMIT} bytes."
             return Reply(status=413, body=text.encode(), headers={"Content-Type": "text/plain"})
         return None

@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog
 from triton_rehearsal.hosting.metrics import Ended, Event, Started, Usage
@@ -192,7 +191,7 @@ class Instance(ABC):
         """Take no more requests, and close after those that are in progress, or after their time limit."""
         with self._change:
             self._ending = True
-            if self.alive and holds("old_endpoint_deletion"):
+            if self.alive:
                 self._change.wait_for(lambda: not self._requests, INVOCATION_LIMIT_S)
         self.close()
 

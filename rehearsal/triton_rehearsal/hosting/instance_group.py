@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from triton_models.base.errors import FleetError
-from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.budget import require_room
 from triton_rehearsal.hosting.instance import Instance
 
@@ -136,8 +135,7 @@ class InstanceGroup:
                 break
             if instance not in self._instances:
                 return
-            alive = instance.responds() or not holds("hung_instance_replaced")
-            unanswered = 0 if alive else unanswered + 1
+            unanswered = 0 if instance.responds() else unanswered + 1
         with self._change:
             if instance not in self._instances:
                 return

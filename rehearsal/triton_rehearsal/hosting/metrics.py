@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from embedded_aws import current_clock
-from triton_rehearsal.assumptions import holds
 
 INVOCATION_NAMESPACE = "AWS/SageMaker"
 INSTANCE_NAMESPACE = "/aws/sagemaker/Endpoints"
@@ -391,7 +390,7 @@ def _counted(events: Counter[Event]) -> dict[str, Counter[float]]:
 def _dimension_sets(source: Source, metric: Metric) -> Iterator[tuple[tuple[str, str], ...]]:
     """Yield the dimensions under which a metric of a source is known."""
     yield source.dimensions()
-    if source.config and metric.namespace == INVOCATION_NAMESPACE and holds("endpoint_config_dimension"):
+    if source.config and metric.namespace == INVOCATION_NAMESPACE:
         yield source.fleet_dimensions()
 
 

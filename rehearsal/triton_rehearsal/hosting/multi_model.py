@@ -23,7 +23,6 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.copies import Copies, size_of
 from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
 from triton_rehearsal.hosting.metrics import Download, Load, Unload
@@ -170,8 +169,6 @@ class MultiModelInstance(Instance):
             ContainerError: The container refused to load the model.
             NotReadyError: The model was not loaded within the maximum wait. The load continues.
         """
-        if not holds("object_overwritten"):
-            self._evict(lambda other: other.target == target, forget=True)
         model, hit = self._claim(target)
         try:
             started = time.monotonic()
@@ -187,7 +184,7 @@ class MultiModelInstance(Instance):
 
         The answer's status is 507 if the container needs room first; `invoke` makes it.
         """
-        if not self._keep_models or not holds("object_overwritten"):
+        if not self._keep_models:
             return None
         with self._change:
             model = self._models.get(target)
@@ -391,8 +388,7 @@ class MultiModelInstance(Instance):
             idle = [model for model in self._models.values() if self._idle(model) and among(model)]
             if not idle:
                 return False
-            choose = min if holds("eviction_order") else max
-            victim = choose(idle, key=lambda model: model.last_used)
+            victim = min(idle, key=lambda model: model.last_used)
             del self._models[victim.target]
             self._unloading[victim.target] = victim
         started = time.monotonic()
@@ -418,8 +414,6 @@ def model_id(target: str) -> str:
 
 
 def _open(s3: Any, bucket: str, key: str) -> Any:
-    if not holds("list_bucket_by_prefix"):
-        raise MissingArtifactError(key)
     try:
         return s3.get_object(Bucket=bucket, Key=key)["Body"]
     except ClientError as error:

@@ -11,8 +11,6 @@ import random
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from triton_rehearsal.assumptions import holds
-
 MANY = 8
 """Requests in progress for a model on each instance that has it, from which on another one gets a copy."""
 
@@ -44,7 +42,7 @@ def choose(instances: Sequence[AnInstance], target: str, *, at_random: bool = Fa
     """
     if len(instances) == 1:
         return instances[0]
-    if at_random or not holds("routing_to_loaded"):
+    if at_random:
         return random.choice(instances)  # noqa: S311  no secret
     busy = [(requests, each) for each in instances if (requests := each.requests_of(target)) is not None]
     others = [each for each in instances if all(each is not having for _, having in busy)]

@@ -25,7 +25,6 @@ from typing import Any
 from embedded_aws import EmbeddedAws, LaunchError, current_clock, refusal_of_pages
 from triton_models.base.errors import FleetError
 from triton_models.client.failures import error_in
-from triton_rehearsal.assumptions import holds
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, Taken, closing
@@ -59,7 +58,6 @@ LOOKUP_S = 1.0
 _FORWARDED = ("content-type", "accept", "x-amzn-sagemaker-custom-attributes", "x-amzn-sagemaker-inference-id")
 _RETURNED = ("content-type", "x-amzn-sagemaker-custom-attributes")
 _CLIENT_ERRORS = range(400, 500)
-_SESSION, _NEW_SESSION = "x-amzn-sagemaker-session-id", "x-amzn-sagemaker-new-session-id"
 _WATCH = Watch()
 _MOMENTS = 20_000  # of the timeline
 _ALL = 1 << 30
@@ -241,7 +239,7 @@ class Hosting:
             needs_room = invoked is not None and invoked.answer.status == OUT_OF_MEMORY and variant.repository
             if invoked is not None and not needs_room:
                 self._count(variant, target, len(instances), started, invoked)
-                return _reply(variant, request, invoked.answer)
+                return _reply(variant, invoked.answer)
         waiting = partial(self._invoke, request, started, taken)
         return await asyncio.get_running_loop().run_in_executor(self._threads, waiting)
 
@@ -272,7 +270,7 @@ class Hosting:
             self._count(variant, target, len(instances), started, failed)
             raise _model_error(variant, error.answer) from error
         self._count(variant, target, len(instances), started, invoked)
-        return _reply(variant, request, invoked.answer)
+        return _reply(variant, invoked.answer)
 
     def close(self) -> None:
         """Stop answering, end every server and remove every file."""
@@ -461,13 +459,11 @@ def _forwarded(request: Request) -> dict[str, str]:
     return {name: request.headers[name] for name in _FORWARDED if name in request.headers}
 
 
-def _reply(variant: Variant, request: Request, answer: Answer) -> Reply:
+def _reply(variant: Variant, answer: Answer) -> Reply:
     if not answer.ok:
         raise _model_error(variant, answer)
     headers = {name: answer.headers[name] for name in _RETURNED if name in answer.headers}
     headers["x-Amzn-Invoked-Production-Variant"] = variant.name
-    if request.headers.get(_SESSION) == "NEW_SESSION" and not holds("session_not_pinned"):
-        headers[_NEW_SESSION] = f"{secrets.token_hex(8)}; Expires=2030-01-01T00:00:00Z"
     return Reply(status=200, body=answer.body, headers=headers)
 
 
@@ -478,14 +474,10 @@ def _refusal(variant: Variant, target: str, error: Exception) -> ApiError:
     if isinstance(error, BadArtifactError):
         return validation_error(_extract_failed(variant.repository, target, error))
     message = f"Model {target} is not ready for inference yet. Please try your request again later."
-    if not holds("not_ready_answer"):
-        return ApiError(503, "ServiceUnavailable", message)
     return ApiError(429, "ModelNotReadyException", message)
 
 
 def _download_failed(repository: Repository | None, target: str) -> str:
-    if not holds("error_wording"):
-        return f"There is no model {target}."
     return (
         f"Failed to download model data({_place(repository, target)}). Please "
         "ensure that there is an object located at the URL and that the role passed to CreateModel has "
@@ -523,7 +515,7 @@ def _model_error(variant: Variant, answer: Answer) -> ApiError:
         message,
         ErrorCode=f"{side.upper()}_ERROR_FROM_MODEL",
         OriginalStatusCode=answer.status,
-        OriginalMessage=text if holds("refused_input_text") else message,
+        OriginalMessage=text,
         LogStreamArn=f"arn:aws:logs:{region}:{account}:log-group:{variant.log_group}",
     )
 

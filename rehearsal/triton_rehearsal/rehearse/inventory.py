@@ -82,9 +82,7 @@ def read(aws: EmbeddedAws, *, endpoint: str, dashboard: str) -> Inventory:
         targets=_targets(aws, endpoint),
         alarms=_alarms(aws),
         widgets=_widgets(aws, dashboard),
-        peak_models_loaded=_last_hour(
-            aws, endpoint, "/aws/sagemaker/Endpoints", "LoadedModelCount", "Maximum"
-        ),
+        peak_models_loaded=_last_hour(aws, endpoint, _INSTANCES, "LoadedModelCount", "Maximum"),
         cache_hit_ratio=_last_hour(aws, endpoint, "AWS/SageMaker", "ModelCacheHit", "Average"),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -11,7 +10,6 @@ from pathlib import Path
 
 from triton_models.base.errors import FleetError
 from triton_models.facts.ports import SAFE_PORT_RANGE
-from triton_rehearsal.assumptions import holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +69,6 @@ ADDITIONAL_ARGUMENTS = "SAGEMAKER_TRITON_ADDITIONAL_ARGS"
 PING_MODE = "SAGEMAKER_TRITON_PING_MODE"
 DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
 
-_OPTION = re.compile(r"SAGEMAKER_TRITON_(?!ADDITIONAL_ARGS)")
-
 # The flags that the script always passes.
 FIXED_FLAGS = ("--allow-sagemaker=true", "--allow-http=false", "--model-control-mode=explicit")
 
@@ -90,8 +86,6 @@ def server_flags(environment: Mapping[str, str], *, repository: str, model: str 
         The flags in the script's order. The additional arguments override those before them.
     """
     flags = [*FIXED_FLAGS, f"--model-repository={repository}"]
-    if not holds("start_script_variables"):
-        environment = {name: value for name, value in environment.items() if not _OPTION.match(name)}
     environment = {**environment, SAFE_PORTS: SAFE_PORT_RANGE}
     for flag in FLAGS:
         value = environment.get(flag.variable) or flag.default

@@ -11,20 +11,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from triton_models.facts.image_contents import backends
 from triton_models.facts.instances import INSTANCE_TYPES, Gpu
 from triton_models.facts.releases import Release, known_release
-from triton_rehearsal.assumptions import holds
 
 DRIVER = "580.159.03"
 """The driver that `nvidia-smi` reports on every host. AWS does not document the drivers of its build hosts;
 AWS's own fleet in CodeBuild had 580.159 in July 2026 (aws/deep-learning-containers, commit 30c2a4767c)."""
-
-OLD_DRIVER = "550.163.01"
-"""The reported driver of a host whose driver is assumed to be too old for CUDA 13."""
 
 _IMAGE = re.compile(r"[/:](?P<release>\d\d\.\d\d)-py3(?P<cpu>-cpu)?$")
 _DALI = "/opt/tritonserver/backends/dali/wheel/dali:"  # the colon remains from an unset variable
@@ -87,10 +83,6 @@ class Machine:
     def backends(self) -> frozenset[str] | None:
         """Return the backends of the image; None if its release is unknown."""
         return None if self.release is None else backends(self.release, cpu=self.cpu_image)
-
-    def assuming(self, driver: str) -> Machine:
-        """Return the machine; with an older driver if the assumption about its driver does not hold."""
-        return self if holds(driver) else replace(self, driver=OLD_DRIVER)
 
     def install(self, folder: Path) -> None:
         """Put an `nvidia-smi` for this machine into a folder, which is created if missing."""
