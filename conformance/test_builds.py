@@ -22,8 +22,7 @@ from conformance.sweep import absent
 from triton_fleet.functions.code import deployment_build
 from triton_models.builds import locked
 from triton_models.builds.tensorrt.machine import IMAGE_TRTEXEC
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
-from triton_models.facts.build_machines.processing import PROCESSING_TYPES
+from triton_models.facts.build_machines import BUILD_MACHINES, CPU_BUILD_MACHINE, PROCESSING_TYPES
 
 QUERY = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
 CODEBUILD_IMAGE = "aws/codebuild/amazonlinux-x86_64-standard:5.0"

@@ -17,8 +17,8 @@ from triton_fleet.builds.commands import build_spec
 from triton_fleet.builds.machines import BuildMachine, ReservedMachines
 from triton_fleet.images.image import TritonImage
 from triton_fleet.network.endpoint_network import EndpointNetwork
-from triton_models.facts.build_machines.on_demand import BuildMachine as OnDemand
-from triton_models.facts.build_machines.reserved import EXTRA_DISK_GB
+from triton_models.facts.build_machines import EXTRA_DISK_GB
+from triton_models.facts.build_machines import BuildMachine as OnDemand
 
 CODEBUILD = "codebuild.amazonaws.com"
 

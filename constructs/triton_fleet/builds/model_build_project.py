@@ -68,7 +68,7 @@ from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import Report
 from triton_models.declare.sequence_models import sequence_models
 from triton_models.declare.variables import variables_read
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.build_machines import BUILD_MACHINES
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.releases import DEFAULT_RELEASE, Release

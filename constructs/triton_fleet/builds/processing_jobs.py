@@ -26,7 +26,7 @@ from triton_fleet.builds.commands import ENVIRONMENT, commands
 from triton_fleet.builds.inputs import BuildInputs
 from triton_fleet.images.image import TritonImage
 from triton_fleet.network.endpoint_network import EndpointNetwork
-from triton_models.facts.build_machines.processing import VOLUME_GB
+from triton_models.facts.build_machines import VOLUME_GB
 from triton_models.facts.instances import Gpu
 
 SERVICE = "sagemaker.amazonaws.com"

@@ -67,7 +67,7 @@ _NOT_MAKING = (
     "declare/places.py",
     "declare/variables.py",
     "deliver/",
-    "facts/build_machines/",
+    "facts/build_machines.py",
     "facts/cost.py",
     "facts/host_amis.py",
     "facts/instances.py",

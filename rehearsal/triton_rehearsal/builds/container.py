@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedded_aws import BuildRecord
 from triton_models.base.errors import FleetError
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.build_machines import BUILD_MACHINES
 from triton_rehearsal.builds import buildspec
 from triton_rehearsal.builds.buildspec import Buildspec, FailedCommand
 from triton_rehearsal.builds.environment import container_environment
