@@ -23,7 +23,7 @@ from triton_models.cli.main import main
 from triton_models.pack.pack import pack
 from triton_models.spec import Example, ModelDefinition, load_build
 from triton_models.verify import process as process_module
-from triton_models.verify import program as program_module
+from triton_models.verify import process as program_module
 from triton_models.verify.comparing import difference
 from triton_models.verify.serving import Limits, Server, serving
 from triton_models.verify.verify import declaration_of, verify

@@ -10,10 +10,9 @@ import pytest
 
 from triton_models.base.errors import FleetError, Problem
 from triton_models.cli.main import main
-from triton_models.deliver.logs import log_file, service_log
+from triton_models.deliver.deliver import log_file, service_log
 from triton_models.deliver.places import Place
-from triton_models.deliver.results import ModelResult, Results
-from triton_models.deliver.summary import summary
+from triton_models.deliver.results import ModelResult, Results, summary
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 PROBLEM = Problem(what="it raised", where="build.py:3", expected="no error", fix="fix it", rule="r")

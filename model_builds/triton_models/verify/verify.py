@@ -22,9 +22,15 @@ from triton_models.client.encoding import Parameters, Tensors
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import blame, fix_of, load_build, model_names, read_folder
 from triton_models.facts.tensorrt import Precision
-from triton_models.verify.asking import answered
-from triton_models.verify.comparing import NEVER, Difference, difference
-from triton_models.verify.declared import Output, outputs, served_model
+from triton_models.verify.comparing import (
+    NEVER,
+    Difference,
+    Output,
+    answered,
+    difference,
+    outputs,
+    served_model,
+)
 
 if TYPE_CHECKING:
     from triton_models.verify.comparing import Array
