@@ -193,22 +193,6 @@ def test_a_manifest_that_cannot_be_read_any_more_is_no_reason_to_stop(client, cl
         client.target_model("a new one")
 
 
-def test_checking_the_endpoint_compares_the_models_with_the_deployed_endpoint(
-    configured, session, aws, repository
-):
-    config = aws.endpoint_config(repository)
-    aws.client("sagemaker").create_endpoint(EndpointName=f"on-{config}", EndpointConfigName=config)
-    model = {"current": {"any": OLD}, "history": [], "artifacts": {OLD: recorded(OLD, gpu="no such")}}
-    document = json.dumps({"version": 2, "models": {"minilm": model}})
-    aws.upload(repository, "models/manifest.json", document.encode())
-    client = Client(endpoint_name=f"on-{config}", repository=f"s3://{repository}/models/", session=session)
-    with pytest.raises(FleetError) as caught:
-        client.check_endpoint()
-    (problem,) = caught.value.problems
-    assert problem.what.startswith("a plan for no such")
-    assert f"endpoint on-{config}" in problem.where
-
-
 def test_a_model_that_never_gets_ready_is_given_up(client, clock, runtime):
     runtime.answers = [NOT_READY] * 60
     with pytest.raises(InvocationError, match="model-not-ready") as error:

@@ -24,7 +24,6 @@ from triton_models.repository.stored_manifest import MANIFEST_AGE_S
 if TYPE_CHECKING:
     import numpy as np
 
-    from triton_models.repository.check_endpoint import Fit
 
 # SageMaker responds within 60 seconds; its documentation recommends a socket timeout of 70 seconds. A timeout
 # belongs to a client of the SDK, so there are several: a request uses the shortest one that its call can wait
@@ -163,31 +162,6 @@ class Client:
         """
         deadline = self._deadline()
         return self._names.artifact(model, self._serving(deadline).target, deadline)
-
-    def check_endpoint(self, models: Sequence[str] = ()) -> Fit:
-        """Check that the endpoint can load the models, before the first request fails.
-
-        This is meant for deployments, because it needs permissions that an application's role should not have
-        (sagemaker:DescribeEndpoint, DescribeEndpointConfig and DescribeModel).
-
-        Args:
-            models: The models to check; empty for all models of the repository.
-
-        Returns:
-            The models checked.
-
-        Raises:
-            FleetError: The endpoint would refuse some artifacts, all of which are listed; a model or the
-                endpoint is unknown; or AWS refuses the request.
-        """
-        from triton_models.repository.check_endpoint import check_endpoint
-        from triton_models.repository.s3 import aws_errors
-        from triton_models.repository.serving import deployed
-
-        endpoint = self.endpoint_name
-        with aws_errors(f"endpoint {endpoint}"):
-            serving = deployed(endpoint, self._session.client("sagemaker"))
-        return check_endpoint(self._names.manifest(self._deadline()), serving, models=models)
 
     def infer(
         self,
