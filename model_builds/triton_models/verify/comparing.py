@@ -41,6 +41,11 @@ class Difference:
     outside: int
     components: int
 
+    def __str__(self) -> str:
+        by = f" by {self.largest:.2g}" if self.largest < NEVER else ""
+        place = ", ".join(map(str, self.index))
+        return f"the answer differs{by} at [{place}]: got {self.got}, expected {self.expected}"
+
 
 def difference(served: Array, expected: Array, *, tolerance: float) -> Difference:
     """Compare two tensors of one shape, with at least one component.
