@@ -25,7 +25,6 @@ with imports_of("triton_fleet"):
     from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
     from triton_fleet.functions.deployment_build import DeploymentBuild
     from triton_fleet.hosting.async_inference import AsyncInference
-    from triton_fleet.hosting.capacity_reservation import CapacityReservation
     from triton_fleet.hosting.capture import DataCapture
     from triton_fleet.hosting.core_dumps import CoreDumps
     from triton_fleet.hosting.deployment import (
@@ -57,7 +56,6 @@ with imports_of("triton_fleet"):
     from triton_fleet.scaling.endpoint_scaling import EndpointScaling
     from triton_fleet.scaling.schedules import ScheduledCapacity
     from triton_fleet.scaling.steps import ScalingDirection, ScalingStep, StepScaling
-    from triton_fleet.scaling.suspended_scaling import SuspendedScaling
     from triton_fleet.scaling.target import Cooldowns, ScalingTarget
     from triton_fleet.scaling.tracking import (
         BacklogPerInstance,
@@ -82,7 +80,6 @@ __all__ = [
     "BuildMachineChoice",
     "BuildRuns",
     "Canary",
-    "CapacityReservation",
     "CapacitySize",
     "ConcurrentRequests",
     "Cooldowns",
@@ -137,7 +134,6 @@ __all__ = [
     "Severity",
     "SingleModelEndpoint",
     "StepScaling",
-    "SuspendedScaling",
     "Thresholds",
     "TritonMetrics",
     "TritonServer",

@@ -273,7 +273,7 @@ def test_every_mistake_is_reported_at_once_with_the_path(stack: Stack, repositor
         ({"release": "25.09", "inference_ami": "al2-ami-sagemaker-inference-gpu-3-1"}, "host-ami"),
         ({"environment": {"SAGEMAKER_TRITON_PING_MODE": "ready"}}, "container-environment"),
         ({"endpoint_name": "a_b"}, "resource-name"),
-        ({"provision_timeout": Duration.millis(500_500)}, "whole-time"),
+        ({"container_start_timeout": Duration.millis(500_500)}, "whole-time"),
         ({"instance_type": "ml.m5.xlarge", "volume_size": Size.gibibytes(0.5)}, "whole-size"),
         ({"deployment": Canary(wait=Duration.millis(1500))}, "whole-time"),
     ],

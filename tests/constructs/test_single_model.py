@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Size, Stack
+from aws_cdk import App, CfnParameter, Size, Stack
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
@@ -67,8 +67,6 @@ def _everything(stack: Stack) -> SingleModelEndpoint:
             default_model="pipeline",
             instance_type="ml.m5.xlarge",
             volume_size=Size.gibibytes(50),
-            ssm_access=True,
-            provision_timeout=Duration.minutes(10),
             instance_pools=[InstancePool(instance_type="ml.c5.2xlarge", artifact=CANDIDATE)],
         ),
         shadow_variant=Variant(

@@ -13,7 +13,7 @@ from stacks.models import ModelsStack
 from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint
 from triton_fleet.app import fleet_configs
 from triton_fleet.fleet import multi_model_fleet
-from triton_fleet.fleet.accepted_findings import in_alarms, in_endpoint
+from triton_fleet.fleet.accepted_findings import in_endpoint
 from triton_fleet.network.endpoint_network import EndpointNetwork
 
 
@@ -37,7 +37,6 @@ class VpcInferenceStack(Stack):
         self.network.allow_callers(ec2.SecurityGroup(self, "Caller", vpc=vpc, allow_all_outbound=False))
         self.alarms = EndpointAlarms(self, "Alarms", endpoint=self.endpoint)
         multi_model_fleet.accept(in_endpoint(self.endpoint, repository))
-        multi_model_fleet.accept(in_alarms(self.alarms, ()))
 
 
 def vpc_fleet() -> FleetApp:

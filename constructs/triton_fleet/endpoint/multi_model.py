@@ -29,7 +29,6 @@ from triton_fleet.endpoint.multi_model_checks import (
     unload_stall,
 )
 from triton_fleet.endpoint.shared import Shared, alarm_names
-from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.core_dumps import CoreDumps
 from triton_fleet.hosting.deployment import Deployment
 from triton_fleet.hosting.server import TritonServer
@@ -77,8 +76,6 @@ class MultiModelEndpoint(Endpoint):
         allow_unlisted_instance_type: bool = False,
         container_start_timeout: Duration | None = None,
         model_download_timeout: Duration | None = None,
-        detailed_observability: bool = False,
-        enhanced_metrics: bool = False,
         metric_interval: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         deployment: Deployment | None = None,
@@ -89,14 +86,11 @@ class MultiModelEndpoint(Endpoint):
         cpu_image: bool = False,
         environment: Mapping[str, str] = _NOTHING,
         routing: Routing | None = None,
-        ssm_access: bool = False,
         encryption_key: kms.IKey | None = None,
         role: iam.IRole | None = None,
         volume_size: Size | None = None,
         instance_pools: Sequence[str] = (),
         allow_unlisted_instance_pools: bool = False,
-        provision_timeout: Duration | None = None,
-        capacity_reservation: CapacityReservation | None = None,
         core_dumps: CoreDumps | None = None,
         inference_ami: str | None = None,
         **excluded: NoReturn,
@@ -125,13 +119,8 @@ class MultiModelEndpoint(Endpoint):
                 answers within two minutes without a model; the default of ten leaves room for a slow host.
             model_download_timeout: For the platform's download of model data to an instance, 60 to 3600 s.
                 Ten minutes by default.
-            detailed_observability: Publish metrics of each GPU and of the container to CloudWatch's
-                OpenTelemetry store. Always set explicitly, because SageMaker's default has changed. Off by
-                default: the alarms and dashboard do not use these metrics.
-            enhanced_metrics: Publish metrics of each instance as well, under its id. AWS documents request
-                metrics for single-model endpoints only, and host metrics for all real-time endpoints.
-            metric_interval: The interval at which metrics of hosts are published, and with enhanced_metrics
-                those of requests: 10, 30 or 60 s, by default a minute.
+            metric_interval: The interval at which metrics of hosts are published: 10, 30 or 60 s. A minute by
+                default.
             log_retention: The retention of the containers' logs.
             deployment: The strategy for new configurations. None is SageMaker's default: all at once, without
                 rollback on alarms.
@@ -148,8 +137,6 @@ class MultiModelEndpoint(Endpoint):
             routing: The distribution of requests over the instances. None leaves it to SageMaker, which sends
                 a multi-model request to an instance that has the model loaded; whether a strategy given here
                 keeps that is not documented.
-            ssm_access: Let AWS Systems Manager open a shell on the instances, after AWS has allowed the
-                account.
             encryption_key: Encrypts the instances' volumes, on types without local NVMe only. The NVMe of the
                 others is encrypted by their hardware.
             role: An existing role for the instances, which SageMaker may assume; permissions are added to it.
@@ -160,9 +147,6 @@ class MultiModelEndpoint(Endpoint):
                 capacity for it. All need its GPU model. Refused without allow_unlisted_instance_pools.
             allow_unlisted_instance_pools: Try instance_pools, which AWS documents for single-model endpoints
                 only. SageMaker may refuse them at deployment.
-            provision_timeout: The time that SageMaker tries to find capacity, 300 to 3600 s; by default
-                SageMaker's own.
-            capacity_reservation: The reservation that provides the instances; by default none.
             core_dumps: The place for core dumps of crashed containers; None by default.
             inference_ami: The host image, which brings the GPU's driver. By default the one for the CUDA of
                 `release`, even for a custom image. If SageMaker refuses it on your instance type, use release
@@ -194,8 +178,6 @@ class MultiModelEndpoint(Endpoint):
                 encryption_key=encryption_key,
                 deployment=deployment,
                 rollback_alarms=alarm_names(rollback_alarms),
-                detailed_observability=detailed_observability,
-                enhanced_metrics=enhanced_metrics,
                 metric_interval=metric_interval,
                 log_retention=log_retention,
                 role=role,
@@ -206,13 +188,10 @@ class MultiModelEndpoint(Endpoint):
             instance_type=instance_type,
             initial_instance_count=initial_instance_count,
             instance_pools=[InstancePool(instance_type=each) for each in instance_pools],
-            provision_timeout=provision_timeout,
             routing=routing,
-            ssm_access=ssm_access,
             volume_size=volume_size,
             container_start_timeout=container_start_timeout or Duration.minutes(10),
             model_download_timeout=model_download_timeout or Duration.minutes(10),
-            capacity_reservation=capacity_reservation,
             core_dumps=core_dumps,
             inference_ami=inference_ami,
         )

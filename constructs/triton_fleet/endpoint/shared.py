@@ -52,8 +52,6 @@ class Shared:
     encryption_key: kms.IKey | None
     deployment: Deployment | None
     rollback_alarms: Sequence[str]
-    detailed_observability: bool
-    enhanced_metrics: bool
     metric_interval: Duration | None
     log_retention: logs.RetentionDays
     role: iam.IRole | None

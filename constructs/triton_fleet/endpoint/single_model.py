@@ -79,8 +79,6 @@ class SingleModelEndpoint(Endpoint):
         release: str = DEFAULT_RELEASE,
         endpoint_name: str | None = None,
         server: TritonServer | None = None,
-        detailed_observability: bool = False,
-        enhanced_metrics: bool = False,
         metric_interval: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         deployment: Deployment | None = None,
@@ -114,11 +112,8 @@ class SingleModelEndpoint(Endpoint):
                 construct's path.
             server: The options of the Triton server. By default as for a multi-model endpoint, except that an
                 instance answers pings only once its model is loaded, and requests are routed to it only then.
-            detailed_observability: Publish metrics of each GPU and of the container to CloudWatch's
-                OpenTelemetry store; set in any case, as SageMaker's own default has changed.
-            enhanced_metrics: Publish metrics of each instance as well, under its id.
-            metric_interval: The interval at which metrics of hosts are published, and with enhanced_metrics
-                those of requests: 10, 30 or 60 s, by default a minute.
+            metric_interval: The interval at which metrics of hosts are published: 10, 30 or 60 s. A minute by
+                default.
             log_retention: The retention of the containers' logs.
             deployment: The strategy for new configurations. None is SageMaker's default: all at once, without
                 rollback on alarms.
@@ -157,8 +152,6 @@ class SingleModelEndpoint(Endpoint):
                 encryption_key=encryption_key,
                 deployment=deployment,
                 rollback_alarms=alarm_names(rollback_alarms),
-                detailed_observability=detailed_observability,
-                enhanced_metrics=enhanced_metrics,
                 metric_interval=metric_interval,
                 log_retention=log_retention,
                 role=role,

@@ -33,7 +33,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 class ModelLibrary(Construct):
     """A model repository with its build job, which outlives endpoints and changes when models do.
 
-    Findings of AwsSolutions, NIST 800-53, HIPAA and PCI DSS about it are accepted, each with its reason.
+    Findings of AwsSolutions about it are accepted, each with its reason.
 
     Attributes:
         repository: The model repository.

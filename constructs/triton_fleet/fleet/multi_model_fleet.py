@@ -18,7 +18,7 @@ from constructs import Construct
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_alias, in_endpoint, in_warm_up
+from triton_fleet.fleet.accepted_findings import accept, in_alias, in_endpoint, in_warm_up
 from triton_fleet.fleet.checks import one_library
 from triton_fleet.fleet.given_requests import unfit_requests
 from triton_fleet.fleet.model_library import ModelLibrary
@@ -65,7 +65,7 @@ class MultiModelFleet(Construct):
     """Models behind one multi-model endpoint, with builds, auto scaling, alarms, a dashboard and an alias.
 
     Another instance type or release is another endpoint: it is filled and warmed next to the old one, then
-    the alias moves. Findings of AwsSolutions, NIST 800-53, HIPAA and PCI DSS are accepted with a reason each.
+    the alias moves. Findings of AwsSolutions are accepted, each with its reason.
 
     Example:
         ```python
@@ -217,7 +217,6 @@ class MultiModelFleet(Construct):
         accept(in_alias(self.alias))
         if self.warm_up is not None:
             accept(in_warm_up(self.warm_up))
-        accept(in_alarms(self.alarms, self.rollback))
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow what `triton_models.client.Client` does: follow the alias, resolve names, and invoke models.

@@ -11,7 +11,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from triton_fleet.arguments.typed import typed
-from triton_fleet.functions.inline_function import InlineFunction, acknowledge_own_policy, allow_successor
+from triton_fleet.functions.inline_function import InlineFunction, allow_successor
 
 
 @typed
@@ -88,9 +88,7 @@ class EndpointChange(Construct):
     def _may_look(self, endpoint_name: str) -> iam.Policy:
         """A policy that goes with the endpoint: the role's own would name the next endpoint alone by then."""
         look = iam.PolicyStatement(actions=["sagemaker:DescribeEndpoint"], resources=self._arns)
-        policy = iam.Policy(self, f"Look-{endpoint_name}", roles=[self.function.role], statements=[look])
-        acknowledge_own_policy(policy)
-        return policy
+        return iam.Policy(self, f"Look-{endpoint_name}", roles=[self.function.role], statements=[look])
 
     def _allow(self, sid: str, actions: Sequence[str], resources: Sequence[str]) -> None:
         statement = iam.PolicyStatement(sid=sid, actions=list(actions), resources=list(resources))
