@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from triton_models.artifact.built_for import runs_on
+from triton_models.artifact.targets import runs_on
 from triton_models.base.checks import Check, Report
 from triton_models.facts.build_machines import (
     BUILD_MACHINES,

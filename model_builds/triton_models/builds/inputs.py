@@ -48,7 +48,6 @@ _DIGITS = 16
 # that a build uses counts.
 _NOT_MAKING = (
     "__main__.py",
-    "artifact/built_for.py",
     "artifact/plans.py",
     "artifact/refusal.py",
     "artifact/targets.py",

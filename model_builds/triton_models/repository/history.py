@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.built_for import built_gpu
 from triton_models.artifact.layout import digest_of_artifact
-from triton_models.artifact.targets import ArtifactTarget
+from triton_models.artifact.targets import ArtifactTarget, built_gpu
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.tables import Column, table
 from triton_models.repository.documents import request_name
