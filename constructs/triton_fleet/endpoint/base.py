@@ -168,9 +168,8 @@ class Endpoint(Resource, VariantMetrics):
             raise UNKNOWN_VARIANT.error(
                 what=f"there is no variant {name!r}",
                 where=f"the variants of {self.node.path}",
-                expected=f"one of {', '.join(self.variants)}",
                 why="nothing is published under another name, so nothing would ever be scaled or alarmed",
-                fix=did_you_mean(name, self.variants, otherwise=f"use {self.variant_name}"),
+                fix=did_you_mean(name, self.variants, otherwise=f"use one of {', '.join(self.variants)}"),
             )
         return self.variants[name]
 
@@ -366,17 +365,7 @@ class Endpoint(Resource, VariantMetrics):
         asynchronous: AsyncInference | None = None,
         declared: Sequence[str] = (),
     ) -> sagemaker.CfnEndpoint:
-        """Configuration and endpoint.
-
-        Args:
-            variants: The production variants.
-            hosting: The instances behind all variants.
-            shadow: The shadow variant.
-            capture: The settings of data capture.
-            asynchronous: The settings of asynchronous inference.
-            declared: Properties of variants that a deployment sets to what is declared here; all others stay
-                as they are on the live endpoint.
-        """
+        """Configuration and endpoint."""
         shared, fewest = self._shared, min(each.initial_instance_count for each in self.variants.values())
         for each in hosting:
             self._allow_core_dumps(each)

@@ -66,16 +66,7 @@ class Shared:
         multi_model: bool,
         reserved: Mapping[str, str] = MappingProxyType({}),
     ) -> Release | None:
-        """Note what is wrong with these arguments; gives the release if that is known.
-
-        Args:
-            report: The report of problems.
-            region: The stack's, which may be a token.
-            capacity: The fewest instances of a variant at the first deployment.
-            variants: The number of production variants.
-            multi_model: True if the container serves many models.
-            reserved: Variables that the variants set.
-        """
+        """Note what is wrong with these arguments; gives the release if that is known."""
         if self.endpoint_name is not None:
             look_up(report, "endpoint_name", self.endpoint_name, str)
             resource_name(report.at("endpoint_name"), known(self.endpoint_name), what="the endpoint")

@@ -40,15 +40,7 @@ class EndpointChange(Construct):
         endpoint_name: str,
         log_retention: logs.RetentionDays,
     ) -> None:
-        """Create the function and the custom resources.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            endpoint: The endpoint.
-            endpoint_name: Its name.
-            log_retention: The retention of the function's log.
-        """
+        """Create the function and the custom resources."""
         super().__init__(scope, construct_id)
         self.function = InlineFunction(
             self,
@@ -69,14 +61,7 @@ class EndpointChange(Construct):
     def _take_over(
         self, *, alias: str, alias_arn: str, endpoints: Sequence[str], most: Mapping[str, float]
     ) -> None:
-        """Give a new endpoint the instances of the one that an alias names.
-
-        Args:
-            alias: The name of the alias.
-            alias_arn: Its ARN.
-            endpoints: ARNs of the endpoints that it may name.
-            most: The most instances of each variant.
-        """
+        """Give a new endpoint the instances of the one that an alias names."""
         resource = self.settled.node.default_child
         assert isinstance(resource, CfnResource)  # noqa: S101 -- a custom resource consists of it
         resource.add_property_override("Alias", alias)

@@ -63,20 +63,7 @@ class InlineFunction(Construct):
         memory_mb: int = 128,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
     ) -> None:
-        """Create the function with its role and log group.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            source: The name of a file in the folder code, without its ending.
-            description: The purpose of the function.
-            environment: Its environment variables.
-            memory_mb: Its memory.
-            log_retention: The retention of its log.
-
-        Raises:
-            FleetError: The file is larger than a template can carry.
-        """
+        """Create the function with its role and log group."""
         super().__init__(scope, construct_id)
         code = function_code(source)
         report = Report(self.node.path)

@@ -134,14 +134,7 @@ class Variant(Hosting):
 def production_variant(
     variant: Hosting, *, instance: InstanceType, release: Release, models: Sequence[str | None]
 ) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
-    """A variant as an endpoint configuration takes it.
-
-    Args:
-        variant: The variant.
-        instance: Its preferred instance type.
-        release: Its release.
-        models: The name of the SageMaker model, and for each pool the name of its own or None.
-    """
+    """A variant as an endpoint configuration takes it."""
     pools = [
         sagemaker.CfnEndpointConfig.InstancePoolProperty(
             instance_type=instance_type,
