@@ -40,8 +40,10 @@ with imports_of("triton_fleet"):
     from triton_fleet.hosting.server import InferenceType, PingMode, TritonMetrics, TritonServer
     from triton_fleet.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
     from triton_fleet.images.image import CustomImage
+    from triton_fleet.images.serving import Serving
     from triton_fleet.metrics.published import EndpointMetrics, VariantMetrics
     from triton_fleet.network.endpoint_network import EndpointNetwork, VpcService
+    from triton_fleet.network.placement import Placement
     from triton_fleet.operations.alarm_declarations import Severity
     from triton_fleet.operations.alarms import EndpointAlarms
     from triton_fleet.operations.budget import MonthlyBudget
@@ -120,6 +122,7 @@ __all__ = [
     "MultiModelFleet",
     "OnDemandMachine",
     "PingMode",
+    "Placement",
     "ProcessingJob",
     "Replace",
     "ReservedMachines",
@@ -131,6 +134,7 @@ __all__ = [
     "ScalingStep",
     "ScalingTarget",
     "ScheduledCapacity",
+    "Serving",
     "Severity",
     "SingleModelEndpoint",
     "StepScaling",

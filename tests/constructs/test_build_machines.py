@@ -9,6 +9,7 @@ from typing import Any
 import botocore.session
 import pytest
 from aws_cdk import Stack
+from declared import with_serving
 
 from tests.reported import problems_of
 from triton_fleet import (
@@ -44,7 +45,12 @@ def make(stack_in: Callable[[str], Stack], source: Path) -> Make:
         stack = stack_in(region)
         repository = ModelRepository(stack, "Repository")
         return ModelBuildProject(
-            stack, "Builds", repository=repository, source=source, models=["minilm"], **arguments
+            stack,
+            "Builds",
+            repository=repository,
+            source=source,
+            models=["minilm"],
+            **with_serving(arguments),
         )
 
     return builds

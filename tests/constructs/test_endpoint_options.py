@@ -9,6 +9,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Annotations, Match, Template
+from declared import with_values
 from synthesised import Resources, refusals, statements, the_container, the_variant
 
 from tests.reported import reported
@@ -31,7 +32,7 @@ CPU = "ml.m5.xlarge"  # without local NVMe, so it has a volume
 
 def _create(stack: Stack, **arguments: Any) -> MultiModelEndpoint:
     repository = stack.node.try_find_child("Repository") or ModelRepository(stack, "Repository")
-    return MultiModelEndpoint(stack, "Endpoint", repository=repository, **arguments)  # type: ignore[arg-type]
+    return MultiModelEndpoint(stack, "Endpoint", repository=repository, **with_values(arguments))  # type: ignore[arg-type]
 
 
 def _everything(stack: Stack) -> MultiModelEndpoint:

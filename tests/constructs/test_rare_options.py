@@ -11,6 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
+from declared import with_values
 from synthesised import Resources, refusals, statements, the_variant
 
 from tests.reported import reported
@@ -21,6 +22,7 @@ from triton_fleet import (
     EndpointScaling,
     ModelRepository,
     MultiModelEndpoint,
+    Placement,
     Routing,
     S3Folder,
     SingleModelEndpoint,
@@ -32,7 +34,11 @@ ARTIFACT = "a-0123.tar.gz"
 
 def _multi(stack: Stack, **arguments: Any) -> MultiModelEndpoint:
     return MultiModelEndpoint(
-        stack, "Endpoint", repository=ModelRepository(stack, "Repository"), endpoint_name="rare", **arguments
+        stack,
+        "Endpoint",
+        repository=ModelRepository(stack, "Repository"),
+        endpoint_name="rare",
+        **with_values(arguments),
     )
 
 
@@ -113,7 +119,7 @@ def test_a_queue_in_a_vpc_can_be_read_and_answered(stack: Stack, resources: Reso
         repository=ModelRepository(stack, "Repository"),
         variants=[Variant(artifact=ARTIFACT)],
         artifact_timeout=None,
-        network=network,
+        placement=Placement(network=network),
         async_inference=AsyncInference(
             requests=S3Folder(bucket=bucket, prefix="in"), output=S3Folder(bucket=bucket, prefix="out")
         ),

@@ -7,6 +7,7 @@ import pytest
 from aws_cdk import App, CfnParameter, Duration, Size, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_s3 as s3
+from declared import with_values
 
 from triton_fleet import (
     AllAtOnce,
@@ -168,6 +169,10 @@ def _found(stack: Stack | None = None, **given: Any) -> list[tuple[str, str]]:
     """The problems at synthesis with a multi-model endpoint of these arguments."""
     stack = stack or Stack(App(), "Fleet")
     MultiModelEndpoint(
-        stack, "Endpoint", repository=ModelRepository(stack, "Repository"), endpoint_name="fleet", **given
+        stack,
+        "Endpoint",
+        repository=ModelRepository(stack, "Repository"),
+        endpoint_name="fleet",
+        **with_values(given),
     )
     return [(problem.rule, problem.where) for problem in late_problems(stack)]

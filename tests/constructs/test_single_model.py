@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
-from declared import Build
+from declared import Build, of_placement
 from synthesised import Resources, refusals, the_container
 
 from tests.reported import reported
@@ -49,7 +49,7 @@ def _create(stack: Stack, *variants: Variant, **arguments: Any) -> SingleModelEn
         "Endpoint",
         repository=repository,  # type: ignore[arg-type]
         variants=variants or [Variant(artifact=ARTIFACT)],
-        **arguments,
+        **of_placement(arguments),
     )
 
 

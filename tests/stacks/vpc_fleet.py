@@ -10,7 +10,7 @@ from fleet_app import CONTEXT, FleetApp
 
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
-from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint
+from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint, Placement
 from triton_fleet.app import fleet_configs
 from triton_fleet.fleet import multi_model_fleet
 from triton_fleet.fleet.accepted_findings import in_endpoint
@@ -32,7 +32,11 @@ class VpcInferenceStack(Stack):
         )
         self.network = EndpointNetwork(self, "Network", vpc=vpc)
         self.endpoint = MultiModelEndpoint(
-            self, "Endpoint", repository=repository, endpoint_name="private", network=self.network
+            self,
+            "Endpoint",
+            repository=repository,
+            endpoint_name="private",
+            placement=Placement(network=self.network),
         )
         self.network.allow_callers(ec2.SecurityGroup(self, "Caller", vpc=vpc, allow_all_outbound=False))
         self.alarms = EndpointAlarms(self, "Alarms", endpoint=self.endpoint)

@@ -287,7 +287,7 @@ class Endpoint(Resource, VariantMetrics):
         return self.repository.sequence_models()
 
     def _image(self) -> TritonImage:
-        own, cpu = self._shared.image, self._shared.cpu_image
+        own, cpu = self._shared.serving.image, self._shared.serving.cpu_image
         return own._resolved() if own else TritonImage.of(self, release=self.release, cpu=cpu)
 
     @property
@@ -322,7 +322,7 @@ class Endpoint(Resource, VariantMetrics):
         )
 
     def _allow_core_dumps(self, hosting: Hosting) -> None:
-        dumps, network = hosting.core_dumps, self._shared.network
+        dumps, network = hosting.core_dumps, self._shared.placement.network
         if dumps is None:
             return
         dumps._grant(self.role)
@@ -333,14 +333,14 @@ class Endpoint(Resource, VariantMetrics):
         self, scope: Construct, construct_id: str, container: sagemaker.CfnModel.ContainerDefinitionProperty
     ) -> sagemaker.CfnModel:
         """A container as SageMaker keeps it. Unnamed, because a named one could not be replaced."""
-        network = self._shared.network
+        network = self._shared.placement.network
         model = sagemaker.CfnModel(
             scope,
             construct_id,
             execution_role_arn=self.role.role_arn,
             primary_container=container,
             vpc_config=network._vpc_config() if network else None,
-            enable_network_isolation=self._shared.network_isolation or None,
+            enable_network_isolation=self._shared.placement.network_isolation or None,
         )
         # SageMaker tries the role out when the model is created; without this its policy may come later.
         model.node.add_dependency(self._policy, self._start.resource)
@@ -369,7 +369,7 @@ class Endpoint(Resource, VariantMetrics):
         shared, fewest = self._shared, min(each.initial_instance_count for each in self.variants.values())
         for each in hosting:
             self._allow_core_dumps(each)
-        interval = shared.metric_interval
+        interval, placement = shared.metric_interval, shared.placement
         config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
@@ -377,7 +377,7 @@ class Endpoint(Resource, VariantMetrics):
             shadow_production_variants=[shadow] if shadow else None,
             data_capture_config=capture._render() if capture else None,
             async_inference_config=asynchronous._render() if asynchronous else None,
-            kms_key_id=shared.encryption_key.key_arn if shared.encryption_key else None,
+            kms_key_id=placement.encryption_key.key_arn if placement.encryption_key else None,
             metrics_config=sagemaker.CfnEndpointConfig.MetricsConfigProperty(
                 enable_detailed_observability=False,  # the default has changed; nothing here uses them
                 metric_publish_frequency_in_seconds=interval.to_seconds() if interval else None,
@@ -408,9 +408,9 @@ class Endpoint(Resource, VariantMetrics):
             self._deploy_by(endpoint, shared.deployment)
         for warning, text in deployment_advice(shared.deployment, rollback_alarms=alarms, capacity=fewest):
             Advice.of(self).add_warning_v2(warning, text)
-        if shared.network is not None:
+        if placement.network is not None:
             # An instance that starts before its VPC endpoints cannot pull its image.
-            endpoint.node.add_dependency(shared.network)
+            endpoint.node.add_dependency(placement.network)
         self._change = EndpointChange(
             self,
             "Change",

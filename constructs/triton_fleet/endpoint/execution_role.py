@@ -23,8 +23,8 @@ def execution_role(
 
     Returns the role, and the policy that has to be there before the role is used.
     """
-    network, key = shared.network, shared.encryption_key
-    role = shared.role or iam.Role(
+    network, key = shared.placement.network, shared.placement.encryption_key
+    role = shared.placement.role or iam.Role(
         scope,
         # An endpoint of another name comes with a role of its own. Were it the same one, its policy would
         # name the new log group only, and the old endpoint could not log until it is gone.
