@@ -1,6 +1,5 @@
 """An AWS in your own process, for tests: stacks with custom resources, functions, builds and endpoints."""
 
-from embedded_aws.assumptions import ASSUMPTIONS
 from embedded_aws.builds import BuildRecord
 from embedded_aws.clock import current as current_clock
 from embedded_aws.door import BoundedThreads, refusal_of_pages
@@ -8,7 +7,6 @@ from embedded_aws.embedded import EmbeddedAws, MissingResource
 from embedded_aws.errors import EmbeddedAwsError, LaunchError, MotoChangedError, PortError, StackNotFoundError
 
 __all__ = [
-    "ASSUMPTIONS",
     "BoundedThreads",
     "BuildRecord",
     "EmbeddedAws",

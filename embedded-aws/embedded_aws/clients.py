@@ -56,11 +56,7 @@ def connect(clients: Clients | None) -> None:
 
 
 def client(service: str, region: str) -> Any:
-    """Return a client of the open embedded AWS.
-
-    Raises:
-        RuntimeError: None is open.
-    """
+    """Return a client of the open embedded AWS."""
     if _Connected.clients is None:
         raise RuntimeError("no embedded AWS is open")
     return _Connected.clients.get(service, region)

@@ -37,7 +37,7 @@ class Clock:
 
     def now(self) -> datetime:
         """Return the time, with its zone, UTC."""
-        return datetime.fromtimestamp(self.time(), tz=timezone.utc)
+        return moment(self.time())
 
     def here(self, seconds: float) -> float:
         """Return the wall clock's seconds for seconds of the control plane; 0 if waits are over at once."""
@@ -64,6 +64,11 @@ class Clock:
     def at_speed(self, speed: float) -> Clock:
         """Return a clock that continues at another speed."""
         return Clock(speed=speed, began=self.time())
+
+
+def moment(seconds: float) -> datetime:
+    """Return a time in seconds since 1970 with its zone, UTC."""
+    return datetime.fromtimestamp(seconds, tz=timezone.utc)
 
 
 class _Current:

@@ -60,7 +60,6 @@ may be less exact. All others are refused, and so are services that moto lacks.
 
 
 def page() -> str:
-    """Return the page, in Markdown."""
     close_gaps()
     return "\n".join((_HEAD, *_operations(), "", *_types(), ""))
 

@@ -18,21 +18,13 @@ BAKING = "Baking"
 
 
 class Host(Protocol):
-    """Runs the instances of endpoints."""
+    """Runs the instances of endpoints. It raises LaunchError if one does not start."""
 
     def launch(self, endpoint: str, config: str) -> None:
-        """Start the instances of a configuration, in addition to those that serve.
-
-        Raises:
-            LaunchError: The instances do not start.
-        """
+        """Start the instances of a configuration, in addition to those that serve."""
 
     def scale(self, endpoint: str, counts: Mapping[str, int]) -> None:
-        """Start the instances that variants lack, by the variants' names. Surplus ones end with `refresh`.
-
-        Raises:
-            LaunchError: An instance does not start.
-        """
+        """Start the instances that variants lack, by the variants' names. Surplus ones end with `refresh`."""
 
     def refresh(self, endpoint: str) -> None:
         """Note that the instances of an endpoint, or their shares of the traffic, have changed."""

@@ -67,11 +67,7 @@ class BoundedThreads(ThreadingMixIn):
 
 
 class Door:
-    """The keys of one run.
-
-    Attributes:
-        key: The id of the run's own access key.
-    """
+    """The keys of one run."""
 
     def __init__(self, issued: Callable[[str], bool] = lambda _: False) -> None:
         self.key = f"EMBEDDED{secrets.token_hex(16).upper()}"

@@ -12,19 +12,15 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from embedded_aws import clients
+from embedded_aws import clients, given
 from embedded_aws import clock as clocks
-from embedded_aws import images as image_facts
-from embedded_aws.assumptions import ASSUMPTIONS, holds
 from embedded_aws.clients import Clients
 from embedded_aws.door import Door
-from embedded_aws.errors import StackNotFoundError
-from embedded_aws.price_list import Prices
+from embedded_aws.given import Prices
 from embedded_aws.server import listen, serve
 
 if TYPE_CHECKING:
     from embedded_aws.builds import BuildRunner
-    from embedded_aws.cloudformation.engine import Deployed
     from embedded_aws.deployment import Host
     from embedded_aws.moto_gaps.processing_jobs import JobRunner
 
@@ -92,7 +88,7 @@ class EmbeddedAws:
         region: str = "us-east-1",
         speed: float = math.inf,
         prices: Prices | None = None,
-        images: image_facts.Images | None = None,
+        images: given.Images | None = None,
     ) -> None:
         self.region = region
         self.door = Door(_issued)
@@ -111,8 +107,8 @@ class EmbeddedAws:
             self._clients = Clients(self.url, _keys(self.door.key))
             self._open.callback(self._clients.close)
             self._connect()
-            image_facts.connect(images)
-            self._open.callback(image_facts.connect, None)
+            given.connect(images)
+            self._open.callback(given.connect, None)
         except BaseException:
             self._open.close()
             raise
@@ -120,7 +116,7 @@ class EmbeddedAws:
     def _connect(self) -> None:
         """Let the services call each other; what still runs ends at the end."""
         from embedded_aws.cloudformation import stacks
-        from embedded_aws.cloudformation.answers import ANSWERS
+        from embedded_aws.cloudformation.custom_resource import ANSWERS
         from embedded_aws.functions.runner import Functions
         from embedded_aws.moto_gaps import lambda_, states
         from embedded_aws.moto_gaps.every_minute import EveryMinute
@@ -163,17 +159,6 @@ class EmbeddedAws:
         """Let the clock go on at another speed. A wait that has begun keeps its own."""
         clocks.connect(self.clock.at_speed(speed))
         self._every_minute.wake()
-
-    def assume(self, **assumptions: bool) -> AbstractContextManager[None]:
-        """Set assumptions about AWS to true or false within a `with`.
-
-        Args:
-            **assumptions: Values by name in `ASSUMPTIONS`, such as `model_on_empty_prefix=False`.
-
-        Raises:
-            KeyError: An assumption with this name does not exist.
-        """
-        return ASSUMPTIONS.assume(**assumptions)
 
     def attach(self, host: Host) -> None:
         """Start the instances of endpoints on a host before they take traffic."""
@@ -263,63 +248,18 @@ class EmbeddedAws:
     def missing_resources(self, stack_name: str) -> list[MissingResource]:
         """Return the resources of a deployed template that do not exist.
 
-        CREATE_COMPLETE alone proves nothing here. A resource exists if the stack lists it with a physical id
-        and its service's API returns it. Resources that a condition leaves out do not count.
+        CREATE_COMPLETE alone proves nothing here. A resource exists if it has a physical id and its service's
+        API returns it. Resources that a condition leaves out do not count.
 
         Raises:
             StackNotFoundError: The stack does not exist.
         """
         from embedded_aws.cloudformation import stacks
 
-        stack = self._stack(stack_name)
-        deployed = stacks.resources_of(stack).deployed
-        listed = self._listed(stack_name)
-        missing = []
-        for logical_id, declared in stacks.resources_of(stack).declared.items():
-            reason = self._absence(stack, deployed.get(logical_id), listed.get(logical_id, ""))
-            if reason:
-                missing.append(
-                    MissingResource(
-                        stack=stack_name, logical_id=logical_id, type_name=declared["Type"], reason=reason
-                    )
-                )
-        return missing
-
-    def _stack(self, name: str) -> Any:
-        from moto.cloudformation.exceptions import ValidationError
-        from moto.cloudformation.models import cloudformation_backends
-
-        backend = cloudformation_backends[ACCOUNT][self.region]
-        try:
-            return backend.get_stack(name)
-        except ValidationError:
-            names = ", ".join(sorted(stack.name for stack in backend.stacks.values())) or "none"
-            msg = f"there is no stack {name!r} in {self.region}; deployed stacks: {names}"
-            raise StackNotFoundError(msg) from None
-
-    def _listed(self, stack_name: str) -> dict[str, str]:
-        pages = self.client("cloudformation").get_paginator("list_stack_resources")
-        rows = [
-            row for page in pages.paginate(StackName=stack_name) for row in page["StackResourceSummaries"]
+        return [
+            MissingResource(stack=stack_name, logical_id=logical_id, type_name=type_name, reason=reason)
+            for logical_id, type_name, reason in stacks.missing(ACCOUNT, self.region, stack_name)
         ]
-        return {row["LogicalResourceId"]: row.get("PhysicalResourceId", "") for row in rows}
-
-    def _absence(self, stack: Any, resource: Deployed | None, physical_id: str) -> str:
-        """Return the reason why a resource counts as missing; an empty string if it exists."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        from embedded_aws.cloudformation import stacks
-
-        if resource is None:
-            return "the stack does not have it"
-        if not physical_id or resource.identity is None:
-            return "the stack lists it without a physical id"
-        try:
-            call = stacks.call_of(stack, resource)
-            resource.kind.confirm(call, resource.identity, resource.properties)
-        except (BotoCoreError, ClientError, LookupError) as error:
-            return f"its service does not know {physical_id}: {error}"
-        return ""
 
     def evaluate(self, *, at: datetime | None = None) -> None:
         """Run the schedules that are due, then evaluate every alarm, and perform actions.
@@ -356,7 +296,7 @@ class EmbeddedAws:
         """Set the exit message of a Processing job, unless the message is empty."""
         from moto.sagemaker.models import sagemaker_backends
 
-        if message and holds("exit_message"):
+        if message:
             jobs: Any = sagemaker_backends[ACCOUNT][self.region].processing_jobs
             jobs[job].exit_message = message
 

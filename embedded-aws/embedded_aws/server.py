@@ -15,7 +15,7 @@ from typing import Any
 
 from embedded_aws.door import BoundedThreads, Door, behind, error_answer, service_of
 from embedded_aws.errors import PortError
-from embedded_aws.price_list import Prices
+from embedded_aws.given import Prices
 
 _log = logging.getLogger(__name__)
 
@@ -76,8 +76,8 @@ def serve(
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler
     from werkzeug.serving import ThreadedWSGIServer
 
-    from embedded_aws import price_list
-    from embedded_aws.cloudformation.answers import ANSWERS
+    from embedded_aws import given
+    from embedded_aws.cloudformation.custom_resource import ANSWERS
 
     class QuietRequestHandler(MotoRequestHandler):
         """Keeps each request off the terminal, and ends idle connections."""
@@ -101,7 +101,7 @@ def serve(
     default_user_config["stepfunctions"] = {"execute_state_machine": True}
     moto_api_backend.reset()
     closing.callback(moto_api_backend.reset)
-    services = price_list.before(DomainDispatcherApplication(_Errors().application), prices)
+    services = given.before(DomainDispatcherApplication(_Errors().application), prices)
     application = ANSWERS.before(behind(door, _without_instances(services, elsewhere)))
     server = Server(
         "127.0.0.1", listener.getsockname()[1], application, QuietRequestHandler, fd=listener.fileno()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_aws.cloudwatch.alarm_rule import Rule, RuleError
+from embedded_aws.cloudwatch.alarm_state import Rule
+from embedded_aws.syntax import SyntaxFormError
 
 STATES = {"high": "ALARM", "low": "OK", "new": "INSUFFICIENT_DATA"}
 
@@ -34,13 +35,13 @@ STATES = {"high": "ALARM", "low": "OK", "new": "INSUFFICIENT_DATA"}
     ],
 )
 def test_a_rule_holds_for_the_states_of_its_alarms(text: str, holds: bool) -> None:
-    assert Rule.of(text).holds(STATES) is holds
+    assert Rule(text).holds(STATES) is holds
 
 
 def test_a_rule_names_each_of_its_alarms_once() -> None:
     text = 'ALARM("a b") OR (OK(c) AND NOT ALARM("a b")) OR ALARM(arn:aws:cloudwatch:us-east-1:1:alarm:d)'
 
-    assert Rule.of(text).alarms == ("a b", "c", "d")
+    assert Rule(text).alarms == ("a b", "c", "d")
 
 
 @pytest.mark.parametrize(
@@ -59,5 +60,5 @@ def test_a_rule_names_each_of_its_alarms_once() -> None:
     ],
 )
 def test_text_that_is_no_rule_is_refused(text: str) -> None:
-    with pytest.raises(RuleError):
-        Rule.of(text)
+    with pytest.raises(SyntaxFormError):
+        Rule(text)

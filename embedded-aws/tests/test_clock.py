@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from embedded_aws import EmbeddedAws
-from embedded_aws.clock import Clock, connect, current
+from embedded_aws.clock import Clock, connect
 
 
 @pytest.fixture
@@ -40,15 +40,6 @@ def test_waits_are_compressed_and_events_never_follow_each_other_at_once(
 
     assert clock.here(60.0) == here
     assert clock.every(60.0) == every
-
-
-def test_a_wait_lasts_its_time_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
-
-    Clock(speed=60.0).wait(600.0)
-
-    assert slept == [10.0]
 
 
 def test_a_clock_goes_on_from_its_time_at_another_speed(monotonic: list[float]) -> None:
@@ -83,10 +74,3 @@ def test_metric_data_without_a_time_is_put_at_the_time_of_the_clock() -> None:
         )["Datapoints"]
 
         assert point["Sum"] == 1.0
-
-
-def test_an_embedded_aws_leaves_the_wall_clock_behind() -> None:
-    with EmbeddedAws(speed=60.0):
-        assert current().speed == 60.0
-
-    assert current().speed == 1.0

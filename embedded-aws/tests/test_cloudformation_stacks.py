@@ -13,7 +13,6 @@ from botocore.exceptions import ClientError
 from aws_for_tests.deployed_functions import ACCOUNT, begin, outputs, status
 from aws_for_tests.serving_stack import serving
 from embedded_aws import EmbeddedAws, StackNotFoundError
-from embedded_aws.cloudformation.engine import Deployment
 from embedded_aws.cloudformation.s3 import BucketPolicy
 
 TOPIC: dict[str, Any] = {"Type": "AWS::SNS::Topic"}
@@ -51,31 +50,6 @@ def test_a_changed_model_replaces_the_configuration_and_updates_the_endpoint(aws
     assert after["EndpointConfigName"] != before["EndpointConfigName"]
     assert len(sagemaker.list_endpoint_configs()["EndpointConfigs"]) == 1
     assert len(sagemaker.list_models()["Models"]) == 1
-
-
-def test_what_was_replaced_is_removed_after_the_new_is_in_use(aws: EmbeddedAws) -> None:
-    begin(aws, serving(image="one"))
-    seen = len(events(aws))
-
-    begin(aws, serving(image="two"), verb="update")
-
-    complete = [name for name in events(aws)[seen:] if name[1].endswith("_COMPLETE")]
-    assert complete == [
-        ("Model", "CREATE_COMPLETE"),
-        ("Config", "CREATE_COMPLETE"),
-        ("Endpoint", "UPDATE_COMPLETE"),
-        ("Config", "DELETE_COMPLETE"),
-        ("Model", "DELETE_COMPLETE"),
-    ]
-
-
-def test_a_changed_name_replaces_the_endpoint(aws: EmbeddedAws) -> None:
-    begin(aws, serving(image="one"))
-
-    begin(aws, serving(image="one", EndpointName="renamed"), verb="update")
-
-    found = aws.client("sagemaker").list_endpoints()["Endpoints"]
-    assert [endpoint["EndpointName"] for endpoint in found] == ["renamed"]
 
 
 def test_dependants_are_deleted_before_what_they_depend_on(aws: EmbeddedAws, cloudformation: Any) -> None:
@@ -166,42 +140,11 @@ def test_a_failed_update_puts_everything_back(aws: EmbeddedAws) -> None:
     assert aws.missing_resources("s") == []
 
 
-def test_after_a_failed_update_the_next_one_works(aws: EmbeddedAws) -> None:
-    begin(aws, serving(image="one"))
-    begin(aws, serving(image="two", instance_type="ml.g99.xlarge"), verb="update")
-
-    begin(aws, serving(image="three"), verb="update")
-
-    assert status(aws) == "UPDATE_COMPLETE"
-
-
-def test_half_of_a_resource_does_not_stay(aws: EmbeddedAws) -> None:
-    bucket = {
-        "Type": "AWS::S3::Bucket",
-        "Properties": {"LoggingConfiguration": {"DestinationBucketName": "no-such-bucket"}},
-    }
-
-    begin(aws, {"Bucket": bucket})
-
-    assert status(aws).startswith("ROLLBACK_COMPLETE")
-    assert aws.client("s3").list_buckets()["Buckets"] == []
-
-
 def test_an_update_without_a_change_is_refused(aws: EmbeddedAws) -> None:
     begin(aws, {"Topic": TOPIC})
 
     with pytest.raises(ClientError, match="No updates are to be performed"):
         begin(aws, {"Topic": TOPIC}, verb="update")
-
-
-def test_what_is_retained_outlives_its_stack(aws: EmbeddedAws, cloudformation: Any) -> None:
-    kept = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "kept"}}
-    begin(aws, {"Kept": kept, "Topic": TOPIC})
-
-    cloudformation.delete_stack(StackName="s")
-
-    assert [found["Name"] for found in aws.client("s3").list_buckets()["Buckets"]] == ["kept"]
-    assert aws.client("sns").list_topics()["Topics"] == []
 
 
 def _bucket(name: str, policy: str) -> dict[str, Any]:
@@ -320,21 +263,6 @@ def test_an_export_that_is_imported_protects_its_stack(aws: EmbeddedAws, cloudfo
     assert cloudformation.list_exports()["Exports"] == []
 
 
-def test_an_import_of_nothing_fails_the_stack_and_names_the_export(aws: EmbeddedAws) -> None:
-    begin(aws, IMPORTING, stack="t")
-
-    assert status(aws, "t").startswith("ROLLBACK_COMPLETE")
-    assert "No export named s:Arn found" in status(aws, "t")
-
-
-def test_a_stack_can_take_another_ones_output_without_an_export(aws: EmbeddedAws) -> None:
-    begin(aws, {"Topic": TOPIC}, Outputs={"Arn": {"Value": {"Ref": "Topic"}}})
-    weak = {"Fn::GetStackOutput": {"StackName": "s", "OutputName": "Arn"}}
-    begin(aws, {"Topic": TOPIC}, Outputs={"Other": {"Value": weak}}, stack="t")
-
-    assert outputs(aws, "t")["Other"] == outputs(aws)["Arn"]
-
-
 def test_a_parameter_from_systems_manager_keeps_its_name_in_an_update(
     aws: EmbeddedAws, cloudformation: Any
 ) -> None:
@@ -395,22 +323,6 @@ def test_types_that_are_not_supported_are_refused_at_once_and_named_together(
         begin(aws, resources, verb="update")
 
     assert status(aws) == "CREATE_COMPLETE"
-
-
-def test_a_type_that_is_not_supported_may_be_left_out_by_a_condition(aws: EmbeddedAws) -> None:
-    unknown = {"Type": "AWS::Bedrock::Agent", "Condition": "Never"}
-    begin(aws, {"Topic": TOPIC, "Helper": unknown}, Conditions={"Never": {"Fn::Equals": ["a", "b"]}})
-
-    assert status(aws) == "CREATE_COMPLETE"
-
-
-def test_a_custom_resource_is_named_instead_of_hanging(aws: EmbeddedAws) -> None:
-    custom = {"Type": "Custom::Cleaner", "Properties": {"ServiceToken": "arn:aws:lambda:::function:f"}}
-    begin(aws, {"Custom": custom})
-
-    [missing] = aws.missing_resources("s")
-
-    assert (missing.type_name, missing.logical_id) == ("Custom::Cleaner", "Custom")
 
 
 @pytest.mark.parametrize(("wanted", "created"), [("yes", ["Always", "Maybe"]), ("no", ["Always"])])
@@ -601,13 +513,6 @@ def test_what_a_condition_leaves_out_cannot_be_referenced(
         assert outputs(aws) == {"Shown": "a"}
 
 
-def test_a_value_of_a_parameter_that_the_template_lacks_is_refused(cloudformation: Any) -> None:
-    given = [{"ParameterKey": "No", "ParameterValue": "a"}]
-
-    with pytest.raises(ClientError, match=r"Parameters: \[No\] do not exist in the template"):
-        cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(_topic()), Parameters=given)
-
-
 def test_parameters_are_shown_as_given_and_kept_in_an_update(aws: EmbeddedAws, cloudformation: Any) -> None:
     aws.client("ssm").put_parameter(Name="/list", Value="a, b", Type="StringList")
     declared = {
@@ -636,89 +541,6 @@ def test_parameters_are_shown_as_given_and_kept_in_an_update(aws: EmbeddedAws, c
     cloudformation.update_stack(TemplateBody=json.dumps({**template, **shown}), **kept)
 
     assert outputs(aws) == {"Shown": "hush"}
-
-
-@pytest.fixture
-def stored(aws: EmbeddedAws) -> None:
-    """Store parameters and secrets for dynamic references."""
-    for value, kind in (("old", "String"), ("new", "String")):
-        aws.client("ssm").put_parameter(Name="/a", Value=value, Type=kind, Overwrite=True)
-    aws.client("ssm").put_parameter(Name="/secure", Value="hush", Type="SecureString")
-    secrets = aws.client("secretsmanager")
-    secrets.create_secret(Name="text", SecretString="plain")
-    secrets.create_secret(Name="json", SecretString=json.dumps({"key": "old"}))
-    secrets.put_secret_value(SecretId="json", SecretString=json.dumps({"key": "new", "on": True}))
-
-
-@pytest.mark.usefixtures("stored")
-@pytest.mark.parametrize(
-    ("reference", "shown"),
-    [
-        ("{{resolve:ssm:/a}}", "new"),
-        ("-{{resolve:ssm:/a:1}}-{{resolve:ssm:/a:2}}-", "-old-new-"),
-        ("{{resolve:secretsmanager:text}}", "plain"),
-        ("{{resolve:secretsmanager:text:SecretString}}", "plain"),
-        ("{{resolve:secretsmanager:json:SecretString:key}}", "new"),
-        ("{{resolve:secretsmanager:json:SecretString:key:AWSPREVIOUS}}", "old"),
-        ("{{resolve:secretsmanager:json:SecretString:on}}", "true"),
-        ({"Fn::Join": ["", ["{{resolve:secretsmanager:", {"Ref": "Made"}, ":SecretString:user}}"]]}, "me"),
-        ({"Fn::Sub": "{{resolve:ssm:/${Name}}}"}, "new"),
-    ],
-)
-def test_a_dynamic_reference_is_resolved_in_properties_and_not_in_outputs(
-    aws: EmbeddedAws, reference: Any, shown: str
-) -> None:
-    generated = {"SecretStringTemplate": '{"user": "me"}', "GenerateStringKey": "key", "PasswordLength": "20"}
-    made = {"Type": "AWS::SecretsManager::Secret", "Properties": {"GenerateSecretString": generated}}
-    begin(
-        aws,
-        {"Made": made, **_named(reference)["Resources"]},
-        Parameters={"Name": {"Type": "String", "Default": "a"}},
-        Outputs={"Topic": {"Value": {"Ref": "Topic"}}, "Left": {"Value": "{{resolve:ssm:/a}}"}},
-    )
-
-    topic = outputs(aws)["Topic"]
-    assert aws.client("sns").get_topic_attributes(TopicArn=topic)["Attributes"]["DisplayName"] == shown
-    assert outputs(aws)["Left"] == "{{resolve:ssm:/a}}"
-
-
-@pytest.mark.usefixtures("stored")
-@pytest.mark.parametrize(
-    ("reference", "words"),
-    [
-        ("ssm:/no", r"Parameters: \[ssm:/no\] cannot be found"),
-        ("ssm:/a:9", r"Parameters: \[ssm:/a:9\] cannot be found"),
-        (
-            "ssm:/a:label",
-            r"Incorrect format is used in the following SSM reference: \[{{resolve:ssm:/a:label}}\]",
-        ),
-        ("ssm:/secure", "Non-secure ssm prefix was used for secure parameter /secure"),
-        ("ssm-secure:/secure", r"not supported in: \[AWS::SNS::Topic/Properties/DisplayName\]"),
-    ],
-)
-def test_a_dynamic_reference_to_no_such_parameter_is_refused(
-    aws: EmbeddedAws, reference: str, words: str
-) -> None:
-    with pytest.raises(ClientError, match=f"ValidationError.*{words}"):
-        begin(aws, _named({"Fn::Sub": f"{{{{resolve:{reference}}}}}"})["Resources"])
-
-
-@pytest.mark.usefixtures("stored")
-@pytest.mark.parametrize(
-    ("reference", "words"),
-    [
-        ("no", "Secrets Manager can't find the specified secret"),
-        ("json:SecretString:no", "Could not find a value associated with JSONKey in SecretString"),
-        ("text:SecretString:key", "Could not parse SecretString JSON"),
-    ],
-)
-def test_a_dynamic_reference_to_no_such_secret_fails_its_resource(
-    aws: EmbeddedAws, reference: str, words: str
-) -> None:
-    begin(aws, _named(f"{{{{resolve:secretsmanager:{reference}}}}}")["Resources"])
-
-    assert status(aws).startswith(f"ROLLBACK_COMPLETE {words}")
-    assert ("Topic", "CREATE_FAILED") in events(aws)
 
 
 _JOINED = {"Fn::Join": ["-", {"Ref": "P"}]}
@@ -811,12 +633,6 @@ def test_resources_that_refer_to_each_other_in_a_circle_are_refused(
     assert cloudformation.describe_stacks()["Stacks"] == []
 
 
-def test_a_variable_of_a_substitution_may_have_the_name_of_its_resource(aws: EmbeddedAws) -> None:
-    begin(aws, {"A": _display({"Fn::Sub": ["${A}", {"A": "shown"}]})})
-
-    assert status(aws) == "CREATE_COMPLETE"
-
-
 @pytest.mark.parametrize(("verb", "ends"), [("create", "ROLLBACK_COMPLETE"), ("update", "UPDATE_ROLLBACK")])
 def test_an_error_outside_of_a_resource_rolls_the_stack_back(aws: EmbeddedAws, verb: str, ends: str) -> None:
     if verb == "update":
@@ -826,21 +642,6 @@ def test_an_error_outside_of_a_resource_rolls_the_stack_back(aws: EmbeddedAws, v
 
     assert status(aws).startswith(ends)
     assert "nonexistent value at index 5" in status(aws)
-
-
-def test_an_error_outside_of_a_resource_fails_a_deletion(
-    aws: EmbeddedAws, cloudformation: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any) -> None:
-        msg = "broken"
-        raise RuntimeError(msg)
-
-    begin(aws, {"Topic": TOPIC})
-    monkeypatch.setattr(Deployment, "delete_all", fail)
-
-    cloudformation.delete_stack(StackName="s")
-
-    assert status(aws) == "DELETE_FAILED broken"
 
 
 def test_a_protected_stack_is_deleted_only_after_its_protection(

@@ -8,7 +8,6 @@ from botocore.exceptions import ClientError
 from aws_for_tests.callers import CODE, foreign, status
 from aws_for_tests.fixture import aws_fixture
 from embedded_aws import EmbeddedAws
-from embedded_aws.door import Door
 
 aws = aws_fixture(scope="module")
 
@@ -74,19 +73,6 @@ def test_no_page_is_let_in_though_it_had_a_key(aws: EmbeddedAws, sent: dict[str,
 
     assert status(url)[0] == 200
     assert status(url, **sent)[0] == 403
-
-
-def test_a_preflight_of_a_page_is_not_approved(aws: EmbeddedAws) -> None:
-    asks = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
-
-    answered, headers = status(aws.url, method="OPTIONS", **asks)
-
-    assert answered == 403
-    assert not [name for name in headers if name.lower().startswith("access-control-")]
-
-
-def test_every_run_has_a_key_of_its_own() -> None:
-    assert Door().key != Door().key
 
 
 def test_a_large_object_is_read_as_it_was_written(aws: EmbeddedAws) -> None:

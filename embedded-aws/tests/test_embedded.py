@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import Any
 
 import boto3
@@ -48,16 +47,6 @@ def test_nothing_of_the_callers_own_aws_reaches_a_child(
     assert environment["HOME"] == os.environ["HOME"]
 
 
-def test_a_child_process_finds_the_account_through_its_environment(aws: EmbeddedAws) -> None:
-    program = "import boto3; print(boto3.client('sts').get_caller_identity()['Account'])"
-
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=aws.environment(), capture_output=True, text=True, check=True
-    )
-
-    assert done.stdout.strip() == "123456789012"
-
-
 def test_its_own_clients_ignore_a_broken_profile_and_a_proxy(
     aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,16 +55,6 @@ def test_its_own_clients_ignore_a_broken_profile_and_a_proxy(
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
 
     assert aws.client("sqs").list_queues()["ResponseMetadata"]["HTTPStatusCode"] == 200
-
-
-def test_it_listens_on_the_asked_port_and_on_the_loopback_interface_only() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-
-    with EmbeddedAws(port) as aws:
-        assert aws.url == f"http://localhost:{port}"
-        assert aws.client("s3").list_buckets()["Buckets"] == []
 
 
 def test_a_taken_port_is_one_clear_error() -> None:
@@ -112,33 +91,6 @@ def test_the_next_one_knows_nothing_of_the_last() -> None:
         assert aws.client("s3").list_buckets()["Buckets"] == []
         assert aws.client("cloudformation").describe_stacks()["Stacks"] == []
         assert aws.client("sns").list_topics()["Topics"] == []
-
-
-def test_half_a_request_does_not_keep_its_connection_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedded_aws.door.BoundedThreads.idle_limit_s", 0.05)
-    with EmbeddedAws() as aws, socket.create_connection(("127.0.0.1", aws.port), timeout=30) as half:
-        half.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx")
-        while half.recv(1000):
-            pass
-
-
-def test_connections_beyond_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedded_aws.door.BoundedThreads.most", 2)
-    with EmbeddedAws() as aws, ExitStack() as opened:
-        half = [
-            opened.enter_context(socket.create_connection(("127.0.0.1", aws.port), timeout=30))
-            for _ in range(3)
-        ]
-        assert half[-1].recv(1) == b""
-
-
-def test_a_closed_one_answers_no_more() -> None:
-    aws = EmbeddedAws()
-    aws.close()
-    aws.close()
-
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", aws.port), timeout=5)
 
 
 def test_it_needs_no_profile_of_the_caller_and_requests_and_crashes_leave_the_terminal_alone() -> None:

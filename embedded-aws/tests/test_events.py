@@ -82,15 +82,6 @@ def test_an_event_that_matches_starts_the_function_with_it(aws: EmbeddedAws) -> 
     }
 
 
-def test_an_event_of_the_api_starts_it_as_well(aws: EmbeddedAws) -> None:
-    settle(aws, ruled({"source": ["shop"]}))
-
-    entry = {"Source": "shop", "DetailType": "Mine", "Detail": json.dumps({"key": "mine"})}
-    aws.client("events").put_events(Entries=[entry])
-
-    assert noted(aws, "mine")["detail-type"] == "Mine"
-
-
 @pytest.mark.parametrize(
     ("pattern", "event"),
     [
@@ -128,14 +119,6 @@ def always() -> dict[str, Any]:
         "Always": {"Type": "AWS::Events::Rule", "DependsOn": "Rule", "Properties": rule},
         "May": permission({"Fn::GetAtt": ["Always", "Arn"]}),
     }
-
-
-def test_a_pattern_looks_into_arrays_of_objects(aws: EmbeddedAws) -> None:
-    settle(aws, ruled(BAKING))
-
-    publish("baking", **baking("Baking"))
-
-    assert noted(aws, "baking")["detail"]["PendingDeploymentSummary"]
 
 
 @pytest.mark.parametrize(
@@ -176,29 +159,6 @@ def test_a_target_may_have_its_input_made_from_the_event(aws: EmbeddedAws) -> No
     publish("event", EndpointName="search", variants=["a"])
 
     assert noted(aws, "made") == {"key": "made", "endpoint": "search", "text": "is search", "variants": ["a"]}
-
-
-def test_a_stack_that_is_deleted_takes_the_rule_and_the_permission_with_it(aws: EmbeddedAws) -> None:
-    settle(aws, ruled(FROM_SAGEMAKER))
-    assert aws.missing_resources("s") == []
-
-    settle(aws, functions(notes=NOTES), verb="update")
-
-    events, client = aws.client("events"), aws.client("lambda")
-    assert events.list_rules()["Rules"] == []
-    with pytest.raises(client.exceptions.ResourceNotFoundException):
-        client.get_policy(FunctionName="notes")
-
-
-def test_a_permission_that_is_gone_is_named(aws: EmbeddedAws) -> None:
-    settle(aws, ruled(FROM_SAGEMAKER))
-    client = aws.client("lambda")
-    [statement] = json.loads(client.get_policy(FunctionName="notes")["Policy"])["Statement"]
-    client.remove_permission(FunctionName="notes", StatementId=statement["Sid"])
-
-    [missing] = aws.missing_resources("s")
-
-    assert (missing.type_name, missing.logical_id) == ("AWS::Lambda::Permission", "Permission")
 
 
 def test_sagemaker_tells_of_every_status_of_an_endpoint(aws: EmbeddedAws) -> None:

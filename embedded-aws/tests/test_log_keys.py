@@ -45,13 +45,3 @@ def test_a_key_that_does_not_let_logs_use_it_is_refused(aws: EmbeddedAws, princi
 
     with pytest.raises(logs.exceptions.InvalidParameterException):
         logs.associate_kms_key(logGroupName=refused[-20:], kmsKeyId=refused)
-
-
-def test_a_missing_group_and_a_missing_key_are_refused(aws: EmbeddedAws) -> None:
-    logs, allowed = aws.client("logs"), key(aws, **ALLOWED)
-    logs.create_log_group(logGroupName="there")
-
-    with pytest.raises(logs.exceptions.ResourceNotFoundException):
-        logs.associate_kms_key(logGroupName="gone", kmsKeyId=allowed)
-    with pytest.raises(logs.exceptions.InvalidParameterException):
-        logs.associate_kms_key(logGroupName="there", kmsKeyId=f"{allowed}0")

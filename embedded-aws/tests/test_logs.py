@@ -73,30 +73,6 @@ def test_new_events_are_followed_as_the_command_line_follows_them(logs: Any) -> 
     assert [event["message"] for event in later] == ["new"]
 
 
-def test_a_stream_is_read_page_by_page_until_the_token_repeats(logs: Any) -> None:
-    write(logs, "a", "b", "c")
-    request = {"logGroupName": GROUP, "logStreamName": "AllTraffic/i-1", "limit": 2}
-
-    first = logs.get_log_events(**request, startFromHead=True)
-    second = logs.get_log_events(**request, nextToken=first["nextForwardToken"])
-    third = logs.get_log_events(**request, nextToken=second["nextForwardToken"])
-
-    assert (messages(first), messages(second), messages(third)) == (["a", "b"], ["c"], [])
-    assert third["nextForwardToken"] == second["nextForwardToken"]
-
-
-def test_streams_are_ordered_by_name_or_by_their_last_event(logs: Any) -> None:
-    write(logs, "later", stream="AllTraffic/i-1", at=NOW_MS + 10)
-    write(logs, "earlier", stream="Other/i-3", at=NOW_MS)
-
-    def ordered(**order: Any) -> list[str]:
-        found = logs.describe_log_streams(logGroupName=GROUP, **order)["logStreams"]
-        return [stream["logStreamName"] for stream in found]
-
-    assert ordered() == ["AllTraffic/i-1", "AllTraffic/i-2", "Other/i-3"]
-    assert ordered(orderBy="LastEventTime", descending=True)[:2] == ["AllTraffic/i-1", "Other/i-3"]
-
-
 def test_a_stream_keeps_its_newest_events(logs: Any) -> None:
     for start in range(0, KEPT_EVENTS + 5000, 5000):
         write(logs, *[f"event {start + number}" for number in range(5000)])
@@ -163,15 +139,6 @@ def test_a_filter_counts_at_the_time_of_the_control_plane(aws: EmbeddedAws, logs
     assert [point["Sum"] for point in points] == [1]
 
 
-def test_a_minute_without_a_match_has_the_default_value_once(aws: EmbeddedAws, logs: Any) -> None:
-    put_filter(logs, "failed", defaultValue=0)
-    write(logs, "loaded a", "loaded b")
-    write(logs, "loaded c", at=NOW_MS + 120_000)
-    write(logs, "failed d", "loaded e", at=NOW_MS + 240_000)
-
-    assert statistics(aws) == (1.0, 3.0)
-
-
 def test_a_filter_reads_values_and_dimensions_of_json_events(aws: EmbeddedAws, logs: Any) -> None:
     put_filter(logs, '{ $.kind = "load" }', metricValue="$.count", dimensions={"Model": "$.model"})
     write(
@@ -192,12 +159,6 @@ def test_a_pattern_that_is_not_understood_is_refused(logs: Any, pattern: str) ->
     write(logs, "an event")
     with pytest.raises(ClientError, match="InvalidParameterException"):
         logs.filter_log_events(logGroupName=GROUP, filterPattern=pattern)
-
-
-def test_a_pattern_is_tried_on_messages(logs: Any) -> None:
-    found = logs.test_metric_filter(filterPattern="ERROR -exit", logEventMessages=["ERROR", "ERROR exit"])
-
-    assert [(each["eventNumber"], each["eventMessage"]) for each in found["matches"]] == [(1, "ERROR")]
 
 
 def test_the_filters_of_a_group_go_with_it(logs: Any) -> None:

@@ -61,20 +61,6 @@ def test_a_summary_counts_in_the_simple_statistics() -> None:
     assert statistic(samples, "p50") is None
 
 
-def test_a_summary_of_equal_values_has_percentiles() -> None:
-    samples = Samples(sets=[StatisticSet(count=4, total=40, least=10, most=10)])
-
-    assert statistic(samples, "p50") == 10
-
-
-def test_percentiles_of_negative_values_are_not_available() -> None:
-    assert statistic(Samples(values=Counter([-1.0, 2.0])), "p50") is None
-
-
-def test_no_samples_have_no_statistic() -> None:
-    assert [statistic(Samples(), name) for name in ("Sum", "p99", "tm90")] == [None, None, None]
-
-
 def test_periods_begin_at_the_start_and_end_before_the_end() -> None:
     store = MetricStore()
     for second in (100, 159, 160, 220):

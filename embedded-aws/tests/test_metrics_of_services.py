@@ -116,12 +116,6 @@ def test_values_that_cloudwatch_refuses(cloudwatch: Any, given: dict[str, Any], 
     assert cloudwatch.list_metrics(Namespace="Shop")["Metrics"] == []
 
 
-@pytest.mark.parametrize("value", [0.0, -1.5, 2.0**360, 2.0**-360])
-def test_values_that_cloudwatch_takes(cloudwatch: Any, value: float) -> None:
-    put(cloudwatch, "Invocations", value)
-    assert [each["Sum"] for each in statistics(cloudwatch, "Invocations")] == [value]
-
-
 def test_a_metric_with_more_dimensions_is_another_metric(cloudwatch: Any) -> None:
     put(cloudwatch, "Invocations", 1)
     put(cloudwatch, "Invocations", 10, dimensions=(ENDPOINT, CONFIG))
@@ -153,30 +147,6 @@ def test_metrics_are_listed_in_pages(cloudwatch: Any) -> None:
     assert {each["MetricName"] for page in pages for each in page["Metrics"]} == names
 
 
-def test_recently_active_leaves_out_older_metrics(cloudwatch: Any) -> None:
-    put(cloudwatch, "Old", 1, Timestamp=datetime(2020, 1, 1, tzinfo=timezone.utc))
-    cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[{"MetricName": "New", "Value": 1.0}])
-
-    found = cloudwatch.list_metrics(RecentlyActive="PT3H")["Metrics"]
-    assert [each["MetricName"] for each in found] == ["New"]
-
-
-def test_expressions_are_computed(cloudwatch: Any) -> None:
-    put(cloudwatch, "Invocations", 100)
-    put(cloudwatch, "Errors", 5)
-    put(cloudwatch, "Invocations", 50, at=120)
-
-    found = read(cloudwatch, "m2 / m1 * 100", "FILL(m2, 0)", "m1")
-    assert found == {"e0": [5, 0], "e1": [5, 0, 0], "e2": [100, 50]}
-
-
-def test_the_newest_data_point_comes_first_by_default(cloudwatch: Any) -> None:
-    put(cloudwatch, "Invocations", 100)
-    put(cloudwatch, "Invocations", 50, at=120)
-
-    assert read(cloudwatch, "m1", ScanBy="TimestampDescending") == {"e0": [50, 100]}
-
-
 def test_a_search_gives_a_line_for_each_metric(cloudwatch: Any) -> None:
     put(cloudwatch, "Invocations", 100)
     put(cloudwatch, "Invocations", 7, dimensions=({**ENDPOINT, "Value": "chat"},))
@@ -184,12 +154,6 @@ def test_a_search_gives_a_line_for_each_metric(cloudwatch: Any) -> None:
     query = '{AWS/SageMaker,EndpointName} MetricName="Invocations"'
     found = read(cloudwatch, f"SEARCH('{query}', 'Sum', 60)")
     assert found == {"search Invocations": [100], "chat Invocations": [7]}
-
-
-def test_an_invalid_expression_names_its_query(cloudwatch: Any) -> None:
-    with pytest.raises(ClientError, match="Error in expression 'e0'") as caught:
-        read(cloudwatch, "m1 +")
-    assert caught.value.response["Error"]["Code"] == "ValidationError"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from aws_for_tests.fixture import aws_fixture
 from aws_for_tests.scaled_variant import IMAGE, scaled, served, track
 from embedded_aws import EmbeddedAws, clock
-from embedded_aws.autoscaling.decisions import tracked_capacity
+from embedded_aws.autoscaling.policies import tracked_capacity
 from embedded_aws.moto_gaps.capacity import ARRIVALS
 from test_variant_scaling import Time, instances
 

@@ -46,16 +46,6 @@ def test_a_policy_that_is_written_again_keeps_its_alarms(aws: EmbeddedAws) -> No
     assert sorted(alarm["Threshold"] for alarm in alarms) == [45, 50]
 
 
-def test_a_policy_that_stops_scaling_in_loses_the_alarm_for_it(aws: EmbeddedAws) -> None:
-    scaling = scaled(aws)
-    track(scaling)
-
-    [alarm] = track(scaling, DisableScaleIn=True)["Alarms"]
-
-    assert "AlarmHigh" in alarm["AlarmName"]
-    assert len(aws.client("cloudwatch").describe_alarms()["MetricAlarms"]) == 1
-
-
 @pytest.mark.parametrize("call", ["delete_scaling_policy", "deregister_scalable_target"])
 def test_the_alarms_of_a_policy_go_with_it(aws: EmbeddedAws, call: str) -> None:
     scaling = scaled(aws)
@@ -114,46 +104,3 @@ def test_a_policy_needs_a_metric_that_a_variant_has(aws: EmbeddedAws, metric: di
 
     assert caught.value.response["Error"]["Code"] == "ValidationException"
     assert scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"] == []
-
-
-def test_policies_are_found_by_name_and_have_pages(aws: EmbeddedAws) -> None:
-    scaling = scaled(aws)
-    for name in ("a", "b", "c"):
-        metric = {"Namespace": "n", "MetricName": name, "Statistic": "Average"}
-        track(scaling, name, CustomizedMetricSpecification=metric)
-
-    named = scaling.describe_scaling_policies(ServiceNamespace="sagemaker", PolicyNames=["b"])
-    paginator = scaling.get_paginator("describe_scaling_policies")
-    pages = list(paginator.paginate(ServiceNamespace="sagemaker", PaginationConfig={"PageSize": 2}))
-
-    assert [policy["PolicyName"] for policy in named["ScalingPolicies"]] == ["b"]
-    assert [[each["PolicyName"] for each in page["ScalingPolicies"]] for page in pages] == [["a", "b"], ["c"]]
-
-
-def test_schedules_have_pages_and_only_the_fields_that_were_given(aws: EmbeddedAws) -> None:
-    scaling = scaled(aws)
-    for name in ("morning", "evening"):
-        scaling.put_scheduled_action(
-            **TARGET,
-            ScheduledActionName=name,
-            Schedule="cron(0 7 * * ? *)",
-            ScalableTargetAction={"MinCapacity": 2},
-        )
-
-    paginator = scaling.get_paginator("describe_scheduled_actions")
-    pages = list(paginator.paginate(ServiceNamespace="sagemaker", PaginationConfig={"PageSize": 1}))
-
-    [first], [second] = (page["ScheduledActions"] for page in pages)
-    assert (first["ScheduledActionName"], second["ScheduledActionName"]) == ("morning", "evening")
-    assert first.keys() & {"StartTime", "EndTime", "Timezone"} == set()
-
-
-def test_a_target_that_nothing_has_scaled_has_no_activities(aws: EmbeddedAws) -> None:
-    scaling = scaled(aws)
-
-    assert scaling.describe_scaling_activities(ServiceNamespace="sagemaker")["ScalingActivities"] == []
-
-
-def test_a_token_of_no_page_is_refused(aws: EmbeddedAws) -> None:
-    with pytest.raises(ClientError, match="InvalidNextTokenException"):
-        scaled(aws).describe_scaling_activities(ServiceNamespace="sagemaker", NextToken="elsewhere")

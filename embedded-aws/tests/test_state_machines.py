@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -51,12 +50,6 @@ def test_executions_without_a_name_each_run_under_their_own(aws: EmbeddedAws) ->
     assert [end(aws, each)["status"] for each in started] == ["SUCCEEDED"] * 2
 
 
-def test_a_map_tolerates_no_failure_unless_it_says_so(aws: EmbeddedAws) -> None:
-    ended = run(aws, {"All": distributed(aws, bad(False, True, False), FAIL_IF_BAD)})
-
-    assert (ended["status"], ended["error"]) == ("FAILED", "States.ExceedToleratedFailureThreshold")
-
-
 @pytest.mark.parametrize(
     ("tolerated", "status"),
     [
@@ -100,33 +93,6 @@ def test_items_that_cannot_be_read_fail_the_map(aws: EmbeddedAws) -> None:
 
     assert ended["error"] == "States.ItemReaderFailed"
     assert "does not exist" in ended["cause"]
-
-
-def test_no_item_is_no_child(aws: EmbeddedAws) -> None:
-    state = distributed(aws, [], FAIL_IF_BAD)
-
-    assert json.loads(run(aws, {"All": state})["output"]) == []
-
-
-def test_a_result_writer_writes_how_each_child_came_out(aws: EmbeddedAws) -> None:
-    writer = {
-        "Resource": "arn:aws:states:::s3:putObject",
-        "Parameters": {"Bucket": "items", "Prefix": "results"},
-    }
-    state = distributed(
-        aws, bad(True, False), FAIL_IF_BAD, ToleratedFailurePercentage=100, ResultWriter=writer
-    )
-    where = json.loads(run(aws, {"All": state})["output"])["ResultWriterDetails"]
-
-    def read(key: str) -> Any:
-        return json.loads(aws.client("s3").get_object(Bucket=where["Bucket"], Key=key)["Body"].read())
-
-    files = read(where["Key"])["ResultFiles"]
-    [[failed]], [[succeeded]] = (
-        [read(each["Key"]) for each in files[name]] for name in ("FAILED", "SUCCEEDED")
-    )
-    assert (failed["Status"], failed["Error"], failed["Cause"]) == ("FAILED", "Bad", "it is")
-    assert json.loads(succeeded["Output"]) == {"bad": False}
 
 
 def test_an_object_is_written_and_read_as_json(aws: EmbeddedAws) -> None:

@@ -125,17 +125,6 @@ def test_a_cooldown_after_scaling_in_delays_the_next_one_but_no_scaling_out(aws:
     assert out[-1] == 3
 
 
-def test_scaling_out_ends_the_cooldown_after_scaling_in(aws: EmbeddedAws) -> None:
-    scaling, time = scaled(aws, instances=4), Time(aws)
-    track(scaling, ScaleInCooldown=7200, ScaleOutCooldown=0)
-
-    down = time.passes(15, InvocationsPerInstance=60)
-    out = time.passes(3, InvocationsPerInstance=150)
-    again = time.passes(15, InvocationsPerInstance=50)
-
-    assert (down[-1], out[-1], again[-1]) == (3, 4, 2)
-
-
 def test_the_policy_with_the_largest_capacity_wins(aws: EmbeddedAws) -> None:
     scaling, time = scaled(aws, most=10), Time(aws)
     track(scaling, "requests")
@@ -159,36 +148,6 @@ def test_capacity_goes_only_if_all_tracking_policies_that_may_remove_it_agree(aw
     assert both[-1] == 2
 
 
-def test_policies_that_agree_remove_capacity_once_at_a_moment(aws: EmbeddedAws) -> None:
-    scaling, time = scaled(aws, instances=4), Time(aws)
-    track(scaling, "requests", ScaleInCooldown=0)
-    track(scaling, "queue", ScaleInCooldown=0, **metric("Queue"))
-
-    assert time.passes(15, InvocationsPerInstance=50, Queue=50)[-1] == 2
-
-
-def test_missing_data_is_no_reason_to_scale_in(aws: EmbeddedAws) -> None:
-    scaling, time = scaled(aws, instances=3), Time(aws)
-    track(scaling)
-
-    assert time.passes(30) == [3] * 30
-
-
-def test_metric_math_scales(aws: EmbeddedAws) -> None:
-    scaling, time = scaled(aws), Time(aws)
-    stat = {
-        "Metric": {"Namespace": "Shop", "MetricName": "Queue", "Dimensions": DIMENSIONS},
-        "Stat": "Average",
-    }
-    queries = [
-        {"Id": "q", "MetricStat": stat, "ReturnData": False},
-        {"Id": "r", "Expression": "q / 10", "ReturnData": True},
-    ]
-    track(scaling, CustomizedMetricSpecification={"Metrics": queries})
-
-    assert time.passes(3, Queue=1900)[-1] == 2
-
-
 @pytest.mark.parametrize(
     ("suspended", "values", "stays"),
     [("DynamicScalingOutSuspended", 250.0, 2), ("DynamicScalingInSuspended", 10.0, 2)],
@@ -202,18 +161,6 @@ def test_a_suspended_direction_does_nothing(
     assert time.passes(20, InvocationsPerInstance=values)[-1] == stays
     scaling.register_scalable_target(**TARGET, SuspendedState={suspended: False})
     assert time.passes(1, InvocationsPerInstance=values)[-1] != stays
-
-
-def test_a_target_at_its_maximum_says_why_it_does_not_scale(aws: EmbeddedAws) -> None:
-    scaling, time = scaled(aws, most=2), Time(aws)
-    track(scaling)
-
-    assert time.passes(6, InvocationsPerInstance=900)[-1] == 2
-
-    [unscaled, done] = activities(aws, IncludeNotScaledActivities=True)
-    assert unscaled["NotScaledReasons"] == [{"Code": "AlreadyAtMaxCapacity", "MaxCapacity": 2}]
-    assert (unscaled["StatusCode"], done["StatusCode"]) == ("Failed", "Successful")
-    assert activities(aws) == [done]
 
 
 def steps(scaling: Any, aws: EmbeddedAws, name: str, *, comparison: str, **configuration: Any) -> None:

@@ -90,9 +90,3 @@ def test_a_token_of_another_provider_or_for_another_audience_is_none(
 
     assert refusal is not None
     assert (refusal[0], refusal[1][: len(message)]) == ("InvalidIdentityToken", message)
-
-
-def test_an_audience_can_be_one_of_several(aws: EmbeddedAws) -> None:
-    several = token(aud=["https://other", "sts.amazonaws.com"])
-
-    assert sign_in(aws, role(aws, "StringEquals", OLD), several) is None

@@ -23,8 +23,23 @@ START = "Custom::TritonEndpointStart"
 
 
 @pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened, opened.assume(model_on_empty_prefix=False):
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedAws]:
+    """An AWS whose CreateModel refuses a prefix without an object, as AWS may."""
+    with EmbeddedAws() as opened:
+        from moto.sagemaker.exceptions import ValidationError
+        from moto.sagemaker.models import SageMakerModelBackend
+
+        create = SageMakerModelBackend.create_model
+
+        def create_model(self: Any, **given: Any) -> Any:
+            bucket, _, prefix = (
+                given["primary_container"]["ModelDataUrl"].removeprefix("s3://").partition("/")
+            )
+            if not opened.client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)["KeyCount"]:
+                raise ValidationError(f"Could not find model data at s3://{bucket}/{prefix}.")
+            return create(self, **given)
+
+        monkeypatch.setattr(SageMakerModelBackend, "create_model", create_model)
         yield opened
 
 

@@ -59,7 +59,11 @@ class LateProblems:
 
 @contextmanager
 def defer() -> Iterator[list[LateProblems]]:
-    """Collect late problems during synthesis instead of raising them."""
+    """Collect late problems during synthesis instead of raising them.
+
+    Yields:
+        The problems found.
+    """
     waiting: list[LateProblems] = []
     token = _DEFERRED.set(waiting)
     try:

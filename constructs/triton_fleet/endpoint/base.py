@@ -32,6 +32,7 @@ from triton_fleet.functions.endpoint_change import EndpointChange
 from triton_fleet.functions.endpoint_start import EndpointStart
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
+from triton_fleet.hosting.compliance import acknowledge_local_storage
 from triton_fleet.hosting.deployment import WITHOUT_ROLLBACK, Deployment, deployment_advice
 from triton_fleet.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
 from triton_fleet.hosting.variants import DeployedVariant, Hosting
@@ -168,8 +169,9 @@ class Endpoint(Resource, VariantMetrics):
             raise UNKNOWN_VARIANT.error(
                 what=f"there is no variant {name!r}",
                 where=f"the variants of {self.node.path}",
+                expected=f"one of {', '.join(self.variants)}",
                 why="nothing is published under another name, so nothing would ever be scaled or alarmed",
-                fix=did_you_mean(name, self.variants, otherwise=f"use one of {', '.join(self.variants)}"),
+                fix=did_you_mean(name, self.variants, otherwise=f"use {self.variant_name}"),
             )
         return self.variants[name]
 
@@ -287,7 +289,7 @@ class Endpoint(Resource, VariantMetrics):
         return self.repository.sequence_models()
 
     def _image(self) -> TritonImage:
-        own, cpu = self._shared.serving.image, self._shared.serving.cpu_image
+        own, cpu = self._shared.image, self._shared.cpu_image
         return own._resolved() if own else TritonImage.of(self, release=self.release, cpu=cpu)
 
     @property
@@ -322,7 +324,7 @@ class Endpoint(Resource, VariantMetrics):
         )
 
     def _allow_core_dumps(self, hosting: Hosting) -> None:
-        dumps, network = hosting.core_dumps, self._shared.placement.network
+        dumps, network = hosting.core_dumps, self._shared.network
         if dumps is None:
             return
         dumps._grant(self.role)
@@ -333,14 +335,14 @@ class Endpoint(Resource, VariantMetrics):
         self, scope: Construct, construct_id: str, container: sagemaker.CfnModel.ContainerDefinitionProperty
     ) -> sagemaker.CfnModel:
         """A container as SageMaker keeps it. Unnamed, because a named one could not be replaced."""
-        network = self._shared.placement.network
+        network = self._shared.network
         model = sagemaker.CfnModel(
             scope,
             construct_id,
             execution_role_arn=self.role.role_arn,
             primary_container=container,
             vpc_config=network._vpc_config() if network else None,
-            enable_network_isolation=self._shared.placement.network_isolation or None,
+            enable_network_isolation=self._shared.network_isolation or None,
         )
         # SageMaker tries the role out when the model is created; without this its policy may come later.
         model.node.add_dependency(self._policy, self._start.resource)
@@ -365,11 +367,21 @@ class Endpoint(Resource, VariantMetrics):
         asynchronous: AsyncInference | None = None,
         declared: Sequence[str] = (),
     ) -> sagemaker.CfnEndpoint:
-        """Configuration and endpoint."""
+        """Configuration and endpoint.
+
+        Args:
+            variants: The production variants.
+            hosting: The instances behind all variants.
+            shadow: The shadow variant.
+            capture: The settings of data capture.
+            asynchronous: The settings of asynchronous inference.
+            declared: Properties of variants that a deployment sets to what is declared here; all others stay
+                as they are on the live endpoint.
+        """
         shared, fewest = self._shared, min(each.initial_instance_count for each in self.variants.values())
         for each in hosting:
             self._allow_core_dumps(each)
-        interval, placement = shared.metric_interval, shared.placement
+        interval = shared.metric_interval
         config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
@@ -377,13 +389,16 @@ class Endpoint(Resource, VariantMetrics):
             shadow_production_variants=[shadow] if shadow else None,
             data_capture_config=capture._render() if capture else None,
             async_inference_config=asynchronous._render() if asynchronous else None,
-            kms_key_id=placement.encryption_key.key_arn if placement.encryption_key else None,
+            kms_key_id=shared.encryption_key.key_arn if shared.encryption_key else None,
             metrics_config=sagemaker.CfnEndpointConfig.MetricsConfigProperty(
-                enable_detailed_observability=False,  # the default has changed; nothing here uses them
+                enable_detailed_observability=shared.detailed_observability,
+                enable_enhanced_metrics=shared.enhanced_metrics or None,
                 metric_publish_frequency_in_seconds=interval.to_seconds() if interval else None,
             ),
         )
+        types = {name for each in hosting for name in each.instance_types}
         advice = Report(self.node.path)
+        acknowledge_local_storage(config, instances=[find_instance_type(name) for name in sorted(types)])
         for each in hosting:
             instance = find_instance_type(each.instance_type)
             ami = known(each.inference_ami)
@@ -408,9 +423,9 @@ class Endpoint(Resource, VariantMetrics):
             self._deploy_by(endpoint, shared.deployment)
         for warning, text in deployment_advice(shared.deployment, rollback_alarms=alarms, capacity=fewest):
             Advice.of(self).add_warning_v2(warning, text)
-        if placement.network is not None:
+        if shared.network is not None:
             # An instance that starts before its VPC endpoints cannot pull its image.
-            endpoint.node.add_dependency(placement.network)
+            endpoint.node.add_dependency(shared.network)
         self._change = EndpointChange(
             self,
             "Change",

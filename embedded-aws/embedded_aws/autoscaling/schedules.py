@@ -1,6 +1,6 @@
 """The times at which a scheduled action runs: `at(...)`, `rate(...)` and `cron(...)`.
 
-Read on 2026-11-23:
+The days L, W and # are refused. Read on 2026-11-23:
 https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-using-cron-expressions.html
 """
 
@@ -70,47 +70,15 @@ def _crontab(text: str, after: datetime, zone: ZoneInfo) -> Iterator[datetime]:
 
 
 def _on_day(fields: Sequence[str], year: int, month: int, day: int) -> bool:
-    """Return True if the fields from the day of the month to the year contain a date."""
     days, months, weekdays, years = fields
+    # Sunday is 1.
+    weekday = (calendar.weekday(year, month, day) + 1) % 7 + 1
     return (
         year in _values(years, 1970, 2199)
         and month in _values(months, 1, 12, names=_MONTHS)
-        and (days == "?" or day in _days(days, year, month))
-        and (weekdays == "?" or _on_weekday(weekdays, year, month, day))
+        and (days == "?" or day in _values(days, 1, 31))
+        and (weekdays == "?" or weekday in _values(weekdays, 1, 7, names=_WEEKDAYS))
     )
-
-
-def _days(field: str, year: int, month: int) -> Sequence[int]:
-    last = calendar.monthrange(year, month)[1]
-    if field == "L":
-        return [last]
-    if field.endswith("W"):
-        return [_nearest_weekday(year, month, int(field[:-1]), last)]
-    return _values(field, 1, 31)
-
-
-def _nearest_weekday(year: int, month: int, day: int, last: int) -> int:
-    """Return the day from Monday to Friday that is nearest to a day, in its month."""
-    weekday = calendar.weekday(year, month, day)
-    if weekday == calendar.SATURDAY:
-        return day - 1 if day > 1 else day + 2
-    if weekday == calendar.SUNDAY:
-        return day + 1 if day < last else day - 2
-    return day
-
-
-def _on_weekday(field: str, year: int, month: int, day: int) -> bool:
-    """Return True if a day is one of the weekdays, of which Sunday is 1."""
-    weekday = (calendar.weekday(year, month, day) + 1) % 7 + 1
-    last = calendar.monthrange(year, month)[1]
-    if field == "L":
-        return weekday == len(_WEEKDAYS)
-    if field.endswith("L"):
-        return weekday in _values(field[:-1], 1, 7, names=_WEEKDAYS) and day > last - 7
-    if "#" in field:
-        name, number = field.split("#")
-        return weekday in _values(name, 1, 7, names=_WEEKDAYS) and (day - 1) // 7 + 1 == int(number)
-    return weekday in _values(field, 1, 7, names=_WEEKDAYS)
 
 
 def _values(field: str, least: int, most: int, *, names: Sequence[str] = ()) -> list[int]:

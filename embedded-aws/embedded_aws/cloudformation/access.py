@@ -1,4 +1,4 @@
-"""AWS::IAM, AWS::KMS, AWS::SSM and AWS::SecretsManager: roles, policies, keys, parameters and secrets."""
+"""AWS::IAM, AWS::KMS and AWS::SSM: roles, policies, identity providers, keys and parameters."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -17,7 +17,6 @@ from embedded_aws.cloudformation.resource import (
     Identity,
     Properties,
     PutType,
-    api_request,
     changed,
     retag,
     true,
@@ -307,42 +306,4 @@ class Parameter(PutType):
         return Identity(physical_id=name, attributes={"Type": given["Type"], "Value": str(given["Value"])})
 
 
-class Secret(ConfiguredType):
-    """A secret. Its id is its ARN."""
-
-    name, service = "AWS::SecretsManager::Secret", "secretsmanager"
-    keys, reads = "SecretId", "describe_secret"
-    naming, limit, stack_in_name = "Name", 512, False
-    supports = "Description GenerateSecretString KmsKeyId SecretString"
-
-    def begin(self, call: Call, properties: Properties) -> Identity:
-        arn = call.client("secretsmanager").create_secret(Name=self.named(call, properties))["ARN"]
-        return Identity(physical_id=arn, attributes={"Id": arn})
-
-    def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        secrets, arn = call.client("secretsmanager"), identity.physical_id
-        new = {name: after[name] for name in changed(before, after) & after.keys()}
-        update = without(new, "GenerateSecretString", "Name", "Tags")
-        if "GenerateSecretString" in new:
-            update["SecretString"] = _generated(secrets, new["GenerateSecretString"])
-        if update:
-            secrets.update_secret(SecretId=arn, **update)
-        retag(secrets, before, after, SecretId=arn)
-
-    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete the secret at once, as CloudFormation does."""
-        secrets = call.client("secretsmanager")
-        secrets.delete_secret(SecretId=identity.physical_id, ForceDeleteWithoutRecovery=True)
-
-
-def _generated(secrets: Client, wanted: Properties) -> str:
-    options = without(wanted, "SecretStringTemplate", "GenerateStringKey")
-    request = api_request(secrets, "GetRandomPassword", options)
-    password: str = secrets.get_random_password(**request)["RandomPassword"]
-    if "GenerateStringKey" not in wanted:
-        return password
-    template = json.loads(wanted.get("SecretStringTemplate", "{}"))
-    return json.dumps({**template, wanted["GenerateStringKey"]: password})
-
-
-TYPES = (Alias(), Key(), ManagedPolicy(), OIDCProvider(), Parameter(), Policy(), Role(), Secret())
+TYPES = (Alias(), Key(), ManagedPolicy(), OIDCProvider(), Parameter(), Policy(), Role())

@@ -31,5 +31,4 @@ def is_supported(name: str) -> bool:
 
 
 def resource_type(name: str) -> ResourceType:
-    """Return the implementation of a supported type."""
     return custom_resource.CustomResource(name) if is_custom(name) else TYPES[name]

@@ -11,6 +11,10 @@ Read on 2026-11-21:
 https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html
 https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-requesttypes.html
 https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html
+
+The URLs accept one PUT each. On AWS they are presigned URLs of S3, signed without a content type. Both AWS
+and this module refuse a request with one, which urllib sends by default: `Content-Type` must be empty or
+absent.
 """
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
@@ -19,12 +23,15 @@ from __future__ import annotations
 
 import json
 import queue
+import secrets
+import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
-from embedded_aws.cloudformation.answers import ANSWER_BYTES, ANSWERS
 from embedded_aws.cloudformation.resource import (
     Call,
     Identity,
@@ -35,6 +42,77 @@ from embedded_aws.cloudformation.resource import (
 from embedded_aws.functions.runner import Outcome
 from embedded_aws.moto_gaps import lambda_
 
+ANSWER_BYTES = 4096
+"""The longest answer, in bytes."""
+
+Answered = queue.Queue[bytes | Outcome]
+_Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+_PREFIX = "/cloudformation-custom-resource-response/"
+# The maximum number of bytes read from an answer: more than the longest valid one.
+_READ_BYTES = 1 << 20
+
+_REFUSED = b"""<?xml version="1.0" encoding="UTF-8"?>
+<Error><Code>SignatureDoesNotMatch</Code><Message>The request signature we calculated does not match the \
+signature you provided. Send the URL as it was given, and an empty Content-Type.</Message></Error>"""
+
+
+class Answers:
+    """The open URLs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._expected: dict[str, tuple[str, Answered]] = {}
+        self._url = ""
+
+    def connect(self, url: str) -> None:
+        """Set the address of the embedded AWS."""
+        self._url = url
+
+    @contextmanager
+    def expect(self, request_id: str) -> Iterator[tuple[str, Answered]]:
+        """Open a URL for one answer. Yields the URL and the queue for the body."""
+        path = f"{_PREFIX}{quote(request_id)}"
+        answered: Answered = queue.Queue()
+        signature = f"X-Amz-Signature={secrets.token_hex(32)}"
+        with self._lock:
+            self._expected[path] = (signature, answered)
+        try:
+            yield f"{self._url}{path}?{signature}", answered
+        finally:
+            with self._lock:
+                del self._expected[path]
+
+    def before(self, application: _Application) -> _Application:
+        """Wrap an application and accept answers here."""
+
+        def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            if not environ["PATH_INFO"].startswith(_PREFIX):
+                return application(environ, start_response)
+            status, body = self._take(environ)
+            start_response(status, [("Content-Length", str(len(body)))])
+            return [body]
+
+        return serve
+
+    def _take(self, environ: Mapping[str, Any]) -> tuple[str, bytes]:
+        body = environ["wsgi.input"].read(min(int(environ.get("CONTENT_LENGTH") or 0), _READ_BYTES))
+        if environ["REQUEST_METHOD"] != "PUT" or environ.get("CONTENT_TYPE"):
+            return "403 Forbidden", _REFUSED
+        with self._lock:
+            signature, answered = self._expected.get(environ["PATH_INFO"], ("", None))
+        if answered is not None:
+            if not secrets.compare_digest(environ.get("QUERY_STRING", ""), signature):
+                return "403 Forbidden", _REFUSED
+            answered.put(body)
+        # S3 stores an object even if nothing waits for it anymore.
+        return "200 OK", b""
+
+
+ANSWERS = Answers()
+"""The URLs of the running embedded AWS."""
+
+
 _TIMEOUT_S = 3600
 _COPIED = ("StackId", "RequestId", "LogicalResourceId")
 _ID_BYTES = 1024
@@ -42,11 +120,7 @@ _GENERATED_ID_LIMIT = 255
 
 
 class CustomResourceError(Exception):
-    """A custom resource that failed; in CloudFormation's words if they are known.
-
-    Attributes:
-        physical_id: The physical id that the function gave it nevertheless; empty if none.
-    """
+    """A custom resource that failed; in CloudFormation's words if they are known."""
 
     def __init__(self, reason: str, *, physical_id: str = "") -> None:
         super().__init__(reason)
@@ -70,7 +144,6 @@ class CustomResource(ResourceType):
         self._type_name = type_name
 
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Create the resource through the function."""
         try:
             response = self._ask(call, "Create", properties)
         except CustomResourceError as error:
@@ -92,7 +165,6 @@ class CustomResource(ResourceType):
         return Identity(physical_id=response.physical_id, attributes=response.attributes)
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete the resource through the function."""
         self._ask(call, "Delete", properties, PhysicalResourceId=identity.physical_id)
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
@@ -135,7 +207,6 @@ def _as_text(value: Any) -> Any:
 
 
 def _wait(answered: queue.Queue[bytes | Outcome], *, timeout: float, request_id: str) -> bytes:
-    """Return the body of the answer."""
     try:
         found = answered.get(timeout=timeout)
     except queue.Empty:
@@ -153,7 +224,6 @@ def _wait(answered: queue.Queue[bytes | Outcome], *, timeout: float, request_id:
 
 
 def _read(body: bytes, request: Mapping[str, Any]) -> _Response:
-    """Parse an answer."""
     if len(body) > ANSWER_BYTES:
         msg = f"Response object is too long: {len(body)} bytes, and {ANSWER_BYTES} are allowed."
         raise CustomResourceError(msg)

@@ -17,10 +17,7 @@ from typing import Any
 from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.parsing import LazyDict, ResourceMap
 
-from embedded_aws.assumptions import holds
-from embedded_aws.cloudformation.dynamic_references import References
-from embedded_aws.cloudformation.functions import condition_holds, evaluate
-from embedded_aws.cloudformation.references import in_order, needed_by
+from embedded_aws.cloudformation.functions import condition_holds, evaluate, in_order, needed_by
 from embedded_aws.cloudformation.resource import (
     Call,
     Identity,
@@ -32,14 +29,11 @@ from embedded_aws.cloudformation.resource import (
 from embedded_aws.cloudformation.schemas import must_replace, violations, with_strings
 from embedded_aws.cloudformation.template import parameter_values
 
-# The deletion policies that keep a created resource during a rollback, by the assumption about
-# RetainExceptOnCreate.
-_RETAINED: Mapping[bool, tuple[str, ...]] = {True: ("Retain",), False: ("Retain", "RetainExceptOnCreate")}
-
 _INVALID = "Properties validation failed for resource {} with message:\n[{}]"
 
 Template = Mapping[str, Any]
-Journal = Callable[..., None]
+Journal = Callable[[str, str, str, str, str | None], None]
+"""Records an event: logical id, type, physical id, status and reason."""
 
 
 class DeploymentError(Exception):
@@ -50,16 +44,9 @@ class DeploymentError(Exception):
 class Deployed:
     """The current state of a stack's resource. moto's parser and responses use these attribute names.
 
-    Attributes:
-        logical_resource_id: The resource's name in the template.
-        cf_resource_type: The name of its type.
-        kind: The implementation of its type.
-        identity: Its identity; None if it does not exist.
-        properties: Its properties with every reference resolved.
-        retain: True if it stays when it leaves the stack.
-        retain_created: True if it stays when its creation is rolled back.
-        retain_replaced: True if it stays when another resource replaces it.
-        failed: True if its creation failed without a rollback.
+    It stays when it leaves the stack with `retain`, when its creation is rolled back with `retain_created`,
+    and when another resource replaces it with `retain_replaced`. `failed` is for a creation without a
+    rollback.
     """
 
     logical_resource_id: str
@@ -108,7 +95,6 @@ class StackResources(ResourceMap):
 
     @property
     def deployed(self) -> dict[str, Deployed]:
-        """The deployed resources by logical id."""
         return {name: self._parsed_resources[name] for name in self.resources}
 
     @property
@@ -119,11 +105,6 @@ class StackResources(ResourceMap):
             for name, resource in self._resource_json_map.items()
             if "Condition" not in resource or self.lazy_condition_map[resource["Condition"]]
         }
-
-    @property
-    def references(self) -> References:
-        """The dynamic references of the stack."""
-        return References(account=self._account_id, region=self._region_name)
 
     def load(self) -> None:
         """Do nothing: moto loads before a stack has its template."""
@@ -159,11 +140,9 @@ class StackResources(ResourceMap):
         self.load_conditions()
 
     def put(self, resource: Deployed) -> None:
-        """Record a resource as deployed."""
         self._parsed_resources[resource.logical_resource_id] = resource
 
     def drop(self, logical_id: str) -> None:
-        """Record a resource as gone."""
         self._parsed_resources.pop(logical_id, None)
 
     def resolve(self, value: Any) -> Any:
@@ -187,7 +166,7 @@ class Deployment:
         self._call = call
         self._journal = journal
         self._reverts: list[tuple[str, Callable[[], None], Callable[[], None]]] = []
-        self._removals: list[Callable[[], None]] = []
+        self._removals: list[Callable[[], object]] = []
         self._obsolete: list[Deployed] = []
         self._former_order: list[str] = []
         self._still_needed: set[str] = set()
@@ -270,13 +249,13 @@ class Deployment:
             identity=None,
             properties=self._resolved(logical_id, type_name, declared),
             retain=declared.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate"),
-            retain_created=declared.get("DeletionPolicy") in _RETAINED[holds("retain_except_on_create")],
+            retain_created=declared.get("DeletionPolicy") == "Retain",
             retain_replaced=declared.get("UpdateReplacePolicy") == "Retain",
         )
         if before is None or before.identity is None:
             self._create(kind, wanted)
         elif before.failed:
-            self._discard(before)
+            self._remove(before)
             self._create(kind, wanted)
         elif before.cf_resource_type != type_name or must_replace(
             type_name, before.properties, wanted.properties
@@ -290,14 +269,13 @@ class Deployment:
     def _resolved(self, logical_id: str, type_name: str, declared: Mapping[str, Any]) -> Properties:
         try:
             evaluated = self._resources.resolve(declared.get("Properties", {}))
-            known = self._resources.references.resolve(evaluated, f"{type_name}/Properties")
-            resolved = with_strings(type_name, known)
+            resolved = with_strings(type_name, evaluated)
             if wrong := violations(type_name, resolved):
                 raise DeploymentError(_INVALID.format(logical_id, ", ".join(wrong)))
         except Exception as error:
             reason = reason_of(error)
             verb = "UPDATE" if logical_id in self._resources.deployed else "CREATE"
-            self._note(logical_id, type_name, "", f"{verb}_FAILED", reason)
+            self._journal(logical_id, type_name, "", f"{verb}_FAILED", reason)
             raise DeploymentError(reason) from error
         return resolved
 
@@ -308,7 +286,7 @@ class Deployment:
         except DeploymentError as error:
             if isinstance(error.__cause__, PartiallyCreatedError):
                 self._partial = replace(wanted, identity=error.__cause__.identity)
-                self._removals.append(partial(self._discard, self._partial))
+                self._removals.append(partial(self._remove, self._partial))
             raise
         created = replace(wanted, identity=identity)
         self._resources.put(created)
@@ -330,10 +308,8 @@ class Deployment:
     def _replace(self, kind: ResourceType, before: Deployed, wanted: Deployed) -> None:
         self._create(kind, wanted)
         self._revertible(before, lambda: self._resources.put(before))
-        if not before.retain_replaced and holds("old_endpoint_removed_last"):
+        if not before.retain_replaced:
             self._obsolete.append(before)
-        elif not before.retain_replaced:
-            self._remove(before)
 
     def _update(self, kind: ResourceType, before: Deployed, identity: Identity, wanted: Deployed) -> None:
         call = self._call(wanted.logical_resource_id)
@@ -341,7 +317,7 @@ class Deployment:
 
         def revert() -> None:
             nonlocal kept
-            if current.physical_id == identity.physical_id or not holds("rollback_of_custom_resources"):
+            if current.physical_id == identity.physical_id:
                 kept = self._attempt(
                     "UPDATE", before, lambda: kind.update(call, current, wanted.properties, before.properties)
                 )
@@ -349,7 +325,7 @@ class Deployment:
 
         def remove() -> None:
             if current.physical_id != kept.physical_id:
-                self._discard(replace(wanted, identity=current))
+                self._remove(replace(wanted, identity=current))
 
         # Registered first, so that an update that fails halfway is undone too.
         self._revertible(before, revert)
@@ -373,45 +349,30 @@ class Deployment:
     def _attempt(self, verb: str, wanted: Deployed, action: Callable[[], Identity]) -> Identity:
         """Run an action and record its events. Any error fails the resource, with the service's message."""
         logical_id, type_name = wanted.logical_resource_id, wanted.cf_resource_type
-        self._note(logical_id, type_name, "", f"{verb}_IN_PROGRESS", None)
+        self._journal(logical_id, type_name, "", f"{verb}_IN_PROGRESS", None)
         try:
             identity = action()
         except Exception as error:
             reason = reason_of(error)
-            self._note(logical_id, type_name, "", f"{verb}_FAILED", reason)
+            self._journal(logical_id, type_name, "", f"{verb}_FAILED", reason)
             raise DeploymentError(f"{type_name} {logical_id}: {reason}") from error
-        self._note(logical_id, type_name, identity.physical_id, f"{verb}_COMPLETE", None)
+        self._journal(logical_id, type_name, identity.physical_id, f"{verb}_COMPLETE", None)
         return identity
-
-    def _discard(self, found: Deployed) -> None:
-        """Delete a resource that nothing refers to; the events show a failure."""
-        self._remove(found)
 
     def _remove(self, found: Deployed) -> str:
         """Delete a resource. Returns the reason for a failure; an empty string on success."""
         if found.identity is None:
             return ""
         note = (found.logical_resource_id, found.cf_resource_type, found.physical_resource_id)
-        self._note(*note, "DELETE_IN_PROGRESS", None)
+        self._journal(*note, "DELETE_IN_PROGRESS", None)
         try:
             found.kind.delete(self._call(found.logical_resource_id), found.identity, found.properties)
         except Exception as error:  # noqa: BLE001 (the events show the reason; the others are still deleted)
             reason = reason_of(error)
-            self._note(*note, "DELETE_FAILED", reason)
+            self._journal(*note, "DELETE_FAILED", reason)
             return f"{found.cf_resource_type} {found.logical_resource_id}: {reason}"
-        self._note(*note, "DELETE_COMPLETE", None)
+        self._journal(*note, "DELETE_COMPLETE", None)
         return ""
-
-    def _note(
-        self, logical_id: str, type_name: str, physical_id: str, status: str, reason: str | None
-    ) -> None:
-        self._journal(
-            logical_id=logical_id,
-            physical_id=physical_id,
-            resource_type=type_name,
-            status=status,
-            reason=reason,
-        )
 
 
 def _deployed_order(template: Template, deployed: Iterable[str]) -> list[str]:

@@ -1,16 +1,63 @@
-"""Intrinsic functions of templates, evaluated as CloudFormation does."""
+"""Intrinsic functions of templates, evaluated as CloudFormation does, and the order that references need."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from graphlib import TopologicalSorter
 from typing import Any
 
 import moto.cloudformation.models
 from moto.cloudformation.exceptions import ExportNotFound, ValidationError
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+
+_SUBSTITUTION = re.compile(r"\$\{([^!}.]+)[^}]*\}")
+
+
+def in_order(resources: Mapping[str, Mapping[str, Any]], wanted: Iterable[str]) -> list[str]:
+    """Return the wanted logical ids, each after those that it refers to or depends on."""
+    chosen = list(wanted)
+    known = set(chosen)
+    graph = {name: sorted(set(dependencies(resources[name])) & known) for name in chosen}
+    return list(TopologicalSorter(graph).static_order())
+
+
+def needed_by(resources: Mapping[str, Mapping[str, Any]], name: str) -> set[str]:
+    """Return every logical id that a resource refers to or depends on, directly or indirectly."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        new = set(dependencies(resources.get(waiting.pop(), {}))) & resources.keys() - found
+        found |= new
+        waiting += new
+    return found
+
+
+def values_of(function: str, value: Any) -> Iterator[Any]:
+    """Yield every argument of an intrinsic function, such as `Fn::ImportValue`, anywhere in a template."""
+    if isinstance(value, Mapping):
+        if function in value:
+            yield value[function]
+        for item in value.values():
+            yield from values_of(function, item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from values_of(function, item)
+
+
+def dependencies(resource: Mapping[str, Any]) -> Iterator[str]:
+    declared = resource.get("DependsOn", [])
+    yield from [declared] if isinstance(declared, str) else declared
+    properties = resource.get("Properties", {})
+    yield from (name for name in values_of("Ref", properties) if isinstance(name, str))
+    for attribute in values_of("Fn::GetAtt", properties):
+        yield attribute.split(".")[0] if isinstance(attribute, str) else attribute[0]
+    for text in values_of("Fn::Sub", properties):
+        template, local = (text, ()) if isinstance(text, str) else text
+        yield from (name for name in _SUBSTITUTION.findall(template) if name not in local)
+
 
 VARIABLE = re.compile(r"\$\{(!?)([^}]*)\}")
 """A variable of Fn::Sub, or a literal that begins with an exclamation mark."""
@@ -34,7 +81,6 @@ def evaluate(value: Any, resources: Any) -> Any:
 
 
 def condition_holds(condition: Mapping[str, Any], resources: Any) -> bool:
-    """Return the value of a condition of a template."""
     [(name, argument)] = condition.items()
     if name == "Condition":
         return bool(resources.lazy_condition_map[argument])
@@ -46,7 +92,6 @@ def condition_holds(condition: Mapping[str, Any], resources: Any) -> bool:
 
 
 def text(value: Any) -> str:
-    """Return a scalar of a template as a string."""
     if isinstance(value, (Mapping, list)):
         raise ValidationError(message=f"Template error: {json.dumps(value)} is not a string")
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -65,8 +110,6 @@ def _get_att(argument: Any, resources: Any) -> Any:
 def _find_in_map(argument: list[Any], resources: Any) -> Any:
     name, top, second = [evaluate(each, resources) for each in argument]
     mapping = resources[name]
-    # moto adds what AWS::Include reads to the map itself.
-    mapping = resources if "Fn::Transform" in mapping else mapping
     try:
         return mapping[top][second]
     except KeyError as error:

@@ -1,4 +1,4 @@
-"""AWS::Lambda: functions, permissions to invoke them, retries of failed events, and event sources."""
+"""AWS::Lambda: functions, permissions to invoke them and retries of failed events."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -21,7 +21,6 @@ from embedded_aws.cloudformation.resource import (
     Identity,
     Properties,
     PutType,
-    UnsupportedUpdateError,
     changed,
     emptied,
     retag,
@@ -120,29 +119,6 @@ class EventInvokeConfig(PutType):
         return Identity(physical_id=properties["FunctionName"])
 
 
-class EventSourceMapping(ApiType):
-    """A queue or stream that invokes a function. Its id is its UUID."""
-
-    name, service, keys = "AWS::Lambda::EventSourceMapping", "lambda", "UUID"
-    reads, deletes = "get_event_source_mapping", "delete_event_source_mapping"
-
-    def create(self, call: Call, properties: Properties) -> Identity:
-        tags = {"Tags": {tag["Key"]: tag["Value"] for tag in properties.get("Tags", ())}}
-        mapping = call.ask("lambda", "create_event_source_mapping", {**properties, **tags})
-        attributes = {"Id": mapping["UUID"], "EventSourceMappingArn": mapping["EventSourceMappingArn"]}
-        return Identity(physical_id=mapping["UUID"], attributes=attributes)
-
-    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        if gone := before.keys() - after.keys() - {"Tags"}:
-            raise UnsupportedUpdateError(
-                f"the embedded AWS cannot remove {', '.join(sorted(gone))} of {self.name}"
-            )
-        retag(call.client("lambda"), before, after, Resource=identity.attributes["EventSourceMappingArn"])
-        new = {name: after[name] for name in changed(before, after) - {"Tags"}}
-        call.ask("lambda", "update_event_source_mapping", {**new, "UUID": identity.physical_id})
-        return identity
-
-
 def _code(declared: Mapping[str, Any]) -> dict[str, Any]:
     """Return code in the API's form: CloudFormation packs inline code of a template into an archive."""
     if "ZipFile" not in declared:
@@ -162,4 +138,4 @@ def _cfnresponse() -> str:
     return (Path(moto.awslambda.__path__[0]) / "resources" / "cfnresponse.py.txt").read_text("utf-8")
 
 
-TYPES = (EventInvokeConfig(), EventSourceMapping(), Function(), Permission())
+TYPES = (EventInvokeConfig(), Function(), Permission())

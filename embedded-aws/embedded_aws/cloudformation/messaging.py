@@ -201,7 +201,6 @@ class _PolicyOfSeveral(ApiType):
         raise NotImplementedError
 
     def read(self, call: Call, holder: str) -> str:
-        """Return the policy of a topic or queue."""
         raise NotImplementedError
 
 

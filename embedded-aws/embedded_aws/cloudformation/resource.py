@@ -93,7 +93,6 @@ class Call:
         return f"{stem[:room].rstrip('-')}-{suffix}"
 
     def ask(self, service: str, method: str, given: Properties) -> dict[str, Any]:
-        """Call an operation with properties."""
         client = self.client(service)
         request = api_request(client, client.meta.method_to_api_mapping[method], given)
         answer: dict[str, Any] = getattr(client, method)(**request)
@@ -178,18 +177,15 @@ class ApiType(ResourceType):
         return answer
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Call the operation that deletes the resource."""
         self.act(call, self.deletes, self.where(call, identity, properties))
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Call the operation that reads the resource."""
         answer = self.act(call, self.reads, self.where(call, identity, properties))
         wanted = self.listed_as(identity)
         if self.lists and not any(wanted in row.values() for row in answer[self.lists]):
             raise AbsentError(f"{self.service} has no {wanted} in its {self.lists}")
 
     def check(self, properties: Properties) -> None:
-        """Refuse properties that are not supported."""
         if self.supports:
             refuse_unknown(properties, {"Tags", self.naming, *self.supports.split()})
 
@@ -200,7 +196,6 @@ class CdkMetadata(ResourceType):
     name = "AWS::CDK::Metadata"
 
     def create(self, call: Call, properties: Properties) -> Identity:  # noqa: ARG002
-        """Return an id; nothing is created."""
         return Identity(physical_id=call.unique_name())
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:  # noqa: ARG002
@@ -227,7 +222,6 @@ class PutType(ApiType):
         return self.put(call, None, properties)
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:  # noqa: ARG002
-        """Write the resource again."""
         self.check(after)
         return self.put(call, identity.physical_id, after)
 
@@ -255,7 +249,6 @@ class ConfiguredType(ApiType):
         return identity
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Configure the resource anew."""
         self.check(after)
         self.configure(call, identity, before, after)
         return identity
@@ -280,7 +273,6 @@ def retag(
 
 
 def changed_tags(before: Properties, after: Properties) -> tuple[dict[str, str], list[str]]:
-    """Return the tags to set and the keys to remove."""
     old, new = _tags(before), _tags(after)
     put = {key: value for key, value in new.items() if old.get(key) != value}
     return put, [key for key in old if key not in new]
@@ -308,7 +300,6 @@ def changed(before: Properties, after: Properties) -> set[str]:
 
 
 def without(properties: Properties, *names: str) -> dict[str, Any]:
-    """Return the other properties."""
     return {key: value for key, value in properties.items() if key not in names}
 
 
@@ -328,11 +319,7 @@ def as_json(value: Any) -> str:
 
 
 def api_request(client: Client, operation: str, properties: Properties) -> dict[str, Any]:
-    """Return properties as the keyword arguments of an operation, such as `CreateProject`.
-
-    Raises:
-        UnsupportedPropertyError: The operation does not have a member with the name of a property.
-    """
+    """Return properties as the keyword arguments of an operation, such as `CreateProject`."""
     shape = client.meta.service_model.operation_model(operation).input_shape
     converted: dict[str, Any] = _structure(shape, properties, "")
     return converted

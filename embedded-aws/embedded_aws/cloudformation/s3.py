@@ -40,39 +40,28 @@ def _lifecycle(value: Any, _: str) -> dict[str, Any]:
     return {"Rules": [_lifecycle_rule(rule) for rule in value["Rules"]]}
 
 
+# Parts of a lifecycle rule with another name in the API; those that are not named here have the same one.
+_EXPIRATION = {"ExpirationInDays": "Days", "ExpirationDate": "Date", "ExpiredObjectDeleteMarker": None}
+_SAME = ("Status", "AbortIncompleteMultipartUpload", "NoncurrentVersionExpiration")
+
+
 def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     """Return a lifecycle rule in the API's terms; CloudFormation uses older ones."""
     refuse_unknown(rule, set(_LIFECYCLE.split()))
-    expiration = {
-        api: rule[cfn]
-        for cfn, api in (
-            ("ExpirationInDays", "Days"),
-            ("ExpirationDate", "Date"),
-            ("ExpiredObjectDeleteMarker", "ExpiredObjectDeleteMarker"),
-        )
-        if cfn in rule
-    }
-    converted: dict[str, Any] = {
-        "Status": rule["Status"],
-        "Filter": _lifecycle_filter(rule),
-        **({"ID": rule["Id"]} if "Id" in rule else {}),
-        **({"Expiration": expiration} if expiration else {}),
-    }
-    for name in ("AbortIncompleteMultipartUpload", "NoncurrentVersionExpiration"):
-        if name in rule:
-            converted[name] = rule[name]
+    expiration = {api or cfn: rule[cfn] for cfn, api in _EXPIRATION.items() if cfn in rule}
+    converted: dict[str, Any] = {name: rule[name] for name in _SAME if name in rule}
+    converted |= {"Filter": _lifecycle_filter(rule)} | ({"ID": rule["Id"]} if "Id" in rule else {})
+    if expiration:
+        converted["Expiration"] = expiration
     if "NoncurrentVersionExpirationInDays" in rule:
         days = int(rule["NoncurrentVersionExpirationInDays"])
         converted["NoncurrentVersionExpiration"] = {"NoncurrentDays": days}
-    if "Transitions" in rule:
-        converted["Transitions"] = [
-            _transition(item, "TransitionInDays", "Days") for item in rule["Transitions"]
-        ]
-    if "NoncurrentVersionTransitions" in rule:
-        converted["NoncurrentVersionTransitions"] = [
-            _transition(item, "TransitionInDays", "NoncurrentDays")
-            for item in rule["NoncurrentVersionTransitions"]
-        ]
+    for name, api in (("Transitions", "Days"), ("NoncurrentVersionTransitions", "NoncurrentDays")):
+        if name in rule:
+            converted[name] = [
+                {api if key == "TransitionInDays" else key: value for key, value in item.items()}
+                for item in rule[name]
+            ]
     return converted
 
 
@@ -87,10 +76,6 @@ def _lifecycle_filter(rule: Mapping[str, Any]) -> dict[str, Any]:
     if tags:
         return {"Tag": tags[0]}
     return conditions or {"Prefix": ""}
-
-
-def _transition(item: Mapping[str, Any], cfn: str, api: str) -> dict[str, Any]:
-    return {api if key == cfn else key: value for key, value in item.items()}
 
 
 _LIFECYCLE = (

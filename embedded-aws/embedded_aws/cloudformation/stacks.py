@@ -17,6 +17,8 @@ moto's gaps:
 from __future__ import annotations
 
 import json
+import logging
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from graphlib import CycleError
@@ -25,6 +27,7 @@ from typing import Any
 import moto.cloudformation.models
 import moto.cloudformation.parsing
 import moto.cloudformation.responses
+from botocore.exceptions import BotoCoreError, ClientError
 from moto.cloudformation.exceptions import AlreadyExistsException, ValidationError
 from moto.cloudformation.models import ChangeSet, CloudFormationBackend, Event, Stack
 from moto.cloudformation.parsing import Export
@@ -34,21 +37,15 @@ from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 
 from embedded_aws import clients
-from embedded_aws.assumptions import holds
 from embedded_aws.cloudformation.catalogue import is_supported, resource_type
-from embedded_aws.cloudformation.engine import (
-    Deployed,
-    Deployment,
-    DeploymentError,
-    StackResources,
-    reason_of,
-)
-from embedded_aws.cloudformation.functions import evaluate, text
-from embedded_aws.cloudformation.operations import Operations
-from embedded_aws.cloudformation.references import in_order, values_of
+from embedded_aws.cloudformation.engine import Deployment, DeploymentError, StackResources, reason_of
+from embedded_aws.cloudformation.functions import evaluate, in_order, text, values_of
 from embedded_aws.cloudformation.resource import Call
 from embedded_aws.cloudformation.template import check, check_created, given_parameters, read
+from embedded_aws.errors import StackNotFoundError
 from embedded_aws.moto_gaps import patch
+
+_log = logging.getLogger(__name__)
 
 # Answers the API call that began an operation.
 Answer = Callable[[], None]
@@ -63,12 +60,41 @@ class ChangeSetNotFoundError(ServiceException):
         super().__init__(f"ChangeSet [{name}] does not exist")
 
 
-_operations = Operations()
+_running: set[threading.Thread] = set()
 
 
 def join() -> None:
     """Wait until every operation has ended."""
-    _operations.join()
+    for thread in list(_running):
+        thread.join()
+
+
+def _operate(work: Callable[[Answer], None]) -> None:
+    """Run a stack operation. Returns when it is done, or when it asks to answer the API call.
+
+    CloudFormation answers at once and continues. Here a call returns when the operation is done, after some
+    tenths of a second, so that clients need not poll, unless a resource waits for something outside, such as
+    a custom resource for its function.
+    """
+    answered, failures = threading.Event(), list[Exception]()
+
+    def run() -> None:
+        try:
+            work(answered.set)
+        except Exception as error:  # noqa: BLE001 (the caller gets it)
+            if answered.is_set():
+                _log.error("a stack operation of the embedded AWS failed", exc_info=error)
+            failures.append(error)
+        finally:
+            answered.set()
+            _running.discard(thread)
+
+    thread = threading.Thread(target=run, name="stack-operation", daemon=True)
+    _running.add(thread)
+    thread.start()
+    answered.wait()
+    if failures:
+        raise failures[0]
 
 
 def _call(stack: Stack, logical_id: str, answer: Answer = lambda: None) -> Call:
@@ -85,36 +111,49 @@ def _call(stack: Stack, logical_id: str, answer: Answer = lambda: None) -> Call:
 
 
 def resources_of(stack: Stack) -> StackResources:
-    """Return the engine's resources of a stack."""
     resources = stack.resource_map
     if not isinstance(resources, StackResources):
         raise TypeError(f"the stack {stack.name} is older than install()")
     return resources
 
 
-def call_of(stack: Stack, resource: Deployed) -> Call:
-    """Return the context for calls of a resource's type."""
-    return _call(stack, resource.logical_resource_id)
+def missing(account: str, region: str, name: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the logical id and the type of each resource of a stack that does not exist, with the reason."""
+    backend = moto.cloudformation.models.cloudformation_backends[account][region]
+    try:
+        stack = backend.get_stack(name)
+    except ValidationError:
+        names = ", ".join(sorted(stack.name for stack in backend.stacks.values())) or "none"
+        msg = f"there is no stack {name!r} in {region}; deployed stacks: {names}"
+        raise StackNotFoundError(msg) from None
+    resources = resources_of(stack)
+    for logical_id, declared in resources.declared.items():
+        found = resources.deployed.get(logical_id)
+        if found is None or found.identity is None or not found.physical_resource_id:
+            yield logical_id, declared["Type"], "the stack does not have it, or without a physical id"
+            continue
+        try:
+            found.kind.confirm(_call(stack, logical_id), found.identity, found.properties)
+        except (BotoCoreError, ClientError, LookupError) as error:
+            reason = f"its service does not know {found.physical_resource_id}: {error}"
+            yield logical_id, declared["Type"], reason
 
 
 def _record(stack: Any, status: str, reason: str | None = None) -> None:
-    """Set the stack's status and record the event."""
     stack.status = status
     stack.stack_status_reason = reason
     stack._add_stack_event(status, resource_status_reason=reason)
 
 
-def _journal(stack: Stack) -> Callable[..., None]:
-    def note(
-        *, logical_id: str, physical_id: str, resource_type: str, status: str, reason: str | None
-    ) -> None:
+def _journal(stack: Stack) -> Callable[[str, str, str, str, str | None], None]:
+    def note(logical_id: str, type_name: str, physical_id: str, status: str, reason: str | None) -> None:
         stack.events.append(
             Event(
                 stack_id=stack.stack_id,
                 stack_name=stack.name,
                 logical_resource_id=logical_id,
                 physical_resource_id=physical_id,
-                resource_type=resource_type,
+                resource_type=type_name,
                 resource_status=status,
                 resource_status_reason=reason,
                 resource_properties=None,
@@ -222,7 +261,7 @@ def _continue_update_rollback(self: CloudFormationResponse) -> ActionResult:
         msg = f"Stack:{stack.stack_id} is in {stack.status} state and can not continue update rollback."
         raise ValidationError(message=msg)
     skipped = self._get_param("ResourcesToSkip") or []
-    _operations.run(lambda _: stack.rollback(skip=skipped))
+    _operate(lambda _: stack.rollback(skip=skipped))
     return EmptyResult()
 
 
@@ -262,8 +301,6 @@ def _check(backend: CloudFormationBackend, name: str, template: Any, parameters:
         conditions = resources.lazy_condition_map
         check_created(declared, {name: conditions[name] for name in conditions})
         types = {resource["Type"] for resource in resources.declared.values()}
-        for resource in resources.declared.values():
-            resources.references.check(resource.get("Properties", {}), f"{resource['Type']}/Properties")
     except ServiceException:
         raise
     except Exception as error:
@@ -357,7 +394,7 @@ def _create_stack(
         **options,
     )
     self.stacks[stack_id] = stack
-    _operations.run(lambda answer: _deploy(self, stack, template, parameters, "CREATE", answer))
+    _operate(lambda answer: _deploy(self, stack, template, parameters, "CREATE", answer))
     return stack
 
 
@@ -385,7 +422,7 @@ def _update_stack(  # noqa: PLR0917 (moto calls it so)
     _check(self, name, template, resolved)
     stack.role_arn = role_arn
     stack.tags = stack.tags if tags is None else tags
-    _operations.run(lambda answer: _deploy(self, stack, template, resolved, "UPDATE", answer))
+    _operate(lambda answer: _deploy(self, stack, template, resolved, "UPDATE", answer))
     return stack
 
 
@@ -403,11 +440,10 @@ def _delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
                 msg = f"Export {name} cannot be deleted as it is in use by {', '.join(users)}"
                 raise ValidationError(message=msg)
         _refuse_busy(stack, "deleted")
-        _operations.run(partial(_delete, self, stack))
+        _operate(partial(_delete, self, stack))
 
 
 def _delete(backend: CloudFormationBackend, stack: Stack, answer: Answer) -> None:
-    """Delete a stack as far as possible."""
     _record(stack, "DELETE_IN_PROGRESS", "User Initiated")
     try:
         failures = _deployment(stack, answer).delete_all(stack.template_dict)
@@ -439,7 +475,6 @@ def _given_parameters(self: Stack) -> dict[str, Any]:
 
 
 def _shown_parameters(self: Stack) -> list[dict[str, str]]:
-    """Return the parameters as DescribeStacks shows them."""
     declared, resolved = self.template_dict.get("Parameters", {}), resources_of(self).resolved_parameters
     shown = []
     for name, value in _given_parameters(self).items():
@@ -485,9 +520,6 @@ def _execute_change_set(
         raise ChangeSetNotFoundError(change_set_name)
     stack = self.stacks[change_set.stack_id]
     _refuse_busy(stack, "updated")
-    if str(stack.status) == "CREATE_FAILED" and not holds("no_rollback_continues"):
-        msg = f"Stack:{stack.stack_id} is in CREATE_FAILED state and can not be updated."
-        raise ValidationError(message=msg)
     stack.tags = change_set.tags or stack.tags
     stack.role_arn = change_set.role_arn
 
@@ -498,7 +530,7 @@ def _execute_change_set(
         _deploy(self, stack, change_set.template, given, verb, answer, keep=disable_rollback)
         change_set.execution_status = "EXECUTE_COMPLETE"
 
-    _operations.run(execute)
+    _operate(execute)
 
 
 @patch.replaces(CloudFormationResponse, "execute_change_set")

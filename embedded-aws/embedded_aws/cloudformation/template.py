@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 import yaml
 from moto.cloudformation.exceptions import ValidationError
+from moto.ssm.exceptions import ParameterVersionNotFound
+from moto.ssm.models import ssm_backends
 
-from embedded_aws.cloudformation.dynamic_references import stored_parameter
-from embedded_aws.cloudformation.functions import FUNCTIONS, VARIABLE, text
-from embedded_aws.cloudformation.references import dependencies
+from embedded_aws.cloudformation.functions import FUNCTIONS, VARIABLE, dependencies, text
 from embedded_aws.cloudformation.schemas import has_attribute
 
 Template = dict[str, Any]
@@ -26,6 +26,7 @@ _PSEUDO = ("AccountId", "NoValue", "Partition", "Region", "StackId", "StackName"
 _OPERATORS = ("Fn::And", "Fn::Equals", "Fn::Not", "Fn::Or")
 _TYPE = re.compile(r"String|Number|CommaDelimitedList|List<.+>|AWS::.+")
 _STORED = re.compile(r"AWS::SSM::Parameter::Value<(.+)>")
+_DYNAMIC = re.compile(r"\{\{resolve:[^\"]*")
 _CONSTRAINTS: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
     "AllowedValues": ("be one of AllowedValues", lambda value, allowed: value in map(text, allowed)),
     "AllowedPattern": ("match pattern {}", lambda value, pattern: re.fullmatch(pattern, value)),
@@ -87,7 +88,6 @@ def read(body: str) -> Template:
 
 
 def check(template: Template) -> None:
-    """Check a template's form and its references."""
     if unknown := sorted(template.keys() - {*_SECTIONS, *_OTHER_SECTIONS}):
         _refuse(f"Invalid template property or properties [{', '.join(unknown)}]")
     for path in _nulls("", template):
@@ -100,6 +100,10 @@ def check(template: Template) -> None:
     for name in _transforms(template):
         _refuse(f"The embedded AWS does not run transforms: {name}")
     _check_members(template)
+    if found := _DYNAMIC.search(
+        json.dumps([item.get("Properties") for item in template["Resources"].values()])
+    ):
+        _refuse(f"The embedded AWS does not resolve dynamic references: {found[0]}")
     _check_conditions(template)
     _check_references(template, "Resources")
     _check_references(template, "Outputs")
@@ -143,10 +147,10 @@ def _nulls(path: str, value: Any) -> Iterator[str]:
 
 
 def _transforms(template: Template) -> Iterator[str]:
-    """Yield the names of transforms that are not run: all but AWS::Include in a mapping."""
+    """Yield the names of transforms that a template needs."""
     declared = template.get("Transform", [])
     yield from map(str, declared if isinstance(declared, list) else [declared])
-    for function, argument in _functions([template.get(section, {}) for section in _SECTIONS[2:]]):
+    for function, argument in _functions([template.get(section, {}) for section in _SECTIONS[1:]]):
         if function.startswith("Fn::ForEach::"):
             yield "AWS::LanguageExtensions"
         if function == "Fn::Transform":
@@ -266,7 +270,6 @@ def _check_attribute(template: Template, resource: str, attribute: Any) -> None:
 
 
 def given_parameters(declared: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters that have a value, as given or by default."""
     values = {name: given.get(name, parameter.get("Default")) for name, parameter in declared.items()}
     return {name: text(value) for name, value in values.items() if value is not None}
 
@@ -274,7 +277,6 @@ def given_parameters(declared: Mapping[str, Any], given: Mapping[str, Any]) -> d
 def parameter_values(
     declared: Mapping[str, Any], given: Mapping[str, Any], *, account: str, region: str
 ) -> dict[str, Any]:
-    """Return the values of a template's parameters, as references return them."""
     if unknown := sorted(given.keys() - declared.keys()):
         _refuse(f"Parameters: [{', '.join(unknown)}] do not exist in the template")
     values = given_parameters(declared, given)
@@ -324,7 +326,10 @@ def _check_value(name: str, parameter: Mapping[str, Any], value: str) -> None:
 
 def _stored(name: str, kind: str, account: str, region: str) -> str:
     """Return the value of a parameter in Systems Manager."""
-    found = stored_parameter(name, account=account, region=region)
+    try:
+        found = ssm_backends[account][region].get_parameter(name)
+    except ParameterVersionNotFound:
+        found = None
     if found is None:
         _refuse(f"Unable to fetch parameters [{name}] from parameter store for this account.")
     if found.parameter_type == "SecureString":

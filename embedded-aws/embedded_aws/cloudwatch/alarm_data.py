@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from itertools import compress
 from typing import Any
 
+from embedded_aws.clock import moment
 from embedded_aws.cloudwatch.alarm_state import MORE_PERIODS, Limit, State
-from embedded_aws.cloudwatch.expressions import ExpressionError
+from embedded_aws.cloudwatch.metric_math import ExpressionError
 from embedded_aws.cloudwatch.queries import Request
-from embedded_aws.cloudwatch.series import MetricKey, MetricStore
+from embedded_aws.cloudwatch.series import MetricStore
 
 _MINUTE_S = 60
-_PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 _WORDS: Mapping[str, str] = {
     "GreaterThanThreshold": "greater than",
     "GreaterThanOrEqualToThreshold": "greater than or equal to",
@@ -38,7 +36,6 @@ def limit_of(settings: Mapping[str, Any]) -> Limit:
 
 
 def queries_of(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the metric of an alarm as queries of GetMetricData, one of which returns data."""
     if settings.get("Metrics"):
         return [dict(query) for query in settings["Metrics"]]
     metric = {name: settings[name] for name in ("Namespace", "MetricName")}
@@ -60,19 +57,11 @@ def period_of(settings: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The data points of an evaluation range, the oldest first.
-
-    Attributes:
-        times: The first second of each period.
-        points: The value of each period; None if it has none.
-        period: The seconds of a period.
-        few: True if there are too few samples for the percentile, and the alarm ignores such periods.
-    """
+    """The data points of an evaluation range, the oldest first."""
 
     times: Sequence[int]
     points: Sequence[float | None]
     period: int
-    few: bool = False
 
     @classmethod
     def of(cls, store: MetricStore, settings: Mapping[str, Any], *, at: float) -> Reading:
@@ -90,12 +79,11 @@ class Reading:
             lines = []
         times = range(start, end, period)
         points = [lines[0].points.get(time) if lines else None for time in times]
-        few = _few(store, settings, start=end - period * limit.periods, end=end)
-        return cls(times=times, points=points, period=period, few=few)
+        return cls(times=times, points=points, period=period)
 
     def state(self, limit: Limit) -> State | None:
         """Return the state of the alarm; None if it stays what it is."""
-        return None if self.few else limit.state(self.points)
+        return limit.state(self.points)
 
     def existing(self, periods: int) -> list[tuple[int, float]]:
         """Return the newest data points that exist, the newest first."""
@@ -119,7 +107,7 @@ class Reading:
             )
         chosen = [limit.breached(value) is (state == "ALARM") for _, value in known]
         shown = list(compress(known, chosen)) or known
-        values = ", ".join(f"{value} ({_moment(time):%d/%m/%y %H:%M:%S})" for time, value in shown)
+        values = ", ".join(f"{value} ({moment(time):%d/%m/%y %H:%M:%S})" for time, value in shown)
         verb = "was" if len(shown) == 1 else "were"
         negated = "" if state == "ALARM" else "not "
         least = limit.to_alarm if state == "ALARM" else limit.periods - limit.to_alarm + 1
@@ -149,24 +137,7 @@ class Reading:
 
 def stamp(seconds: float) -> str:
     """Return a time, in seconds since 1970, as CloudWatch's JSON has it."""
-    return f"{_moment(seconds).isoformat(timespec='milliseconds').removesuffix('+00:00')}+0000"
-
-
-def _few(store: MetricStore, settings: Mapping[str, Any], *, start: int, end: int) -> bool:
-    found = _PERCENTILE.fullmatch(settings.get("ExtendedStatistic") or "")
-    if found is None or settings.get("EvaluateLowSampleCountPercentile") != "ignore":
-        return False
-    share = float(found[1]) / 100
-    rest = min(share, 1 - share)
-    key = MetricKey.of(settings["Namespace"], settings["MetricName"], settings.get("Dimensions") or ())
-    periods = store.periods(key, start=start, end=end, period=end - start, unit=settings.get("Unit"))
-    count = sum(each.values.total() + sum(one.count for one in each.sets) for each in periods.values())
-    # Rounded, since 1 - 0.99 is a little less than 0.01.
-    return rest > 0 and count < round(10 / rest, 6)
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, tz=timezone.utc)
+    return f"{moment(seconds).isoformat(timespec='milliseconds').removesuffix('+00:00')}+0000"
 
 
 def _plural(number: int, word: str) -> str:

@@ -17,12 +17,10 @@ _LISTS = ("OKActions", "AlarmActions", "InsufficientDataActions")
 
 
 def subject(change: Change, region: str) -> str:
-    """Return the subject of a message to a topic."""
     return f'{change.after.value}: "{change.alarm.name}" in {region}'
 
 
 def message(change: Change, *, account: str, region: str) -> dict[str, Any]:
-    """Return the message to a topic."""
     alarm, settings = change.alarm, change.alarm.settings
     text = {
         "AlarmName": alarm.name,
@@ -99,10 +97,7 @@ def _state(status: Status) -> dict[str, str]:
 def _configuration(settings: Mapping[str, Any]) -> dict[str, Any]:
     text = {"description": settings["AlarmDescription"]} if settings.get("AlarmDescription") else {}
     if "AlarmRule" in settings:
-        suppressor = {
-            f"{name[0].lower()}{name[1:]}": settings[name] for name in settings if "Suppressor" in name
-        }
-        return {**text, "alarmRule": settings["AlarmRule"], **suppressor}
+        return {**text, "alarmRule": settings["AlarmRule"]}
     return {**text, "metrics": [_event_metric(query) for query in queries_of(settings)]}
 
 
@@ -120,7 +115,6 @@ def _event_metric(query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def function_event(change: Change, *, account: str, region: str) -> dict[str, Any]:
-    """Return the event that an action sends to a function."""
     return {
         "source": "aws.cloudwatch",
         "alarmArn": change.alarm.alarm_arn,

@@ -1,17 +1,22 @@
-"""The state of a metric alarm: M of its newest N data points, with the treatment of those that are missing.
+"""The states of alarms: M of the newest N data points, and rules about other alarms.
 
 The rules and their examples are those of "Evaluating an alarm" and "How alarm state is evaluated when data is
-missing", read on 2026-11-23:
+missing". The rule of a composite alarm has the states of other alarms with AND, OR and NOT; NOT binds more
+strongly than AND, and AND more strongly than OR. Read on 2026-11-23:
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutCompositeAlarm.html
 """
 
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
+
+from embedded_aws.syntax import Logic
 
 State: TypeAlias = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]
 
@@ -50,7 +55,6 @@ class Limit:
     missing: str = "missing"
 
     def breached(self, value: float) -> bool:
-        """Return True if a value breaches the threshold."""
         return _COMPARISONS[self.comparison](value, self.threshold)
 
     def state(self, points: Sequence[float | None]) -> State | None:
@@ -77,3 +81,23 @@ class Limit:
             return None
         age = next((len(points) - index for index, each in enumerate(points) if each is not None), 0)
         return "ALARM" if breaching and age >= self.to_alarm else "INSUFFICIENT_DATA"
+
+
+_STATE = re.compile(r"\b(ALARM|OK|INSUFFICIENT_DATA)\s*\(\s*(?:\"([^\"]+)\"|'([^']+)'|([^\s()\"']+))\s*\)")
+
+
+class Rule:
+    """The rule of a composite alarm."""
+
+    def __init__(self, text: str) -> None:
+        self._logic = Logic(text, _STATE)
+        self.alarms = tuple(dict.fromkeys(map(_alarm, self._logic.conditions)))
+
+    def holds(self, states: Mapping[str, str]) -> bool:
+        """Return True if the rule holds. An alarm that does not exist has insufficient data."""
+        return self._logic.holds(lambda each: states.get(_alarm(each), "INSUFFICIENT_DATA") == each[1])
+
+
+def _alarm(condition: re.Match[str]) -> str:
+    """Return the name of an alarm that is given by its name or ARN."""
+    return str(condition[2] or condition[3] or condition[4]).rsplit(":alarm:", 1)[-1]

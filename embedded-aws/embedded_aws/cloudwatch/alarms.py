@@ -6,12 +6,11 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import Any, Protocol
 
+from embedded_aws.clock import moment
 from embedded_aws.cloudwatch.alarm_data import Reading, limit_of, stamp
-from embedded_aws.cloudwatch.alarm_rule import Rule, alarm_name
-from embedded_aws.cloudwatch.alarm_state import State
+from embedded_aws.cloudwatch.alarm_state import Rule, State
 from embedded_aws.cloudwatch.series import MetricStore
 
 SCALING = "arn:aws:autoscaling:"
@@ -36,44 +35,28 @@ class Status:
 
 @dataclass(slots=True, kw_only=True)
 class Alarm:
-    """An alarm.
-
-    Attributes:
-        settings: The fields of PutMetricAlarm or PutCompositeAlarm.
-        alarm_arn: Its ARN.
-        status: Its state.
-        configured: The time of its last change, in seconds since 1970.
-        transitioned: The time at which its state last became another one.
-        held_back: The change of a composite alarm whose actions its suppressor holds back.
-        suppressed: The part of the suppressor that holds them back, as DescribeAlarms names it.
-    """
+    """An alarm."""
 
     settings: Mapping[str, Any]
     alarm_arn: str
     status: Status
     configured: float
     transitioned: float
-    held_back: Change | None = None
-    suppressed: str = ""
 
     @property
     def name(self) -> str:
-        """Its name."""
         return str(self.settings["AlarmName"])
 
     @property
     def kind(self) -> str:
-        """Its kind, as AlarmTypes names it."""
         return "CompositeAlarm" if "AlarmRule" in self.settings else "MetricAlarm"
 
     @property
     def state_value(self) -> State:
-        """Its state."""
         return self.status.value
 
     @property
     def alarm_actions(self) -> list[str]:
-        """The actions for its state ALARM."""
         return list(self.settings.get("AlarmActions") or ())
 
     def actions(self) -> list[str]:
@@ -85,13 +68,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change of an alarm's state.
-
-    Attributes:
-        alarm: The alarm, whose state may have changed again since.
-        before: Its state before.
-        after: Its new state.
-    """
+    """A change of an alarm's state."""
 
     alarm: Alarm
     before: Status
@@ -113,14 +90,7 @@ class Observer(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Alarms:
-    """All alarms of an account in a region. Threads may share it.
-
-    Attributes:
-        prefix: The beginning of the alarms' ARNs.
-        metrics: The metrics.
-        observer: The receiver of events.
-        by_name: The alarms.
-    """
+    """All alarms of an account in a region. Threads may share it."""
 
     prefix: str
     metrics: MetricStore
@@ -154,7 +124,6 @@ class Alarms:
         self._follow({alarm.name for alarm in gone}, at)
 
     def enable_actions(self, names: Sequence[str], *, enabled: bool, at: float) -> None:
-        """Enable or disable the actions of alarms."""
         for name in names:
             if (alarm := self.by_name.get(name)) is not None:
                 self.put({**alarm.settings, "ActionsEnabled": enabled}, at=at)
@@ -215,15 +184,9 @@ class Alarms:
 
     def _tell(self, changes: Sequence[Change], *, at: float) -> None:
         for change in changes:
-            if "ActionsSuppressor" in change.alarm.settings:
-                change.alarm.held_back = change
             self.observer.changed(change)
-            if change.alarm.held_back is None:
-                self._act(change, at)
-
-    def _act(self, change: Change, at: float) -> None:
-        for action in change.alarm.actions():
-            self.observer.act(change, action, at=at)
+            for action in change.alarm.actions():
+                self.observer.act(change, action, at=at)
 
     def _repeat(self, alarm: Alarm, at: float) -> None:
         """Perform the scaling actions of an alarm that keeps its state."""
@@ -233,7 +196,7 @@ class Alarms:
                 self.observer.act(change, action, at=at)
 
     def _follow(self, names: set[str], at: float, *, but: str = "") -> None:
-        """Evaluate the composite alarms on alarms that changed, then perform actions that were held back."""
+        """Evaluate the composite alarms on alarms that changed."""
         for _ in range(len(self.by_name) + 1):  # a cycle of composite alarms ends as well
             concerned = [
                 alarm for alarm in self._composites() if alarm.name != but and _concerns(alarm, names)
@@ -243,14 +206,12 @@ class Alarms:
             if not changes:
                 break
             names = _names(changes)
-        for alarm in self._composites():
-            self._release(alarm, at)
 
     def _composites(self) -> Iterator[Alarm]:
         return (alarm for alarm in list(self.by_name.values()) if alarm.kind == "CompositeAlarm")
 
     def _evaluate_composite(self, alarm: Alarm, at: float) -> list[Change]:
-        rule = Rule.of(alarm.settings["AlarmRule"])
+        rule = Rule(alarm.settings["AlarmRule"])
         with self._lock:
             children = [self.by_name[name] for name in rule.alarms if name in self.by_name]
             state: State = (
@@ -262,36 +223,11 @@ class Alarms:
         latest = max(children, key=lambda each: each.transitioned, default=None)
         if latest is None:
             return self._change(alarm, Status(value=state, reason="The rule is constant", data="{}", at=at))
-        moment = datetime.fromtimestamp(latest.transitioned, tz=timezone.utc)
-        reason = (
-            f"{latest.alarm_arn} transitioned to {latest.status.value} at {moment:%A %d %B, %Y %H:%M:%S} UTC"
-        )
+        when = f"{moment(latest.transitioned):%A %d %B, %Y %H:%M:%S} UTC"
+        reason = f"{latest.alarm_arn} transitioned to {latest.status.value} at {when}"
         trigger = {"value": latest.status.value, "timestamp": stamp(latest.transitioned)}
         data = {"triggeringAlarms": [{"arn": latest.alarm_arn, "state": trigger}]}
         return self._change(alarm, Status(value=state, reason=reason, data=json.dumps(data), at=at))
-
-    def _release(self, alarm: Alarm, at: float) -> None:
-        """Perform the actions that a suppressor held back, unless it still does."""
-        change = alarm.held_back
-        alarm.suppressed = self._suppressed(alarm, change, at) if change is not None else ""
-        if change is None or alarm.suppressed:
-            return
-        alarm.held_back = None
-        self._act(change, at)
-
-    def _suppressed(self, alarm: Alarm, change: Change, at: float) -> str:
-        """Return the part of a suppressor that holds the actions of a change back; empty if none does."""
-        suppressor = self.by_name.get(alarm_name(alarm.settings["ActionsSuppressor"]))
-        if suppressor is None:
-            return ""
-        if suppressor.status.value == "ALARM":
-            return "Alarm"
-        left = suppressor.transitioned if alarm.suppressed in ("Alarm", "ExtensionPeriod") else None
-        if left is not None:
-            wait = float(alarm.settings.get("ActionsSuppressorExtensionPeriod") or 0)
-            return "ExtensionPeriod" if at < left + wait else ""
-        wait = float(alarm.settings.get("ActionsSuppressorWaitPeriod") or 0)
-        return "WaitPeriod" if at < change.after.at + wait else ""
 
 
 def _names(changes: Sequence[Change]) -> set[str]:
@@ -299,5 +235,4 @@ def _names(changes: Sequence[Change]) -> set[str]:
 
 
 def _concerns(alarm: Alarm, names: set[str]) -> bool:
-    """Return True if a composite alarm, or one of its alarms, has one of the names."""
-    return alarm.name in names or not names.isdisjoint(Rule.of(alarm.settings["AlarmRule"]).alarms)
+    return alarm.name in names or not names.isdisjoint(Rule(alarm.settings["AlarmRule"]).alarms)

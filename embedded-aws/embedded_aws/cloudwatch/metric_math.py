@@ -6,36 +6,49 @@ between two lines read a missing value as 0. A division by zero drops the data p
 
 from __future__ import annotations
 
+import ast
 import math
 import operator
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Protocol, TypeAlias
 
-from embedded_aws.cloudwatch.expressions import (
-    Array,
-    Call,
-    ExpressionError,
-    Name,
-    Node,
-    Number,
-    Operation,
-    Text,
-)
+from embedded_aws.syntax import SyntaxFormError, parse
+
+
+class ExpressionError(ValueError):
+    """An expression that CloudWatch refuses.
+
+    Attributes:
+        query: The id of its query, once that is known.
+    """
+
+    query = ""
+
+    def __str__(self) -> str:
+        """Return the message, with the query's id."""
+        message = super().__str__()
+        return f"Error in expression {self.query!r}: {message}" if self.query else message
+
+
+def parsed(text: str) -> ast.expr:
+    try:
+        return parse(text)
+    except SyntaxFormError as error:
+        raise ExpressionError(str(error)) from error
+
+
+def ids(node: ast.expr) -> list[str]:
+    """Return the ids of queries in an expression. Other names are words such as REPEAT."""
+    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and each.id[:1].islower()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A time series.
-
-    Attributes:
-        label: Its label.
-        period: The seconds between two data points.
-        points: Values by time, in seconds since 1970; without those that are missing.
-    """
+    """A time series."""
 
     label: str
     period: int
@@ -62,8 +75,7 @@ class Queries(Protocol):
         """Return the metrics that a search finds."""
 
 
-def evaluate(node: Node, queries: Queries, *, period: int) -> Value:
-    """Evaluate an expression."""
+def evaluate(node: ast.expr, queries: Queries, *, period: int) -> Value:
     return _Evaluation(queries, period).value(node)
 
 
@@ -72,20 +84,20 @@ def _power(base: float, exponent: float) -> float:
     return math.nan if isinstance(result, complex) else result
 
 
-_OPERATORS: Mapping[str, Callable[[float, float], float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "^": _power,
-    "==": lambda left, right: float(left == right),
-    "!=": lambda left, right: float(left != right),
-    "<=": lambda left, right: float(left <= right),
-    ">=": lambda left, right: float(left >= right),
-    "<": lambda left, right: float(left < right),
-    ">": lambda left, right: float(left > right),
-    "AND": lambda left, right: float(bool(left) and bool(right)),
-    "OR": lambda left, right: float(bool(left) or bool(right)),
+_OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: _power,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.LtE: operator.le,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.Gt: operator.gt,
+    ast.And: lambda left, right: bool(left) and bool(right),
+    ast.Or: lambda left, right: bool(left) or bool(right),
 }
 
 _Aggregate: TypeAlias = Callable[[Sequence[float]], float]
@@ -105,36 +117,17 @@ _POINTWISE: Mapping[str, Callable[[float], float]] = {
     "LOG": math.log,
     "LOG10": math.log10,
 }
-_CALENDAR: Mapping[str, Callable[[datetime], float]] = {
-    "MINUTE": lambda time: time.minute,
-    "HOUR": lambda time: time.hour,
-    "DAY": lambda time: time.isoweekday(),
-    "DATE": lambda time: time.day,
-    "MONTH": lambda time: time.month,
-    "YEAR": lambda time: time.year,
-    "EPOCH": lambda time: time.timestamp(),
-}
 
 
 def _differences(points: Mapping[int, float]) -> dict[int, float]:
     return {time: points[time] - points[before] for before, time in pairwise(points)}
 
 
-def _running_sum(points: Mapping[int, float]) -> dict[int, float]:
-    total, found = 0.0, {}
-    for time, value in points.items():
-        total += value
-        found[time] = total
-    return found
-
-
 _LINEWISE: Mapping[str, Callable[[Mapping[int, float]], Mapping[int, float]]] = {
     "DIFF": _differences,
-    "DIFF_TIME": lambda points: {time: float(time - before) for before, time in pairwise(points)},
     "RATE": lambda points: {
         time: (points[time] - points[before]) / (time - before) for before, time in pairwise(points)
     },
-    "RUNNING_SUM": _running_sum,
 }
 
 
@@ -146,36 +139,37 @@ class _Evaluation:
         self._period = period
         self._functions: Mapping[str, Callable[..., Value]] = {
             "FILL": self._fill,
-            "FIRST": lambda lines: self._lines(lines)[0],
             "IF": self._if,
-            "LAST": lambda lines: self._lines(lines)[-1],
             "METRICS": lambda part="": self._queries.metrics(str(part)),
             "METRIC_COUNT": lambda lines: float(len(self._lines(lines))),
             "PERIOD": lambda line: float(_line(line).period),
-            "REMOVE_EMPTY": lambda lines: [each for each in self._lines(lines) if each.points],
             "SEARCH": lambda query, statistic, period: self._queries.search(query, statistic, int(period)),
-            "SLICE": self._slice,
-            "SORT": self._sort,
             "TIME_SERIES": lambda number: self._constant(_number(number)),
         }
 
-    def value(self, node: Node) -> Value:
-        """Evaluate a part of the expression."""
+    def value(self, node: ast.expr) -> Value:  # noqa: PLR0911 (a result for each kind of node)
         match node:
-            case Number(value):
-                return value
-            case Text(text):
-                return text
-            case Name(name):  # ids begin with a lowercase letter; other names are words such as REPEAT
-                return name if name[:1].isupper() else self._queries.value(name)
-            case Array(items):
+            case ast.Constant(value=str() | int() | float() as constant):
+                return constant if isinstance(constant, str) else float(constant)
+            case ast.Name(id=name):
+                return self._queries.value(name) if name[:1].islower() else name
+            case ast.List(elts=items):
                 return [line for each in items for line in self._lines(self.value(each))]
-            case Operation(name, left, right):
-                return self._operation(_OPERATORS[name], self.value(left), self.value(right))
-            case Call(function, arguments):
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return self._operation(operator.sub, 0.0, self.value(inner))
+            case (
+                ast.BinOp(left=left, op=kind, right=right)
+                | ast.Compare(left=left, ops=[kind], comparators=[right])
+            ) if type(kind) in _OPERATORS:
+                return self._operation(_OPERATORS[type(kind)], self.value(left), self.value(right))
+            case ast.BoolOp(op=kind, values=parts):
+                combine = partial(self._operation, _OPERATORS[type(kind)])
+                return reduce(combine, map(self.value, parts))
+            case ast.Call(func=ast.Name(id=function), args=arguments, keywords=[]):
                 return self._call(function, arguments)
+        raise ExpressionError(f"{ast.unparse(node)} is no metric math")
 
-    def _call(self, function: str, nodes: Sequence[Node]) -> Value:
+    def _call(self, function: str, nodes: Sequence[ast.expr]) -> Value:
         try:
             return self._called(function, [self.value(node) for node in nodes])
         except (TypeError, IndexError, KeyError) as error:
@@ -188,9 +182,6 @@ class _Evaluation:
             return self._each(lambda line: _mapped(line, pointwise), *given)
         if (linewise := _LINEWISE.get(function)) is not None:
             return self._each(lambda line: replace(line, points=linewise(line.points)), *given)
-        if (calendar := _CALENDAR.get(function)) is not None:
-            line = _line(*given)
-            return replace(line, points={time: calendar(_utc(time)) for time in self._times(line)})
         if function not in self._functions:
             raise ExpressionError(f"the function {function} is not known here")
         return self._functions[function](*given)
@@ -226,10 +217,9 @@ class _Evaluation:
     def _filled(self, line: Line, filler: Value | str) -> dict[int, float]:
         times = self._times(line)
         if isinstance(filler, str):
-            known = {"REPEAT": _repeated, "LINEAR": _interpolated}
-            if filler not in known:
-                raise ExpressionError(f"FILL takes a number, a time series, REPEAT or LINEAR, not {filler}")
-            return known[filler](line.points, times)
+            if filler != "REPEAT":
+                raise ExpressionError(f"FILL takes a number, a time series or REPEAT here, not {filler}")
+            return _repeated(line.points, times)
         found = {time: line.points.get(time, _at(filler, time, otherwise=math.nan)) for time in times}
         return _without_gaps(found)
 
@@ -243,18 +233,6 @@ class _Evaluation:
             for time, true in condition.points.items()
         }
         return replace(condition, points=_without_gaps(points))
-
-    def _slice(self, lines: Value, start: float, end: float | None = None) -> list[Line]:
-        return self._lines(lines)[int(start) : None if end is None else int(end)]
-
-    def _sort(self, lines: Value, function: str, order: str, limit: float | None = None) -> list[Line]:
-        aggregate = _AGGREGATES[function]
-        ordered = sorted(
-            self._lines(lines),
-            key=lambda line: aggregate(list(line.points.values())) if line.points else -math.inf,
-            reverse=order == "DESC",
-        )
-        return ordered[: None if limit is None else int(limit)]
 
     def _constant(self, number: float) -> Line:
         times = self._queries.times(self._period)
@@ -327,15 +305,3 @@ def _repeated(points: Mapping[int, float], times: Sequence[int]) -> dict[int, fl
         latest = points.get(time, latest)
         found[time] = latest
     return _without_gaps(found)
-
-
-def _interpolated(points: Mapping[int, float], times: Sequence[int]) -> dict[int, float]:
-    found = dict(points)
-    for before, after in pairwise(sorted(points)):
-        slope = (points[after] - points[before]) / (after - before)
-        found |= {time: points[before] + slope * (time - before) for time in times if before < time < after}
-    return dict(sorted(found.items()))
-
-
-def _utc(time: int) -> datetime:
-    return datetime.fromtimestamp(time, tz=timezone.utc)

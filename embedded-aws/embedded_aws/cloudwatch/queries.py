@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from embedded_aws.cloudwatch.expressions import ExpressionError, Node, names, parse
-from embedded_aws.cloudwatch.metric_math import Line, Value, evaluate
+from embedded_aws.cloudwatch.metric_math import ExpressionError, Line, Value, evaluate, ids, parsed
 from embedded_aws.cloudwatch.search import found
 from embedded_aws.cloudwatch.series import MetricKey, MetricStore
 from embedded_aws.cloudwatch.statistics import is_statistic, statistic
@@ -40,7 +40,6 @@ class Request:
                     yield name, _labelled(line, label, several=isinstance(value, list))
 
     def value(self, name: str) -> Value:
-        """Return the result of a query by its id."""
         if name not in self._queries:
             raise ExpressionError(f"no query has the id {name}")
         if name in self._under_way:
@@ -63,7 +62,6 @@ class Request:
         return [value for value in values if isinstance(value, Line)]
 
     def times(self, period: int) -> Sequence[int]:
-        """Return the first second of every period of the request."""
         return range(self._from(period), self._end, period)
 
     def search(self, query: str, name: str, period: int) -> list[Line]:
@@ -79,7 +77,7 @@ class Request:
             return self._line(
                 key, stat["Stat"], period=int(stat["Period"]), unit=stat.get("Unit"), label=key.name
             )
-        node = parse(str(query["Expression"]))
+        node = parsed(str(query["Expression"]))
         period = int(query.get("Period") or self._longest_period(node))
         value = evaluate(node, self, period=period)
         return replace(value, label=name) if isinstance(value, Line) else value
@@ -93,15 +91,15 @@ class Request:
         points = {time: value for time, value in values.items() if value is not None}
         return Line(label=label, period=period, points=points)
 
-    def _longest_period(self, node: Node) -> int:
+    def _longest_period(self, node: ast.expr) -> int:
         """Return the longest period of the metrics that an expression refers to, directly or indirectly."""
-        waiting, seen, periods = list(names(node)) or list(self._queries), set[str](), [_MINUTE_S]
+        waiting, seen, periods = ids(node) or list(self._queries), set[str](), [_MINUTE_S]
         while waiting:
             query = self._queries.get(name := waiting.pop(), {})
             if name not in seen and "MetricStat" in query:
                 periods.append(int(query["MetricStat"]["Period"]))
             elif name not in seen and "Expression" in query:
-                waiting += names(parse(str(query["Expression"])))
+                waiting += ids(parsed(str(query["Expression"])))
             seen.add(name)
         return max(periods)
 

@@ -22,13 +22,7 @@ Dimensions = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class MetricKey:
-    """The identity of a metric. Another set of dimensions is another metric.
-
-    Attributes:
-        namespace: Its namespace.
-        name: Its name.
-        dimensions: Names and values, sorted.
-    """
+    """The identity of a metric. Another set of dimensions is another metric."""
 
     namespace: str
     name: str
@@ -66,7 +60,6 @@ class Samples:
     unit: str = "None"
 
     def add(self, other: Samples) -> None:
-        """Add the samples of another span."""
         self.values.update(other.values)
         self.sets += other.sets
         self.unit = other.unit
@@ -99,14 +92,12 @@ class _Series:
         self.minutes: dict[tuple[int, str], Samples] = {}
 
     def put(self, second: int, samples: Samples) -> None:
-        """Add the samples of a second."""
         _add(self.seconds, second, samples)
         while (oldest := next(iter(self.seconds)))[0] < second - _BY_SECOND_S:
             minute = _add(self.minutes, oldest[0] - oldest[0] % _MINUTE_S, self.seconds.pop(oldest))
             minute.values = Counter(dict(at_most(_VALUES_PER_MINUTE, minute.values)))
 
     def items(self) -> list[tuple[tuple[int, str], Samples]]:
-        """Return all samples."""
         return [*self.minutes.items(), *self.seconds.items()]
 
 
@@ -129,7 +120,6 @@ class MetricStore:
             self._series.setdefault(key, _Series()).put(second, samples)
 
     def keys(self) -> list[MetricKey]:
-        """Return the metrics that have data, sorted."""
         with self._lock:
             return sorted(self._series)
 

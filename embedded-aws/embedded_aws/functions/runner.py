@@ -51,22 +51,7 @@ _READY = b"ready\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function with everything that one call needs.
-
-    Attributes:
-        name: The function's name.
-        arn: The invoked ARN.
-        version: `$LATEST` or the number of a version.
-        handler: The module and the function in it, such as `index.handler`.
-        code: The zip archive with the function's code.
-        environment: The function's own environment variables.
-        timeout: The time limit of a call, in seconds.
-        memory: The memory in MB that the function is shown. It is not a limit here.
-        region: The function's region.
-        log_group: The function's log group.
-        log_stream: The log stream of this call.
-        log: Receives each line that this call logs.
-    """
+    """A function with everything that one call needs. Its memory is only shown, and no limit here."""
 
     name: str
     arn: str
@@ -127,7 +112,6 @@ class Functions:
         self._threads: set[threading.Thread] = set()
 
     def invoke(self, function: Function, event: bytes, *, trace: str = "") -> Outcome:
-        """Run a function and wait for its answer."""
         trace = self._enter(function, trace, None)
         return self._run_in(trace, function, event)
 
@@ -139,7 +123,6 @@ class Functions:
         trace: str = "",
         on_end: Callable[[Outcome], None] | None = None,
     ) -> None:
-        """Run a function and return at once."""
         trace = self._enter(function, trace, on_end)
 
         def run() -> None:

@@ -42,7 +42,6 @@ class LambdaContext:
         self._deadline = deadline
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return the remaining time of this call, in milliseconds."""
         return max(0, int((self._deadline - time.monotonic()) * 1000))
 
 

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import deque
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Protocol
 
 from moto.sns.models import sns_backends
 
+from embedded_aws.clock import moment
 from embedded_aws.cloudwatch import alarm_messages
-from embedded_aws.cloudwatch.alarm_history import History
 from embedded_aws.cloudwatch.alarms import Alarm, Change
 from embedded_aws.moto_gaps import lambda_
 from embedded_aws.moto_gaps.events import publish_event
 
 _CALLER = "lambda.alarms.cloudwatch.amazonaws.com"
+_MOST = 10_000
 _log = logging.getLogger(__name__)
 
 
@@ -38,17 +41,34 @@ class Actions:
 
     def __init__(self, account: str, region: str) -> None:
         self._account, self._region = account, region
-        self.history = History()
+        # It outlives the alarms, and keeps as many entries as AWS keeps days: the newest.
+        self._history: deque[dict[str, Any]] = deque(maxlen=_MOST)
+
+    def history(self) -> list[dict[str, Any]]:
+        """Return the alarms' history as DescribeAlarmHistory shows it, the oldest first."""
+        return sorted(self._history.copy(), key=lambda entry: entry["Timestamp"])
+
+    def _note(self, alarm: Alarm, item: str, summary: str, data: Mapping[str, Any], *, at: float) -> None:
+        self._history.append(
+            {
+                "AlarmName": alarm.name,
+                "AlarmType": alarm.kind,
+                "Timestamp": moment(at),
+                "HistoryItemType": item,
+                "HistorySummary": summary,
+                "HistoryData": json.dumps(data, default=str),
+            }
+        )
 
     def configured(self, alarm: Alarm, what: str, *, at: float) -> None:
         """Note that an alarm was created, updated or deleted."""
         summary, data = alarm_messages.history_of_configuration(alarm, what)
-        self.history.add(alarm, "ConfigurationUpdate", summary, data, at=at)
+        self._note(alarm, "ConfigurationUpdate", summary, data, at=at)
 
     def changed(self, change: Change) -> None:
         """Note a change of a state, and send its event."""
         summary, data = alarm_messages.history_of_change(change)
-        self.history.add(change.alarm, "StateUpdate", summary, data, at=change.after.at)
+        self._note(change.alarm, "StateUpdate", summary, data, at=change.after.at)
         publish_event(
             source="aws.cloudwatch",
             detail_type="CloudWatch Alarm State Change",
@@ -77,7 +97,7 @@ class Actions:
                 _log.exception("the action %s of the alarm %s failed", action, change.alarm.name)
             data |= {"actionState": "Failed", "error": str(error)}
             summary = f'Failed to execute action {action}. Received error: "{error}"'
-        self.history.add(change.alarm, "Action", summary, data, at=at)
+        self._note(change.alarm, "Action", summary, data, at=at)
 
 
 def _publish(change: Change, arn: str, account: str, region: str, at: float) -> Any:
@@ -111,7 +131,6 @@ ACTIONS: dict[str, Action] = {"arn:aws:sns:": _publish, "arn:aws:lambda:": _invo
 
 @cache
 def _in_words(region: str) -> str:
-    """Return a region's name in words, as messages have it."""
     import botocore.session
 
     partitions = botocore.session.get_session().get_component("data_loader").load_data("endpoints")

@@ -8,8 +8,8 @@ moto's gaps:
 - A policy that is written again gets a new ARN. In AWS it keeps its ARN.
 - A target tracking policy of a variant has no alarms. AWS creates two, and deletes them with the policy.
 - A policy without a registered target is accepted.
-- It accepts a negative capacity, and a maximum below the minimum; a target shows no SuspendedState until one
-  is set.
+- It accepts a schedule that is none, a negative capacity, and a maximum below the minimum; a target shows no
+  SuspendedState until one is set.
 - New bounds do not change the capacity. See `scaling`.
 - It lacks DescribeScalingActivities. Pages of targets repeat, and schedules have no pages.
 - The names of policies in a request are ignored.
@@ -37,10 +37,10 @@ from moto.sagemaker.models import sagemaker_backends
 from moto.utilities.utils import get_partition
 
 from embedded_aws import clients, clock
-from embedded_aws.assumptions import holds
-from embedded_aws.autoscaling.tracking_alarms import PREDEFINED, tracking_alarms
+from embedded_aws.autoscaling.policies import PREDEFINED, tracking_alarms
+from embedded_aws.autoscaling.schedules import ScheduleError, next_time
 from embedded_aws.moto_gaps import patch
-from embedded_aws.moto_gaps.pages import page
+from embedded_aws.moto_gaps.requests import page
 from embedded_aws.moto_gaps.scaling import DIMENSION, VariantScaling, activities_of
 
 _SERVICE_ROLE = (
@@ -55,13 +55,9 @@ _NOT_SUSPENDED = dict.fromkeys(
 _ID_LENGTH = len(str(mock_random.uuid4()))
 
 
-class _ObjectNotFoundError(JsonRESTError):
-    def __init__(self, message: str) -> None:
-        super().__init__("ObjectNotFoundException", message)
-
-
 _moto_register = ApplicationAutoscalingBackend.register_scalable_target
 _moto_put_policy = ApplicationAutoscalingBackend.put_scaling_policy
+_moto_put_schedule = ApplicationAutoscalingBackend.put_scheduled_action
 _moto_deregister = ApplicationAutoscalingBackend.deregister_scalable_target
 
 
@@ -83,8 +79,6 @@ def _register(
     }
     options["suspended_state"] = suspended
     target: FakeScalableTarget = _moto_register(self, namespace, r_id, dimension, **options)
-    if namespace == "sagemaker" and not holds("scaling_blocked_in_updates"):
-        _scale_in_update(self, r_id, target.min_capacity or 0)
     if dimension == DIMENSION:
         VariantScaling(self, target, now=clock.current().time()).set_bounds()
     return target
@@ -101,15 +95,6 @@ def _check_bounds(former: FakeScalableTarget | None, options: Mapping[str, Any])
         raise AWSValidationException(msg)
     if least > most:
         raise AWSValidationException("Maximum capacity cannot be less than minimum capacity")
-
-
-def _scale_in_update(backend: ApplicationAutoscalingBackend, resource_id: str, least: int) -> None:
-    """Scale an endpoint that is Updating to its target's minimum. AWS is assumed not to do this."""
-    endpoints = sagemaker_backends[backend.account_id][backend.region_name].endpoints
-    endpoint = endpoints[resource_id.split("/")[1]]
-    if endpoint.endpoint_status == "Updating":
-        for variant in endpoint.production_variants:
-            variant["DesiredInstanceCount"] = max(variant["DesiredInstanceCount"], least)
 
 
 def _check_variant(backend: ApplicationAutoscalingBackend, resource_id: str) -> None:
@@ -154,11 +139,23 @@ def _put_policy(self: ApplicationAutoscalingBackend, **request: Any) -> FakeAppl
     return policy
 
 
+@patch.replaces(ApplicationAutoscalingBackend, "put_scheduled_action")
+def _put_schedule(self: ApplicationAutoscalingBackend, **request: Any) -> None:
+    now = clock.current().now()
+    try:
+        if request["schedule"]:
+            next_time(request["schedule"], after=now, start=now, zone=request["timezone"] or "UTC")
+    except ScheduleError as error:
+        raise AWSValidationException(f"Invalid schedule expression: {error}") from error
+    _moto_put_schedule(self, **request)
+
+
 def _check_target(backend: ApplicationAutoscalingBackend, resource_id: str, dimension: str) -> None:
     if resource_id not in backend.targets.get(dimension, {}):
-        raise _ObjectNotFoundError(
+        raise JsonRESTError(
+            "ObjectNotFoundException",
             "No scalable target registered for service namespace: sagemaker, resource ID: "
-            f"{resource_id}, scalable dimension: {dimension}"
+            f"{resource_id}, scalable dimension: {dimension}",
         )
 
 

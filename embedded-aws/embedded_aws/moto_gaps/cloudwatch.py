@@ -13,8 +13,7 @@ moto's gaps, which is why other alarms replace its own:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timezone
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moto.cloudwatch.exceptions import (
@@ -30,17 +29,17 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.utilities.utils import get_partition
 
 from embedded_aws import clock
-from embedded_aws.assumptions import holds
+from embedded_aws.clock import moment
 from embedded_aws.cloudwatch.alarm_data import period_of, queries_of
-from embedded_aws.cloudwatch.alarm_rule import Rule, RuleError, alarm_name
-from embedded_aws.cloudwatch.alarm_state import COMPARISONS
+from embedded_aws.cloudwatch.alarm_state import COMPARISONS, Rule
 from embedded_aws.cloudwatch.alarms import Alarm, Alarms, Status
-from embedded_aws.cloudwatch.expressions import ExpressionError, parse
+from embedded_aws.cloudwatch.metric_math import ExpressionError, parsed
 from embedded_aws.cloudwatch.statistics import is_statistic
 from embedded_aws.moto_gaps import patch
 from embedded_aws.moto_gaps.alarm_actions import Actions
-from embedded_aws.moto_gaps.metrics import metrics_of
-from embedded_aws.moto_gaps.pages import page
+from embedded_aws.moto_gaps.metrics import metrics_of, seconds
+from embedded_aws.moto_gaps.requests import page
+from embedded_aws.syntax import SyntaxFormError
 
 _ACTIONS = ("AlarmActions", "OKActions", "InsufficientDataActions")
 _STATES = ("INSUFFICIENT_DATA", "ALARM", "OK")
@@ -73,7 +72,6 @@ def alarms_of(backend: CloudWatchBackend) -> Alarms:
 
 
 def evaluate_alarms(account: str, *, at: float) -> None:
-    """Evaluate the alarms of an account in every region."""
     for backend in list(cloudwatch_backends[account].values()):
         if backend.alarms:
             alarms_of(backend).evaluate(at=at)
@@ -93,13 +91,12 @@ def _put_composite_alarm(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
     _refuse_elsewhere(self.region, given)
     try:
-        rule = Rule.of(given["AlarmRule"])
-    except RuleError as error:
+        rule = Rule(given["AlarmRule"])
+    except SyntaxFormError as error:
         raise ValidationError(f"AlarmRule cannot be parsed: {error}") from error
-    named = {*rule.alarms}
     if given.get("ActionsSuppressor"):
-        named.add(alarm_name(given["ActionsSuppressor"]))
-    absent = sorted(named - set(self.cloudwatch_backend.alarms))
+        raise ValidationError("The embedded AWS has no suppressors of actions")
+    absent = sorted({*rule.alarms} - set(self.cloudwatch_backend.alarms))
     if absent:
         listed = ", ".join(absent)
         msg = f"Could not save the composite alarm as alarms [{listed}] in the alarm rule do not exist"
@@ -134,7 +131,7 @@ def _refuse_elsewhere(region: str, given: Mapping[str, Any]) -> None:
     """Refuse actions in another region, in CloudWatch's words."""
     actions = [arn for kind in _ACTIONS for arn in given.get(kind) or ()]
     for other in (arn.split(":")[3] for arn in actions if arn.count(":") > 3):  # noqa: PLR2004 -- an ARN's region
-        if other not in ("", region) and holds("topic_same_region"):
+        if other not in ("", region):
             raise ValidationError(f"Invalid region {other} specified. Only {region} is supported.")
 
 
@@ -146,7 +143,7 @@ def _check_metric_alarm(given: Mapping[str, Any]) -> None:
     if given.get("Threshold") is None:
         raise ValidationError("The parameter Threshold is required.")
     _check_choice(given, "TreatMissingData", _MISSING)
-    _check_choice(given, "EvaluateLowSampleCountPercentile", ("evaluate", "ignore"))
+    _check_choice(given, "EvaluateLowSampleCountPercentile", ("evaluate",))
     if given.get("Metrics"):
         _check_metrics(given)
     else:
@@ -191,7 +188,7 @@ def _check_metrics(given: Mapping[str, Any]) -> None:
     for query in queries:
         if query.get("Expression"):
             try:
-                parse(str(query["Expression"]))
+                parsed(str(query["Expression"]))
             except ExpressionError as error:
                 raise ValidationError(str(error)) from error
 
@@ -236,11 +233,13 @@ def _disable_alarm_actions(self: CloudWatchBackend, alarm_names: Sequence[str]) 
 @patch.replaces(CloudWatchResponse, "describe_alarms")
 def _describe_alarms(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
+    if given.get("ChildrenOfAlarmName") or given.get("ParentsOfAlarmName"):
+        raise NotImplementedError("DescribeAlarms by parents or children")
     names = given.get("AlarmNames") or ()
     kinds = given.get("AlarmTypes") or ("MetricAlarm",)
     found = [
         alarm
-        for alarm in _related(self.cloudwatch_backend, given)
+        for alarm in alarms_of(self.cloudwatch_backend).by_name.values()
         if alarm.kind in kinds
         and (not names or alarm.name in names)
         and alarm.name.startswith(given.get("AlarmNamePrefix") or "")
@@ -258,46 +257,22 @@ def _actions(alarm: Alarm) -> list[str]:
     return [arn for kind in _ACTIONS for arn in alarm.settings.get(kind) or ()]
 
 
-def _related(backend: CloudWatchBackend, given: Mapping[str, Any]) -> Iterator[Alarm]:
-    """Yield all alarms, or only those in the rule of one, or only those whose rules contain one."""
-    parent, child = given.get("ChildrenOfAlarmName"), given.get("ParentsOfAlarmName")
-    alarms = alarms_of(backend).by_name
-    if parent is not None and parent not in alarms:
-        raise ResourceNotFound
-    named = _children(alarms[parent]) if parent is not None else ()
-    for alarm in list(alarms.values()):
-        if (parent is None or alarm.name in named) and (child is None or child in _children(alarm)):
-            yield alarm
-
-
-def _children(alarm: Alarm) -> tuple[str, ...]:
-    return Rule.of(alarm.settings["AlarmRule"]).alarms if alarm.kind == "CompositeAlarm" else ()
-
-
 def _shown(alarm: Alarm) -> dict[str, Any]:
-    """Return an alarm as DescribeAlarms shows it."""
     status = alarm.status
     shown = {
         **{name: [] for name in _ACTIONS},
         "ActionsEnabled": True,
         **alarm.settings,
         "AlarmArn": alarm.alarm_arn,
-        "AlarmConfigurationUpdatedTimestamp": _moment(alarm.configured),
+        "AlarmConfigurationUpdatedTimestamp": moment(alarm.configured),
         "StateValue": status.value,
         "StateReason": status.reason,
-        "StateUpdatedTimestamp": _moment(status.at),
-        "StateTransitionedTimestamp": _moment(alarm.transitioned),
+        "StateUpdatedTimestamp": moment(status.at),
+        "StateTransitionedTimestamp": moment(alarm.transitioned),
     }
     if status.data:
         shown["StateReasonData"] = status.data
-    if alarm.suppressed:
-        shown["ActionsSuppressedBy"] = alarm.suppressed
-        shown["ActionsSuppressedReason"] = f"Actions suppressed by {alarm.settings['ActionsSuppressor']}"
     return shown
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, tz=timezone.utc)
 
 
 @patch.replaces(CloudWatchResponse, "describe_alarms_for_metric")
@@ -323,22 +298,16 @@ def _describe_alarm_history(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
     actions: Any = alarms_of(self.cloudwatch_backend).observer
     kinds = given.get("AlarmTypes") or ("MetricAlarm",)
-    start, end = _seconds(given.get("StartDate"), 0.0), _seconds(given.get("EndDate"), float("inf"))
+    start = seconds(given["StartDate"]) if given.get("StartDate") else 0.0
+    end = seconds(given["EndDate"]) if given.get("EndDate") else float("inf")
     found = [
         entry
-        for entry in actions.history.entries()
-        if given.get("AlarmName") in (None, entry.alarm)
-        and given.get("HistoryItemType") in (None, entry.item)
-        and (given.get("AlarmName") or entry.kind in kinds)
-        and start <= entry.at <= end
+        for entry in actions.history()
+        if given.get("AlarmName") in (None, entry["AlarmName"])
+        and given.get("HistoryItemType") in (None, entry["HistoryItemType"])
+        and (given.get("AlarmName") or entry["AlarmType"] in kinds)
+        and start <= entry["Timestamp"].timestamp() <= end
     ]
     if given.get("ScanBy") != "TimestampAscending":
         found.reverse()
-    rows = [entry.shown() for entry in found]
-    return ActionResult(page(given, "AlarmHistoryItems", rows, size=_HISTORY_PAGE, **_PAGES))
-
-
-def _seconds(moment: datetime | None, default: float) -> float:
-    if moment is None:
-        return default
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+    return ActionResult(page(given, "AlarmHistoryItems", found, size=_HISTORY_PAGE, **_PAGES))

@@ -25,7 +25,7 @@ from moto.core.utils import unix_time
 from moto.moto_api._internal import mock_random
 
 from embedded_aws.moto_gaps import patch
-from embedded_aws.moto_gaps.constraints import violations
+from embedded_aws.moto_gaps.requests import violations
 
 # The defaults of a project. Source: CodeBuild API reference, CreateProject.
 _DEFAULTS: Mapping[str, Any] = {

@@ -18,72 +18,21 @@ from typing import Any
 from moto.codebuild.exceptions import InvalidInputException, ResourceNotFoundException
 from moto.codebuild.models import CodeBuildBackend, codebuild_backends
 from moto.codebuild.responses import CodeBuildResponse
-from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
-from moto.core.utils import unix_time
+from moto.core.utils import get_service_model, unix_time
 from moto.moto_api._internal import mock_random
 from moto.utilities.utils import get_partition
 
-from embedded_aws.assumptions import holds
 from embedded_aws.builds import LOCK, ONE_ENDED, BuildRecord, BuildRunner
 from embedded_aws.moto_gaps import patch
-from embedded_aws.moto_gaps.iam import assumed_role
-from embedded_aws.moto_gaps.pages import page
+from embedded_aws.moto_gaps.requests import page
 
-
-class _NotAuthorizedError(JsonRESTError):
-    code = 400
-
-    def __init__(self) -> None:
-        super().__init__("AccessDeniedException", "User is not authorized to perform: codebuild:StartBuild")
-
-
-# StartBuild's overrides, with the part of the project that each replaces and its name there.
-_OVERRIDES = {
-    "source": {
-        "sourceTypeOverride": "type",
-        "sourceLocationOverride": "location",
-        "buildspecOverride": "buildspec",
-        "gitCloneDepthOverride": "gitCloneDepth",
-        "insecureSslOverride": "insecureSsl",
-    },
-    "environment": {
-        "environmentTypeOverride": "type",
-        "imageOverride": "image",
-        "computeTypeOverride": "computeType",
-        "certificateOverride": "certificate",
-        "privilegedModeOverride": "privilegedMode",
-        "imagePullCredentialsTypeOverride": "imagePullCredentialsType",
-        "registryCredentialOverride": "registryCredential",
-        "fleetOverride": "fleet",
-    },
+# Overrides that begin with the name of a part. Others have the name of a part, or of a part's field.
+_RENAMED = {
+    "sourceType": ("source", "type"),
+    "sourceLocation": ("source", "location"),
+    "environmentType": ("environment", "type"),
 }
-_WHOLE_OVERRIDES = {
-    "artifactsOverride": "artifacts",
-    "secondarySourcesOverride": "secondarySources",
-    "secondaryArtifactsOverride": "secondaryArtifacts",
-    "cacheOverride": "cache",
-    "serviceRoleOverride": "serviceRole",
-    "timeoutInMinutesOverride": "timeoutInMinutes",
-    "queuedTimeoutInMinutesOverride": "queuedTimeoutInMinutes",
-    "encryptionKeyOverride": "encryptionKey",
-    "sourceVersion": "sourceVersion",
-}
-_BUILD_PARTS = (
-    "source",
-    "environment",
-    "artifacts",
-    "secondarySources",
-    "secondaryArtifacts",
-    "cache",
-    "serviceRole",
-    "timeoutInMinutes",
-    "queuedTimeoutInMinutes",
-    "encryptionKey",
-    "sourceVersion",
-    "vpcConfig",
-    "fileSystemLocations",
-)
 # https://docs.aws.amazon.com/codebuild/latest/APIReference/API_ListBuildsForProject.html, read 2026-11-23.
 _LISTED = 100
 _FINISHED = ("SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "STOPPED")
@@ -99,7 +48,6 @@ class _Connected:
 
 
 def connect(runner: BuildRunner | None) -> None:
-    """Connect the runner of builds; None disconnects it."""
     _Connected.runner = runner
 
 
@@ -126,9 +74,6 @@ def finish_build(
 def _start_build(self: CodeBuildResponse) -> ActionResult:
     request, backend = json.loads(self.body), self.codebuild_backend
     name = request["projectName"].rsplit("/", 1)[-1]
-    caller = assumed_role(self.headers, self.current_account, self.partition)
-    if caller is not None and not holds("build_role_propagation"):
-        raise _NotAuthorizedError
     project = backend.codebuild_projects.get(name)
     if project is None:
         place = f"arn:{self.partition}:codebuild:{self.region}:{self.current_account}"
@@ -154,11 +99,15 @@ def _new_build(
     backend: CodeBuildBackend, name: str, project: Mapping[str, Any], request: Mapping[str, Any]
 ) -> dict[str, Any]:
     build_id, now, region = f"{name}:{mock_random.uuid4()}", unix_time(), backend.region_name
-    build = {part: copy.deepcopy(project[part]) for part in _BUILD_PARTS if part in project}
-    build |= {part: request[key] for key, part in _WHOLE_OVERRIDES.items() if key in request}
-    for part, names in _OVERRIDES.items():
-        changes = {field: request[key] for key, field in names.items() if key in request}
-        build[part] = {**project[part], **changes}
+    build: dict[str, Any] = {
+        part: copy.deepcopy(project[part]) for part in _members("Build") if part in project
+    }
+    for key, value in request.items():
+        part, field = _overridden(key.removesuffix("Override"))
+        if part:
+            build[part] = {**build[part], field: value}
+        elif field in _members("Build") and field != "environmentVariables":
+            build[field] = value
     build["environment"]["environmentVariables"] = _merged(
         project["environment"].get("environmentVariables", ()),
         request.get("environmentVariablesOverride", ()),
@@ -186,6 +135,19 @@ def _new_build(
             {"phaseType": "QUEUED", "startTime": now},
         ],
     }
+
+
+def _members(shape: str) -> Mapping[str, Any]:
+    found: Any = get_service_model("codebuild").shape_for(shape)
+    members: Mapping[str, Any] = found.members
+    return members
+
+
+def _overridden(name: str) -> tuple[str, str]:
+    """Return the part and the field that an override replaces; no part if it replaces one."""
+    parts = {"source": _members("ProjectSource"), "environment": _members("ProjectEnvironment")}
+    part = next((part for part, fields in parts.items() if name in fields), "")
+    return _RENAMED.get(name, (part, name))
 
 
 def _merged(

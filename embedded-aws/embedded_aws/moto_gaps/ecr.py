@@ -1,6 +1,6 @@
 """ECR: images of AWS's own registries.
 
-moto's gap: it searches the account's own repositories for any requested registry. Here `embedded_aws.images`
+moto's gap: it searches the account's own repositories for any requested registry. Here `embedded_aws.given`
 determines the images of other registries.
 """
 
@@ -9,25 +9,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from moto.core.exceptions import ServiceException
 from moto.ecr.models import ECRBackend
 
-from embedded_aws.assumptions import holds
-from embedded_aws.images import images
+from embedded_aws.given import published
 from embedded_aws.moto_gaps import patch
 
 _moto_get = ECRBackend.batch_get_image
-
-
-class _NotAuthorizedError(ServiceException):
-    code = "AccessDeniedException"
-
-    def __init__(self, repository: str) -> None:
-        action = "ecr:BatchGetImage"
-        super().__init__(
-            f"User is not authorized to perform: {action} on resource: {repository} because no "
-            f"resource-based policy allows the {action} action"
-        )
 
 
 @patch.replaces(ECRBackend, "batch_get_image")
@@ -39,11 +26,9 @@ def _batch_get_image(
 ) -> dict[str, Any]:
     if registry_id in (None, self.account_id):
         return _moto_get(self, repository_name, registry_id, image_ids)
-    if not holds("registry_answers_any_account"):
-        raise _NotAuthorizedError(repository_name)
     answer: dict[str, Any] = {"images": [], "failures": []}
     for image in image_ids or ():
-        if images().published(repository_name, image.get("imageTag", ""), self.region_name):
+        if published(repository_name, image.get("imageTag", ""), self.region_name):
             answer["images"].append(_image(repository_name, registry_id or "", image["imageTag"]))
         else:
             failure = {"failureCode": "ImageNotFound", "failureReason": "Requested image not found"}

@@ -21,7 +21,6 @@ from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 
 from embedded_aws import clock
-from embedded_aws.assumptions import holds
 from embedded_aws.deployment import BAKING, Host, Step, steps
 from embedded_aws.errors import LaunchError
 from embedded_aws.moto_gaps.endpoints import endpoint_changed, endpoint_detail, in_milliseconds
@@ -37,7 +36,6 @@ _hosts: list[Host] = []
 
 
 def hosts() -> tuple[Host, ...]:
-    """Return the hosts in use."""
     return tuple(_hosts)
 
 
@@ -47,27 +45,18 @@ def attach(host: Host) -> None:
 
 
 def detach(host: Host) -> None:
-    """Stop using a host."""
     if host in _hosts:
         _hosts.remove(host)
 
 
 def end_instances(endpoint_name: str) -> None:
-    """End a deleted endpoint's instances on every host."""
     for host in hosts():
         host.end(endpoint_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The target state of an endpoint.
-
-    Attributes:
-        config: The name of the new configuration.
-        variants: The variants as described after the update.
-        data_capture: The configuration's data capture, if any.
-        deployment: The DeploymentConfig of the update.
-    """
+    """The target state of an endpoint."""
 
     config: str
     variants: Sequence[dict[str, Any]]
@@ -90,7 +79,6 @@ class EndpointUpdate:
         self._plans = self._planned()
         configured = wanted.deployment.get("AutoRollbackConfiguration", {}).get("Alarms", ())
         self._alarms = [str(alarm["AlarmName"]) for alarm in configured]
-        self._fired_before = self._firing()
 
     def start(self) -> None:
         """Start the update. Without a host and waits, it has ended on return."""
@@ -119,11 +107,6 @@ class EndpointUpdate:
     def _run(self) -> None:
         try:
             waited = 0.0
-            if not holds("guardrails_with_multi_model"):
-                raise _UndoneError("Deployment guardrails are not supported with MultiModel mode.")
-            if self._alarms and not holds("alarms_read_with_execution_role"):
-                msg = "The alarms cannot be read: not authorized to perform: cloudwatch:DescribeAlarms"
-                raise _UndoneError(msg)
             for row in self._plans:
                 self._show(row)
                 if row is self._plans[0]:
@@ -172,15 +155,11 @@ class EndpointUpdate:
             time.sleep(min(left, _POLL_S))
 
     def _check_alarms(self) -> None:
-        fired = self._firing()
-        if not holds("alarm_before_update_ends_it"):
-            fired = [name for name in fired if name not in self._fired_before]
-        if fired:
+        if fired := self._firing():
             msg = f"The deployment was rolled back: in ALARM during the baking period: {', '.join(fired)}"
             raise _UndoneError(msg)
 
     def _firing(self) -> list[str]:
-        """Return the alarms that are in ALARM."""
         alarms = cloudwatch_backends[self._backend.account_id][self._backend.region_name].alarms
         return [name for name in self._alarms if name in alarms and alarms[name].state_value == "ALARM"]
 
@@ -237,11 +216,8 @@ class EndpointUpdate:
             host.refresh(self._endpoint.endpoint_name)
 
     def _send_event(self, status: str) -> None:
-        """Send the event. Its times are in milliseconds."""
         endpoint, pending = self._endpoint, self._endpoint.pending_deployment_summary
         detail = {**endpoint_detail(endpoint, status), "PendingDeploymentSummary": pending}
-        if not holds("bake_announcement"):
-            detail["EndpointName"] = endpoint.endpoint_name.lower()
         publish_event(
             source="aws.sagemaker",
             detail_type=_EVENT,

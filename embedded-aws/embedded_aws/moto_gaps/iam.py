@@ -78,7 +78,10 @@ _NO_TOKEN = "The ID Token provided is not a valid JWT. (You may see this error i
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "StringEquals": lambda given, allowed: given == allowed,
     # As in a policy, only * and ? stand for others.
-    "StringLike": lambda given, allowed: fnmatchcase(given, allowed.replace("[", "[[]")),
+    **dict.fromkeys(
+        ("ArnEquals", "ArnLike", "StringLike"),
+        lambda given, allowed: fnmatchcase(given, allowed.replace("[", "[[]")),
+    ),
 }
 _moto_assume = TokenResponse.assume_role_with_web_identity
 
@@ -135,16 +138,22 @@ def _trust(iam: Any, arn: str) -> Iterator[dict[str, Any]]:
 def _allows(statement: Mapping[str, Any], provider: Any, claims: Mapping[str, Any]) -> bool:
     if provider.arn not in _listed(statement["Principal"].get("Federated", ())):
         return False
+    known = {name: value for name, value in claims.items() if isinstance(value, str | list)}
+    return conditions_hold(statement, {f"{provider.url}:{name}": known[name] for name in known})
+
+
+def conditions_hold(statement: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
+    """Return True if a statement's conditions hold; one with an operator that is not supported does not."""
+    values = {name.lower(): _listed(value) for name, value in context.items()}
     return all(
         operator in _OPERATORS
-        and key.startswith(f"{provider.url}:")
         and any(
             _OPERATORS[operator](given, allowed)
-            for given in _listed(claims.get(key.removeprefix(f"{provider.url}:"), ()))
-            for allowed in _listed(values)
+            for given in values.get(key.lower(), ())
+            for allowed in _listed(wanted)
         )
         for operator, conditions in statement.get("Condition", {}).items()
-        for key, values in conditions.items()
+        for key, wanted in conditions.items()
     )
 
 

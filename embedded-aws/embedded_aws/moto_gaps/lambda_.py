@@ -16,7 +16,6 @@ import base64
 import json
 import secrets
 from collections.abc import Callable, Mapping
-from fnmatch import fnmatchcase
 from typing import Any
 
 from moto.awslambda.exceptions import LambdaClientError, UnknownFunctionException
@@ -28,6 +27,7 @@ from moto.logs.models import logs_backends
 
 from embedded_aws.functions.runner import ClosedError, Function, Functions, LoopError, Outcome
 from embedded_aws.moto_gaps import patch
+from embedded_aws.moto_gaps.iam import conditions_hold
 
 _moto_init = LambdaFunction.__init__
 _moto_configuration = LambdaFunction.get_configuration
@@ -58,7 +58,6 @@ def connect(functions: Functions | None) -> None:
 def start(
     function_arn: str, event: bytes, *, trace: str = "", on_end: Callable[[Outcome], None] | None = None
 ) -> None:
-    """Invoke a function asynchronously."""
     function = _called(_found(function_arn), [])
     _functions().start(function, event, trace=trace, on_end=on_end)
 
@@ -69,7 +68,7 @@ def allows(function_arn: str, *, service: str, source_arn: str) -> bool:
         found = _found(function_arn)
     except UnknownFunctionException:
         return False
-    context = {"aws:sourcearn": source_arn, "aws:sourceaccount": found.account_id}
+    context = {"AWS:SourceArn": source_arn, "AWS:SourceAccount": found.account_id}
     return any(_permits(statement, service, context) for statement in found.policy.statements)
 
 
@@ -78,20 +77,7 @@ def _permits(statement: Mapping[str, Any], service: str, context: Mapping[str, s
         return False
     if statement["Action"] not in ("lambda:InvokeFunction", "lambda:*", "*"):
         return False
-    return all(
-        _holds(operator, pattern, context.get(key.lower()))
-        for operator, conditions in statement.get("Condition", {}).items()
-        for key, pattern in conditions.items()
-    )
-
-
-def _holds(operator: str, pattern: str, value: str | None) -> bool:
-    """Return True if a condition holds; an unsupported one does not."""
-    if value is None:
-        return False
-    if operator in ("ArnLike", "ArnEquals", "StringLike"):
-        return fnmatchcase(value, pattern)
-    return operator == "StringEquals" and value == pattern
+    return conditions_hold(statement, context)
 
 
 def _found(function_arn: str) -> Any:

@@ -7,7 +7,7 @@ moto's gaps:
   `embedded_aws.clock`.
   https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html, read on 2026-11-23.
 - Patterns other than one phrase match every event. See `embedded_aws.filter_pattern`.
-- It lacks TestMetricFilter, AssociateKmsKey and DisassociateKmsKey.
+- It lacks AssociateKmsKey and DisassociateKmsKey.
 - FilterLogEvents ignores the prefix of streams, and returns the events of one stream after those of another.
 - A stream keeps all events, and the class of events a list of its own. Here the stream keeps the newest
   `KEPT_EVENTS`, and the class none, so that memory does not grow for good.
@@ -107,23 +107,10 @@ def _filter_log_events(self: LogsResponse) -> str:
 
 
 def _streams(logs: LogsBackend, group: str, request: Mapping[str, Any]) -> list[str]:
-    """Return the streams to search; none for all."""
     prefix, found = request.get("logStreamNamePrefix"), logs.groups.get(group)
     if prefix is None or found is None:
         return list(request.get("logStreamNames", []))
     return [name for name in found.streams if name.startswith(prefix)] or _NO_STREAM
-
-
-@patch.adds(LogsResponse, "test_metric_filter")
-def _test_metric_filter(self: LogsResponse) -> str:
-    request = json.loads(self.body)
-    matches = _matcher(request["filterPattern"])
-    found = [
-        {"eventNumber": number, "eventMessage": message, "extractedValues": {}}
-        for number, message in enumerate(request["logEventMessages"], start=1)
-        if matches(message)
-    ]
-    return json.dumps({"matches": found})
 
 
 patch.replace(models, EventMessageFilter=_Pattern)

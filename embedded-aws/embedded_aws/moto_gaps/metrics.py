@@ -22,12 +22,13 @@ from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
 from embedded_aws import clock
-from embedded_aws.cloudwatch.expressions import ExpressionError
+from embedded_aws.clock import moment
+from embedded_aws.cloudwatch.metric_math import ExpressionError
 from embedded_aws.cloudwatch.queries import Request
 from embedded_aws.cloudwatch.series import MetricKey, MetricStore, Samples, StatisticSet
 from embedded_aws.cloudwatch.statistics import is_statistic, statistic
 from embedded_aws.moto_gaps import patch
-from embedded_aws.moto_gaps.pages import page
+from embedded_aws.moto_gaps.requests import page
 
 _MINUTE_S = 60
 _SHORT_PERIODS_S = (1, 5, 10, 20, 30)
@@ -61,7 +62,6 @@ def _put_metric_data(self: CloudWatchBackend, namespace: str, metric_data: list[
 
 
 def is_value(value: float) -> bool:
-    """Return whether a metric may have a value."""
     return value == 0 or _SMALLEST <= abs(value) <= _LARGEST
 
 
@@ -99,21 +99,18 @@ def _samples(datum: Mapping[str, Any]) -> Samples:
 
 
 def _second(moment: datetime | None) -> int:
-    return int(clock.current().time() if moment is None else _seconds(moment))
+    return int(clock.current().time() if moment is None else seconds(moment))
 
 
-def _seconds(moment: datetime) -> float:
+def seconds(moment: datetime) -> float:
+    """Return a time in seconds since 1970; without a zone it is in UTC."""
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
-
-
-def _moment(second: int) -> datetime:
-    return datetime.fromtimestamp(second, tz=timezone.utc)
 
 
 @patch.replaces(CloudWatchResponse, "get_metric_data")
 def _get_metric_data(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
-    start, end = int(_seconds(given["StartTime"])), int(_seconds(given["EndTime"]))
+    start, end = int(seconds(given["StartTime"])), int(seconds(given["EndTime"]))
     if start >= end:
         msg = "The parameter EndTime must be greater than StartTime."
         if start == end:
@@ -137,7 +134,7 @@ def _get_metric_data(self: CloudWatchResponse) -> ActionResult:
             {
                 "Id": name,
                 "Label": line.label,
-                "Timestamps": [_moment(second) for second, _ in points],
+                "Timestamps": [moment(second) for second, _ in points],
                 "Values": [value for _, value in points],
                 "StatusCode": "Complete",
             }
@@ -165,7 +162,7 @@ def _get_metric_statistics(self: CloudWatchResponse) -> ActionResult:
 def _point(second: int, samples: Samples, simple: list[str], extended: list[str]) -> dict[str, Any]:
     found = {name: statistic(samples, name) for name in (*simple, *extended)}
     known = {name: value for name, value in found.items() if value is not None}
-    point: dict[str, Any] = {"Timestamp": _moment(second), "Unit": samples.unit}
+    point: dict[str, Any] = {"Timestamp": moment(second), "Unit": samples.unit}
     point |= {name: known[name] for name in simple if name in known}
     if extended:
         point["ExtendedStatistics"] = {name: known[name] for name in extended if name in known}
@@ -173,7 +170,7 @@ def _point(second: int, samples: Samples, simple: list[str], extended: list[str]
 
 
 def _span(given: Mapping[str, Any]) -> tuple[float, float]:
-    start, end = _seconds(given["StartTime"]), _seconds(given["EndTime"])
+    start, end = seconds(given["StartTime"]), seconds(given["EndTime"])
     if int(start) >= int(end):
         raise InvalidParameterValue("The parameter StartTime must be less than the parameter EndTime.")
     return start, end

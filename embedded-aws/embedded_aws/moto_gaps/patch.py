@@ -28,11 +28,7 @@ def replaces(target: Any, name: str) -> Callable[[_Function], _Function]:
 
 
 def adds(target: Any, name: str) -> Callable[[_Function], _Function]:
-    """Let the decorated function be a member that moto lacks.
-
-    Raises:
-        MotoChangedError: moto now has such a member, so ours may no longer be needed.
-    """
+    """Let the decorated function be a member that moto lacks."""
     if hasattr(target, name):
         raise _changed(target, f"now has {name}, which this package adds")
 
@@ -44,11 +40,7 @@ def adds(target: Any, name: str) -> Callable[[_Function], _Function]:
 
 
 def replace(target: Any, **members: object) -> None:
-    """Replace members of moto.
-
-    Raises:
-        MotoChangedError: moto no longer has such a member.
-    """
+    """Replace members of moto."""
     for name, member in members.items():
         if not hasattr(target, name):
             raise _changed(target, f"no longer has {name}, which this package replaces")

@@ -28,7 +28,6 @@ from moto.s3.exceptions import S3ClientError
 from moto.s3.models import FakeBucket
 from moto.s3.responses import S3Response
 
-from embedded_aws.assumptions import holds
 from embedded_aws.moto_gaps import patch
 from embedded_aws.moto_gaps.iam import assumed_role
 
@@ -65,7 +64,6 @@ class _BadDigestError(S3ClientError):
 @patch.replaces(S3Response, "put_object")
 def _put_object(self: S3Response) -> Any:
     _compare_checksum(self)
-    _let_taken_key_pass(self)
     with _writing:
         return _moto_put_object(self)
 
@@ -78,24 +76,16 @@ def _upload_part(self: S3Response) -> Any:
 
 @patch.replaces(S3Response, "_key_response_post")
 def _key_response_post(self: S3Response, *arguments: Any) -> Any:
-    _let_taken_key_pass(self)
     with _writing:
         return _moto_post(self, *arguments)
 
 
 def _compare_checksum(response: S3Response) -> None:
     stated = response.headers.get(_SHA256)
-    if stated is None or not holds("s3_refuses_taken_key"):
+    if stated is None:
         return
     if stated != base64.b64encode(hashlib.sha256(response.body).digest()).decode():
         raise _BadDigestError
-
-
-def _let_taken_key_pass(response: S3Response) -> None:
-    if not holds("s3_refuses_taken_key"):
-        headers = dict(response.headers)
-        headers.pop("If-None-Match", None)
-        response.headers = headers
 
 
 @patch.replaces(S3Response, "_bucket_response")
@@ -121,8 +111,6 @@ def _refuse_unsupported(request: Any) -> None:
 def _head_bucket(self: S3Response) -> Any:
     if _may_list(self):
         return _moto_head_bucket(self)
-    if not holds("head_bucket_returns_region"):
-        return 403, {}, ""
     _, headers, _ = _moto_head_bucket(self)
     return 403, {"x-amz-bucket-region": headers["x-amz-bucket-region"]}, ""
 

@@ -30,18 +30,15 @@ from typing import Any
 from moto.applicationautoscaling.models import applicationautoscaling_backends
 from moto.core.responses import ActionResult
 from moto.core.utils import get_service_model
-from moto.logs.models import logs_backends
 from moto.sagemaker.exceptions import ValidationError
 from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model, SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
-from embedded_aws.assumptions import holds
 from embedded_aws.moto_gaps import multi_model, patch
 from embedded_aws.moto_gaps.capacity import change_capacity, refuse_in_progress
-from embedded_aws.moto_gaps.constraints import violations
 from embedded_aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted, end_instances
 from embedded_aws.moto_gaps.endpoints import endpoint_changed, with_images
-from embedded_aws.moto_gaps.pages import page
+from embedded_aws.moto_gaps.requests import page, violations
 
 # The parts of a variant that an update can retain, by their type in the API, with the fields of a described
 # variant.
@@ -49,8 +46,6 @@ _RETAINABLE = {
     "DesiredInstanceCount": ("CurrentInstanceCount", "DesiredInstanceCount"),
     "DesiredWeight": ("CurrentWeight", "DesiredWeight"),
 }
-
-_LOG_GROUPS = "/aws/sagemaker/Endpoints/"
 
 _moto_delete_endpoint = SageMakerModelBackend.delete_endpoint
 _moto_tagged = SageMakerModelBackend._get_resource_from_arn
@@ -69,7 +64,6 @@ def _accept(self: FakeEndpointConfig, instance_type: str) -> None:
 
 
 def _request(response: SageMakerResponse) -> dict[str, Any]:
-    """Return a request."""
     found: dict[str, Any] = json.loads(response.body)
     violated = list(violations("sagemaker", response._get_action(), found))
     if violated:
@@ -95,7 +89,6 @@ def _create_model(self: SageMakerResponse) -> ActionResult:
     known = backend._models
     arn = f"arn:{self.partition}:sagemaker:{self.region}:{self.current_account}:model/{name}"
     _refuse_second("model", name, known, arn)
-    multi_model.refuse_empty_prefix(request, backend)
     model = backend.create_model(
         model_name=name,
         execution_role_arn=request.get("ExecutionRoleArn"),
@@ -183,7 +176,6 @@ def _create_endpoint(self: SageMakerResponse) -> ActionResult:
     arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
     _refuse_second("endpoint", name, backend.endpoints, arn)
     config = _config(backend, request["EndpointConfigName"])
-    multi_model.refuse_host(config.production_variants, backend)
     make: Any = FakeEndpoint
     endpoint = make(
         account_id=backend.account_id,
@@ -195,25 +187,12 @@ def _create_endpoint(self: SageMakerResponse) -> ActionResult:
         tags=request.get("Tags"),
     )
     endpoint.production_variants = with_images(backend, config, endpoint.production_variants)
-    if holds("endpoint_arn_lower_case"):
-        endpoint.arn = endpoint.arn.lower()
+    endpoint.arn = endpoint.arn.lower()
     endpoint.last_deployment_config = request.get("DeploymentConfig")
     backend.endpoints[name] = endpoint
-    _log(backend, name)
-    refusal = multi_model.refusal_to_start(config.production_variants, backend)
-    if refusal:
-        endpoint.endpoint_status, endpoint.failure_reason = "Failed", refusal
-    for status in ("CREATING", "FAILED" if refusal else "IN_SERVICE"):
+    for status in ("CREATING", "IN_SERVICE"):
         endpoint_changed(backend, endpoint, status)
     return ActionResult({"EndpointArn": endpoint.arn})
-
-
-def _log(backend: Any, endpoint_name: str) -> None:
-    """Log as the host's agent, to an existing group, if the agent is assumed not to create one."""
-    logs: Any = logs_backends[backend.account_id][backend.region_name]
-    group = f"{_LOG_GROUPS}{endpoint_name}"
-    if group in logs.groups and not holds("log_agent_creates_group"):
-        logs.ensure_log_stream(group, "AllTraffic/i-embedded")
 
 
 @patch.adds(SageMakerResponse, "update_endpoint")
@@ -227,7 +206,7 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
         raise ValidationError(f'Could not find endpoint "{arn}".')
     refuse_in_progress(endpoint)
     config = _config(backend, request["EndpointConfigName"])
-    if config.endpoint_config_name == endpoint.endpoint_config_name and holds("configuration_in_use_refused"):
+    if config.endpoint_config_name == endpoint.endpoint_config_name:
         raise ValidationError(
             "Cannot update endpoint with the currently in use endpoint configuration "
             f'"{endpoint.endpoint_config_name}"'
@@ -235,7 +214,7 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
     _refuse_change_of_scaled(backend, endpoint, config)
     _refuse_end_of_queue(backend, endpoint, config)
     variants = with_images(backend, config, endpoint._process_production_variants(_weighted(config)))
-    if request.get("RetainAllVariantProperties") and holds("retained_instance_count"):
+    if request.get("RetainAllVariantProperties"):
         excluded = {
             item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())
         }
@@ -255,19 +234,14 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
 @patch.replaces(SageMakerModelBackend, "delete_endpoint")
 def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:
     if endpoint_name in self.endpoints:
-        settled = self.endpoints[endpoint_name].endpoint_status == "Failed"
-        if not settled and holds("endpoint_creating_not_deletable"):
+        if self.endpoints[endpoint_name].endpoint_status != "Failed":
             refuse_in_progress(self.endpoints[endpoint_name])
         endpoint_changed(self, self.endpoints[endpoint_name], "DELETING")
-        if not holds("endpoint_logs_after_rollback"):
-            logs: Any = logs_backends[self.account_id][self.region_name]
-            logs.groups.pop(f"{_LOG_GROUPS}{endpoint_name}", None)
     _moto_delete_endpoint(self, endpoint_name)
     end_instances(endpoint_name)
 
 
 def _tagged(self: SageMakerModelBackend, arn: str) -> Any:
-    """Return the resource that an ARN names."""
     kind, _, name = arn.rpartition(":")[2].partition("/")
     if kind == "endpoint":
         named = {known.lower(): known for known in self.endpoints}
@@ -295,7 +269,7 @@ def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
     after = {variant["VariantName"]: _type(variant) for variant in config.production_variants}
     scaled = _scaled_variants(backend, endpoint.endpoint_name)
     refused = sorted(name for name in scaled & before.keys() if after.get(name) != before[name])
-    if refused and holds("update_with_scaling_refused"):
+    if refused:
         raise ValidationError(
             f"Cannot update endpoint {endpoint.endpoint_name}: the instance type of the variant(s) "
             f"[{', '.join(refused)}] would change, or they would be removed, while they are registered as "

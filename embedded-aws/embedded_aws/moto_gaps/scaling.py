@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from moto.applicationautoscaling.models import (
@@ -27,8 +27,9 @@ from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import sagemaker_backends
 
 from embedded_aws import clock
-from embedded_aws.autoscaling.decisions import DEFAULT_COOLDOWN_S, Bounds, stepped_capacity, tracked_capacity
+from embedded_aws.autoscaling.policies import DEFAULT_COOLDOWN_S, stepped_capacity, tracked_capacity
 from embedded_aws.autoscaling.schedules import next_time
+from embedded_aws.clock import moment
 from embedded_aws.cloudwatch.alarms import SCALING, Alarm, Change
 from embedded_aws.moto_gaps.alarm_actions import ACTIONS
 from embedded_aws.moto_gaps.capacity import change_capacity
@@ -46,7 +47,6 @@ class Activities:
         self._kept: list[dict[str, Any]] = []
 
     def listed(self, *, unscaled: bool = False) -> list[dict[str, Any]]:
-        """Return the activities as the API shows them."""
         return [each for each in self._kept if unscaled or "NotScaledReasons" not in each]
 
     def begin(self, target: Any, *, count: int, cause: str, now: float) -> dict[str, Any]:
@@ -78,7 +78,6 @@ class Activities:
         activity |= {"StatusCode": "Failed", "StatusMessage": message, "EndTime": now}
 
     def bounds_set(self, target: Any, *, action: str, now: float) -> None:
-        """Add the activity of a scheduled action that set a target's bounds."""
         bounds = f"min capacity to {target.min_capacity} and max capacity to {target.max_capacity}"
         self._add(
             target,
@@ -156,12 +155,10 @@ class _Wish:
 
     @property
     def cause(self) -> str:
-        """The cause in the words of an activity."""
         return f"monitor alarm {self.alarm} in state ALARM triggered policy {self.policy.policy_name}"
 
     @property
     def cooldown(self) -> float:
-        """Seconds of the cooldown that follows."""
         tracking = self.policy.target_tracking_scaling_policy_configuration
         if tracking is not None:
             name = "ScaleOutCooldown" if self.grows else "ScaleInCooldown"
@@ -244,8 +241,8 @@ class VariantScaling:
     def _due(self, action: Any) -> datetime | None:
         """Return the time of an action that has passed since it last ran; None if it is not due."""
         since = max(vars(action).get("embedded_aws_ran", action.creation_time), action.start_time or 0)
-        start = _moment(action.start_time or action.creation_time)
-        found = next_time(action.schedule, after=_moment(since), start=start, zone=action.timezone or "UTC")
+        start = moment(action.start_time or action.creation_time)
+        found = next_time(action.schedule, after=moment(since), start=start, zone=action.timezone or "UTC")
         last = min(self._now, action.end_time or math.inf)
         return found if found is not None and found.timestamp() <= last else None
 
@@ -278,7 +275,7 @@ class VariantScaling:
         )
 
     def _scale_out(self, wish: _Wish, capacity: int) -> None:
-        wanted = self._bounds().within(wish.capacity)
+        wanted = self._within_bounds(wish.capacity)
         if self._suspended.get("DynamicScalingOutSuspended"):
             return
         if wanted > capacity:
@@ -294,7 +291,7 @@ class VariantScaling:
             self._not_scaled(wish, Code="AlreadyAtMaxCapacity", MaxCapacity=self._target.max_capacity)
 
     def _scale_in(self, wish: _Wish, capacity: int) -> None:
-        wanted = self._bounds().within(wish.capacity)
+        wanted = self._within_bounds(wish.capacity)
         if self._suspended.get("DynamicScalingInSuspended") or self._now < self._state.in_until:
             return
         if wanted < capacity:
@@ -308,8 +305,8 @@ class VariantScaling:
         else:
             self._not_scaled(wish, Code="AlreadyAtDesiredCapacity", CurrentCapacity=capacity)
 
-    def _bounds(self) -> Bounds:
-        return Bounds(least=self._target.min_capacity or 0, most=self._target.max_capacity or 0)
+    def _within_bounds(self, capacity: int) -> int:
+        return max(self._target.min_capacity or 0, min(self._target.max_capacity or 0, capacity))
 
     def _not_scaled(self, wish: _Wish, **reason: Any) -> None:
         activities = activities_of(self._backend)
@@ -392,7 +389,3 @@ def _wish(
             wanted = stepped_capacity(steps, values=values, threshold=threshold, capacity=counted)
     if wanted is not None:
         yield _Wish(policy=policy, alarm=alarm.name, capacity=wanted, grows=grows)
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, tz=timezone.utc)

@@ -17,9 +17,8 @@ from moto.servicequotas.models import ServiceQuotasBackend
 from moto.servicequotas.responses import ServiceQuotasResponse
 from moto.utilities.utils import get_partition
 
-from embedded_aws.assumptions import holds
 from embedded_aws.moto_gaps import patch
-from embedded_aws.moto_gaps.pages import page
+from embedded_aws.moto_gaps.requests import page
 from embedded_aws.moto_gaps.sagemaker import instance_types
 
 # https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html, read 2026-11-21.
@@ -52,7 +51,6 @@ def _quotas(backend: ServiceQuotasBackend, service: str) -> list[dict[str, Any]]
         names = _TOTALS | {
             f"L-{hashlib.sha256(name.encode()).hexdigest()[:8].upper()}": name for name in listed
         }
-    suffix = "" if holds("quota_names") else " (renamed)"
     region = backend.region_name
     arn = f"arn:{get_partition(region)}:servicequotas:{region}:{backend.account_id}:{service}"
     return [
@@ -61,7 +59,7 @@ def _quotas(backend: ServiceQuotasBackend, service: str) -> list[dict[str, Any]]
             "ServiceName": _SERVICES[service],
             "QuotaArn": f"{arn}/{code}",
             "QuotaCode": code,
-            "QuotaName": f"{name}{suffix}",
+            "QuotaName": name,
             "Value": _VALUE,
             "Unit": "None",
             "Adjustable": True,

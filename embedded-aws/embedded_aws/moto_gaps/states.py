@@ -9,7 +9,7 @@ moto's gaps:
 - It only accepts a ToleratedFailurePercentage with a fraction.
 - Executions that run when its server is closed never end.
 
-Some features stay unsupported: JSONata, variables, an ItemBatcher and a WriterConfig. CreateStateMachine
+Some features stay unsupported: JSONata, variables, an ItemBatcher and a ResultWriter. CreateStateMachine
 refuses the last two; the others fail on use.
 """
 
@@ -22,20 +22,18 @@ import uuid
 from typing import Any
 
 from botocore.exceptions import ClientError
-from moto.core.exceptions import AWSError
 from moto.core.utils import utcnow
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import state_task_factory
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_aws_sdk import (
     StateTaskServiceAwsSdk,
 )
 from moto.stepfunctions.parser.asl.eval.environment import Environment
-from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
+from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser, ASLParserException
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
 from moto.stepfunctions.parser.utils import TMP_THREADS
 
 from embedded_aws import clients
-from embedded_aws.assumptions import holds
 from embedded_aws.moto_gaps import patch
 from embedded_aws.moto_gaps.states_codebuild import CodeBuildTask
 
@@ -44,19 +42,10 @@ _JOIN_S = 5.0
 # Service names in Step Functions' error names, where they differ from those in ARNs.
 _ERROR_NAMES = {"s3": "S3"}
 
-_WAITS_FOR_BUILDS = "codebuild:startBuild.sync"
-_moto_create = StepFunctionsParserBackend.create_state_machine
 _moto_start = StepFunctionsParserBackend.start_execution
 _moto_parse = AmazonStateLanguageParser.parse
 _moto_service: Any = vars(state_task_factory)["state_task_service_for"]
 _moto_error_name = StateTaskServiceAwsSdk._normalise_service_error_name
-
-
-class _NotAuthorizedError(AWSError):
-    TYPE = "AccessDeniedException"
-
-    def __init__(self, role: str) -> None:
-        super().__init__(f"'{role}' is not authorized to create managed-rule.")
 
 
 class _Boto3:
@@ -68,7 +57,6 @@ class _Boto3:
 
 
 def end_executions() -> None:
-    """End the executions that still run."""
     for regions in stepfunctions_parser_backends.values():
         for backend in regions.values():
             for machine in backend.state_machines:
@@ -97,6 +85,8 @@ def _with_fractions(value: Any) -> Any:
     if isinstance(value, list):
         return [_with_fractions(item) for item in value]
     if isinstance(value, dict):
+        if "ResultWriter" in value:
+            raise ASLParserException(["The embedded AWS has no ResultWriter"])
         return {
             key: float(item) if key == _PERCENTAGE and isinstance(item, int) else _with_fractions(item)
             for key, item in value.items()
@@ -134,13 +124,6 @@ def _exception_name(norm_service_name: str, ex: Exception) -> str:
     """Return the name of an error: the service's name, then the error's own, which ends in Exception."""
     code = ex.response["Error"]["Code"] if isinstance(ex, ClientError) else type(ex).__name__
     return f"{norm_service_name}.{code.removesuffix('Exception')}Exception"
-
-
-@patch.replaces(StepFunctionsParserBackend, "create_state_machine")
-def _create_state_machine(self: StepFunctionsParserBackend, **request: Any) -> Any:
-    if _WAITS_FOR_BUILDS in request["definition"] and not holds("step_functions_rule_name"):
-        raise _NotAuthorizedError(request["roleArn"])
-    return _moto_create(self, **request)
 
 
 @patch.replaces(StepFunctionsParserBackend, "start_execution")

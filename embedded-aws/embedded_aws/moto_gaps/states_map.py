@@ -5,22 +5,18 @@ moto's gaps:
 - A child has its parent's name, and each child needs one more level of Python's stack than the one before.
 - An object that cannot be read fails the execution with States.Runtime, instead of the map with an error of
   its own.
-- A ResultWriter writes an empty list of files.
-
-Source for a ResultWriter, read on 2026-11-21:
-https://docs.aws.amazon.com/step-functions/latest/dg/input-output-resultwriter.html
 """
 
 from __future__ import annotations
 
-import json
+import logging
 import threading
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from moto.core.utils import iso_8601_datetime_with_milliseconds, utcnow
+from moto.core.utils import utcnow
 from moto.stepfunctions.parser.api import HistoryEventType, MapRunStatus
 from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
     FailureEvent,
@@ -33,9 +29,6 @@ from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name
 from moto.stepfunctions.parser.asl.component.state.exec.state_map.iteration import (
     distributed_iteration_component,
 )
-from moto.stepfunctions.parser.asl.component.state.exec.state_map.result_writer.resource_eval import (
-    resource_eval_s3,
-)
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.asl.eval.event.event_manager import EventManager
 from moto.stepfunctions.parser.asl.eval.program_state import ProgramEnded, ProgramError, ProgramTimedOut
@@ -44,13 +37,10 @@ from moto.stepfunctions.parser.asl.eval.states import ExecutionData, ItemData, M
 from embedded_aws.moto_gaps import patch
 
 _Component = distributed_iteration_component.DistributedIterationComponent
-_S3Writer = resource_eval_s3.ResourceEvalS3
 # The default number of children that run at the same time; on AWS it is 10 000.
 _AT_MOST = 40
 _SUCCEEDED, _FAILED, _ABORTED, _TIMED_OUT = "SUCCEEDED", "FAILED", "ABORTED", "TIMED_OUT"
-_PENDING = "PENDING"
-# The files of a ResultWriter, with the status of the children that each lists.
-_FILES = {_FAILED: (_FAILED, _ABORTED, _TIMED_OUT), _PENDING: (_PENDING,), _SUCCEEDED: (_SUCCEEDED,)}
+_log = logging.getLogger(__name__)
 
 
 class _MapRun:
@@ -65,7 +55,8 @@ class _MapRun:
         self._total = len(items)
         self._waiting = deque(enumerate(items))
         self._lock = threading.Lock()
-        self.children: list[dict[str, Any]] = [{"Status": _PENDING, "Input": item} for item in items]
+        self._failed = 0
+        self._outputs: list[Any] = [None] * len(items)
         self.exceeded = False
 
     def run(self) -> list[Any]:
@@ -82,7 +73,7 @@ class _MapRun:
             worker.start()
         for worker in workers:
             worker.join()
-        return [child.get("Returned") for child in self.children]
+        return self._outputs
 
     def _work(self) -> None:
         while self._env.is_running() and not self.exceeded:
@@ -96,26 +87,25 @@ class _MapRun:
         for counter in self._counters:
             counter.pending.offset(-1)
             counter.running.count()
-        frame = self._env.open_inner_frame()
-        child = self.children[index]
-        child["StartDate"] = iso_8601_datetime_with_milliseconds(utcnow())
+        frame, status = self._env.open_inner_frame(), _FAILED
         try:
             frame.event_manager = EventManager()  # each child has its own history
-            self._prepare(frame, child, index, item)
+            self._prepare(frame, index, item)
             self._program.eval(frame)
-            self._note(frame, child)
-        except Exception as error:  # noqa: BLE001 -- any exception is the cause of this child's failure
-            child |= {"Status": _FAILED, "Error": "States.Runtime", "Cause": str(error)}
+            status = _status(frame.program_state())
+            if status == _SUCCEEDED:
+                self._outputs[index] = frame.states.get_input()
+        except Exception as error:  # noqa: BLE001 -- any exception is this child's failure
+            _log.debug("a child failed", exc_info=error)
         finally:
             self._env.delete_frame(frame)
-        child["StopDate"] = iso_8601_datetime_with_milliseconds(utcnow())
         for counter in self._counters:
             counter.running.offset(-1)
-            getattr(counter, child["Status"].lower()).count()
-        if child["Status"] in (_FAILED, _TIMED_OUT):
+            getattr(counter, status.lower()).count()
+        if status in (_FAILED, _TIMED_OUT):
             self._look_at_tolerance()
 
-    def _prepare(self, frame: Environment, child: dict[str, Any], index: int, item: Any) -> None:
+    def _prepare(self, frame: Environment, index: int, item: Any) -> None:
         """Give a child its own name and its input, which the map's selector creates from the item."""
         parent_input = self._env.states.get_input()
         context = frame.states.context_object.context_object_data
@@ -134,31 +124,27 @@ class _MapRun:
         context["Execution"] = ExecutionData(
             **{**context["Execution"], "Id": arn, "Input": given, "Name": name}
         )
-        child |= {"Input": given, "Name": name, "ExecutionArn": arn}
-
-    @staticmethod
-    def _note(frame: Environment, child: dict[str, Any]) -> None:
-        state = frame.program_state()
-        if isinstance(state, ProgramEnded):
-            child |= {"Status": _SUCCEEDED, "Returned": frame.states.get_input()}
-        elif isinstance(state, ProgramError):
-            error: Mapping[str, Any] = state.error or {}
-            child |= {"Status": _FAILED, "Error": error.get("error", ""), "Cause": error.get("cause", "")}
-        else:
-            child["Status"] = _TIMED_OUT if isinstance(state, ProgramTimedOut) else _ABORTED
 
     def _look_at_tolerance(self) -> None:
         """If more children have failed than the map tolerates, end the running ones and start no more."""
         count, percentage = self._asked.tolerated_failure_count, self._asked.tolerated_failure_percentage
-        failed = sum(child["Status"] in (_FAILED, _TIMED_OUT) for child in self.children)
-        too_many = bool(count) and failed > count
-        too_much = (bool(percentage) or not count) and failed * 100 > percentage * self._total
         with self._lock:
+            self._failed += 1
+            too_many = bool(count) and self._failed > count
+            too_much = (bool(percentage) or not count) and self._failed * 100 > percentage * self._total
             if self.exceeded or not (too_many or too_much):
                 return
             self.exceeded = True
         for frame in list(self._env._frames):
             frame.set_stop(stop_date=utcnow(), cause=None, error=None)
+
+
+def _status(state: Any) -> str:
+    if isinstance(state, ProgramEnded):
+        return _SUCCEEDED
+    if isinstance(state, ProgramError):
+        return _FAILED
+    return _TIMED_OUT if isinstance(state, ProgramTimedOut) else _ABORTED
 
 
 @patch.replaces(_Component, "_eval_body")
@@ -181,7 +167,6 @@ def _eval_body(self: Any, env: Environment) -> None:
 
 def _run(component: Any, env: Environment, asked: Any) -> list[Any]:
     run = _MapRun(component, env, asked, _items(env, asked))
-    asked.map_run_record.children = run.children  # for a ResultWriter
     outputs = run.run()
     if run.exceeded:
         raise _failure(
@@ -221,38 +206,3 @@ def _failure(env: Environment, kind: StatesErrorNameType, cause: str) -> Failure
 def _event(env: Environment, kind: HistoryEventType, **details: Any) -> None:
     given: Any = details or None
     env.event_manager.add_event(context=env.event_history_context, event_type=kind, event_details=given)
-
-
-def _write_results(env: Environment, resource_runtime_part: Any, state_credentials: Any) -> None:
-    """Write the outcomes of the children, one file per outcome, and a list of these files."""
-    place = env.stack.pop()
-    env.stack.pop()
-    record: Any = env.map_run_record_pool_manager.get_all()[-1]
-    s3 = _S3Writer._get_s3_client(resource_runtime_part, state_credentials)
-    prefix = place.get("Prefix", "").rstrip("/")
-    folder = f"{prefix}/" if prefix else ""
-    folder += record.map_run_arn.rpartition(":")[2]
-    files: dict[str, list[dict[str, Any]]] = {name: [] for name in _FILES}
-    for name, statuses in _FILES.items():
-        results = [_result(child, record) for child in record.children if child["Status"] in statuses]
-        if results:
-            body, key = json.dumps(results).encode(), f"{folder}/{name}_0.json"
-            s3.put_object(Bucket=place["Bucket"], Key=key, Body=body)
-            files[name].append({"Key": key, "Size": len(body)})
-    manifest = {"DestinationBucket": place["Bucket"], "MapRunArn": record.map_run_arn, "ResultFiles": files}
-    key = f"{folder}/manifest.json"
-    s3.put_object(Bucket=place["Bucket"], Key=key, Body=json.dumps(manifest).encode())
-    where = {"Bucket": place["Bucket"], "Key": key}
-    env.stack.append({"MapRunArn": record.map_run_arn, "ResultWriterDetails": where})
-
-
-def _result(child: Mapping[str, Any], record: Any) -> dict[str, Any]:
-    """Return a child's outcome in the form of a result file, with input and output as JSON strings."""
-    shown = {key: value for key, value in child.items() if key != "Returned"}
-    shown |= {"Input": json.dumps(child["Input"]), "InputDetails": {"Included": True}}
-    if "Returned" in child:
-        shown |= {"Output": json.dumps(child["Returned"]), "OutputDetails": {"Included": True}}
-    return {**shown, "StateMachineArn": record.map_state_machine_arn}
-
-
-patch.replace(_S3Writer, _handle_put_object=staticmethod(_write_results))

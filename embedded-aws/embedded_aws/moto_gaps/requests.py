@@ -1,12 +1,34 @@
-"""Enums and patterns in the model of an API. botocore does not check them."""
+"""Requests of services: pages of long answers, and enums and patterns, which botocore does not check."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from moto.core.utils import get_service_model
+
+
+def page(
+    request: Mapping[str, Any],
+    member: str,
+    items: Sequence[Any],
+    *,
+    size: int,
+    refusal: Exception,
+    token: str = "NextToken",  # noqa: S107
+    limit: str = "MaxResults",
+) -> dict[str, Any]:
+    """Return an answer with a page of items, and the token of the next page if there is one.
+
+    `token` and `limit` are their names in the request. `refusal` is the error for a token that no answer had.
+    """
+    given = request.get(token)
+    if given and not given.isdecimal():
+        raise refusal
+    start = int(given or 0)
+    end = start + int(request.get(limit) or size)
+    return {member: list(items[start:end])} | ({token: str(end)} if end < len(items) else {})
 
 
 def violations(service: str, operation: str, request: dict[str, Any]) -> Iterator[str]:

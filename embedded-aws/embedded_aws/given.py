@@ -1,13 +1,36 @@
-"""AWS's price list, as GetProducts shows it: the hourly price of an instance behind an endpoint.
+"""What the user of the embedded AWS supplies: images in other accounts' registries, and AWS's price list.
 
-moto lacks this service. The user of the embedded AWS supplies the prices.
+moto has neither. The price list is what GetProducts shows: the hourly price of an instance behind an
+endpoint.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
+
+
+class Images(Protocol):
+    """Facts about images, given by the user of the embedded AWS."""
+
+    def published(self, repository: str, tag: str, region: str) -> bool:
+        """Return True if another account's registry in a region has an image."""
+
+
+class _Given:
+    images: Images | None = None
+
+
+def connect(images: Images | None) -> None:
+    """Set the facts to use; without any, every image exists."""
+    _Given.images = images
+
+
+def published(repository: str, tag: str, region: str) -> bool:
+    """Return True if another account's registry in a region has an image."""
+    return _Given.images is None or _Given.images.published(repository, tag, region)
+
 
 Prices = Callable[[str, str], float | None]
 """Returns US dollars per hour of an instance type in a region, or None if it has no price there."""
