@@ -46,6 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.aws and not config.option.region:
         msg = "--aws needs --region, such as --region us-east-1"
         raise pytest.UsageError(msg)
+    if config.option.aws and config.getoption("numprocesses", None) and not config.option.yes:
+        msg = "-n cannot ask: --collect-only lists what would be created, and --yes agrees to it"
+        raise pytest.UsageError(msg)
     config.stash[_run] = getattr(config, "workerinput", {}).get(_RUN) or secrets.token_hex(4)
     if config.option.aws:
         for each in (signal.SIGTERM, signal.SIGHUP):
@@ -125,10 +128,9 @@ def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Ask before anything is created."""
     config = session.config
-    if not config.option.aws or config.option.yes or config.option.collectonly or not session.items:
+    asks = config.option.aws and not config.option.yes and not config.option.collectonly
+    if not asks or not session.items:
         return
-    if hasattr(config, "workerinput"):
-        pytest.exit("with -n, add --yes; --collect-only lists what is created", returncode=4)
     capture = config.pluginmanager.get_plugin("capturemanager")
     if capture:
         capture.suspend_global_capture(in_=True)

@@ -22,8 +22,7 @@ from conformance.sweep import absent
 from triton_fleet.functions.code import deployment_build
 from triton_models.builds import locked
 from triton_models.builds.tensorrt.machine import IMAGE_TRTEXEC
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
-from triton_models.facts.build_machines.processing import PROCESSING_TYPES
+from triton_models.facts.build_machines import BUILD_MACHINES, CPU_BUILD_MACHINE, PROCESSING_TYPES
 
 QUERY = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
 CODEBUILD_IMAGE = "aws/codebuild/amazonlinux-x86_64-standard:5.0"
@@ -161,7 +160,7 @@ def version() -> str:
 
 
 @belief("s3-source-permissions")
-@account(cheap=True, minutes=5, dollars=0.02, creates="a bucket, roles, a log group, a project, one build")
+@account(cheap=True, minutes=5, dollars=0.06, creates="a bucket, roles, a log group, a project, one build")
 def test_a_build_reads_its_source_with_a_fleets_permissions(source_build: Build, ask: Asked) -> None:
     assert ask(lambda: source_build.printed.get("SOURCE", source_build.why)) == MARKER
 
@@ -213,7 +212,7 @@ def gpu_build(aws: Account) -> Build:
 
 
 @belief("build-host-driver")
-@account(cheap=True, minutes=10, dollars=0.60, alone=HOST, creates="a role, a project, one build")
+@account(cheap=True, minutes=10, dollars=0.80, alone=HOST, creates="a role, a project, one build")
 def test_the_driver_of_a_build_runs_the_images_cuda(aws: Account, gpu_build: Build, ask: Asked) -> None:
     assert driver_runs_cuda(aws, ask(lambda: host_of(gpu_build)))
 
@@ -252,7 +251,7 @@ def driver_runs_cuda(aws: Account, host: str) -> bool:
 
 
 @belief("cpu-builds-in-codebuild")
-@account(minutes=8, dollars=0.04, creates="a role, a project, one build")
+@account(minutes=8, dollars=0.12, creates="a role, a project, one build")
 def test_the_image_for_cpus_runs_on_a_machine_without_a_gpu(aws: Account, ask: Asked) -> None:
     kind = {
         "type": "LINUX_CONTAINER",

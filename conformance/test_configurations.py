@@ -14,7 +14,7 @@ from conformance.records import Asked
 from triton_models.facts.host_amis import family
 from triton_models.facts.instances import INSTANCE_TYPES
 
-pytestmark = account(cheap=True, creates="a bucket, a role, a model, configurations")
+pytestmark = account(cheap=True, minutes=0.1, creates="a bucket, a role, a model, configurations")
 
 AMIS = ("al2-ami-sagemaker-inference-gpu-3-1", "al2023-ami-sagemaker-inference-gpu-4-1")
 FAMILIES = ("g4dn", "g5")

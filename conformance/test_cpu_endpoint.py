@@ -22,7 +22,7 @@ from conformance.sweep import VARIANT, busy
 
 hosted = endpoints.hosted
 
-A_MINUTE = 0.23 / 60  # of ml.m5.xlarge
+A_MINUTE = 0.269 / 60  # of ml.m5.xlarge
 INTERVAL_S = 10
 OTHER_COUNT = 2
 

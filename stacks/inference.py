@@ -8,7 +8,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from triton_fleet import LogEncryption, ModelLibrary, MultiModelFleet
+from triton_fleet import LogEncryption, ModelLibrary, MultiModelFleet, Placement
 from triton_fleet.app import FleetConfig
 
 
@@ -41,8 +41,6 @@ class InferenceStack(Stack):
             "Default",  # adds nothing to the names of what is in it
             library=library,
             fleet_name=config.name,
-            allow_unlisted_instance_type=config.allow_unlisted_instance_type,
-            inference_ami=config.inference_ami or None,
             min_capacity=config.min_capacity,
             max_capacity=config.max_capacity,
             targets=config.targets,
@@ -56,8 +54,10 @@ class InferenceStack(Stack):
             alarm_email=config.alarm_email or None,
             hourly_price_usd=config.hourly_price_usd,
             monthly_budget_usd=config.monthly_budget_usd,
-            role=self._role(config.endpoint_role),
-            network=config.vpc.network(self) if config.vpc else None,
+            placement=Placement(
+                role=self._role(config.endpoint_role),
+                network=config.vpc.network(self) if config.vpc else None,
+            ),
         )
         if config.log_encryption_key:
             key = kms.Key.from_key_arn(self, "LogKey", config.log_encryption_key)

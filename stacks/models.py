@@ -11,7 +11,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from triton_fleet import CustomImage, LogEncryption, ModelLibrary, OnDemandMachine
+from triton_fleet import LogEncryption, ModelLibrary, OnDemandMachine
 from triton_fleet.app import FleetConfig
 
 SOURCE = Path(__file__).parent.parent / "model_builds"
@@ -43,9 +43,7 @@ class ModelsStack(Stack):
             "Default",  # adds nothing to the names of what is in it
             source=SOURCE if config.models else None,
             models=config.built_models,
-            instance_type=config.instance_type,
-            release=config.release,
-            cpu_image=config.cpu_image,
+            serving=config.serving(self),
             weights=config.weights,
             weights_from=config.weights_from,
             hub_token=self._hub_token(config.hub_token),
@@ -59,7 +57,6 @@ class ModelsStack(Stack):
             build_role=self._role(config.build_role),
             build_environment=config.build_environment,
             build_network=config.vpc.network(self) if config.vpc and config.models else None,
-            image=CustomImage.from_uri(self, "Image", config.image) if config.image else None,
         )
         if config.promoted_by:
             self.library.repository.allow_reading(*config.promoted_by)

@@ -16,6 +16,7 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Annotations, Match
 
+from tests.constructs.declared import with_serving, with_values
 from tests.triton_models.correct_artifacts import CHECKPOINT_FILE, checkpoint_file, write_checkpoint
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble
 from tests.triton_models.test_check_target import plan
@@ -67,10 +68,16 @@ def fleet(tmp_path: Path, *, volume_key: bool = False, **given: Any) -> Caught:
             stack,
             "Endpoint",
             repository=repository,
-            **{"endpoint_name": "fleet", "instance_type": "ml.g5.2xlarge", "release": "25.09"} | given,
+            endpoint_name="fleet",
+            **with_values({"instance_type": "ml.g5.2xlarge", "release": "25.09"} | given),
         )
         ModelBuildProject(
-            stack, "Builds", repository=repository, source=ROOT / "model_builds", models=["minilm"], **builds
+            stack,
+            "Builds",
+            repository=repository,
+            source=ROOT / "model_builds",
+            models=["minilm"],
+            **with_serving(builds),
         )
         EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[GpuUtilization(percent=target_percent)])
     except FleetError as error:

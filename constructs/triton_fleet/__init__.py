@@ -25,7 +25,6 @@ with imports_of("triton_fleet"):
     from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
     from triton_fleet.functions.deployment_build import DeploymentBuild
     from triton_fleet.hosting.async_inference import AsyncInference
-    from triton_fleet.hosting.capacity_reservation import CapacityReservation
     from triton_fleet.hosting.capture import DataCapture
     from triton_fleet.hosting.core_dumps import CoreDumps
     from triton_fleet.hosting.deployment import (
@@ -41,8 +40,10 @@ with imports_of("triton_fleet"):
     from triton_fleet.hosting.server import InferenceType, PingMode, TritonMetrics, TritonServer
     from triton_fleet.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
     from triton_fleet.images.image import CustomImage
+    from triton_fleet.images.serving import Serving
     from triton_fleet.metrics.published import EndpointMetrics, VariantMetrics
     from triton_fleet.network.endpoint_network import EndpointNetwork, VpcService
+    from triton_fleet.network.placement import Placement
     from triton_fleet.operations.alarm_declarations import Severity
     from triton_fleet.operations.alarms import EndpointAlarms
     from triton_fleet.operations.budget import MonthlyBudget
@@ -57,7 +58,6 @@ with imports_of("triton_fleet"):
     from triton_fleet.scaling.endpoint_scaling import EndpointScaling
     from triton_fleet.scaling.schedules import ScheduledCapacity
     from triton_fleet.scaling.steps import ScalingDirection, ScalingStep, StepScaling
-    from triton_fleet.scaling.suspended_scaling import SuspendedScaling
     from triton_fleet.scaling.target import Cooldowns, ScalingTarget
     from triton_fleet.scaling.tracking import (
         BacklogPerInstance,
@@ -82,7 +82,6 @@ __all__ = [
     "BuildMachineChoice",
     "BuildRuns",
     "Canary",
-    "CapacityReservation",
     "CapacitySize",
     "ConcurrentRequests",
     "Cooldowns",
@@ -123,6 +122,7 @@ __all__ = [
     "MultiModelFleet",
     "OnDemandMachine",
     "PingMode",
+    "Placement",
     "ProcessingJob",
     "Replace",
     "ReservedMachines",
@@ -134,10 +134,10 @@ __all__ = [
     "ScalingStep",
     "ScalingTarget",
     "ScheduledCapacity",
+    "Serving",
     "Severity",
     "SingleModelEndpoint",
     "StepScaling",
-    "SuspendedScaling",
     "Thresholds",
     "TritonMetrics",
     "TritonServer",

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.built_for import built_gpu
+from triton_models.artifact.targets import built_gpu
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.repository.manifest import ArtifactRecord

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,41 @@ from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 
 from tests.triton_models import declared_models
-from triton_fleet import ModelBuildProject, ModelRepository
+from triton_fleet import ModelBuildProject, ModelRepository, Placement, Serving
 
 Build = Callable[..., ModelBuildProject]
 """Makes a build job, by its id and its arguments."""
+
+
+def with_serving(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of a build job, in which those of `Serving` are one."""
+    return _with("serving", Serving, given)
+
+
+def with_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of an endpoint, in which those of `Serving` and `Placement` are one each."""
+    return _with("placement", Placement, with_serving(given))
+
+
+def of_placement(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of an endpoint, in which those of `Placement` are one."""
+    return _with("placement", Placement, given)
+
+
+def _with(name: str, kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    names = {each.name for each in fields(kind)}
+    own = {each: value for each, value in given.items() if each in names}
+    others = {each: value for each, value in given.items() if each not in names}
+    return others | ({name: kind(**own)} if own else {})
 
 
 def build_in(stack: Stack, **given: Any) -> Build:
     """Makes build jobs of `minilm` in a stack, with these arguments unless others are given."""
 
     def make(construct_id: str = "Builds", **arguments: Any) -> ModelBuildProject:
-        return ModelBuildProject(stack, construct_id, **({"models": ["minilm"]} | given | arguments))
+        return ModelBuildProject(
+            stack, construct_id, **with_serving({"models": ["minilm"]} | given | arguments)
+        )
 
     return make
 

@@ -28,7 +28,6 @@ from triton_fleet import (
     AsyncInference,
     BacklogPerInstance,
     Canary,
-    CapacityReservation,
     CapacitySize,
     ConcurrentRequests,
     Cooldowns,
@@ -56,7 +55,6 @@ from triton_fleet import (
     ScalingStep,
     ScheduledCapacity,
     StepScaling,
-    SuspendedScaling,
     Thresholds,
     TritonMetrics,
     TritonServer,
@@ -256,8 +254,6 @@ _folders = values(
 )
 _shared: dict[str, st.SearchStrategy[Any]] = {
     "server": _servers,
-    "detailed_observability": st.booleans(),
-    "enhanced_metrics": st.booleans(),
     "metric_interval": st.sampled_from([10, 30, 45, 60, 300]).map(
         lambda amount: Made(Duration.seconds, {"amount": amount})
     ),
@@ -273,18 +269,10 @@ _shared: dict[str, st.SearchStrategy[Any]] = {
     "role": st.just(ROLE),
 }
 _hosting: dict[str, st.SearchStrategy[Any]] = {
-    "provision_timeout": durations(300, 3600),
     "routing": st.sampled_from(Routing),
-    "ssm_access": st.booleans(),
     "volume_size": mostly(st.none(), sizes(Size.gibibytes, 0, 600)),
     "container_start_timeout": durations(60, 3600),
     "model_download_timeout": durations(60, 3600),
-    "capacity_reservation": values(
-        CapacityReservation,
-        arn_=mostly(
-            st.just("arn:aws:sagemaker:us-east-1:123456789012:training-plan/p4"), st.sampled_from(["p4", ""])
-        ),
-    ),
     "inference_ami": st.sampled_from(
         ["al2023-ami-sagemaker-inference-gpu-4-1", "al2-ami-sagemaker-inference-gpu-3-1", "gpu-4-1"]
     ),
@@ -420,9 +408,6 @@ scaling = sometimes_odd(
             "steps": st.lists(_steps, max_size=2),
             "schedules": st.lists(_schedules, max_size=2),
             "cooldowns": _cooldowns,
-            "suspended": values(
-                SuspendedScaling, scale_in=st.booleans(), scale_out=st.booleans(), schedules=st.booleans()
-            ),
         },
     )
 )

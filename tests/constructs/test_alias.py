@@ -10,7 +10,7 @@ from aws_cdk.assertions import Template
 from botocore_model import violations
 from synthesised import Resources
 
-from triton_fleet import EndpointScaling, FleetError, ModelRepository, MultiModelEndpoint
+from triton_fleet import EndpointScaling, FleetError, ModelRepository, MultiModelEndpoint, Serving
 from triton_fleet.scaling.alias import FLEET_TAG, EndpointAlias, endpoint_name_for
 
 FLEET = "TritonFleet"
@@ -22,7 +22,7 @@ def named(stack: Stack, repository: ModelRepository) -> MultiModelEndpoint:
     """An endpoint that is named after its instance type."""
     name = endpoint_name_for(FLEET, TYPE)
     return MultiModelEndpoint(
-        stack, "Endpoint", repository=repository, endpoint_name=name, instance_type=TYPE
+        stack, "Endpoint", repository=repository, endpoint_name=name, serving=Serving(instance_type=TYPE)
     )
 
 

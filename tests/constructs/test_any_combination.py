@@ -16,7 +16,7 @@ import pytest
 from aws_cdk.assertions import Template
 from botocore_model import violations
 from cfnlint.api import ManualArgs, lint
-from declared import declare
+from declared import declare, of_placement, with_serving, with_values
 from fleet_strategies import World, realised
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -38,6 +38,7 @@ from triton_fleet import (
     ModelRepository,
     MultiModelEndpoint,
     RollbackAlarms,
+    Serving,
     SingleModelEndpoint,
     endpoint_name_for,
 )
@@ -115,8 +116,7 @@ def test_any_multi_model_endpoint_is_a_good_template_or_our_error(
             world.stack,
             "Endpoint",
             repository=models,
-            **_network(world, network),
-            **realised(endpoint, world),
+            **with_values(_network(world, network) | realised(endpoint, world)),
         )
         if watched["warm_up"] is not None:
             EndpointWarmUp(world.stack, "WarmUp", endpoint=served, **realised(watched["warm_up"], world))
@@ -137,8 +137,7 @@ def test_any_single_model_endpoint_is_a_good_template_or_our_error(
             world.stack,
             "Endpoint",
             repository=ModelRepository(world.stack, "Repository"),
-            **_network(world, network),
-            **realised(endpoint, world),
+            **of_placement(_network(world, network) | realised(endpoint, world)),
         )
         _watched(world, served, **around)
 
@@ -158,7 +157,9 @@ def test_anything_beside_an_endpoint_is_a_good_template_or_our_error(builds: Pat
         stack = world.stack
         part = {name: each if each is None else realised(each, world) for name, each in given.items()}
         models = ModelRepository(stack, "Repository")
-        made = ModelBuildProject(stack, "Builds", repository=models, **{"source": builds, **part["builds"]})
+        made = ModelBuildProject(
+            stack, "Builds", repository=models, **with_serving({"source": builds, **part["builds"]})
+        )
         started = made if part["runs"] is None else BuildRuns(stack, "Runs", builds=made, **part["runs"])
         if part["deployment_build"] is not None:
             DeploymentBuild(stack, "DeploymentBuild", builds=started, **part["deployment_build"])
@@ -170,7 +171,7 @@ def test_anything_beside_an_endpoint_is_a_good_template_or_our_error(builds: Pat
             "Endpoint",
             repository=models,
             endpoint_name=endpoint_name_for(fleet, *types),
-            instance_type=types[0],
+            serving=Serving(instance_type=types[0]),
         )
         alias = EndpointAlias(stack, "Alias", endpoint=served, fleet=fleet)
         elsewhere = MultiModelEndpoint.from_endpoint_name(stack, "Imported", **part["imported"])
@@ -191,7 +192,9 @@ def test_the_combinations_are_not_all_refused() -> None:
     def tried(endpoint: Given) -> None:
         def declare(world: World) -> None:
             models = ModelRepository(world.stack, "Repository")
-            MultiModelEndpoint(world.stack, "Endpoint", repository=models, **realised(endpoint, world))
+            MultiModelEndpoint(
+                world.stack, "Endpoint", repository=models, **with_values(realised(endpoint, world))
+            )
 
         outcomes.append(_template_or_error(declare))
 

@@ -9,6 +9,7 @@ from typing import Any
 import botocore.session
 import pytest
 from aws_cdk import Stack
+from declared import with_serving
 
 from tests.reported import problems_of
 from triton_fleet import (
@@ -23,10 +24,15 @@ from triton_fleet import (
 from triton_fleet.builds.machine_checks import another_way, nowhere_to_build
 from triton_fleet.builds.machines import build_machine, machine_problems
 from triton_models.base.errors import Problem
-from triton_models.facts.build_machines.automatic import automatic_machine
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
-from triton_models.facts.build_machines.processing import PROCESSING_TYPES, VOLUME_GB, processing_type
-from triton_models.facts.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
+from triton_models.facts.build_machines import (
+    BUILD_MACHINES,
+    PROCESSING_TYPES,
+    RESERVED_MACHINES,
+    RESERVED_REGIONS,
+    VOLUME_GB,
+    automatic_machine,
+    processing_type,
+)
 from triton_models.facts.instances import INSTANCE_TYPES
 
 Make = Callable[..., ModelBuildProject]
@@ -39,7 +45,12 @@ def make(stack_in: Callable[[str], Stack], source: Path) -> Make:
         stack = stack_in(region)
         repository = ModelRepository(stack, "Repository")
         return ModelBuildProject(
-            stack, "Builds", repository=repository, source=source, models=["minilm"], **arguments
+            stack,
+            "Builds",
+            repository=repository,
+            source=source,
+            models=["minilm"],
+            **with_serving(arguments),
         )
 
     return builds

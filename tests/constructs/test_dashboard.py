@@ -15,6 +15,7 @@ from triton_fleet import (
     FleetError,
     ModelRepository,
     MultiModelEndpoint,
+    Serving,
     SingleModelEndpoint,
     Thresholds,
     Variant,
@@ -191,7 +192,11 @@ def test_a_price_of_ones_own_is_taken_in_its_place(widgets: Shown) -> None:
 def test_without_any_price_cost_is_in_instances(stack: Stack, resources: Resources) -> None:
     repository = ModelRepository(stack, "Unpriced")
     unpriced = MultiModelEndpoint(
-        stack, "Cpu", repository=repository, endpoint_name="cpu", instance_type="ml.c7i.2xlarge"
+        stack,
+        "Cpu",
+        repository=repository,
+        endpoint_name="cpu",
+        serving=Serving(instance_type="ml.c7i.2xlarge"),
     )
     dashboard = EndpointDashboard(stack, "Dashboard", endpoint=unpriced)
 

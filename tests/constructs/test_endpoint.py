@@ -11,6 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.assertions import Annotations, Match, Template
+from declared import with_values
 from synthesised import Resources, statements, the_container, the_variant
 
 from tests.reported import reported
@@ -23,6 +24,8 @@ from triton_fleet import (
     ModelBuildProject,
     ModelRepository,
     MultiModelEndpoint,
+    Placement,
+    Serving,
     TritonServer,
 )
 from triton_fleet.arguments.late import late_problems
@@ -61,7 +64,7 @@ def test_the_host_has_the_driver_that_the_release_needs(
 def test_an_older_release_gets_its_older_host(
     stack: Stack, repository: ModelRepository, resources: Resources
 ) -> None:
-    MultiModelEndpoint(stack, "Endpoint", repository=repository, release="24.09")
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, serving=Serving(release="24.09"))
 
     assert the_variant(resources)["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"
 
@@ -70,7 +73,9 @@ def test_a_release_that_the_table_lacks_is_served_from_an_own_image_with_a_warni
     stack: Stack, repository: ModelRepository, resources: Resources
 ) -> None:
     image = CustomImage.from_uri(stack, "Image", "123456789012.dkr.ecr.us-east-1.amazonaws.com/triton:v1")
-    MultiModelEndpoint(stack, "Endpoint", repository=repository, release="26.10", image=image)
+    MultiModelEndpoint(
+        stack, "Endpoint", repository=repository, serving=Serving(release="26.10", image=image)
+    )
 
     assert the_variant(resources)["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
     Annotations.from_stack(stack).has_warning("*", Match.string_like_regexp("26.10 is not in the table"))
@@ -80,7 +85,7 @@ def test_a_release_that_the_table_lacks_has_no_image_of_aws(
     stack: Stack, repository: ModelRepository
 ) -> None:
     with reported("release-not-on-sagemaker"):
-        MultiModelEndpoint(stack, "Endpoint", repository=repository, release="26.10")
+        MultiModelEndpoint(stack, "Endpoint", repository=repository, serving=Serving(release="26.10"))
 
 
 def test_a_gpu_that_is_newer_than_every_ami_is_left_to_sagemakers_own_host(
@@ -90,8 +95,7 @@ def test_a_gpu_that_is_newer_than_every_ami_is_left_to_sagemakers_own_host(
         stack,
         "Endpoint",
         repository=repository,
-        instance_type="ml.g7.2xlarge",
-        allow_unlisted_instance_type=True,
+        serving=Serving(instance_type="ml.g7.2xlarge", allow_unlisted_instance_type=True),
     )
 
     assert "InferenceAmiVersion" not in the_variant(resources)
@@ -250,8 +254,7 @@ def test_every_mistake_is_reported_at_once_with_the_path(stack: Stack, repositor
             stack,
             "Endpoint",
             repository=repository,
-            instance_type="ml.g5.12xlarge",
-            release="25.06",
+            serving=Serving(instance_type="ml.g5.12xlarge", release="25.06"),
             server=TritonServer(extra_arguments=("--a b",)),
         )
 
@@ -273,7 +276,7 @@ def test_every_mistake_is_reported_at_once_with_the_path(stack: Stack, repositor
         ({"release": "25.09", "inference_ami": "al2-ami-sagemaker-inference-gpu-3-1"}, "host-ami"),
         ({"environment": {"SAGEMAKER_TRITON_PING_MODE": "ready"}}, "container-environment"),
         ({"endpoint_name": "a_b"}, "resource-name"),
-        ({"provision_timeout": Duration.millis(500_500)}, "whole-time"),
+        ({"container_start_timeout": Duration.millis(500_500)}, "whole-time"),
         ({"instance_type": "ml.m5.xlarge", "volume_size": Size.gibibytes(0.5)}, "whole-size"),
         ({"deployment": Canary(wait=Duration.millis(1500))}, "whole-time"),
     ],
@@ -282,14 +285,14 @@ def test_a_mistake_names_its_rule(
     stack: Stack, repository: ModelRepository, arguments: dict[str, Any], rule: str
 ) -> None:
     with reported(rule):
-        MultiModelEndpoint(stack, "Endpoint", repository=repository, **arguments)
+        MultiModelEndpoint(stack, "Endpoint", repository=repository, **with_values(arguments))
 
 
 def test_an_existing_role_gets_the_permissions_before_the_model_is_created(
     stack: Stack, repository: ModelRepository, resources: Resources
 ) -> None:
     role = iam.Role.from_role_arn(stack, "Own", "arn:aws:iam::123456789012:role/serving")
-    endpoint = MultiModelEndpoint(stack, "Endpoint", repository=repository, role=role)
+    endpoint = MultiModelEndpoint(stack, "Endpoint", repository=repository, placement=Placement(role=role))
     template = Template.from_stack(stack)
     (own,) = (
         name
@@ -307,7 +310,9 @@ def test_an_existing_role_gets_the_permissions_before_the_model_is_created(
 def test_what_an_immutable_role_must_allow_is_a_warning(stack: Stack, repository: ModelRepository) -> None:
     arn = "arn:aws:iam::123456789012:role/serving"
     role = iam.Role.from_role_arn(stack, "Own", arn, mutable=False)
-    endpoint = MultiModelEndpoint(stack, "Endpoint", repository=repository, role=role, deployment=AllAtOnce())
+    endpoint = MultiModelEndpoint(
+        stack, "Endpoint", repository=repository, placement=Placement(role=role), deployment=AllAtOnce()
+    )
     endpoint.roll_back_on(["errors"])
 
     allow = Match.string_like_regexp("(?=.*s3:GetObject)(?=.*kms:Decrypt)(?=.*ecr:BatchGetImage)")
@@ -329,7 +334,7 @@ def test_a_value_known_only_at_deployment_is_refused_with_the_reason(
     parameter = CfnParameter(stack, "InstanceType").value_as_string
 
     with pytest.raises(FleetError, match="known only when the stack is deployed"):
-        MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type=parameter)
+        MultiModelEndpoint(stack, "Endpoint", repository=repository, serving=Serving(instance_type=parameter))
 
 
 def test_an_instance_type_that_aws_does_not_list_is_advised_against(
@@ -339,8 +344,7 @@ def test_an_instance_type_that_aws_does_not_list_is_advised_against(
         stack,
         "Endpoint",
         repository=repository,
-        instance_type="ml.g6.2xlarge",
-        allow_unlisted_instance_type=True,
+        serving=Serving(instance_type="ml.g6.2xlarge", allow_unlisted_instance_type=True),
     )
 
     Annotations.from_stack(stack).has_warning("/Fleet/Endpoint", Match.string_like_regexp("ml.g6.2xlarge"))
@@ -351,9 +355,11 @@ def test_plans_of_another_gpu_or_tensorrt_are_refused_whichever_comes_first(
 ) -> None:
     declare(source / "models", "minilm", body="job.compile_plan(None)")
     ModelBuildProject(stack, "Builds", repository=repository, source=source, models=["minilm"])
-    MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type="ml.g4dn.xlarge")
+    MultiModelEndpoint(
+        stack, "Endpoint", repository=repository, serving=Serving(instance_type="ml.g4dn.xlarge")
+    )
     other = ModelRepository(stack, "Other")
-    MultiModelEndpoint(stack, "Serving", repository=other, release="24.09")
+    MultiModelEndpoint(stack, "Serving", repository=other, serving=Serving(release="24.09"))
     ModelBuildProject(stack, "Late", repository=other, source=source, models=["minilm"])
 
     assert [problem.rule for problem in late_problems(stack)] == ["plan-fits-endpoint"] * 2

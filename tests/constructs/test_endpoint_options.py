@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, Size, Stack
+from aws_cdk import App, Size, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Annotations, Match, Template
-from cdk_nag import HIPAASecurityChecks
+from declared import with_values
 from synthesised import Resources, refusals, statements, the_container, the_variant
 
 from tests.reported import reported
@@ -32,7 +32,7 @@ CPU = "ml.m5.xlarge"  # without local NVMe, so it has a volume
 
 def _create(stack: Stack, **arguments: Any) -> MultiModelEndpoint:
     repository = stack.node.try_find_child("Repository") or ModelRepository(stack, "Repository")
-    return MultiModelEndpoint(stack, "Endpoint", repository=repository, **arguments)  # type: ignore[arg-type]
+    return MultiModelEndpoint(stack, "Endpoint", repository=repository, **with_values(arguments))  # type: ignore[arg-type]
 
 
 def _everything(stack: Stack) -> MultiModelEndpoint:
@@ -47,12 +47,10 @@ def _everything(stack: Stack) -> MultiModelEndpoint:
         network_isolation=True,
         environment={"OMP_NUM_THREADS": "1"},
         routing=Routing.RANDOM,
-        ssm_access=True,
         encryption_key=kms.Key(stack, "Key"),
         volume_size=Size.gibibytes(100),
         instance_pools=["ml.m5.2xlarge", "ml.c5.2xlarge"],
         allow_unlisted_instance_pools=True,
-        provision_timeout=Duration.minutes(20),
         server=TritonServer(metrics=TritonMetrics(), request_threads=16),
     )
 
@@ -133,14 +131,6 @@ def test_a_deployment_with_its_alarms_is_of_the_endpoint(stack: Stack, resources
 
     assert "BlueGreenUpdatePolicy" in config
     assert config["AutoRollbackConfiguration"] == {"Alarms": [{"AlarmName": "errors"}]}
-
-
-def test_routing_and_ssm_access_are_said_when_asked_for(stack: Stack, resources: Resources) -> None:
-    _create(stack, routing=Routing.LEAST_OUTSTANDING_REQUESTS, ssm_access=True)
-    variant = the_variant(resources)
-
-    assert variant["RoutingConfig"] == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
-    assert variant["EnableSSMAccess"] is True
 
 
 def test_variables_are_added_to_those_of_the_server(stack: Stack, resources: Resources) -> None:
@@ -281,21 +271,6 @@ def test_an_unknown_variant_is_a_mistake_that_names_the_known_ones(stack: Stack)
 
     with pytest.raises(FleetError, match="one of AllTraffic"):
         endpoint.variant("AllTrafic")
-
-
-def _asks_for_a_key(app: App) -> bool:
-    app.synth()
-    report = HIPAASecurityChecks(app).validate_scope(app)
-    return any("KMSKeyConfigured" in violation.rule_name for violation in report.violations)
-
-
-@pytest.mark.parametrize(("instance_type", "asks"), [("ml.g5.xlarge", False), (CPU, True)])
-def test_a_rule_pack_asks_for_a_key_only_where_sagemaker_takes_one(
-    app: App, stack: Stack, instance_type: str, asks: bool
-) -> None:
-    _create(stack, instance_type=instance_type)
-
-    assert _asks_for_a_key(app) is asks
 
 
 @pytest.mark.parametrize(("release", "override"), [("24.05", "0"), ("25.09", None)])

@@ -11,19 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, BootstraplessSynthesizer, Stack
+from aws_cdk import App, Stack
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk.assertions import Template
-from aws_cdk.cloudformation_include import CfnInclude
 from botocore.exceptions import ClientError
-from cdk_nag import (
-    AwsSolutionsChecks,
-    HIPAASecurityChecks,
-    NIST80053R4Checks,
-    NIST80053R5Checks,
-    PCIDSS321Checks,
-)
+from cdk_nag import AwsSolutionsChecks
 from cfnlint.api import ManualArgs, lint
 from declared import declare
 from synthesised import Resources
@@ -47,7 +40,6 @@ from triton_fleet.functions.checks import LARGEST_TEMPLATE, inline_code
 from triton_fleet.functions.code import endpoint_start
 from triton_fleet.functions.inline_function import RUNTIME, InlineFunction, function_code
 
-PACKS = (AwsSolutionsChecks, HIPAASecurityChecks, NIST80053R4Checks, NIST80053R5Checks, PCIDSS321Checks)
 SOURCES = sorted(
     each.stem
     for each in Path(str(inline_function.__file__)).with_name("code").glob("[!_]*.py")
@@ -178,61 +170,19 @@ def test_the_template_is_clean_where_the_functions_run(template: dict[str, Any])
 
 
 def _findings(app: App) -> Iterator[tuple[str, str]]:
-    """Rule and path of every finding of every pack."""
+    """Rule and path of every finding of AwsSolutions."""
     app.synth()
-    for pack in PACKS:
-        for violation in pack(app).validate_scope(app).violations:
-            for resource in violation.violating_resources:
-                yield violation.rule_name, resource.construct_path
+    for violation in AwsSolutionsChecks(app).validate_scope(app).violations:
+        for resource in violation.violating_resources:
+            yield violation.rule_name, resource.construct_path
 
 
-def test_no_pack_finds_anything_about_the_functions(fleet: Stack) -> None:
+def test_nothing_is_found_about_the_functions(fleet: Stack) -> None:
     app = fleet.node.root
     assert isinstance(app, App)
     found = [each for each in _findings(app) if each[1].removeprefix("Fleet/").startswith(FUNCTIONS)]
 
     assert found == []
-
-
-def test_every_acknowledgement_is_of_a_finding_that_is_there(fleet: Stack, tmp_path: Path) -> None:
-    """The same template without the constructs, and so without what they have acknowledged."""
-    (tmp_path / "template.json").write_text(json.dumps(_without_bootstrap(fleet)))
-    bare = Stack(App(), "Bare", synthesizer=BootstraplessSynthesizer())
-    CfnInclude(bare, "Template", template_file=str(tmp_path / "template.json"))
-    app = bare.node.root
-    assert isinstance(app, App)
-    found = {(rule, path.rpartition("/")[2]) for rule, path in _findings(app)}
-    acknowledged = set(_acknowledged(fleet))
-
-    assert acknowledged
-    assert acknowledged <= found
-
-
-def test_every_acknowledgement_gives_a_reason_for_one_resource(fleet: Stack) -> None:
-    for construct in fleet.node.find_all():
-        if construct.node.path.removeprefix("Fleet/").startswith(FUNCTIONS):
-            for entry in construct.node.metadata:
-                if entry.type == "aws:cdk:acknowledged-rules":
-                    assert all(entry.data.values())
-                    assert len(construct.node.find_all()) <= 2  # a resource, or the construct that wraps it
-
-
-def _without_bootstrap(fleet: Stack) -> dict[str, Any]:
-    template = Template.from_stack(fleet).to_json()
-    return {name: template[name] for name in ("Resources", "Mappings")}
-
-
-def _acknowledged(fleet: Stack) -> Iterator[tuple[str, str]]:
-    """Rule and logical id of everything that the functions acknowledge."""
-    for construct in fleet.node.find_all():
-        if not construct.node.path.removeprefix("Fleet/").startswith(FUNCTIONS):
-            continue
-        for entry in construct.node.metadata:
-            if entry.type == "aws:cdk:acknowledged-rules":
-                resource = construct.node.default_child or construct
-                logical_id = fleet.resolve(fleet.get_logical_id(resource))  # type: ignore[arg-type]
-                for rule in entry.data:
-                    yield rule.removeprefix("Annotation::"), logical_id
 
 
 def test_a_start_waits_for_permissions_that_take_effect_later() -> None:

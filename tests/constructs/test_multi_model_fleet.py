@@ -11,6 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
 from cdk_nag import AwsSolutionsChecks
+from declared import with_values
 
 from tests.reported import reported
 from triton_fleet import (
@@ -20,6 +21,7 @@ from triton_fleet import (
     MultiModelEndpoint,
     MultiModelFleet,
     Replace,
+    Serving,
 )
 from triton_fleet.fleet.multi_model_fleet import BUDGET_BELOW_MINIMUM, NOTHING_IS_BUILT
 from triton_fleet.operations.dashboard import PRICE_OF_ANOTHER_REGION
@@ -31,7 +33,7 @@ def stack() -> Stack:
 
 
 def fleet(stack: Stack, source: Path, **given: object) -> MultiModelFleet:
-    return MultiModelFleet(stack, "Fleet", source=source, models=["minilm", "resnet50"], **given)  # type: ignore[arg-type]
+    return MultiModelFleet(stack, "Fleet", source=source, models=["minilm", "resnet50"], **with_values(given))  # type: ignore[arg-type]
 
 
 def test_it_has_every_part_of_a_fleet(stack: Stack, source: Path) -> None:
@@ -89,7 +91,11 @@ def test_a_fleet_that_is_replaced_has_another_endpoint_for_other_settings_and_no
 def test_a_library_of_another_stack_decides_hardware_and_release(source: Path) -> None:
     app = App()
     library = ModelLibrary(
-        Stack(app, "Models"), "Models", source=source, models=["minilm"], instance_type="ml.g5.xlarge"
+        Stack(app, "Models"),
+        "Models",
+        source=source,
+        models=["minilm"],
+        serving=Serving(instance_type="ml.g5.xlarge"),
     )
 
     inference = Stack(app, "Inference")
@@ -98,7 +104,8 @@ def test_a_library_of_another_stack_decides_hardware_and_release(source: Path) -
 
     assert made.library is library
     Template.from_stack(inference).has_resource_properties(
-        "AWS::SageMaker::Endpoint", {"EndpointName": f"search-g5-xlarge-{library.release.replace('.', '-')}"}
+        "AWS::SageMaker::Endpoint",
+        {"EndpointName": f"search-g5-xlarge-{library.serving.release.replace('.', '-')}"},
     )
 
 

@@ -11,7 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Annotations, Match, Template
 
 from tests.reported import reported
-from triton_fleet import FleetError, ModelRepository, MultiModelEndpoint
+from triton_fleet import FleetError, ModelRepository, MultiModelEndpoint, Placement
 from triton_fleet.network.endpoint_network import EndpointNetwork, VpcService
 
 ENDPOINT = "AWS::EC2::VPCEndpoint"
@@ -365,7 +365,7 @@ def test_an_endpoint_waits_for_its_vpc_endpoints(
     stack: Stack, vpc: ec2.Vpc, repository: ModelRepository
 ) -> None:
     network = EndpointNetwork(stack, "Network", vpc=vpc)
-    MultiModelEndpoint(stack, "Endpoint", repository=repository, network=network)
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, placement=Placement(network=network))
 
     template = Template.from_stack(stack)
     (endpoint,) = template.find_resources("AWS::SageMaker::Endpoint").values()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aws_cdk import Stack
 from aws_cdk.assertions import Annotations, Match, Template
+from declared import with_values
 from synthesised import Resources
 
 from triton_fleet import (
@@ -35,7 +36,7 @@ def deployed_by_canary(stack: Stack, repository: ModelRepository, **more: Any) -
         endpoint_name="fleet",
         initial_instance_count=4,
         deployment=Canary(),
-        **more,
+        **with_values(more),
     )
 
 

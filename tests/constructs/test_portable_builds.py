@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from aws_cdk import Size, Stack
-from declared import Build
+from declared import Build, with_values
 from synthesised import Resources
 
 from tests.triton_models.declared_models import declare
-from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint, TritonServer
+from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint, Serving, TritonServer
 from triton_fleet.arguments.late import late_problems
 
 CPU, GPU, T4 = "ml.c7i.2xlarge", "ml.g5.2xlarge", "ml.g4dn.xlarge"
@@ -41,8 +41,7 @@ def serve(stack: Stack, repository: ModelRepository) -> Endpoint:
             stack,
             f"Endpoint on {instance_type}",
             repository=repository,
-            instance_type=instance_type,
-            **arguments,
+            **with_values({"instance_type": instance_type} | arguments),
         )
 
     return make
@@ -285,6 +284,11 @@ def test_a_build_for_cpus_is_possible_where_no_gpu_can_be_rented(
     repository = ModelRepository(stack, "Repository")
 
     builds = ModelBuildProject(
-        stack, "Builds", repository=repository, source=source, models=["minilm"], instance_type=CPU
+        stack,
+        "Builds",
+        repository=repository,
+        source=source,
+        models=["minilm"],
+        serving=Serving(instance_type=CPU),
     )
     assert builds.gpu is None

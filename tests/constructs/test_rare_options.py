@@ -1,4 +1,4 @@
-"""Options of variants, and those that few endpoints need: reservations, core dumps, finer metrics."""
+"""Options of variants, and those that few endpoints need: core dumps, finer metrics."""
 
 from __future__ import annotations
 
@@ -11,31 +11,34 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
+from declared import with_values
 from synthesised import Resources, refusals, statements, the_variant
 
 from tests.reported import reported
 from triton_fleet import (
     AsyncInference,
-    CapacityReservation,
     CoreDumps,
     EndpointNetwork,
     EndpointScaling,
     ModelRepository,
     MultiModelEndpoint,
+    Placement,
     Routing,
     S3Folder,
     SingleModelEndpoint,
-    SuspendedScaling,
     Variant,
 )
 
 ARTIFACT = "a-0123.tar.gz"
-RESERVATION = "arn:aws:sagemaker:eu-west-1:123456789012:training-plan/reserved"
 
 
 def _multi(stack: Stack, **arguments: Any) -> MultiModelEndpoint:
     return MultiModelEndpoint(
-        stack, "Endpoint", repository=ModelRepository(stack, "Repository"), endpoint_name="rare", **arguments
+        stack,
+        "Endpoint",
+        repository=ModelRepository(stack, "Repository"),
+        endpoint_name="rare",
+        **with_values(arguments),
     )
 
 
@@ -57,9 +60,7 @@ def _admitted(resources: Resources) -> list[dict[str, Any]]:
         ),
         ({"initial_instance_count": 3}, "InitialInstanceCount", 3),
         ({"model_download_timeout": Duration.minutes(5)}, "ModelDataDownloadTimeoutInSeconds", 300),
-        ({"provision_timeout": Duration.minutes(10)}, "VariantInstanceProvisionTimeoutInSeconds", 600),
         ({"routing": Routing.RANDOM}, "RoutingConfig", {"RoutingStrategy": "RANDOM"}),
-        ({"ssm_access": True}, "EnableSSMAccess", True),
         ({"volume_size": Size.gibibytes(50), "instance_type": "ml.m5.xlarge"}, "VolumeSizeInGB", 50),
     ],
 )
@@ -81,17 +82,6 @@ def test_an_option_of_a_variant_is_its_property(
     (variant,) = config["Properties"]["ShadowProductionVariants" if shadow else "ProductionVariants"]
 
     assert variant[name] == value
-
-
-def test_instances_are_taken_from_the_reservation_and_from_nothing_else(
-    stack: Stack, resources: Resources
-) -> None:
-    _multi(stack, capacity_reservation=CapacityReservation(arn=RESERVATION))
-
-    assert the_variant(resources)["CapacityReservationConfig"] == {
-        "CapacityReservationPreference": "capacity-reservations-only",
-        "MlReservationArn": RESERVATION,
-    }
 
 
 def test_core_dumps_are_written_to_their_folder_with_their_key(stack: Stack, resources: Resources) -> None:
@@ -129,7 +119,7 @@ def test_a_queue_in_a_vpc_can_be_read_and_answered(stack: Stack, resources: Reso
         repository=ModelRepository(stack, "Repository"),
         variants=[Variant(artifact=ARTIFACT)],
         artifact_timeout=None,
-        network=network,
+        placement=Placement(network=network),
         async_inference=AsyncInference(
             requests=S3Folder(bucket=bucket, prefix="in"), output=S3Folder(bucket=bucket, prefix="out")
         ),
@@ -140,13 +130,12 @@ def test_a_queue_in_a_vpc_can_be_read_and_answered(stack: Stack, resources: Reso
     assert "/out/*" in text
 
 
-def test_metrics_of_each_instance_every_ten_seconds(stack: Stack, resources: Resources) -> None:
-    _multi(stack, enhanced_metrics=True, metric_interval=Duration.seconds(10))
+def test_metrics_every_ten_seconds(stack: Stack, resources: Resources) -> None:
+    _multi(stack, metric_interval=Duration.seconds(10))
     (config,) = resources("AWS::SageMaker::EndpointConfig")
 
     assert config["MetricsConfig"] == {
         "EnableDetailedObservability": False,
-        "EnableEnhancedMetrics": True,
         "MetricPublishFrequencyInSeconds": 10,
     }
 
@@ -157,29 +146,13 @@ def test_an_interval_that_alarms_could_not_follow_is_reported(stack: Stack, inte
         _multi(stack, metric_interval=interval)
 
 
-def test_scaling_can_be_halted_without_forgetting_how_it_is_set_up(
-    stack: Stack, resources: Resources
-) -> None:
-    EndpointScaling(stack, "Scaling", endpoint=_multi(stack), suspended=SuspendedScaling(scale_in=True))
-    (target,) = resources("AWS::ApplicationAutoScaling::ScalableTarget")
-
-    assert target["SuspendedState"] == {
-        "DynamicScalingInSuspended": True,
-        "DynamicScalingOutSuspended": False,
-        "ScheduledScalingSuspended": False,
-    }
-    assert len(resources("AWS::ApplicationAutoScaling::ScalingPolicy")) == 2
-
-
 def test_all_of_them_together_are_what_the_services_accept(stack: Stack) -> None:
     folder = S3Folder(bucket=s3.Bucket(stack, "Bucket", encryption_key=kms.Key(stack, "Key")))
     endpoint = _multi(
         stack,
-        capacity_reservation=CapacityReservation(arn=RESERVATION),
         core_dumps=CoreDumps(folder=folder, encryption_key=kms.Key(stack, "Other")),
-        enhanced_metrics=True,
         metric_interval=Duration.seconds(30),
     )
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, suspended=SuspendedScaling(schedules=True))
+    EndpointScaling(stack, "Scaling", endpoint=endpoint)
 
     assert refusals(stack) == []

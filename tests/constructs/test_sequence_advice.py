@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aws_cdk import CfnParameter, Stack
 from aws_cdk.assertions import Annotations, Match
-from declared import Build, declare
+from declared import Build, declare, with_values
 
 from triton_fleet import (
     DeploymentBuild,
@@ -36,7 +36,7 @@ def builds(build: Build, source: Path) -> Build:
 
 @pytest.fixture
 def serve(stack: Stack, repository: ModelRepository) -> Callable[..., MultiModelEndpoint]:
-    return lambda **given: MultiModelEndpoint(stack, "Endpoint", repository=repository, **given)
+    return lambda **given: MultiModelEndpoint(stack, "Endpoint", repository=repository, **with_values(given))
 
 
 @pytest.fixture

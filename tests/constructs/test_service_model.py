@@ -7,11 +7,11 @@ import pytest
 from aws_cdk import App, CfnParameter, Duration, Size, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_s3 as s3
+from declared import with_values
 
 from triton_fleet import (
     AllAtOnce,
     AsyncInference,
-    CapacityReservation,
     DataCapture,
     EndpointNetwork,
     ModelRepository,
@@ -25,7 +25,6 @@ from triton_fleet.arguments.late import late_problems
 
 VARIANT = "ProductionVariants[0]"
 POLICY = "DeploymentConfig.BlueGreenUpdatePolicy"
-PLAN = "arn:aws-us-gov:sagemaker:us-gov-west-1:123456789012:training-plan/"
 CAPTURE = "DataCaptureConfig"
 QUEUE = "AsyncInferenceConfig.ClientConfig"
 
@@ -40,7 +39,6 @@ def _rollback(number: int) -> dict[str, Any]:
         (1, 0, "number-range", f"{VARIANT}.InitialInstanceCount"),
         (60, 59, "number-range", f"{VARIANT}.ContainerStartupHealthCheckTimeoutInSeconds"),
         (3600, 3601, "number-range", f"{VARIANT}.ModelDataDownloadTimeoutInSeconds"),
-        (300, 299, "number-range", f"{VARIANT}.VariantInstanceProvisionTimeoutInSeconds"),
         (512, 513, "number-range", f"{VARIANT}.VolumeSizeInGB"),
     ],
 )
@@ -51,7 +49,6 @@ def test_a_number_of_a_variant_is_in_its_range(right: int, wrong: int, rule: str
             "InitialInstanceCount": {"initial_instance_count": number},
             "ContainerStartupHealthCheckTimeoutInSeconds": {"container_start_timeout": seconds},
             "ModelDataDownloadTimeoutInSeconds": {"model_download_timeout": seconds},
-            "VariantInstanceProvisionTimeoutInSeconds": {"provision_timeout": seconds},
             "VolumeSizeInGB": {"instance_type": "ml.m5.xlarge", "volume_size": Size.gibibytes(number)},
         }[where.rpartition(".")[2]]
 
@@ -104,13 +101,6 @@ def test_variables_are_within_sagemakers_limits(given: Mapping[str, str], where:
 
     assert [rule for rule, _ in found] == ["service-model"] * (where is not None)
     assert all(where is not None and where in place for _, place in found)
-
-
-def test_a_reservation_is_named_by_its_arn() -> None:
-    where = f"{VARIANT}.CapacityReservationConfig.MlReservationArn of Fleet/Endpoint/Config"
-
-    assert _found(capacity_reservation=CapacityReservation(arn=PLAN + 192 * "n")) == []
-    assert _found(capacity_reservation=CapacityReservation(arn="name")) == [("service-model", where)]
 
 
 def test_capture_and_queue_are_within_sagemakers_limits() -> None:
@@ -179,6 +169,10 @@ def _found(stack: Stack | None = None, **given: Any) -> list[tuple[str, str]]:
     """The problems at synthesis with a multi-model endpoint of these arguments."""
     stack = stack or Stack(App(), "Fleet")
     MultiModelEndpoint(
-        stack, "Endpoint", repository=ModelRepository(stack, "Repository"), endpoint_name="fleet", **given
+        stack,
+        "Endpoint",
+        repository=ModelRepository(stack, "Repository"),
+        endpoint_name="fleet",
+        **with_values(given),
     )
     return [(problem.rule, problem.where) for problem in late_problems(stack)]

@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Size, Stack
+from aws_cdk import App, CfnParameter, Size, Stack
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
-from declared import Build
+from declared import Build, of_placement
 from synthesised import Resources, refusals, the_container
 
 from tests.reported import reported
@@ -49,7 +49,7 @@ def _create(stack: Stack, *variants: Variant, **arguments: Any) -> SingleModelEn
         "Endpoint",
         repository=repository,  # type: ignore[arg-type]
         variants=variants or [Variant(artifact=ARTIFACT)],
-        **arguments,
+        **of_placement(arguments),
     )
 
 
@@ -67,8 +67,6 @@ def _everything(stack: Stack) -> SingleModelEndpoint:
             default_model="pipeline",
             instance_type="ml.m5.xlarge",
             volume_size=Size.gibibytes(50),
-            ssm_access=True,
-            provision_timeout=Duration.minutes(10),
             instance_pools=[InstancePool(instance_type="ml.c5.2xlarge", artifact=CANDIDATE)],
         ),
         shadow_variant=Variant(

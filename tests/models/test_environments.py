@@ -158,14 +158,6 @@ def test_numpy_2_is_refused_before_release_24_12_without_asking_pip(
     assert "numpy<2" in problem.fix
 
 
-def test_a_portable_build_finds_it_too(given: Given, make: Made) -> None:
-    given('Wheels(["numpy==2.2.6"])')
-
-    (problem,) = refused(lambda: make(cpu=False, release="24.09"))
-
-    assert problem.rule == "environment-numpy"
-
-
 @pytest.mark.story
 @pytest.mark.parametrize(("release", "packages"), [("24.09", "one"), ("25.09", "two")])
 def test_a_mapping_has_wheels_for_each_python(
@@ -265,14 +257,6 @@ def test_steps_with_equal_environments_share_one_beside_them(given: Given, make:
         assert path_of(root / name) == "$$TRITON_MODEL_DIRECTORY/../environment"
         assert not (root / name / "environment").exists()
     assert check_path(root) == []
-
-
-def test_equal_is_what_has_the_same_wheels(given: Given, make: Made, stocked: Path) -> None:
-    given(WHEELS, TWO.format(second='Wheels(lambda job: ("numpy==2.2.6", "greeting==1.0"))'))
-
-    root = make()
-
-    assert path_of(root / "first") == path_of(root / "second") == "$$TRITON_MODEL_DIRECTORY/../environment"
 
 
 def test_steps_with_different_environments_have_their_own(given: Given, make: Made, stocked: Path) -> None:

@@ -433,16 +433,6 @@ def test_a_missing_file_with_a_line_break_in_its_name_is_one_line(
     assert first == "error: n\\no cannot be read: No such file or directory [network-file]"
 
 
-def test_a_forest_of_lightgbm_that_was_cut_off_is_refused_and_leaves_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = lightgbm.Dataset(np.array(DATA), TARGET)
-    booster = lightgbm.train({"objective": "regression", "verbose": -1, "min_data_in_leaf": 1}, data, 2)
-    cut = tmp_path / "churn.txt"
-    cut.write_text(booster.model_to_string().partition("\nend of trees")[0])
-    assert "[forest-file]" in refusal(tmp_path, capsys, "--forest", str(cut))
-
-
 def test_an_onnx_file_without_its_side_file_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

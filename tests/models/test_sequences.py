@@ -29,7 +29,7 @@ from triton_models.spec import (
     Tensor,
     WarmUp,
 )
-from triton_models.verify.asking import answered
+from triton_models.verify.comparing import answered
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_text()
 RECIPE, CODE = (

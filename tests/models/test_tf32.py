@@ -20,7 +20,7 @@ from triton_models.builds.build import build
 from triton_models.builds.export.torchscript import export_torchscript
 from triton_models.config.pbtxt import read_config
 from triton_models.spec import Tensor, load_build, models_folder
-from triton_models.verify import program
+from triton_models.verify import process
 
 pytestmark = pytest.mark.story
 
@@ -169,7 +169,7 @@ def export(folder: Path, **given: Any) -> None:
 def test_the_server_that_verifies_has_no_tf32_where_a_model_cannot_say_so(release, override, monkeypatch):
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     monkeypatch.setenv("NVIDIA_TRITON_SERVER_VERSION", release)
-    assert program.server_environment().get("NVIDIA_TF32_OVERRIDE") == override
+    assert process.server_environment().get("NVIDIA_TF32_OVERRIDE") == override
 
 
 def test_t5_uses_fp32_and_an_arena_that_grows_in_powers_of_two_on_a_gpu(monkeypatch):

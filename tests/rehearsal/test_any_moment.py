@@ -19,6 +19,7 @@ from triton_fleet import (
     EndpointScaling,
     ModelRepository,
     MultiModelEndpoint,
+    Serving,
     endpoint_name_for,
 )
 from triton_fleet.functions import inline_function
@@ -51,7 +52,7 @@ def fleet(version: int, instance_type: str = BEFORE, *, minutes: int = 10) -> st
         "Endpoint",
         repository=ModelRepository(stack, "Repository"),
         endpoint_name=endpoint_name_for(FLEET, instance_type),
-        instance_type=instance_type,
+        serving=Serving(instance_type=instance_type),
         environment={"VERSION": str(version)},
         deployment=AllAtOnce(wait=Duration.minutes(minutes)),
         rollback_alarms=["errors"],

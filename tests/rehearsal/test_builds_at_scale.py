@@ -27,7 +27,7 @@ from synthesised_stacks import small_stack
 from aws_for_tests.deployed_functions import physical_ids, settle
 from aws_for_tests.fixture import aws_fixture
 from embedded_aws import EmbeddedAws
-from triton_fleet import BuildRuns, ModelBuildProject, ModelRepository
+from triton_fleet import BuildRuns, ModelBuildProject, ModelRepository, Serving
 from triton_rehearsal.builds.runner import WITHOUT_GPU, BuildRunner
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
@@ -97,7 +97,7 @@ class Deployed:
             "Builds",
             repository=ModelRepository(stack, "Repository"),
             source=self.source,
-            instance_type="ml.c7i.2xlarge",
+            serving=Serving(instance_type="ml.c7i.2xlarge"),
         )
         BuildRuns(stack, "Runs", builds=builds, models_per_build=MODELS_PER_BUILD, max_concurrency=AT_A_TIME)
         template = Template.from_stack(stack).to_json()

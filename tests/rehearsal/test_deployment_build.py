@@ -16,7 +16,14 @@ from synthesised_stacks import repository_in, small_stack, template_of
 from aws_for_tests.deployed_functions import begin, destroy, ended, logged, outputs, reasons, until
 from aws_for_tests.quotas import set_quotas
 from embedded_aws import EmbeddedAws
-from triton_fleet import DeploymentBuild, ModelBuildProject, ModelRepository, SingleModelEndpoint, Variant
+from triton_fleet import (
+    DeploymentBuild,
+    ModelBuildProject,
+    ModelRepository,
+    Serving,
+    SingleModelEndpoint,
+    Variant,
+)
 from triton_models.repository.manifest import MANIFEST_NAME, ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.stored_manifest import read_manifest
 
@@ -173,7 +180,7 @@ def test_a_deployment_fails_at_once_where_no_job_may_build(
         repository=repository,
         source=SOURCE,
         models=["resnet50"],
-        instance_type="ml.g4dn.xlarge",
+        serving=Serving(instance_type="ml.g4dn.xlarge"),
     )
     DeploymentBuild(stack, "Build", builds=builds)
     found = Template.from_stack(stack).to_json()

@@ -19,6 +19,7 @@ from triton_fleet import (
     EndpointScaling,
     ModelRepository,
     MultiModelEndpoint,
+    Serving,
 )
 from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_models.client.alias import Aliased, alias_name
@@ -41,7 +42,7 @@ def fleet(instance_type: str, *, name: str | None = None) -> str:
         "Endpoint",
         repository=ModelRepository(stack, "Repository"),
         endpoint_name=name or endpoint_name_for(FLEET, instance_type),
-        instance_type=instance_type,
+        serving=Serving(instance_type=instance_type),
     )
     scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint)
     alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint, scaling=scaling)

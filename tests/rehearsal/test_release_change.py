@@ -47,6 +47,7 @@ ALIAS = alias_name("Fleet")
 APP = """
 from aws_cdk import App, CfnOutput, Duration, Stack
 from aws_cdk import aws_ssm as ssm
+from triton_fleet import Serving
 from triton_fleet import (
     DeploymentBuild, EndpointAlias, EndpointScaling, ModelBuildProject, ModelRepository, MultiModelEndpoint,
     EndpointWarmUp, WarmUpRequest, endpoint_name_for,
@@ -58,11 +59,11 @@ inline_function.function_code = lambda source: written(source).replace("POLL_S =
 
 app = App()
 release, instance_type = (app.node.get_context(key) for key in ("release", "instance_type"))
+serving = Serving(release=release, instance_type=instance_type)
 models = Stack(app, "Models")
 repository = ModelRepository(models, "Repository")
 builds = ModelBuildProject(
-    models, "Builds", repository=repository, source="model_builds",
-    release=release, instance_type=instance_type,
+    models, "Builds", repository=repository, source="model_builds", serving=serving,
 )
 DeploymentBuild(models, "Build", builds=builds)
 CfnOutput(models, "Url", value=repository.url)
@@ -73,8 +74,7 @@ endpoint = MultiModelEndpoint(
     "Endpoint",
     repository=repository,
     endpoint_name=endpoint_name_for("Fleet", instance_type, release=release),
-    instance_type=instance_type,
-    release=release,
+    serving=serving,
 )
 scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint)
 alias = EndpointAlias(stack, "Alias", endpoint=endpoint, fleet="Fleet", scaling=[scaling])

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 from aws_cdk import App
+from cdk_nag import AwsSolutionsChecks
 
 from app import declare
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
 from triton_fleet.app.context import Settings, fleet_configs
-from triton_fleet.app.synthesis import PACKS, declare_stages
+from triton_fleet.app.synthesis import declare_stages
 from triton_fleet.fleet import model_library, multi_model_fleet
 from triton_fleet.fleet.accepted_findings import Acceptance
 from triton_models.base.errors import FleetError, Problem
@@ -132,13 +133,12 @@ def accepted_apart() -> Iterator[list[Acceptance]]:
         yield found
 
 
-def findings(fleet: FleetApp, packs: Iterable[str] = PACKS) -> set[str]:
-    """Return the findings of packs that are not accepted: the rule and the construct."""
+def findings(fleet: FleetApp) -> set[str]:
+    """Return the findings of AwsSolutions that are not accepted: the rule and the construct."""
     fleet.app.synth()  # only then do references between the stacks read as they will in the template
     return {
         f"{violation.rule_name} {resource.construct_path.removesuffix('/Resource')}"
-        for pack in packs
-        for violation in PACKS[pack](fleet.app).validate_scope(fleet.app).violations
+        for violation in AwsSolutionsChecks(fleet.app).validate_scope(fleet.app).violations
         for resource in violation.violating_resources
     }
 

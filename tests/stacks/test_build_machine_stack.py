@@ -12,7 +12,7 @@ from triton_fleet import ProcessingJob, ReservedMachines
 from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.fleet.accepted_findings import accept
 from triton_fleet.fleet.accepted_in_builds import in_builds
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.build_machines import BUILD_MACHINES
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.facts.quota_needs import needs
 

@@ -12,7 +12,7 @@ from cfnlint.api import ManualArgs, lint
 from fleet_app import ELSEWHERE, fleet_app
 from vpc_fleet import vpc_fleet
 
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.build_machines import BUILD_MACHINES
 from triton_models.facts.releases import IMAGE_ACCOUNTS
 
 # AWS publishes the image in the United Arab Emirates and SageMaker has an API there, while the registry of

@@ -10,10 +10,10 @@ from fleet_app import CONTEXT, FleetApp
 
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
-from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint
+from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint, Placement
 from triton_fleet.app import fleet_configs
 from triton_fleet.fleet import multi_model_fleet
-from triton_fleet.fleet.accepted_findings import in_alarms, in_endpoint
+from triton_fleet.fleet.accepted_findings import in_endpoint
 from triton_fleet.network.endpoint_network import EndpointNetwork
 
 
@@ -32,12 +32,15 @@ class VpcInferenceStack(Stack):
         )
         self.network = EndpointNetwork(self, "Network", vpc=vpc)
         self.endpoint = MultiModelEndpoint(
-            self, "Endpoint", repository=repository, endpoint_name="private", network=self.network
+            self,
+            "Endpoint",
+            repository=repository,
+            endpoint_name="private",
+            placement=Placement(network=self.network),
         )
         self.network.allow_callers(ec2.SecurityGroup(self, "Caller", vpc=vpc, allow_all_outbound=False))
         self.alarms = EndpointAlarms(self, "Alarms", endpoint=self.endpoint)
         multi_model_fleet.accept(in_endpoint(self.endpoint, repository))
-        multi_model_fleet.accept(in_alarms(self.alarms, ()))
 
 
 def vpc_fleet() -> FleetApp:

@@ -12,10 +12,10 @@ from pathlib import Path
 import onnx
 
 from tests.triton_models.check_case import Correct, Server
-from tests.triton_models.model_folders import Edit, tar, write, write_ensemble
+from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_environment
 from tests.triton_models.spoils import ENVIRONMENT, packed, said, streaming
 from tests.triton_models.test_check_target import plan, write_plan
-from tests.triton_models.test_environment_rules import OWN, write_environment
+from tests.triton_models.test_environment_rules import OWN
 from triton_models.builds.making import CALLED_MODELS
 from triton_models.config.pbtxt import ensemble, plain, step, tensor, write_config
 
@@ -111,13 +111,6 @@ class TritonPythonModel:
         self.models.unload()
 """
 
-_READER = """\
-backend: "python"
-input { name: "text" data_type: TYPE_STRING dims: [ 1 ] }
-output { name: "words" data_type: TYPE_STRING dims: [ -1 ] }
-instance_group { name: "fast?" kind: KIND_CPU }
-"""
-
 _GRAPH = """\
 name: "graph"
 platform: "tensorflow_graphdef"
@@ -160,12 +153,6 @@ def write_dialogue(root: Path) -> None:
     """A model of sequences, with a state that it keeps between requests."""
     write(root / "dialogue/config.pbtxt", _DIALOGUE.encode())
     write(root / "dialogue/1/model.onnx", b"weights")
-
-
-def write_reader(root: Path) -> None:
-    """A Python model whose instances have a name that releases from 25.08 on refuse."""
-    write(root / "reader/config.pbtxt", _READER.encode())
-    write(root / "reader/1/model.py", b"")
 
 
 def onnx_file(*, ir_version: int = 8, opset: int = 17, source: str = "x", size: int = 4) -> bytes:
@@ -253,12 +240,6 @@ def write_intel(root: Path) -> None:
     made.default_model_filename = "model.onnx"
     write_config(made, root / "net" / "config.pbtxt")
     write(root / "net/1/model.onnx", onnx_file())
-
-
-def write_rows_of_ir_10(root: Path) -> None:
-    """The same, as exporters write it today."""
-    write_rows(root)
-    write(root / ROWS_FILE, onnx_file(ir_version=10))
 
 
 def write_rows_on_cuda(root: Path) -> None:
@@ -371,7 +352,6 @@ OWN_SERVER = Server(endpoint=None)
 RESNET50 = Correct("resnet50", write_resnet50)
 PACKED_RESNET50 = Correct("resnet50.tar.gz", write_packed_resnet50)
 DIALOGUE = Correct("dialogue", write_dialogue)
-READER = Correct("reader", write_reader, Server(release="25.06"))
 BERT = Correct("bert", write_bert)
 ROWS_ON_CUDA = Correct("rows-cuda", write_rows_on_cuda, OWN_SERVER)
 OLD_BERT = Correct("bert-8", write_old_bert, Server(release="24.01"))
@@ -383,7 +363,6 @@ PACKED = Correct("minilm-packed", write_minilm_with_packed)
 STREAMING = Correct("minilm-streaming", write_streaming_minilm, SINGLE_MODEL)
 REPOSITORY = Correct("repository", write_repository, OWN_SERVER)
 ROWS = Correct("zoo", write_rows, OWN_SERVER)
-ROWS_OF_IR_10 = Correct("zoo-ir-10", write_rows_of_ir_10, OWN_SERVER)
 INTEL = Correct("intel", write_intel, OWN_SERVER)
 COMPILED = Correct("compiled", write_compiled, Server(release="26.04"))
 PACKED_ROWS = Correct("rows.tar.gz", write_packed_rows)

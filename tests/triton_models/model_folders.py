@@ -7,16 +7,8 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from triton_models.config.pbtxt import (
-    DynamicBatching,
-    ModelConfig,
-    ensemble,
-    plain,
-    read_config,
-    step,
-    tensor,
-    write_config,
-)
+from triton_models.config.pbtxt import ModelConfig, ensemble, plain, read_config, step, tensor, write_config
+from triton_models.declare.serving import DynamicBatching
 
 INPUT = tensor("image", "FP32", [3, 224, 224])
 OUTPUT = tensor("scores", "FP32", [1000])
@@ -98,6 +90,23 @@ def write_ensemble(root: Path, *, gpu: str | None = None) -> Path:
 def write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
+
+
+def write_environment(folder: Path, *, python: str = "3.12", numpy: str = "2.2.6") -> Path:
+    """An environment as a build lays it; returns the folder of its packages."""
+    packages = folder / "lib" / f"python{python}" / "site-packages"
+    number = python.replace(".", "")
+    write(folder / "bin/activate", b"")
+    write(folder / "bin/python3", b"#!/bin/sh\n")
+    write(folder / "pyvenv.cfg", b"home = /usr/bin\n")
+    write(packages / "numpy/__init__.py", b"")
+    write_tag(packages / f"numpy-{numpy}.dist-info", f"cp{number}-cp{number}-manylinux_2_17_x86_64")
+    return packages
+
+
+def write_tag(folder: Path, *tags: str) -> None:
+    lines = "".join(f"Tag: {tag}\n" for tag in tags)
+    write(folder / "WHEEL", f"Wheel-Version: 1.0\nGenerator: {'x' * 99}\n{lines}\n".encode())
 
 
 class Edit:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.triton_models.check_case import Spoil
-from tests.triton_models.model_folders import Edit, tar, write
-from tests.triton_models.test_environment_rules import write_environment, write_tag
+from tests.triton_models.model_folders import Edit, tar, write, write_environment, write_tag
 
 ENVIRONMENT = "minilm_pooling/environment"
 PACKAGES = f"{ENVIRONMENT}/lib/python3.12/site-packages"

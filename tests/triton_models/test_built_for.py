@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from triton_models.artifact.built_for import plan_gpu, plan_runs_on
+from triton_models.artifact.targets import plan_gpu, plan_runs_on
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import GPUS
 from triton_models.repository.check_endpoint import check_endpoint

@@ -16,14 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.triton_models.config_strategies import messages
-from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
+from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
+from tests.triton_models.spoils import added, edited, having, streaming, without, written
 from triton_models.artifact.layout import Layout
 from triton_models.artifact.networks import read_plan_header
 from triton_models.check import check
 from triton_models.check.check import check_layout, check_path
 from triton_models.check.target import MULTI_MODEL, PLAIN, SINGLE_MODEL, CheckTarget, target
 from triton_models.cli.main import main
-from triton_models.config.pbtxt import plain, read_config, tensor, to_text, write_config
+from triton_models.config.pbtxt import plain, tensor, to_text, write_config
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
 
@@ -95,8 +96,7 @@ def test_a_plan_is_checked_for_the_release_that_its_build_names(tmp_path: Path) 
 
 def test_a_plan_for_each_compute_capability_is_checked_too(tmp_path: Path) -> None:
     root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9")
-    with Edit(root / "bert") as config:
-        config.cc_model_filenames["7.5"] = "t4.plan"
+    added("bert", "cc_model_filenames { key: '7.5' value: 't4.plan' }")(root)
     write(root / "bert" / "1" / "t4.plan", plan("10.9.0.34"))
 
     (problem,) = check_path(root, target=target(release="25.09"))
@@ -104,22 +104,12 @@ def test_a_plan_for_each_compute_capability_is_checked_too(tmp_path: Path) -> No
     assert problem.where == str(root / "bert" / "1" / "t4.plan")
 
 
-def _decouple(root: Path) -> None:
-    with Edit(root / "resnet50") as config:
-        config.model_transaction_policy.decoupled = True
-
-
-def _clear_inputs(root: Path) -> None:
-    with Edit(root / "resnet50") as config:
-        config.ClearField("input")
-
-
 SAGEMAKER_ONLY = {
     "two plain models": lambda root: write_plain(root, name="other"),
-    "a folder next to it": lambda root: write(root / "shared" / "labels.txt", b"cat"),
-    "a streaming model": _decouple,
-    "no inputs, which the backend knows": _clear_inputs,
-    "no configuration, which the backend makes": lambda root: (root / "resnet50/config.pbtxt").unlink(),
+    "a folder next to it": written("shared/labels.txt", b"cat"),
+    "a streaming model": streaming("resnet50"),
+    "no inputs, which the backend knows": edited("resnet50", lambda it: it.ClearField("input")),
+    "no configuration, which the backend makes": without("resnet50/config.pbtxt"),
 }
 
 
@@ -134,24 +124,12 @@ def test_what_only_sagemaker_minds_passes_as_a_plain_repository(change, tmp_path
 
 def test_an_endpoint_may_complete_configurations(tmp_path: Path) -> None:
     root = write_plain(tmp_path / "repository")
-    config = read_config(root / "resnet50/config.pbtxt")
-    config.ClearField("input")
-    write_config(config, root / "resnet50/config.pbtxt")
+    edited("resnet50", lambda it: it.ClearField("input"))(root)
 
     assert run(root, endpoint_kind="multi-model") == {"tensors-missing"}
     assert run(root, endpoint_kind="multi-model", auto_complete=True) == set()
     (root / "resnet50/config.pbtxt").unlink()
     assert run(root, endpoint_kind="multi-model", auto_complete=True) == set()
-
-
-def write_importing(root: Path, modules: str) -> Path:
-    """A repository with a Python model that imports modules."""
-    write_plain(root)
-    config = read_config(root / "resnet50/config.pbtxt")
-    config.backend = "python"
-    write_config(config, root / "resnet50/config.pbtxt")
-    write(root / "resnet50/1/model.py", f"import {modules}\n".encode())
-    return root
 
 
 @pytest.mark.parametrize(
@@ -161,7 +139,9 @@ def write_importing(root: Path, modules: str) -> Path:
 def test_a_module_of_the_image_is_there_since_its_release(
     module: str, last_without: str, first_with: str, tmp_path: Path
 ) -> None:
-    root = write_importing(tmp_path / "repository", module)
+    root = write_plain(tmp_path / "repository")
+    having("resnet50", backend="python")(root)
+    write(root / "resnet50/1/model.py", f"import {module}\n".encode())
 
     assert run(root, release=last_without) == {"python-import"}
     assert run(root, release=first_with) == set()
@@ -178,37 +158,28 @@ def test_what_a_build_made_is_checked_for_a_multi_model_endpoint(tmp_path: Path)
 
 def test_a_model_of_another_name_is_pointed_to_the_option_that_accepts_it(tmp_path: Path) -> None:
     root = write_plain(tmp_path / "resnet50")
-    with Edit(root / "resnet50") as config:
-        config.name = "net"
+    having("resnet50", name="net")(root)
     (problem,) = check_path(root, target=PLAIN)
 
     assert "--endpoint-kind multi-model" in problem.fix
     assert run(root, endpoint_kind="multi-model") == set()
 
 
-@pytest.mark.parametrize("file", ["model.onnx", "model.plan", "model.xml", "model.py"])
-def test_a_backend_that_the_file_tells_may_do_without_a_configuration(file: str, tmp_path: Path) -> None:
-    write(tmp_path / "net" / "1" / file, b"weights")
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        *((f"net/1/{file}", set()) for file in ("model.onnx", "model.plan", "model.xml", "model.py")),
+        ("net.identity/1/weights.bin", set()),
+        ("net/1/model.pt", {"config-missing"}),
+        ("net/1/weights.bin", {"backend-missing"}),
+    ],
+)
+def test_a_backend_that_its_file_or_name_tells_may_do_without_a_configuration(
+    path: str, found: set[str], tmp_path: Path
+) -> None:
+    write(tmp_path / path, b"weights")
 
-    assert run(tmp_path / "net") == set()
-
-
-def test_a_torchscript_file_cannot_do_without_a_configuration(tmp_path: Path) -> None:
-    write(tmp_path / "net" / "1" / "model.pt", b"weights")
-
-    assert run(tmp_path / "net") == {"config-missing"}
-
-
-def test_a_file_that_tells_no_backend_cannot_either(tmp_path: Path) -> None:
-    write(tmp_path / "net" / "1" / "weights.bin", b"weights")
-
-    assert run(tmp_path / "net") == {"backend-missing"}
-
-
-def test_a_name_may_tell_the_backend(tmp_path: Path) -> None:
-    write(tmp_path / "net.identity" / "1" / "weights.bin", b"weights")
-
-    assert run(tmp_path / "net.identity") == set()
+    assert run(tmp_path / path.partition("/")[0]) == found
 
 
 @pytest.mark.parametrize(
@@ -277,18 +248,15 @@ def test_no_configuration_is_a_traceback(message, other, wanted: CheckTarget) ->
 def test_the_command_line_names_the_target(tmp_path: Path, capsys) -> None:
     root = write_plan(tmp_path / "bert", tensorrt="10.9.0.34")
 
-    assert (
-        main(["check", str(root), "--release", "25.09", "--gpu", "A10G", "--endpoint-kind", "multi-model"])
-        == 1
-    )
+    wanted = ["--release", "25.09", "--gpu", "A10G", "--endpoint-kind", "multi-model"]
+    assert main(["check", str(root), *wanted]) == 1
     assert "plan-version" in capsys.readouterr().out
     assert main(["check", str(root), "--release", "25.04"]) == 0
 
 
 def test_an_instance_type_says_the_gpu_and_how_many(tmp_path: Path, capsys) -> None:
     root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9", record={"release": "25.09", "gpu": "A10G"})
-    with Edit(root / "bert") as config:
-        config.instance_group.add(gpus=[1])
+    added("bert", "instance_group { gpus: 1 }")(root)
 
     assert main(["check", str(root), "--instance-type", "ml.g5.12xlarge"]) == 0
     assert main(["check", str(root), "--instance-type", "ml.g4dn.xlarge"]) == 1

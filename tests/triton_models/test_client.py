@@ -40,12 +40,12 @@ class Runtime:
         self.gateway = Gateway(self)
         self.gateway.start()
 
-    def begin(self, request, done):
-        self.requests.append((request.endpoint, request.headers, b"".join(request.body)))
+    async def answer(self, request):
+        self.requests.append((request.endpoint, request.headers, request.body))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        done(answer)
+        return answer
 
 
 def tensors(**arrays):
@@ -191,22 +191,6 @@ def test_a_manifest_that_cannot_be_read_any_more_is_no_reason_to_stop(client, cl
     assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
     with pytest.raises(FleetError, match="not a manifest"):
         client.target_model("a new one")
-
-
-def test_checking_the_endpoint_compares_the_models_with_the_deployed_endpoint(
-    configured, session, aws, repository
-):
-    config = aws.endpoint_config(repository)
-    aws.client("sagemaker").create_endpoint(EndpointName=f"on-{config}", EndpointConfigName=config)
-    model = {"current": {"any": OLD}, "history": [], "artifacts": {OLD: recorded(OLD, gpu="no such")}}
-    document = json.dumps({"version": 2, "models": {"minilm": model}})
-    aws.upload(repository, "models/manifest.json", document.encode())
-    client = Client(endpoint_name=f"on-{config}", repository=f"s3://{repository}/models/", session=session)
-    with pytest.raises(FleetError) as caught:
-        client.check_endpoint()
-    (problem,) = caught.value.problems
-    assert problem.what.startswith("a plan for no such")
-    assert f"endpoint on-{config}" in problem.where
 
 
 def test_a_model_that_never_gets_ready_is_given_up(client, clock, runtime):

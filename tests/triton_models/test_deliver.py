@@ -27,16 +27,14 @@ from tests.triton_models.publishing_aws import (
     objects,
     put,
     stored,
-    write_manifest,
 )
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.cli import jobs
 from triton_models.cli.main import main
 from triton_models.client.encoding import BINARY_TYPE
 from triton_models.declare.declaration import Example
 from triton_models.declare.reading import load_build
-from triton_models.deliver.deliver import MODEL_SECONDS, Delivery, deliver
+from triton_models.deliver.deliver import Delivery, deliver
 from triton_models.deliver.example_request import example_request
 from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Results
@@ -182,10 +180,6 @@ def test_the_document_says_what_the_run_returned(mixed):
     assert [replace(each, seconds=0) for each in read.results] == [
         replace(each, seconds=0) for each in mixed.results.results
     ]
-
-
-def test_the_object_that_had_an_artifacts_name_is_as_it_was(mixed, s3):
-    assert stored(mixed.taken, mixed.delivery.repository, s3) == b"something else"
 
 
 def test_nothing_is_left_on_the_disk(delivery, models, s3, tmp_path, monkeypatch):
@@ -335,7 +329,7 @@ def test_a_folder_of_logs_that_cannot_be_made_is_reported_first(delivery, models
 def test_a_machine_without_a_triton_server_cannot_verify(delivery, models, s3, monkeypatch, tmp_path):
     declare(models, "good")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("triton_models.verify.program.INSTALLED", tmp_path / "none")
+    monkeypatch.setattr("triton_models.verify.process.INSTALLED", tmp_path / "none")
     with pytest.raises(FleetError, match="tritonserver not found"):
         deliver(["good"], replace(delivery, verify=True), s3=s3)
 
@@ -477,14 +471,3 @@ def test_in_codebuild_the_log_is_the_builds_own(environment, delivery, models, s
     assert out == ""
     assert error.index("loud: build") < error.index("exporting") < error.index("loud: failed in build")
     assert not delivery.logs.exists()
-
-
-def test_a_broken_manifest_is_reported_before_anything_is_made(delivery, models, s3):
-    declare(models, "good")
-    write_manifest(delivery.repository, {"version": 99}, s3)
-    with pytest.raises(FleetError, match="the manifest has version 99"):
-        deliver(["good"], delivery, s3=s3)
-
-
-def test_the_command_gives_a_model_as_long_as_the_function_does():
-    assert jobs._MODEL_SECONDS == MODEL_SECONDS

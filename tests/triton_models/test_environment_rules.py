@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
+from tests.triton_models.model_folders import (
+    Edit,
+    tar,
+    write,
+    write_ensemble,
+    write_environment,
+    write_plain,
+    write_tag,
+)
 from triton_models.check.check import check_path
 from triton_models.check.target import target
 
@@ -26,23 +34,6 @@ def view(request: pytest.FixtureRequest, tmp_path: Path) -> View:
     if request.param == "directory":
         return lambda root: root
     return lambda root: tar(root, tmp_path / f"{root.name}.tar.gz")
-
-
-def write_environment(folder: Path, *, python: str = "3.12", numpy: str = "2.2.6") -> Path:
-    """An environment as a build lays it; returns the folder of its packages."""
-    packages = folder / "lib" / f"python{python}" / "site-packages"
-    number = python.replace(".", "")
-    write(folder / "bin/activate", b"")
-    write(folder / "bin/python3", b"#!/bin/sh\n")
-    write(folder / "pyvenv.cfg", b"home = /usr/bin\n")
-    write(packages / "numpy/__init__.py", b"")
-    write_tag(packages / f"numpy-{numpy}.dist-info", f"cp{number}-cp{number}-manylinux_2_17_x86_64")
-    return packages
-
-
-def write_tag(folder: Path, *tags: str) -> None:
-    lines = "".join(f"Tag: {tag}\n" for tag in tags)
-    write(folder / "WHEEL", f"Wheel-Version: 1.0\nGenerator: {'x' * 99}\n{lines}\n".encode())
 
 
 @pytest.fixture

@@ -130,16 +130,6 @@ def test_check_gives_its_problems_as_json(tmp_path: Path, capsys) -> None:
     assert document["paths"][str(path)][0]["rule"] == "unreadable"
 
 
-def test_pack_prints_only_the_path(tmp_path: Path, capsys) -> None:
-    root = write_plain(tmp_path / "resnet50")
-
-    assert main(["pack", str(root), "-o", str(tmp_path / "out")]) == 0
-
-    printed = capsys.readouterr()
-    assert Path(printed.out.rstrip("\n")).is_file()
-    assert printed.err == ""
-
-
 def test_a_users_mistake_is_an_error_without_a_traceback(tmp_path: Path, capsys) -> None:
     assert main(["pack", str(tmp_path / "nothing"), "-o", str(tmp_path / "out")]) == 1
 
@@ -171,19 +161,6 @@ def test_publish_reads_the_repository_from_the_environment(monkeypatch) -> None:
 
     assert given.repository == "s3://bucket/models/"
     assert given.artifacts == [Path("a.tar.gz")]
-
-
-def test_build_has_its_defaults(monkeypatch) -> None:
-    given = _arguments(monkeypatch, "build", ["minilm", "resnet50"])
-
-    assert given.names == ["minilm", "resnet50"]
-    assert (given.output, given.gpu, given.release, given.models) == (Path("build"), None, "25.09", None)
-
-
-def test_rehearse_has_its_defaults(monkeypatch) -> None:
-    given = _arguments(monkeypatch, "rehearse", ["minilm", "resnet50"])
-
-    assert (given.stay, given.port, given.names) == (False, 0, ["minilm", "resnet50"])
 
 
 @pytest.fixture

@@ -92,14 +92,6 @@ def test_every_small_set_has_a_lock(name: str) -> None:
     assert Path(lock).is_file()
 
 
-def test_two_forms_of_a_model_have_one_set_of_packages(source: Path) -> None:
-    _, own = locked.build_commands(
-        ["resnet50", "resnet50:torchscript"], models=source / "models", packages=source
-    )
-
-    assert len(required(own)) == 1
-
-
 def test_a_requirement_that_the_lock_lacks_is_an_error(source: Path) -> None:
     (source / "requirements.txt").write_text("boto3\ntorch\nnew_package\n")
 

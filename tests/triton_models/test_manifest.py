@@ -133,14 +133,6 @@ def test_each_model_is_one_line_so_that_two_versions_can_be_compared() -> None:
     assert [line.partition(":")[0] for line in changed] == ['"b"']
 
 
-def test_five_thousand_models_are_published_in_one_step() -> None:
-    names = [f"model{number}-1" for number in range(5000)]
-    manifest = _with(Manifest(), *names)
-
-    assert len(manifest.models) == 5000
-    assert _with(manifest, *names) is manifest
-
-
 @pytest.mark.parametrize(
     ("done", "back_to"),
     [
@@ -193,20 +185,6 @@ def test_an_error_does_not_list_thousands_of_models() -> None:
 
     with pytest.raises(FleetError, match="and 4980 more"):
         manifest.target_model("resnet50")
-
-
-def test_an_older_artifact_can_become_current_again() -> None:
-    model = _manifest("minilm-1", "minilm-2", "minilm-1").models["minilm"]
-
-    assert set(model.current.values()) == {"minilm-1"}
-    assert [change.artifact for change in model.history] == ["minilm-1", "minilm-2", "minilm-1"]
-
-
-def test_making_an_artifact_current_leaves_the_old_manifest_as_it_was() -> None:
-    old = _manifest("minilm-1")
-    _with(old, "minilm-2")
-
-    assert old == _manifest("minilm-1")
 
 
 def test_a_reader_of_one_model_parses_one_model(monkeypatch: pytest.MonkeyPatch) -> None:

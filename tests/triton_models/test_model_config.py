@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tests.reported import reported
 from triton_models.base.errors import FleetError
 from triton_models.config.pbtxt import (
-    DynamicBatching,
     ensemble,
     parse_config,
     plain,
@@ -19,6 +18,7 @@ from triton_models.config.pbtxt import (
     to_text,
     write_config,
 )
+from triton_models.declare.serving import DynamicBatching
 
 
 @given(order=st.permutations(list("abcdefgh")))

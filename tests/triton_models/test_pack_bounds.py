@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,7 @@ import triton_models.pack.pack as pack_module
 from tests.reported import reported
 from tests.triton_models.model_folders import write, write_plain
 from triton_models.artifact.layout import read_layout
-from triton_models.pack import stream
-from triton_models.pack.content import InMemory, OnDisk
+from triton_models.pack.content import OnDisk
 from triton_models.pack.pack import pack
 
 PEAK = r"""
@@ -48,29 +47,6 @@ def test_memory_does_not_grow_with_the_model(noise: bool, tmp_path: Path) -> Non
 
     assert peaks[1] - peaks[0] < 32 << 20
     assert peaks[1] < 80 << 20
-
-
-def test_no_more_pieces_wait_than_there_are_workers_for(tmp_path: Path) -> None:
-    given = 0
-
-    def parts() -> Iterable[stream.Part]:
-        nonlocal given
-        for _ in range(200):
-            given += 1
-            yield from stream.parts_of(InMemory(bytes(16 * 65535)))
-
-    class Output:
-        most = 0
-
-        def write(self, data: bytes) -> int:
-            self.written = getattr(self, "written", -1) + (len(data) > 100)
-            self.most = max(self.most, given - self.written)
-            return len(data)
-
-    output = Output()
-    stream.write(parts(), output)  # type: ignore[arg-type]
-
-    assert output.most <= min(os.cpu_count() or 1, 16) + 3
 
 
 def _meanwhile(monkeypatch, change: Callable[[], object]) -> None:

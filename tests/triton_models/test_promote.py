@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import os
@@ -346,17 +345,6 @@ def test_whatever_a_manifest_says_each_verb_ends_with_a_result_or_an_error_and_t
     assert "manifest.json" in objects(stages.staging, stages.s3)
     promoted = {each for each in objects(stages.production, stages.s3) if "/" not in each}
     assert promoted <= {each.name for each in (*stages.small, stages.large)} | {"manifest.json"}
-
-
-def test_another_content_under_the_tested_name_is_refused(stages: Stages) -> None:
-    other = hashlib.sha256(b"other")
-    put(stages.large.name, b"other", stages.staging, stages.s3)
-    rewrite(
-        stages,
-        lambda models: models["large"]["artifacts"][stages.large.name].update(sha256=other.hexdigest()),
-    )
-
-    assert rules(stages, "large") == ["manifest-record"]
 
 
 def _tested(stages: Stages, *artifacts: Artifact, **more: Any) -> ArtifactsTested:

@@ -352,18 +352,6 @@ def test_many_unchanged_artifacts_are_found_with_one_list(
     assert len(again.present) == len(many)
 
 
-def test_of_many_artifacts_only_the_changed_ones_are_sent(
-    many: list[Artifact], unchecked: None, newer: Artifact, repository: str, s3
-) -> None:
-    publish(many, repository=repository, s3=another_client())
-    asked = _requests(s3)
-
-    again = publish([*many, newer], repository=repository, s3=s3)
-
-    assert again.uploaded == (newer.path.name,)
-    assert asked == ["GetObject", "ListObjectsV2", "PutObject", "PutObject"]
-
-
 def test_one_artifact_does_not_make_it_list_thousands(resnet50: Artifact, repository: str, s3) -> None:
     asked = _requests(s3)
 

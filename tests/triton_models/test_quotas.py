@@ -18,13 +18,13 @@ import triton_models.cli.main as cli
 from tests.triton_models.publishing_aws import ENVIRONMENT, own_endpoints
 from triton_models.base.errors import FleetError
 from triton_models.facts import quotas
-from triton_models.facts.build_machines.automatic import automatic_machine
-from triton_models.facts.build_machines.processing import processing_type
+from triton_models.facts.build_machines import automatic_machine, processing_type
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.facts.quota_needs import Need, needs
 from triton_models.facts.quotas import Quota, Quotas, read
 
 G5 = INSTANCE_TYPES["ml.g5.2xlarge"]
+LISTED = "ml.g4dn.2xlarge"  # moto has no newer type with a GPU
 ENDPOINT = "ml.g5.2xlarge for endpoint usage"
 ENDPOINTS = "Number of instances across active endpoints"
 JOBS = "Number of instances across all processing jobs"
@@ -263,20 +263,21 @@ def test_instances_of_other_endpoints_need_quota_too(
 ) -> None:
     environment.setattr(quotas, "read", _read_eight)
     with own_endpoints(aws) as sagemaker:
-        _endpoint(sagemaker, "search", 3)
+        _endpoint(sagemaker, "search", 3, instance_type=LISTED)
         _endpoint(sagemaker, "demo", 1, instance_type="ml.m5.large")
-        _endpoint(sagemaker, "TritonFleet-25-09", 1)
-        asked = ["check-quotas", "--instance-type", "ml.g5.2xlarge", "--fleet", "TritonFleet"]
+        _endpoint(sagemaker, "TritonFleet-25-09", 1, instance_type=LISTED)
+        asked = ["check-quotas", "--instance-type", LISTED, "--fleet", "TritonFleet"]
         status = cli.main([*asked, "--json"])
         document = json.loads(capsys.readouterr().out)
         cli.main(asked)
     found = {each["name"]: each for each in document["quotas"]}
+    own = found[f"{LISTED} for endpoint usage"]
 
     assert (status, document["unread"]) == (1, "")
-    assert found[ENDPOINT]["in_use"] == {"search": 3}
+    assert own["in_use"] == {"search": 3}
     assert found[ENDPOINTS]["in_use"].items() >= {"search": 3, "demo": 1}.items()
-    assert found[ENDPOINT]["request"].endswith("--desired-value 11")
-    assert "low  8 of 8 needed, and 3 in use (3 by search)  ml.g5.2xlarge" in capsys.readouterr().out
+    assert own["request"].endswith("--desired-value 11")
+    assert f"low  8 of 8 needed, and 3 in use (3 by search)  {LISTED}" in capsys.readouterr().out
 
 
 def test_endpoints_that_may_not_be_read_are_said_to_be_unknown(

@@ -6,8 +6,7 @@ import pytest
 
 from tests.triton_models.own_clock import OwnClock
 from triton_models.client.deadline import Deadline
-from triton_models.client.failures import Again, Failure
-from triton_models.client.retries import Retries
+from triton_models.client.failures import Again, Failure, Retries
 
 
 def failure(again: Again) -> Failure:

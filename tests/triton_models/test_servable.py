@@ -21,7 +21,6 @@ from triton_models.spec import (
     Instances,
     LibTorch,
     ModelDefinition,
-    PackedEnvironment,
     PythonBackend,
     PythonModel,
     PyTorchNetwork,
@@ -111,35 +110,6 @@ def test_numpy_2_in_an_environment_for_a_release_that_cannot_use_it() -> None:
 
     assert rules(build("reader", model), release="24.09") == ["environment-numpy"]
     assert rules(build("reader", model), release="25.09") == []
-
-
-def test_wheels_for_another_python_than_the_releases() -> None:
-    model = python(environment=Wheels({"3.10": ["numpy==1.26.4"]}))
-
-    assert rules(build("reader", model), release="25.09") == ["environment-python"]
-    assert rules(build("reader", model), release="24.09") == []
-
-
-@pytest.mark.parametrize(
-    "wheels",
-    [["numpy"], ["numpy==2.2.6", "numpy==2.2.5"], ["pandas==2.3.3"]],
-    ids=["not pinned", "twice", "without NumPy"],
-)
-def test_wheels_that_make_no_environment(wheels: list[str]) -> None:
-    assert rules(build("reader", python(environment=Wheels(wheels)))) == ["environment-wheels"]
-    assert rules(build("reader", python(environment=Wheels(lambda job: wheels)))) == ["environment-wheels"]
-
-
-def test_wheels_that_make_one() -> None:
-    model = python(environment=Wheels(lambda job: ["numpy==2.2.6", "pandas==2.3.3"]))
-
-    assert rules(build("reader", model)) == []
-
-
-def test_a_packed_environment_that_is_not_there() -> None:
-    model = python(environment=PackedEnvironment("nothing.tar.gz"))
-
-    assert rules(build("reader", model)) == ["packed-environment"]
 
 
 def test_modules_that_only_the_build_needs_are_not_looked_for_here() -> None:

@@ -21,6 +21,8 @@ from triton_fleet.hosting.deployment import (
     Replace,
     Rolling,
 )
+from triton_fleet.images.image import CustomImage
+from triton_fleet.images.serving import Serving
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.operations.warm_up import WarmUpRequest
@@ -330,6 +332,17 @@ class FleetConfig(_Settings):
         """Return this configuration with some settings, and those that depend on them, at their defaults."""
         dropped = {each for name in settings for each in (name, *_DEPENDENT.get(name, ()))}
         return FleetConfig(**{name: getattr(self, name) for name in self.model_fields_set - dropped})
+
+    def serving(self, stack: Stack) -> Serving:
+        """Return what serves models, with an image of your own known to a stack."""
+        return Serving(
+            instance_type=self.instance_type,
+            release=self.release,
+            image=CustomImage.from_uri(stack, "Image", self.image) if self.image else None,
+            cpu_image=self.cpu_image,
+            inference_ami=self.inference_ami or None,
+            allow_unlisted_instance_type=self.allow_unlisted_instance_type,
+        )
 
     @property
     def thresholds(self) -> Thresholds:

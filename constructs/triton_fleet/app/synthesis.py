@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from aws_cdk import App, Validations
-from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks, NagPack, NIST80053R5Checks, PCIDSS321Checks
+from cdk_nag import AwsSolutionsChecks
 
 from triton_fleet.app.config import FleetConfig
 from triton_fleet.app.context import Settings, StageSettings
@@ -17,25 +16,12 @@ from triton_fleet.arguments.late import defer, late_problems
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import show_problems
 
-PACKS: Mapping[str, Callable[..., NagPack]] = MappingProxyType(
-    {
-        "AwsSolutions": AwsSolutionsChecks,
-        "NIST.800.53.R5": NIST80053R5Checks,
-        "HIPAA.Security": HIPAASecurityChecks,
-        "PCI.DSS.321": PCIDSS321Checks,
-    }
-)
-"""The packs of cdk-nag by name, with which the ids of a pack's findings begin."""
 
-
-def synthesize(
-    declare: Callable[[App, FleetConfig], object], *, packs: Iterable[str] = ("AwsSolutions",)
-) -> int:
+def synthesize(declare: Callable[[App, FleetConfig], object]) -> int:
     """Run an app: read the configuration, declare the stacks, check them, and write the templates.
 
     Args:
         declare: Declares the stacks of a configuration in the app. It is called for each selected stage.
-        packs: The packs of cdk-nag that the stacks must pass: see `attach`.
 
     Returns:
         0, or 1 after an invalid configuration or findings of the checks, which are printed to stderr.
@@ -43,7 +29,7 @@ def synthesize(
     app = App(stack_traces=False)  # of a Python app they name temporary folders, and differ every time
     try:
         declare_stages(app, declare)
-        attach(app, packs=packs)
+        attach(app)
         write_templates(app)
     except FleetError as error:
         show_problems(dict.fromkeys((*error.problems, *late_problems(app))))
@@ -97,16 +83,9 @@ def _trial(app: App) -> App:
     )
 
 
-def attach(app: App, *, packs: Iterable[str] = ("AwsSolutions",)) -> None:
-    """Let every synthesis fail on a finding of these packs that is not accepted where it is.
-
-    Args:
-        app: The app.
-        packs: Names in PACKS. The default is AWS's own advice, which any fleet should follow. The others are
-            for whoever has to answer to a standard; the fleet as it is here passes them as well, but they
-            would also stop what others add to it.
-    """
-    Validations.of(app).add_plugins(*(PACKS[name](app, verbose=True) for name in packs))
+def attach(app: App) -> None:
+    """Let every synthesis fail on a finding of AwsSolutions that is not accepted where it is."""
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
 
 
 def write_templates(app: App) -> None:

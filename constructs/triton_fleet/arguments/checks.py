@@ -117,16 +117,7 @@ def not_literal(report: Report, name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Arn:
-    """ARNs of one kind of resource.
-
-    Attributes:
-        check: The check of these ARNs.
-        name: The resource in a sentence.
-        pattern: The pattern of the ARN; its first group is the region.
-        example: An ARN, with REGION instead of the region.
-        why: The reason for the check.
-        fix: The fix for a string that is not such an ARN.
-    """
+    """ARNs of one kind of resource."""
 
     check: Check
     name: str

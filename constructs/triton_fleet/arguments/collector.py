@@ -17,14 +17,7 @@ Fact = TypeVar("Fact")
 
 
 def look_up(report: Report, argument: str, value: str, table: Callable[[str], Fact]) -> Fact | None:
-    """Return the fact that an argument names, or None after reporting why there is none.
-
-    Args:
-        report: The report of the construct.
-        argument: The argument's name.
-        value: The given value.
-        table: Finds the fact, and raises FleetError without one.
-    """
+    """Return the fact that an argument names, or None after reporting why there is none."""
     place = report.at(argument)
     if Token.is_unresolved(value):
         not_literal(place, argument)

@@ -59,11 +59,7 @@ class LateProblems:
 
 @contextmanager
 def defer() -> Iterator[list[LateProblems]]:
-    """Collect late problems during synthesis instead of raising them.
-
-    Yields:
-        The problems found.
-    """
+    """Collect late problems during synthesis instead of raising them."""
     waiting: list[LateProblems] = []
     token = _DEFERRED.set(waiting)
     try:

@@ -20,14 +20,7 @@ def is_immutable(role: iam.IRole) -> bool:
 def advise_on_immutable(
     scope: Construct, role: iam.IRole, statements: Sequence[iam.PolicyStatement], *, service: str
 ) -> None:
-    """Warn about an immutable role, with the actions that it must allow.
-
-    Args:
-        scope: The construct that uses the role.
-        role: The role, after it was given its permissions.
-        statements: Its permissions.
-        service: The name of the service that assumes it.
-    """
+    """Warn about an immutable role, with the actions that it must allow."""
     if not is_immutable(role):
         return
     actions = sorted({action for each in statements for action in each.actions})

@@ -63,15 +63,7 @@ def check_resources(report: Report, construct: IConstruct) -> None:
 
 
 def check_request(report: Report, service: str, shape: str, request: Any, *, place: str) -> None:
-    """Report what a service's model excludes in a request.
-
-    Args:
-        report: Gets the problems.
-        service: botocore's name of the service.
-        shape: The request's shape.
-        request: The request, in which every intrinsic function is accepted.
-        place: The place that the problems name.
-    """
+    """Report what a service's model excludes in a request."""
     shapes = _shapes(service)
     for path, name, value in _values(shapes, shapes[shape], request, ""):
         found = Report(f"{path} of {place}")

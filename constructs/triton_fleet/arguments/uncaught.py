@@ -24,11 +24,7 @@ _NOT_THE_APPS = (
 
 
 def short_for_mistakes(others: _Hook) -> _Hook:
-    """Return a `sys.excepthook` that shows a FleetError without the library's frames.
-
-    Args:
-        others: The hook for any other exception.
-    """
+    """Return a `sys.excepthook` that shows a FleetError without the library's frames."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if not isinstance(error, FleetError):

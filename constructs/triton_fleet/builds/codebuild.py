@@ -17,8 +17,8 @@ from triton_fleet.builds.commands import build_spec
 from triton_fleet.builds.machines import BuildMachine, ReservedMachines
 from triton_fleet.images.image import TritonImage
 from triton_fleet.network.endpoint_network import EndpointNetwork
-from triton_models.facts.build_machines.on_demand import BuildMachine as OnDemand
-from triton_models.facts.build_machines.reserved import EXTRA_DISK_GB
+from triton_models.facts.build_machines import EXTRA_DISK_GB
+from triton_models.facts.build_machines import BuildMachine as OnDemand
 
 CODEBUILD = "codebuild.amazonaws.com"
 
@@ -42,22 +42,7 @@ def commands_project(
     source: assets.Asset | None = None,
     network: EndpointNetwork | None = None,
 ) -> codebuild.Project:
-    """A project that runs commands, with a role that is complete as it stands.
-
-    Args:
-        scope: The parent construct.
-        construct_id: The construct's id.
-        description: The description of the project.
-        phases: The commands, by phase.
-        environment: Machine and image.
-        values: Environment variables.
-        role: The role of a build; it is not changed, since the CDK would add wildcards to it.
-        key: The key that encrypts what a build leaves behind.
-        log_group: The log.
-        timeout: The longest build.
-        source: The folder that the commands run in; None without one.
-        network: The subnets that the commands run in; None for CodeBuild's own network.
-    """
+    """A project that runs commands, with a role that is complete as it stands."""
     unchanged = (
         role.without_policy_updates()
         if isinstance(role, iam.Role)
@@ -90,14 +75,7 @@ def commands_project(
 def build_environment(
     scope: Construct, *, machine: BuildMachine, image: TritonImage, gpu: bool
 ) -> codebuild.BuildEnvironment:
-    """Return the environment of a build's commands: the Triton image.
-
-    Args:
-        scope: The parent of a fleet of reserved machines.
-        machine: The machine of builds; no Processing job.
-        image: The image of the release.
-        gpu: The machine has a GPU.
-    """
+    """Return the environment of a build's commands: the Triton image."""
     compute_type, fleet = None, None
     if isinstance(machine.choice, ReservedMachines):
         fleet = _fleet(scope, machine, machine.choice)
@@ -121,10 +99,6 @@ def only_where_offered(project: codebuild.Project, machine: OnDemand) -> None:
 
     A stack with a region was checked at synthesis. A template that serves every region takes the machine from
     a mapping, so that any other region fails before the first resource is made.
-
-    Args:
-        project: The project.
-        machine: The machine of its builds.
     """
     stack, resource = Stack.of(project), project.node.default_child
     if machine.regions is None or not Token.is_unresolved(stack.region):
@@ -215,13 +189,7 @@ def log_statement(log_group: logs.ILogGroup) -> iam.PolicyStatement:
 def codebuild_statements(
     *, source: assets.Asset, key: kms.IKey | None, log_group: logs.ILogGroup
 ) -> list[iam.PolicyStatement]:
-    """Return the statements of every build in CodeBuild.
-
-    Args:
-        source: The source folder.
-        key: The key of the bucket that it is in, if that is the account's own.
-        log_group: The log of the build.
-    """
+    """Return the statements of every build in CodeBuild."""
     return [
         iam.PolicyStatement(
             sid="Source",

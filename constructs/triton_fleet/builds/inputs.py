@@ -102,13 +102,7 @@ def _arn(scope: Construct, address: str) -> str:
 def weights_advice(
     names: Iterable[str], *, source: Path, given: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """The id and the text of a warning for each model that has random weights.
-
-    Args:
-        names: The models: folders, or `folder:form`.
-        source: The folder that holds models/.
-        given: The addresses of trained weights by variable.
-    """
+    """The id and the text of a warning for each model that has random weights."""
     for name in names:
         folder, _, form = name.partition(FORM_MARK)
         variables = list(untrained(source / "models" / folder, given=given, form=form))

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from triton_models.artifact.built_for import runs_on
+from triton_models.artifact.targets import runs_on
 from triton_models.base.checks import Check, Report
-from triton_models.facts.build_machines.automatic import Automatic, automatic_machine
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
-from triton_models.facts.build_machines.processing import PROCESSING_TYPES, has_gpu, processing_type
-from triton_models.facts.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
+from triton_models.facts.build_machines import (
+    BUILD_MACHINES,
+    PROCESSING_TYPES,
+    RESERVED_MACHINES,
+    RESERVED_REGIONS,
+    Automatic,
+    automatic_machine,
+    has_gpu,
+    processing_type,
+)
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType, instance_type
 from triton_models.facts.tensorrt import AMPERE_PLUS
 

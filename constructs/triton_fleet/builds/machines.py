@@ -19,10 +19,13 @@ from triton_fleet.builds.machine_checks import (
     reserved_region,
 )
 from triton_models.base.checks import Report
-from triton_models.facts.build_machines.automatic import automatic_machine
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
-from triton_models.facts.build_machines.processing import processing_type
-from triton_models.facts.build_machines.reserved import RESERVED_MACHINES
+from triton_models.facts.build_machines import (
+    BUILD_MACHINES,
+    CPU_BUILD_MACHINE,
+    RESERVED_MACHINES,
+    automatic_machine,
+    processing_type,
+)
 from triton_models.facts.instances import Gpu, InstanceType
 
 

@@ -56,9 +56,8 @@ from triton_fleet.builds.machines import (
 )
 from triton_fleet.builds.source import declared_models, source_asset, source_contents, source_problems
 from triton_fleet.builds.working_folder import timing_cache
-from triton_fleet.images.checks import cpu_image as check_cpu_image
-from triton_fleet.images.checks import gpu_generation, image_published, image_region
-from triton_fleet.images.image import CustomImage, TritonImage
+from triton_fleet.images.image import TritonImage
+from triton_fleet.images.serving import Serving
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.network.findings import acknowledge_network_interfaces
 from triton_fleet.repository.model_repository import ModelRepository
@@ -68,11 +67,9 @@ from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import Report
 from triton_models.declare.sequence_models import sequence_models
 from triton_models.declare.variables import variables_read
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
-from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
+from triton_models.facts.build_machines import BUILD_MACHINES
+from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
-from triton_models.facts.releases import DEFAULT_RELEASE, Release
-from triton_models.facts.releases import release as find_release
 from triton_models.facts.tensorrt import hardware_problems, precision_problems
 from triton_models.survey.survey import Survey
 
@@ -124,9 +121,7 @@ class ModelBuildProject(Construct):
         repository: ModelRepository,
         source: str | Path,
         models: Sequence[str] | None = None,
-        instance_type: str = DEFAULT_INSTANCE_TYPE,
-        release: str = DEFAULT_RELEASE,
-        cpu_image: bool = False,
+        serving: Serving | None = None,
         weights: Mapping[str, str] = _NOTHING,
         weights_from: Sequence[str] = (),
         hub_token: secretsmanager.ISecret | None = None,
@@ -138,7 +133,6 @@ class ModelBuildProject(Construct):
         role: iam.IRole | None = None,
         environment: Mapping[str, str] = _NOTHING,
         network: EndpointNetwork | None = None,
-        image: CustomImage | None = None,
     ) -> None:
         """Create the project; it builds nothing until it is started.
 
@@ -150,12 +144,9 @@ class ModelBuildProject(Construct):
                 deployment, and a change to it is a new version of the project.
             models: Folders in models/ to build, or `folder:form`. By default every folder. For thousands of
                 models use BuildRuns: one build would take many hours.
-            instance_type: The endpoint's instance type. It decides the GPU to compile on; on a type without a
-                GPU nothing is compiled. If all plans are declared with `TensorRt(hardware=...)`, it may be a
-                type with another GPU whose plans the endpoint loads.
-            release: The endpoint's Triton release. It decides the TensorRT to compile with.
-            cpu_image: Build in AWS's image for CPUs, whose tag ends in "-cpu", for an instance type without a
-                GPU, as `MultiModelEndpoint.cpu_image`.
+            serving: What the endpoint serves with. On an instance type without a GPU nothing is compiled. If
+                all plans are declared with `TensorRt(hardware=...)`, it may be a type with another GPU whose
+                plans the endpoint loads.
             weights: Trained weights by the environment variable in which a declaration looks for their
                 address, as in `{"T5_WEIGHTS": "s3://bucket/t5.safetensors"}`. An address is one object or a
                 prefix of S3, which builds may then read, or hf://owner/name@commit. If a key of yours
@@ -181,8 +172,6 @@ class ModelBuildProject(Construct):
             network: The private subnets in which builds run. They need ways to S3, ECR, CloudWatch Logs, KMS,
                 SageMaker and a package index: by a NAT gateway, or by VPC endpoints that exist. By default
                 the service's own network.
-            image: An image of your own, made from that of `release`, such as a copy in your registry. By
-                default AWS's image.
 
         Raises:
             FleetError: An unknown instance type, release or model, weights that no declaration reads or no
@@ -194,10 +183,12 @@ class ModelBuildProject(Construct):
         folder = Path(source)
         region = known(Stack.of(self).region) or expected_region
         report = Report(self.node.path)
-        instance = look_up(report, "instance_type", instance_type, find_instance_type)
-        triton = look_up(report, "release", release, find_release)
+        serving = serving or Serving()
+        instance = look_up(report, "instance_type", serving.instance_type, find_instance_type)
         _machine_problems(report, machine, instance, region, timeout)
-        _image_problems(report, instance, triton, region, cpu_image=cpu_image, image=image)
+        triton = serving._release(report, region=region, multi_model=False)
+        if instance is not None:
+            serving._fits(report, report.at("instance_type"), instance, triton)
         quantity_range(
             report.at("timeout"),
             timeout,
@@ -225,7 +216,8 @@ class ModelBuildProject(Construct):
             network._let_out(outgoing_ports(environment))
         self.release, self.gpu = triton, instance.gpu
         self.machine = build_machine(machine, instance, region)
-        self.image = image._resolved() if image else TritonImage.of(self, release=triton, cpu=cpu_image)
+        own = serving.image
+        self.image = own._resolved() if own else TritonImage.of(self, release=triton, cpu=serving.cpu_image)
         files = source_contents(folder)
         self._survey = Survey(
             self.models or self.declared,
@@ -434,26 +426,6 @@ def _weights_problems(report: Report, weights: Mapping[str, str], source: Path) 
             not_literal(where, "weights")
             return
     build_weights(where, weights, read=variables_read(source / "models"))
-
-
-def _image_problems(
-    report: Report,
-    instance: InstanceType | None,
-    release: Release | None,
-    region: str | None,
-    *,
-    cpu_image: bool,
-    image: CustomImage | None,
-) -> None:
-    if instance is not None:
-        check_cpu_image(report.at("cpu_image"), instance, asked=cpu_image, own=image is not None)
-    if image is not None:
-        image._check(report.at("image"), region=region, multi_model=False)
-    elif release is not None:
-        image_published(report.at("release"), release)
-        image_region(report.at("release"), release, region)
-    if instance is not None and instance.gpu is not None and release is not None:
-        gpu_generation(report.at("instance_type"), instance.gpu, release)
 
 
 def _machine_problems(

@@ -26,7 +26,7 @@ from triton_fleet.builds.commands import ENVIRONMENT, commands
 from triton_fleet.builds.inputs import BuildInputs
 from triton_fleet.images.image import TritonImage
 from triton_fleet.network.endpoint_network import EndpointNetwork
-from triton_models.facts.build_machines.processing import VOLUME_GB
+from triton_models.facts.build_machines import VOLUME_GB
 from triton_models.facts.instances import Gpu
 
 SERVICE = "sagemaker.amazonaws.com"
@@ -82,22 +82,7 @@ def job_request(
     tags: IResolvable,
     volume_key: kms.IKey | None,
 ) -> Mapping[str, Any]:
-    """CreateProcessingJob's request, without the job's name, the models and what a build may override.
-
-    Args:
-        image: The image that the commands run in.
-        role: The role of the job.
-        source: The source folder, which the job unpacks.
-        instance_type: The instance type of the job.
-        gpu: Its GPU.
-        seconds: The seconds after which SageMaker ends the job.
-        region: The region that the commands publish in.
-        inputs: Trained weights, and the token of a private hub: the job gets the name of the secret.
-        environment: Further environment variables.
-        network: The subnets of the job; None for SageMaker's own network.
-        tags: The tags of the job, once the aspects of the app have set them.
-        volume_key: Encrypts the job's volume; None on types with local NVMe, which refuse a key.
-    """
+    """CreateProcessingJob's request, without the job's name, the models and what a build may override."""
     phases = commands(gpu)
     given, fetched = inputs.of_job()
     key = {} if volume_key is None else {"VolumeKmsKeyId": volume_key.key_arn}

@@ -54,17 +54,7 @@ def definition(
     max_concurrency: int,
     topic: sns.ITopic | None,
 ) -> sfn.IChainable:
-    """The states of a run.
-
-    Args:
-        scope: The parent of the states.
-        changed: The project that finds what changed.
-        builds: The project that builds some models.
-        summary: The project that reports the result of every model.
-        folder: The folder that holds a folder for each run.
-        max_concurrency: The most builds at a time.
-        topic: A topic that gets a notice if a model failed.
-    """
+    """The states of a run."""
     items, results, document = (f"{folder.url}{{}}/{name}" for name in (ITEMS, RESULTS, SUMMARY))
     find = _build(
         scope,

@@ -69,23 +69,12 @@ def source_problems(report: Report, source: Path, models: Sequence[str] | None) 
 
 
 def source_contents(source: Path) -> dict[str, str]:
-    """The digest of each file of the folder, without what builds and tools leave behind.
-
-    Raises:
-        FleetError: A file cannot be read.
-    """
+    """The digest of each file of the folder, without what builds and tools leave behind."""
     return contents(source, without=_not_uploaded(source))
 
 
 def source_asset(scope: Construct, source: Path, files: Mapping[str, str]) -> assets.Asset:
-    """The folder as an asset, with the toolkit.
-
-    Args:
-        scope: The parent construct.
-        source: The folder.
-        files: Its `source_contents`. The CDK would find them out by itself in several times the time, which
-            of thousands of models is seconds.
-    """
+    """The folder as an asset, with the toolkit."""
     name, wheel = toolkit_wheel()
     left_out = (*_not_uploaded(source), FOLDER)
     with tempfile.TemporaryDirectory(prefix="fleet-source-") as staging:

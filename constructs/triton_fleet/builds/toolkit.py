@@ -26,11 +26,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date of a zip file: the same files g
 
 @functools.cache
 def toolkit_wheel() -> tuple[str, bytes]:
-    """Return the name of the wheel's file, and its bytes, which depend on the toolkit's files alone.
-
-    Raises:
-        FleetError: A file of the toolkit cannot be read.
-    """
+    """Return the name of the wheel's file, and its bytes, which depend on the toolkit's files alone."""
     info = f"{_NAME}-{importlib.metadata.version('triton-fleet')}.dist-info"
     files = {**dict(_package()), **_metadata(info)}
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")

@@ -24,7 +24,6 @@ from triton_fleet.fleet.accepted_findings import (
     Acceptance,
     accept,
     bucket_arn,
-    of_role,
     pattern,
     policy_of,
     reads_prefix,
@@ -161,7 +160,6 @@ class GitHubDeployRole(Construct):
 
     def _accepted(self, fleet: MultiModelFleet | None) -> Iterator[Acceptance]:
         """Accepted findings of the role."""
-        yield from of_role(self.role)
         if fleet is None:
             return
         policy, repository = policy_of(self.role), fleet.library.repository

@@ -32,7 +32,6 @@ from triton_fleet.functions.endpoint_change import EndpointChange
 from triton_fleet.functions.endpoint_start import EndpointStart
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
-from triton_fleet.hosting.compliance import acknowledge_local_storage
 from triton_fleet.hosting.deployment import WITHOUT_ROLLBACK, Deployment, deployment_advice
 from triton_fleet.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
 from triton_fleet.hosting.variants import DeployedVariant, Hosting
@@ -169,9 +168,8 @@ class Endpoint(Resource, VariantMetrics):
             raise UNKNOWN_VARIANT.error(
                 what=f"there is no variant {name!r}",
                 where=f"the variants of {self.node.path}",
-                expected=f"one of {', '.join(self.variants)}",
                 why="nothing is published under another name, so nothing would ever be scaled or alarmed",
-                fix=did_you_mean(name, self.variants, otherwise=f"use {self.variant_name}"),
+                fix=did_you_mean(name, self.variants, otherwise=f"use one of {', '.join(self.variants)}"),
             )
         return self.variants[name]
 
@@ -289,7 +287,7 @@ class Endpoint(Resource, VariantMetrics):
         return self.repository.sequence_models()
 
     def _image(self) -> TritonImage:
-        own, cpu = self._shared.image, self._shared.cpu_image
+        own, cpu = self._shared.serving.image, self._shared.serving.cpu_image
         return own._resolved() if own else TritonImage.of(self, release=self.release, cpu=cpu)
 
     @property
@@ -324,7 +322,7 @@ class Endpoint(Resource, VariantMetrics):
         )
 
     def _allow_core_dumps(self, hosting: Hosting) -> None:
-        dumps, network = hosting.core_dumps, self._shared.network
+        dumps, network = hosting.core_dumps, self._shared.placement.network
         if dumps is None:
             return
         dumps._grant(self.role)
@@ -335,14 +333,14 @@ class Endpoint(Resource, VariantMetrics):
         self, scope: Construct, construct_id: str, container: sagemaker.CfnModel.ContainerDefinitionProperty
     ) -> sagemaker.CfnModel:
         """A container as SageMaker keeps it. Unnamed, because a named one could not be replaced."""
-        network = self._shared.network
+        network = self._shared.placement.network
         model = sagemaker.CfnModel(
             scope,
             construct_id,
             execution_role_arn=self.role.role_arn,
             primary_container=container,
             vpc_config=network._vpc_config() if network else None,
-            enable_network_isolation=self._shared.network_isolation or None,
+            enable_network_isolation=self._shared.placement.network_isolation or None,
         )
         # SageMaker tries the role out when the model is created; without this its policy may come later.
         model.node.add_dependency(self._policy, self._start.resource)
@@ -367,21 +365,11 @@ class Endpoint(Resource, VariantMetrics):
         asynchronous: AsyncInference | None = None,
         declared: Sequence[str] = (),
     ) -> sagemaker.CfnEndpoint:
-        """Configuration and endpoint.
-
-        Args:
-            variants: The production variants.
-            hosting: The instances behind all variants.
-            shadow: The shadow variant.
-            capture: The settings of data capture.
-            asynchronous: The settings of asynchronous inference.
-            declared: Properties of variants that a deployment sets to what is declared here; all others stay
-                as they are on the live endpoint.
-        """
+        """Configuration and endpoint."""
         shared, fewest = self._shared, min(each.initial_instance_count for each in self.variants.values())
         for each in hosting:
             self._allow_core_dumps(each)
-        interval = shared.metric_interval
+        interval, placement = shared.metric_interval, shared.placement
         config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
@@ -389,16 +377,13 @@ class Endpoint(Resource, VariantMetrics):
             shadow_production_variants=[shadow] if shadow else None,
             data_capture_config=capture._render() if capture else None,
             async_inference_config=asynchronous._render() if asynchronous else None,
-            kms_key_id=shared.encryption_key.key_arn if shared.encryption_key else None,
+            kms_key_id=placement.encryption_key.key_arn if placement.encryption_key else None,
             metrics_config=sagemaker.CfnEndpointConfig.MetricsConfigProperty(
-                enable_detailed_observability=shared.detailed_observability,
-                enable_enhanced_metrics=shared.enhanced_metrics or None,
+                enable_detailed_observability=False,  # the default has changed; nothing here uses them
                 metric_publish_frequency_in_seconds=interval.to_seconds() if interval else None,
             ),
         )
-        types = {name for each in hosting for name in each.instance_types}
         advice = Report(self.node.path)
-        acknowledge_local_storage(config, instances=[find_instance_type(name) for name in sorted(types)])
         for each in hosting:
             instance = find_instance_type(each.instance_type)
             ami = known(each.inference_ami)
@@ -423,9 +408,9 @@ class Endpoint(Resource, VariantMetrics):
             self._deploy_by(endpoint, shared.deployment)
         for warning, text in deployment_advice(shared.deployment, rollback_alarms=alarms, capacity=fewest):
             Advice.of(self).add_warning_v2(warning, text)
-        if shared.network is not None:
+        if placement.network is not None:
             # An instance that starts before its VPC endpoints cannot pull its image.
-            endpoint.node.add_dependency(shared.network)
+            endpoint.node.add_dependency(placement.network)
         self._change = EndpointChange(
             self,
             "Change",

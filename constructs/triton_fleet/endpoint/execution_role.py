@@ -22,16 +22,9 @@ def execution_role(
     """The role of the instances, which may read the repository, pull one image, log and publish metrics.
 
     Returns the role, and the policy that has to be there before the role is used.
-
-    Args:
-        scope: The endpoint.
-        endpoint_name: Its name.
-        shared: The arguments of the endpoint.
-        image: The image that the instances pull.
-        log_group_arn: The ARN of their log group.
     """
-    network, key = shared.network, shared.encryption_key
-    role = shared.role or iam.Role(
+    network, key = shared.placement.network, shared.placement.encryption_key
+    role = shared.placement.role or iam.Role(
         scope,
         # An endpoint of another name comes with a role of its own. Were it the same one, its policy would
         # name the new log group only, and the old endpoint could not log until it is gone.
@@ -77,10 +70,6 @@ def see_alarms(scope: Construct, names: Sequence[str]) -> iam.PolicyStatement:
 
     Source, read on 2026-11-22:
     https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
-
-    Args:
-        scope: The endpoint.
-        names: The alarms' names.
     """
     arns = [
         Stack.of(scope).format_arn(

@@ -24,13 +24,7 @@ ENDPOINT_ARN = Check(id="endpoint-arn", source="assumption: the form of SageMake
 def invocation_grant(
     grantee: iam.IGrantable, *, endpoint_arn: str, target_models: Sequence[str]
 ) -> iam.Grant:
-    """Allow to invoke an endpoint, or only some of its models.
-
-    Args:
-        grantee: The principal that may invoke.
-        endpoint_arn: The endpoint.
-        target_models: Patterns of target models; every model without one.
-    """
+    """Allow to invoke an endpoint, or only some of its models."""
     return iam.Grant.add_to_principal(
         grantee=grantee,
         actions=["sagemaker:InvokeEndpoint"],
@@ -67,11 +61,7 @@ class ImportedEndpoint(Resource, VariantMetrics):
 
     @classmethod
     def _from_name(cls, scope: Construct, construct_id: str, endpoint_name: str) -> ImportedEndpoint:
-        """The endpoint of that name in the account and region of the stack.
-
-        Raises:
-            FleetError: No endpoint can have that name.
-        """
+        """The endpoint of that name in the account and region of the stack."""
         where = f"endpoint_name of {scope.node.path}/{construct_id}"
         report = Report(where)
         resource_name(report, known(endpoint_name), what="the endpoint")
@@ -84,11 +74,7 @@ class ImportedEndpoint(Resource, VariantMetrics):
 
     @classmethod
     def _from_arn(cls, scope: Construct, construct_id: str, endpoint_arn: str) -> ImportedEndpoint:
-        """The endpoint of that ARN.
-
-        Raises:
-            FleetError: It is no ARN of an endpoint.
-        """
+        """The endpoint of that ARN."""
         parts = endpoint_arn.split(":")
         of_endpoint = (
             len(parts) == _ARN_PARTS and parts[2] == "sagemaker" and parts[_RESOURCE].startswith("endpoint/")
@@ -97,9 +83,9 @@ class ImportedEndpoint(Resource, VariantMetrics):
             raise ENDPOINT_ARN.error(
                 what=f"the ARN is {endpoint_arn!r}",
                 where=f"endpoint_arn of {scope.node.path}/{construct_id}",
-                expected="an ARN such as arn:aws:sagemaker:us-east-1:123456789012:endpoint/search",
                 why="a grant on anything else allows nothing",
-                fix="give the endpoint's ARN, or its name to from_endpoint_name",
+                fix="give its ARN, as arn:aws:sagemaker:us-east-1:123456789012:endpoint/search, or use "
+                "from_endpoint_name",
             )
         name = Arn.split(endpoint_arn, ArnFormat.SLASH_RESOURCE_NAME).resource_name
         assert name is not None  # noqa: S101 -- an ARN of this format has one

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 
 from triton_fleet.arguments.checks import literal_list
@@ -21,14 +19,12 @@ from triton_fleet.hosting.checks import resource_name
 from triton_fleet.hosting.deployment import Deployment, deployment_problems
 from triton_fleet.hosting.server import TritonServer
 from triton_fleet.hosting.variants import Hosting
-from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region
-from triton_fleet.images.image import CustomImage
-from triton_fleet.network.endpoint_network import EndpointNetwork
+from triton_fleet.images.serving import Serving
+from triton_fleet.network.placement import Placement
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.base.checks import Report
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import Release
-from triton_models.facts.releases import release as find_release
 
 
 def alarm_names(alarms: Sequence[cloudwatch.IAlarm | str]) -> Sequence[str]:
@@ -42,21 +38,14 @@ class Shared:
 
     endpoint_name: str | None
     repository: ModelRepository
-    release: str
+    serving: Serving
     server: TritonServer
     environment: Mapping[str, str]
-    image: CustomImage | None
-    cpu_image: bool
-    network: EndpointNetwork | None
-    network_isolation: bool
-    encryption_key: kms.IKey | None
+    placement: Placement
     deployment: Deployment | None
     rollback_alarms: Sequence[str]
-    detailed_observability: bool
-    enhanced_metrics: bool
     metric_interval: Duration | None
     log_retention: logs.RetentionDays
-    role: iam.IRole | None
 
     def check(
         self,
@@ -68,16 +57,7 @@ class Shared:
         multi_model: bool,
         reserved: Mapping[str, str] = MappingProxyType({}),
     ) -> Release | None:
-        """Note what is wrong with these arguments; gives the release if that is known.
-
-        Args:
-            report: The report of problems.
-            region: The stack's, which may be a token.
-            capacity: The fewest instances of a variant at the first deployment.
-            variants: The number of production variants.
-            multi_model: True if the container serves many models.
-            reserved: Variables that the variants set.
-        """
+        """Note what is wrong with these arguments; gives the release if that is known."""
         if self.endpoint_name is not None:
             look_up(report, "endpoint_name", self.endpoint_name, str)
             resource_name(report.at("endpoint_name"), known(self.endpoint_name), what="the endpoint")
@@ -89,12 +69,7 @@ class Shared:
         if interval is not None:
             seconds = None if interval.is_unresolved() else interval.to_milliseconds() / 1000
             metric_interval(report.at("metric_interval"), seconds)
-        release = look_up(report, "release", self.release, find_release)
-        if self.image is not None:
-            self.image._check(report.at("image"), region=region, multi_model=multi_model)
-        elif release is not None:
-            image_published(report.at("release"), release)
-            image_region(report.at("release"), release, known(region))
+        release = self.serving._release(report, region=region, multi_model=multi_model)
         deployment_problems(
             report.at("deployment"),
             self.deployment,
@@ -104,24 +79,17 @@ class Shared:
         )
         return release
 
-    def image_problems(self, types: Iterable[InstanceType], report: Report) -> None:
-        """Note what is wrong with the image for CPUs on these instance types."""
-        for each in types:
-            cpu_image(report.at("cpu_image"), each, asked=self.cpu_image, own=self.image is not None)
-
     def hardware_problems(
-        self, report: Report, hosting: Hosting, instance: InstanceType, release: Release | None
+        self, report: Report, place: Report, hosting: Hosting, instance: InstanceType, release: Release | None
     ) -> None:
-        """Report problems with serving from an instance type."""
+        """Report problems with serving from an instance type, which `place` names."""
+        self.serving._fits(report, place, instance, release)
         local_storage(
-            report,
+            place,
             instance,
             has_volume_size=hosting.volume_size is not None,
-            has_key=self.encryption_key is not None,
+            has_key=self.placement.encryption_key is not None,
         )
-        self.server._machine_problems(report, instance)
-        if release is None:
-            return
-        host_ami(report, known(hosting.inference_ami), instance, release)
-        if instance.gpu is not None:
-            gpu_generation(report, instance.gpu, release)
+        self.server._machine_problems(place, instance)
+        if release is not None:
+            host_ami(place, known(hosting.inference_ami), instance, release)

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -29,7 +28,8 @@ from triton_fleet.hosting.server import PingMode, TritonServer
 from triton_fleet.hosting.values import hosting_problems
 from triton_fleet.hosting.variants import Variant, production_variant
 from triton_fleet.images.image import CustomImage, TritonImage
-from triton_fleet.network.endpoint_network import EndpointNetwork
+from triton_fleet.images.serving import Serving
+from triton_fleet.network.placement import Placement
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.base.checks import Report
 from triton_models.facts.instances import InstanceType
@@ -79,19 +79,14 @@ class SingleModelEndpoint(Endpoint):
         release: str = DEFAULT_RELEASE,
         endpoint_name: str | None = None,
         server: TritonServer | None = None,
-        detailed_observability: bool = False,
-        enhanced_metrics: bool = False,
         metric_interval: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         deployment: Deployment | None = None,
         rollback_alarms: Sequence[cloudwatch.IAlarm | str] = (),
-        network: EndpointNetwork | None = None,
-        network_isolation: bool = False,
+        placement: Placement | None = None,
         image: CustomImage | None = None,
         cpu_image: bool = False,
         environment: Mapping[str, str] = _NOTHING,
-        encryption_key: kms.IKey | None = None,
-        role: iam.IRole | None = None,
     ) -> None:
         """Create the endpoint with its models, configuration, role and log group.
 
@@ -114,24 +109,18 @@ class SingleModelEndpoint(Endpoint):
                 construct's path.
             server: The options of the Triton server. By default as for a multi-model endpoint, except that an
                 instance answers pings only once its model is loaded, and requests are routed to it only then.
-            detailed_observability: Publish metrics of each GPU and of the container to CloudWatch's
-                OpenTelemetry store; set in any case, as SageMaker's own default has changed.
-            enhanced_metrics: Publish metrics of each instance as well, under its id.
-            metric_interval: The interval at which metrics of hosts are published, and with enhanced_metrics
-                those of requests: 10, 30 or 60 s, by default a minute.
+            metric_interval: The interval at which metrics of hosts are published: 10, 30 or 60 s. A minute by
+                default.
             log_retention: The retention of the containers' logs.
             deployment: The strategy for new configurations. None is SageMaker's default: all at once, without
                 rollback on alarms.
             rollback_alarms: The alarms that undo a deployment, or their names. Such an alarm exists before
                 the endpoint does: let it name the endpoint by a literal name, as `RollbackAlarms` do.
-            network: The private subnets that the containers reach other services from.
-            network_isolation: Cut the containers off from any network.
+            placement: The network, the role and the key of the instances. By default those of `Placement()`.
             image: An image of your own, made from that of `release`.
             cpu_image: Run AWS's image for CPUs, whose tag ends in "-cpu", on instance types without a GPU: of
                 every variant, because they share an image. By default they run the image for GPUs as well.
             environment: Variables for models and backends, besides those that `server` sets.
-            encryption_key: Encrypts the instances' volumes, on types without local NVMe only.
-            role: An existing role for the instances, which SageMaker may assume; permissions are added to it.
                 By default a new one.
 
         Raises:
@@ -147,21 +136,14 @@ class SingleModelEndpoint(Endpoint):
             shared=Shared(
                 endpoint_name=endpoint_name,
                 repository=repository,
-                release=release,
+                serving=Serving(release=release, image=image, cpu_image=cpu_image),
                 server=server or TritonServer(ping_mode=PingMode.READY),
                 environment=environment,
-                image=image,
-                cpu_image=cpu_image,
-                network=network,
-                network_isolation=network_isolation,
-                encryption_key=encryption_key,
+                placement=placement or Placement(),
                 deployment=deployment,
                 rollback_alarms=alarm_names(rollback_alarms),
-                detailed_observability=detailed_observability,
-                enhanced_metrics=enhanced_metrics,
                 metric_interval=metric_interval,
                 log_retention=log_retention,
-                role=role,
             ),
         )
         self.data_capture = data_capture
@@ -227,8 +209,6 @@ class SingleModelEndpoint(Endpoint):
                 has_capture=self.data_capture is not None,
             )
         found = [(variant, self._instance(variant, release, report)) for variant in every]
-        types = [instance for _, instance in found if instance is not None]
-        self._shared.image_problems(types, report)
         report.raise_if_any()
         assert release is not None  # noqa: S101 -- what is missing was raised
         served = [(variant, instance) for variant, instance in found if instance is not None]
@@ -248,13 +228,13 @@ class SingleModelEndpoint(Endpoint):
         instance_pools(place, variant.instance_types)
         preferred = look_up(report, argument, variant.instance_type, find_instance_type)
         if preferred is not None:
-            self._shared.hardware_problems(place, variant, preferred, release)
+            self._shared.hardware_problems(report, place, variant, preferred, release)
         for pool in variant.instance_pools:
             single_model_artifact(place, pool.artifact and known(pool.artifact))
             other = look_up(report, argument, pool.instance_type, find_instance_type)
             if other is None:
                 continue
-            self._shared.hardware_problems(place, variant, other, release)
+            self._shared.hardware_problems(report, place, variant, other, release)
             if preferred is not None:
                 same_image(place, preferred, other)
         return preferred
@@ -278,7 +258,11 @@ class SingleModelEndpoint(Endpoint):
         return production_variant(variant, instance=instance, release=self.release, models=models)
 
     def _serve(self, served: Sequence[_Checked]) -> sagemaker.CfnEndpoint:
-        capture, asynchronous, network = self.data_capture, self.async_inference, self._shared.network
+        capture, asynchronous, network = (
+            self.data_capture,
+            self.async_inference,
+            self._shared.placement.network,
+        )
         if capture is not None:
             capture._grant(self.role)
         if asynchronous is not None:

@@ -11,19 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from aws_cdk import Acknowledgment, Stack, Validations
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.operations.alarms import EndpointAlarms
-from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
 from triton_fleet.operations.warm_up import EndpointWarmUp
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.scaling.alias import EndpointAlias
 from triton_models.repository.documents import REQUESTS
-
-COMPLIANCE = ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,35 +34,6 @@ class Acceptance:
     construct: IConstruct
     finding: str
     reason: str
-
-
-def of_role(role: iam.IRole) -> Iterator[Acceptance]:
-    """The acceptance of a role's own policy."""
-    yield from in_packs(
-        policy_of(role),
-        "IAMNoInlinePolicy",
-        "The policy is of this role alone: it names the role's own resources, cannot be attached to another "
-        "principal by mistake, and goes when the role goes.",
-    )
-
-
-def of_role_and_logs(role: iam.IRole, log_group: IConstruct) -> Iterator[Acceptance]:
-    """The acceptances of a role's own policy and of a log group."""
-    yield from of_role(role)
-    yield from in_packs(
-        log_group,
-        "CloudWatchLogGroupEncrypted",
-        "CloudWatch encrypts every log group with a key of its own. What is written is loading, unloading "
-        "and building of models: verbose logging, which would hold requests, is off.",
-    )
-
-
-def in_packs(
-    construct: IConstruct, rule: str, reason: str, *, packs: Iterable[str] = COMPLIANCE
-) -> Iterator[Acceptance]:
-    """The acceptance of a finding that several packs have under the same name."""
-    for pack in packs:
-        yield Acceptance(construct=construct, finding=f"{pack}-{rule}", reason=reason)
 
 
 def as_cdk_nag_writes(arn: str | dict[str, Any]) -> str:
@@ -148,7 +114,6 @@ def in_endpoint(endpoint: MultiModelEndpoint, repository: ModelRepository) -> It
         "no resource-level permissions. Pulling is limited to the endpoint's image, and publishing to "
         "SageMaker's two namespaces by a condition.",
     )
-    yield from of_role(endpoint.role)
 
 
 def in_alias(alias: EndpointAlias) -> Iterator[Acceptance]:
@@ -160,30 +125,3 @@ def in_alias(alias: EndpointAlias) -> Iterator[Acceptance]:
             "The endpoint that the alias names by then is not known at synthesis. The action describes "
             "endpoints of this fleet and changes nothing.",
         )
-
-
-def in_alarms(
-    alarms: EndpointAlarms, rollback: Iterable[RollbackAlarms | GreenFleetAlarms]
-) -> Iterator[Acceptance]:
-    """Accepted findings of alarms that notify no one themselves."""
-    packs = ("NIST.800.53.R5", "HIPAA.Security")
-    for each in rollback:
-        for alarm in each.alarms.values():
-            yield from in_packs(
-                alarm,
-                "CloudWatchAlarmAction",
-                "SageMaker reads the alarm while it updates the endpoint, and undoes the update for it. At "
-                "any other time the alarms that page look at the same errors.",
-                packs=packs,
-            )
-    for alarm in alarms.alarms.values():
-        resource = alarm.node.default_child
-        assert isinstance(resource, cloudwatch.CfnAlarm)  # noqa: S101 -- an alarm consists of it
-        if not Stack.of(alarms).resolve(resource.alarm_actions):
-            yield from in_packs(
-                alarm,
-                "CloudWatchAlarmAction",
-                "An alarm that pages does so through the composite alarm, once for all of them. A ticket "
-                "goes to the topic of the alarms; a fleet without one is looked at on its dashboard.",
-                packs=packs,
-            )

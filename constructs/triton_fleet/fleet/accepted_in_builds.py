@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
@@ -13,16 +12,7 @@ from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.processing_jobs import job_arns, log_arns
 from triton_fleet.builds.working_folder import runs as runs_folder
 from triton_fleet.builds.working_folder import timing_cache
-from triton_fleet.fleet.accepted_findings import (
-    Acceptance,
-    bucket_arn,
-    in_packs,
-    of_role,
-    of_role_and_logs,
-    pattern,
-    policy_of,
-    reads_prefix,
-)
+from triton_fleet.fleet.accepted_findings import Acceptance, bucket_arn, pattern, policy_of, reads_prefix
 from triton_fleet.functions.deployment_build import DeploymentBuild
 from triton_fleet.repository.model_repository import ModelRepository
 
@@ -40,13 +30,6 @@ def in_repository(repository: ModelRepository) -> Iterator[Acceptance]:
     if not repository.owned:
         return
     yield Acceptance(construct=repository.bucket, finding="AwsSolutions-S1", reason=_LOGGED)
-    yield from in_packs(repository.bucket, "S3BucketLoggingEnabled", _LOGGED)
-    yield from in_packs(
-        repository.bucket,
-        "S3BucketReplicationEnabled",
-        "Every artifact can be built again from its sources, and versions guard against deleting one. A "
-        "fleet in another region has a repository of its own, to which the same artifacts are published.",
-    )
 
 
 def in_builds(
@@ -54,8 +37,6 @@ def in_builds(
 ) -> Iterator[Acceptance]:
     """Accepted findings of builds, and of what starts them."""
     yield from _of_builds(builds)
-    yield from of_role_and_logs(builds.role, builds.node.find_child("Logs"))
-    yield from _of_source(builds.project)
     if runs is not None or deployment_build is not None:
         yield pattern(policy_of(builds.role), runs_folder(builds.repository).objects_arn, _NAMED_LATER)
     if runs is not None:
@@ -80,7 +61,6 @@ def _of_builds(builds: ModelBuildProject) -> Iterator[Acceptance]:
     )
     if builds.starter_role is not None:
         yield from _of_jobs(builds, builds.starter_role)
-        yield from of_role(builds.starter_role)
         return
     yield Acceptance(
         construct=builds.project,
@@ -148,16 +128,6 @@ def _of_runs(found: BuildRuns) -> Iterator[Acceptance]:
         reason="A run has three kinds of steps, each a build with a log of its own, and its history shows "
         "how long each took: a trace would show the same once more.",
     )
-    yield from of_role_and_logs(found.role, found.log_group)
-    yield from of_role(found.step_role)
-    yield from in_packs(
-        children,
-        "IAMNoInlinePolicy",
-        "The policy is of the state machine's role alone, and goes when that goes. It is a policy of its "
-        "own because it names the state machine, which needs the role's other one.",
-    )
-    for project in (found.changed_project, found.summary_project):
-        yield from _of_source(project)
 
 
 def _of_deployment_build(
@@ -172,14 +142,4 @@ def _of_deployment_build(
         construct=policy,
         finding="AwsSolutions-IAM5[Resource::*]",
         reason="Service Quotas limits reading to no resource. The function may change no quota.",
-    )
-
-
-def _of_source(project: codebuild.Project) -> Iterator[Acceptance]:
-    yield from in_packs(
-        project,
-        "CodeBuildProjectSourceRepoUrl",
-        "The source is an archive in S3. There is no GitHub or Bitbucket repository to authenticate to: "
-        "the rule asks for OAuth whatever the source is.",
-        packs=("HIPAA.Security", "PCI.DSS.321"),
     )

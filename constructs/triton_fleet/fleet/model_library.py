@@ -19,12 +19,10 @@ from triton_fleet.fleet.accepted_findings import accept
 from triton_fleet.fleet.accepted_in_builds import in_builds, in_repository
 from triton_fleet.fleet.checks import built_from_source
 from triton_fleet.functions.deployment_build import DeploymentBuild
-from triton_fleet.images.image import CustomImage
+from triton_fleet.images.serving import Serving
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.base.checks import Report
-from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
-from triton_models.facts.releases import DEFAULT_RELEASE
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -33,7 +31,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 class ModelLibrary(Construct):
     """A model repository with its build job, which outlives endpoints and changes when models do.
 
-    Findings of AwsSolutions, NIST 800-53, HIPAA and PCI DSS about it are accepted, each with its reason.
+    Findings of AwsSolutions about it are accepted, each with its reason.
 
     Attributes:
         repository: The model repository.
@@ -42,10 +40,7 @@ class ModelLibrary(Construct):
         source: The folder of their declarations; None if no models are built.
         runs: Runs of several builds at a time; None if one build makes all models.
         deployment_build: Starts a build in a deployment; None if nothing does.
-        instance_type: The instance type to build for.
-        release: The Triton release to build for.
-        cpu_image: Builds use AWS's image for CPUs.
-        image: The image of builds and endpoints; None for AWS's.
+        serving: What models are built for.
     """
 
     def __init__(
@@ -55,9 +50,7 @@ class ModelLibrary(Construct):
         *,
         source: str | Path | None = None,
         models: Sequence[str] | None = None,
-        instance_type: str = DEFAULT_INSTANCE_TYPE,
-        release: str = DEFAULT_RELEASE,
-        cpu_image: bool = False,
+        serving: Serving | None = None,
         weights: Mapping[str, str] = _NOTHING,
         weights_from: Sequence[str] = (),
         hub_token: secretsmanager.ISecret | None = None,
@@ -71,7 +64,6 @@ class ModelLibrary(Construct):
         build_role: iam.IRole | None = None,
         build_environment: Mapping[str, str] = _NOTHING,
         build_network: EndpointNetwork | None = None,
-        image: CustomImage | None = None,
     ) -> None:
         """Create the repository, and what builds for it.
 
@@ -81,9 +73,7 @@ class ModelLibrary(Construct):
             source: The folder that holds models/, such as `model_builds`. None if artifacts are built
                 elsewhere.
             models: The models to build: folders in models/, or `folder:form`. By default every folder.
-            instance_type: The endpoint's instance type, as `ModelBuildProject.instance_type`.
-            release: The endpoint's Triton release.
-            cpu_image: Build in AWS's image for CPUs, as `ModelBuildProject.cpu_image`.
+            serving: What the endpoint serves with, which models are built for.
             weights: Addresses of trained weights, as `ModelBuildProject.weights`.
             weights_from: Prefixes of S3 under which declarations may name weights.
             hub_token: The token of a private repository of the Hugging Face hub.
@@ -98,8 +88,6 @@ class ModelLibrary(Construct):
             build_role: An existing role for builds. By default a new one.
             build_environment: Further variables of builds, as `ModelBuildProject.environment`.
             build_network: The private subnets in which builds run.
-            image: An image of your own for builds and for the endpoints of a fleet, made from that of
-                `release`. By default AWS's image.
 
         Raises:
             FleetError: Models without a source, or a wrong argument of the repository or of the builds.
@@ -108,9 +96,7 @@ class ModelLibrary(Construct):
         report = Report(self.node.path)
         built_from_source(report.at("models"), models, has_source=source is not None)
         report.raise_if_any()
-        self.instance_type = instance_type
-        self.release = release
-        self.cpu_image, self.image = cpu_image, image
+        self.serving = serving or Serving()
         self.source = Path(source) if source is not None else None
         self.repository = ModelRepository(self, "Repository", bucket=bucket, encryption_key=encryption_key)
         self.builds: ModelBuildProject | None = None
@@ -126,9 +112,7 @@ class ModelLibrary(Construct):
             repository=self.repository,
             source=self.source,
             models=models,
-            instance_type=instance_type,
-            release=release,
-            cpu_image=cpu_image,
+            serving=self.serving,
             weights=weights,
             weights_from=weights_from,
             hub_token=hub_token,
@@ -137,7 +121,6 @@ class ModelLibrary(Construct):
             role=build_role,
             environment=build_environment,
             network=build_network,
-            image=image,
         )
         self.built = tuple(self.builds.models or self.builds.declared)
         if parallel_builds != 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from constructs import Construct
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_alias, in_endpoint, in_warm_up
+from triton_fleet.fleet.accepted_findings import accept, in_alias, in_endpoint, in_warm_up
 from triton_fleet.fleet.checks import one_library
 from triton_fleet.fleet.given_requests import unfit_requests
 from triton_fleet.fleet.model_library import ModelLibrary
 from triton_fleet.hosting.deployment import AllAtOnce, Deployment, Replace
-from triton_fleet.network.endpoint_network import EndpointNetwork
+from triton_fleet.images.serving import Serving
+from triton_fleet.network.placement import Placement
 from triton_fleet.operations.alarms import EndpointAlarms
 from triton_fleet.operations.budget import MonthlyBudget
 from triton_fleet.operations.dashboard import EndpointDashboard
@@ -39,10 +41,8 @@ from triton_fleet.scaling.tracking import CpuUtilization, GpuUtilization, Invoca
 from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError
 from triton_models.facts.cost import dollars
-from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.instances import instance_type as instance_type_named
 from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
-from triton_models.facts.releases import DEFAULT_RELEASE
 
 SILENT_ALARMS = "triton-fleet:alarms-notify-no-one"
 """The id of the warning of a fleet whose alarms go nowhere."""
@@ -65,7 +65,7 @@ class MultiModelFleet(Construct):
     """Models behind one multi-model endpoint, with builds, auto scaling, alarms, a dashboard and an alias.
 
     Another instance type or release is another endpoint: it is filled and warmed next to the old one, then
-    the alias moves. Findings of AwsSolutions, NIST 800-53, HIPAA and PCI DSS are accepted with a reason each.
+    the alias moves. Findings of AwsSolutions are accepted, each with its reason.
 
     Example:
         ```python
@@ -95,11 +95,8 @@ class MultiModelFleet(Construct):
         library: ModelLibrary | None = None,
         source: str | Path | None = None,
         models: Sequence[str] | None = None,
-        instance_type: str | None = None,
-        release: str | None = None,
+        serving: Serving | None = None,
         fleet_name: str | None = None,
-        allow_unlisted_instance_type: bool = False,
-        inference_ami: str | None = None,
         min_capacity: int = 1,
         max_capacity: int = DEFAULT_MAX_CAPACITY,
         targets: Sequence[ScalingTarget] | None = None,
@@ -113,8 +110,7 @@ class MultiModelFleet(Construct):
         alarm_email: str | None = None,
         hourly_price_usd: float | None = None,
         monthly_budget_usd: float | None = None,
-        role: iam.IRole | None = None,
-        network: EndpointNetwork | None = None,
+        placement: Placement | None = None,
     ) -> None:
         """Create the fleet.
 
@@ -124,12 +120,9 @@ class MultiModelFleet(Construct):
             library: The models, such as of a stack of their own. By default a new library of `models`.
             source: The folder that holds models/, such as `model_builds`, of a new library.
             models: The models that a new library builds. By default every folder in models/.
-            instance_type: The endpoint's instance type. By default the library's, or ml.g5.2xlarge.
-            release: The Triton release. By default the library's, or 25.09.
+            serving: The instance type, the release and the image. By default the library's, or `Serving()`.
             fleet_name: The first part of the names of endpoint and alias. By default derived from the path of
                 the construct.
-            allow_unlisted_instance_type: Accept a type that AWS does not list for multi-model endpoints.
-            inference_ami: The host image. By default the release's own.
             min_capacity: The fewest instances.
             max_capacity: The most instances.
             targets: Values that auto scaling keeps. By default 600 requests per GPU per minute and a GPU
@@ -148,8 +141,8 @@ class MultiModelFleet(Construct):
             hourly_price_usd: The price of an instance per hour. By default the price on demand.
             monthly_budget_usd: The limit per month for the cost of the instances; see `MonthlyBudget`.
                 Its warnings go where the alarms go. By default no budget.
-            role: An existing role for the instances, which SageMaker may assume. By default a new one.
-            network: The private subnets that the instances are attached to.
+            placement: The network, the role and the key of the instances. By default the key is that of the
+                library, on types without local NVMe.
 
         Raises:
             FleetError: Arguments of a new library next to `library`, or a wrong argument of a part.
@@ -157,27 +150,16 @@ class MultiModelFleet(Construct):
         super().__init__(scope, construct_id)
         if library is not None:
             self._refuse_next_to_library(source=source, models=models)
-        self.library = library or ModelLibrary(
-            self,
-            "Library",
-            source=source,
-            models=models,
-            instance_type=instance_type or DEFAULT_INSTANCE_TYPE,
-            release=release or DEFAULT_RELEASE,
-        )
+        self.library = library or ModelLibrary(self, "Library", source=source, models=models, serving=serving)
         name = fleet_name or Names.unique_resource_name(self, max_length=_NAME_CHARACTERS, separator="-")
         limits = thresholds or Thresholds()
         self.endpoint, self.rollback = self._endpoint(
             name,
-            instance_type=instance_type or self.library.instance_type,
-            release=release or self.library.release,
-            allow_unlisted_instance_type=allow_unlisted_instance_type,
-            inference_ami=inference_ami,
+            serving=serving or self.library.serving,
             initial_instance_count=min_capacity,
             deployment=deployment or AllAtOnce(),
             rollback_limits=limits if rollback_alarms and not isinstance(deployment, Replace) else None,
-            role=role,
-            network=network,
+            placement=placement or Placement(),
         )
         self.scaling = self._scaling(min_capacity, max_capacity, targets)
         self.alias = EndpointAlias(
@@ -217,7 +199,6 @@ class MultiModelFleet(Construct):
         accept(in_alias(self.alias))
         if self.warm_up is not None:
             accept(in_warm_up(self.warm_up))
-        accept(in_alarms(self.alarms, self.rollback))
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow what `triton_models.client.Client` does: follow the alias, resolve names, and invoke models.
@@ -239,30 +220,19 @@ class MultiModelFleet(Construct):
         self,
         name: str,
         *,
-        instance_type: str,
-        release: str,
-        allow_unlisted_instance_type: bool,
-        inference_ami: str | None,
+        serving: Serving,
         initial_instance_count: int,
         deployment: Deployment | Replace,
         rollback_limits: Thresholds | None,
-        role: iam.IRole | None,
-        network: EndpointNetwork | None,
+        placement: Placement,
     ) -> tuple[MultiModelEndpoint, tuple[RollbackAlarms | GreenFleetAlarms, ...]]:
         """The endpoint, and the alarms above whose limits it is rolled back."""
         replaces, limits = isinstance(deployment, Replace), rollback_limits
-        arguments: dict[str, Any] = {
-            "instance_type": instance_type,
-            "allow_unlisted_instance_type": allow_unlisted_instance_type,
-            "release": release,
-            "inference_ami": inference_ami,
-            "cpu_image": self.library.cpu_image,
-            "image": self.library.image,
-            "initial_instance_count": initial_instance_count,
-        }
-        key = self._volume_key(instance_type)
-        settings = self._settings(arguments, key=key, role=role, network=network) if replaces else ""
-        full_name = endpoint_name_for(name, instance_type, release=release, settings=settings)
+        arguments: dict[str, Any] = {"serving": serving, "initial_instance_count": initial_instance_count}
+        if placement.encryption_key is None:
+            placement = replace(placement, encryption_key=self._volume_key(serving.instance_type))
+        settings = self._settings(arguments, placement) if replaces else ""
+        full_name = endpoint_name_for(name, serving.instance_type, release=serving.release, settings=settings)
         watched = (
             None
             if limits is None
@@ -273,12 +243,10 @@ class MultiModelFleet(Construct):
             "Endpoint",
             repository=self.library.repository,
             endpoint_name=full_name,
-            encryption_key=key,
+            placement=placement,
             # What a digest does not cover, such as tags, is updated.
             deployment=AllAtOnce() if isinstance(deployment, Replace) else deployment,
             rollback_alarms=watched.names if watched else (),
-            role=role,
-            network=network,
             **arguments,
         )
         if watched is None:
@@ -286,14 +254,7 @@ class MultiModelFleet(Construct):
         new_fleet = GreenFleetAlarms(self, "NewFleet", endpoint=endpoint, thresholds=limits)
         return endpoint, (watched, new_fleet)
 
-    def _settings(
-        self,
-        arguments: Mapping[str, Any],
-        *,
-        key: kms.IKey | None,
-        role: iam.IRole | None,
-        network: EndpointNetwork | None,
-    ) -> str:
+    def _settings(self, arguments: Mapping[str, Any], placement: Placement) -> str:
         """A digest of an endpoint's model and configuration, without the endpoint's name.
 
         They are rendered in a stack of their own. What would change there is compared by itself: the
@@ -317,6 +278,7 @@ class MultiModelFleet(Construct):
             scratch.resolve(each)
             for each in (model.primary_container, config.production_variants, config.metrics_config)
         ]
+        key, role, network = placement.encryption_key, placement.role, placement.network
         theirs = [
             self.library.repository.url,
             key.key_arn if key else None,

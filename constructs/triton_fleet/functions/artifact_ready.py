@@ -45,17 +45,7 @@ class ArtifactReady(Construct):
         timeout: Duration,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
     ) -> None:
-        """Create the function and the custom resource.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            repository: The repository of the artifacts.
-            artifacts: Their file names; the same name counts once.
-            timeout: The longest wait, one minute to one hour. Of a full hour the last minute is kept for the
-                answer.
-            log_retention: The retention of the function's log.
-        """
+        """Create the function and the custom resource."""
         super().__init__(scope, construct_id)
         self.function = InlineFunction(
             self,

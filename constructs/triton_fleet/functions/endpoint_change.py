@@ -11,7 +11,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from triton_fleet.arguments.typed import typed
-from triton_fleet.functions.inline_function import InlineFunction, acknowledge_own_policy, allow_successor
+from triton_fleet.functions.inline_function import InlineFunction, allow_successor
 
 
 @typed
@@ -40,15 +40,7 @@ class EndpointChange(Construct):
         endpoint_name: str,
         log_retention: logs.RetentionDays,
     ) -> None:
-        """Create the function and the custom resources.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            endpoint: The endpoint.
-            endpoint_name: Its name.
-            log_retention: The retention of the function's log.
-        """
+        """Create the function and the custom resources."""
         super().__init__(scope, construct_id)
         self.function = InlineFunction(
             self,
@@ -69,14 +61,7 @@ class EndpointChange(Construct):
     def _take_over(
         self, *, alias: str, alias_arn: str, endpoints: Sequence[str], most: Mapping[str, float]
     ) -> None:
-        """Give a new endpoint the instances of the one that an alias names.
-
-        Args:
-            alias: The name of the alias.
-            alias_arn: Its ARN.
-            endpoints: ARNs of the endpoints that it may name.
-            most: The most instances of each variant.
-        """
+        """Give a new endpoint the instances of the one that an alias names."""
         resource = self.settled.node.default_child
         assert isinstance(resource, CfnResource)  # noqa: S101 -- a custom resource consists of it
         resource.add_property_override("Alias", alias)
@@ -88,9 +73,7 @@ class EndpointChange(Construct):
     def _may_look(self, endpoint_name: str) -> iam.Policy:
         """A policy that goes with the endpoint: the role's own would name the next endpoint alone by then."""
         look = iam.PolicyStatement(actions=["sagemaker:DescribeEndpoint"], resources=self._arns)
-        policy = iam.Policy(self, f"Look-{endpoint_name}", roles=[self.function.role], statements=[look])
-        acknowledge_own_policy(policy)
-        return policy
+        return iam.Policy(self, f"Look-{endpoint_name}", roles=[self.function.role], statements=[look])
 
     def _allow(self, sid: str, actions: Sequence[str], resources: Sequence[str]) -> None:
         statement = iam.PolicyStatement(sid=sid, actions=list(actions), resources=list(resources))

@@ -51,15 +51,7 @@ class EndpointStart(Construct):
         log_retention: logs.RetentionDays,
         repository: ModelRepository | None = None,
     ) -> None:
-        """Create the function and the custom resource.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            log_group_name: The log group of the endpoint's containers.
-            log_retention: The retention of the log group.
-            repository: Whose prefix a multi-model endpoint serves; None for a single model.
-        """
+        """Create the function and the custom resource."""
         super().__init__(scope, construct_id)
         self.written_arn = Stack.of(self).format_arn(
             service="logs",

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from aws_cdk import Acknowledgment, RemovalPolicy, Validations
+from aws_cdk import RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
-from constructs import Construct, IConstruct
+from constructs import Construct
 
 from triton_fleet.arguments.typed import typed
 from triton_fleet.functions.checks import inline_code
@@ -25,11 +25,6 @@ RUNTIME = lambda_.Runtime.PYTHON_3_14
 
 _SOURCES = Path(__file__).with_name("code")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-
-# The packs of cdk-nag 3.0.2 that hold each rule, found by running them on 2026-11-21.
-_STANDARDS = ("HIPAA.Security", "NIST.800.53.R4", "NIST.800.53.R5", "PCI.DSS.321")
-_WATCHED = ("HIPAA.Security", "NIST.800.53.R5")
-
 
 _SHARED = re.compile(
     r"^from triton_fleet\.functions\.code\.(\w+) import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE
@@ -51,8 +46,6 @@ class InlineFunction(Construct):
     and versioned with the template, and no archive is uploaded for it. Its role may write its own log, and
     nothing else until its user adds to it.
 
-    What the rule packs find about it is acknowledged here: a caller cannot fix it.
-
     Attributes:
         function: The function.
         role: The role of the function.
@@ -70,20 +63,7 @@ class InlineFunction(Construct):
         memory_mb: int = 128,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
     ) -> None:
-        """Create the function with its role and log group.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            source: The name of a file in the folder code, without its ending.
-            description: The purpose of the function.
-            environment: Its environment variables.
-            memory_mb: Its memory.
-            log_retention: The retention of its log.
-
-        Raises:
-            FleetError: The file is larger than a template can carry.
-        """
+        """Create the function with its role and log group."""
         super().__init__(scope, construct_id)
         code = function_code(source)
         report = Report(self.node.path)
@@ -97,7 +77,6 @@ class InlineFunction(Construct):
         self.function = self._function(
             code, description=description, environment=environment, memory_mb=memory_mb
         )
-        self._acknowledge()
 
     def _execution_role(self, description: str) -> iam.Role:
         role = iam.Role(
@@ -137,36 +116,6 @@ class InlineFunction(Construct):
         function.node.add_dependency(self.role.node.find_child("DefaultPolicy"))
         return function
 
-    def _acknowledge(self) -> None:
-        acknowledge_own_policy(self.role.node.find_child("DefaultPolicy"))
-        _acknowledge(
-            self.log_group,
-            "CloudWatchLogGroupEncrypted",
-            "CloudWatch encrypts every log group with a key of its own. What is written is names of models "
-            "and artifacts and how requests ended, and nothing of their content.",
-        )
-        _acknowledge(
-            self.function,
-            "LambdaInsideVPC",
-            "It calls the public APIs of AWS and listens to nothing. In a VPC it would need a way out to "
-            "each of them, and would reach what is private there.",
-            packs=_STANDARDS,
-        )
-        _acknowledge(
-            self.function,
-            "LambdaConcurrency",
-            "AWS starts new accounts with ten concurrent executions, of which none may be reserved: every "
-            "deployment would fail there. It runs a few times in a deployment, and two at once do no harm.",
-            packs=_WATCHED,
-        )
-        _acknowledge(
-            self.function,
-            "LambdaDLQ",
-            "No one would empty the queue. The deployment that invokes the function reports the result, and "
-            "ends; a later retry would have no effect.",
-            packs=_WATCHED,
-        )
-
 
 def allow_successor(scope: Construct, function: InlineFunction) -> iam.Policy:
     """Let a function invoke itself: what it waits for takes longer than its fifteen minutes.
@@ -174,7 +123,7 @@ def allow_successor(scope: Construct, function: InlineFunction) -> iam.Policy:
     In a policy of its own, made after the function: the function needs the role's first policy to be there,
     and a policy that names the function needs the function.
     """
-    policy = iam.Policy(
+    return iam.Policy(
         scope,
         "Successor",
         roles=[function.role],
@@ -182,22 +131,3 @@ def allow_successor(scope: Construct, function: InlineFunction) -> iam.Policy:
             iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function.attr_arn])
         ],
     )
-    acknowledge_own_policy(policy)
-    return policy
-
-
-def acknowledge_own_policy(policy: IConstruct) -> None:
-    """Acknowledge that the policy of a function's role is an inline one."""
-    _acknowledge(
-        policy,
-        "IAMNoInlinePolicy",
-        "The policy is of this role alone: it names the role's own resources, cannot be attached to another "
-        "principal by mistake, and goes when the role goes.",
-    )
-
-
-def _acknowledge(
-    construct: IConstruct, rule: str, reason: str, *, packs: tuple[str, ...] = _STANDARDS
-) -> None:
-    for pack in packs:
-        Validations.of(construct).acknowledge(Acknowledgment(id=f"{pack}-{rule}", reason=reason))

@@ -47,22 +47,7 @@ class NamesReady(Construct):
         not_needed: Sequence[str] = (),
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
     ) -> None:
-        """Create the function and the custom resources.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            repository: The repository of the models.
-            alias: The name of the fleet's alias.
-            alias_arn: Its ARN.
-            endpoint_name: The endpoint that the alias is to name.
-            target: That endpoint's target, such as "sm86-trt10.13.3".
-            not_needed: Models that the fleet may lose.
-            log_retention: The retention of the function's log.
-
-        Raises:
-            FleetError: It is not the text of a target.
-        """
+        """Create the function and the custom resources."""
         super().__init__(scope, construct_id)
         ArtifactTarget.parse(target)
         self.function = InlineFunction(

@@ -1,8 +1,7 @@
 """The parts of an endpoint: instances, server, network, and the way to a new configuration.
 
-- `variants`, `values`, `capacity_reservation`, `core_dumps`: the instances behind a variant.
+- `variants`, `values`, `core_dumps`: the instances behind a variant.
 - `server`: how Triton is started.
-- `compliance`: what compliance packs ask for and the service refuses.
 - `deployment`: the ways to a new configuration.
 - `async_inference`, `capture`, `s3_folder`: requests and answers in S3.
 - `checks`, `deployment_checks`: the checks of all of these.

@@ -73,11 +73,7 @@ class AsyncInference:
         async_topics(report, self.include_inference_in, given=tuple(self._topics()))
 
     def _grant(self, role: iam.IRole) -> None:
-        """Let the endpoint's role read requests, write answers and publish notices of them, and nothing else.
-
-        Args:
-            role: The role.
-        """
+        """Let the endpoint's role read requests, write answers and publish notices of them."""
         self.requests.grant_read(role)
         for folder in self._written():
             folder.grant_write(role)
@@ -89,11 +85,7 @@ class AsyncInference:
             self.encryption_key.grant_encrypt_decrypt(role)
 
     def _grant_caller(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow to put requests, and to read what came of them.
-
-        Args:
-            grantee: The caller.
-        """
+        """Allow to put requests, and to read what came of them."""
         grant = self.requests.grant_write(grantee)
         for folder in self._written():
             grant = grant.combine(folder.grant_read(grantee))
@@ -101,11 +93,7 @@ class AsyncInference:
         return grant if key is None else grant.combine(key.grant_decrypt(grantee))
 
     def _allow_through(self, network: EndpointNetwork) -> None:
-        """Let requests and answers through the S3 endpoint of the instances' network.
-
-        Args:
-            network: The network.
-        """
+        """Let requests and answers through the S3 endpoint of the instances' network."""
         self.requests._allow_through(network, "s3:GetObject")
         for folder in self._written():
             folder._allow_through(network, "s3:PutObject", "s3:AbortMultipartUpload")

@@ -33,11 +33,7 @@ class CoreDumps:
     encryption_key: kms.IKey | None = None
 
     def _grant(self, role: iam.IRole) -> None:
-        """Let the endpoint's role write dumps, and nothing else.
-
-        Args:
-            role: The role.
-        """
+        """Let the endpoint's role write dumps, and nothing else."""
         self.folder.grant_write(role)
         if self.encryption_key is not None:
             self.encryption_key.grant_encrypt(role)

@@ -88,11 +88,7 @@ class CapacitySize:
         return _Size(type="CAPACITY_PERCENT" if self.by_percent else "INSTANCE_COUNT", value=self.value)
 
     def _steps(self, *, fleet: float | None) -> int | None:
-        """Return the number of steps that the fleet takes; None if it is not known.
-
-        Args:
-            fleet: The instances of the fleet. Not needed for a percentage.
-        """
+        """Return the number of steps that the fleet takes; None if it is not known."""
         size = known(self.value)
         total = 100 if self.by_percent else fleet
         return math.ceil(total / size) if size and size > 0 and total is not None else None
@@ -100,14 +96,7 @@ class CapacitySize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Course:
-    """The course of a deployment.
-
-    Attributes:
-        steps: The number of waits; None if it depends on a capacity that is not known.
-        starts: The number of times that instances are started; None as for `steps`.
-        wait: The wait after each step.
-        termination_wait: The wait at the end.
-    """
+    """The course of a deployment."""
 
     steps: int | None
     starts: int | None
@@ -175,11 +164,7 @@ class Deployment(ABC):
 
     @abstractmethod
     def _render(self, *, rollback_alarms: Sequence[str]) -> _Config:
-        """As CloudFormation takes it.
-
-        Args:
-            rollback_alarms: Names of the alarms that undo the deployment; at most ten.
-        """
+        """As CloudFormation takes it."""
 
     def time_without_scaling(self, *, capacity: int | None = None) -> Duration | None:
         """The time for which auto scaling is suspended; None if that depends on what is not known.

@@ -52,12 +52,7 @@ class S3Folder:
         return grant if key is None else grant.combine(key.grant_encrypt_decrypt(grantee))
 
     def _allow_through(self, network: EndpointNetwork, *actions: str) -> None:
-        """Let requests for these actions through the network's S3 endpoint, whose policy is narrow.
-
-        Args:
-            network: The network.
-            actions: Such as "s3:PutObject".
-        """
+        """Let requests for these actions through the network's S3 endpoint, whose policy is narrow."""
         if network.s3_endpoint is not None:
             network.s3_endpoint.add_to_policy(
                 iam.PolicyStatement(

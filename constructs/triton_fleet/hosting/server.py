@@ -183,12 +183,7 @@ class TritonServer:
     def _environment(
         self, *, log_group: str = "", machines: Sequence[InstanceType] = ()
     ) -> Mapping[str, str]:
-        """The container's environment: variable to value.
-
-        Args:
-            log_group: The log group that metrics are written to.
-            machines: The instance types that it runs on.
-        """
+        """The container's environment: variable to value."""
         environment = {
             "SAGEMAKER_TRITON_PING_MODE": self.ping_mode.value,
             "SAGEMAKER_TRITON_LOG_VERBOSE": _text(self.log_verbose),

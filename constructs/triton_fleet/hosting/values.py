@@ -14,6 +14,6 @@ def hosting_problems(report: Report, hosting: Hosting) -> None:
     resource_name(report, known(hosting.name), what="the variant")
     if hosting.volume_size is not None:
         whole_quantity(report, hosting.volume_size, name="volume_size", unit="gibibytes")
-    for name in ("container_start_timeout", "model_download_timeout", "provision_timeout"):
+    for name in ("container_start_timeout", "model_download_timeout"):
         if (time := getattr(hosting, name)) is not None:
             whole_quantity(report, time, name=name)

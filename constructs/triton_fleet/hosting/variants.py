@@ -10,7 +10,6 @@ from aws_cdk import Duration, Size
 from aws_cdk import aws_sagemaker as sagemaker
 
 from triton_fleet.arguments.typed import typed
-from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.core_dumps import CoreDumps
 from triton_fleet.metrics.facts import DEFAULT_VARIANT
 from triton_fleet.metrics.published import VariantMetrics
@@ -86,15 +85,11 @@ class Hosting:
             that is to be invoked by its name only. Of a shadow variant: the share of requests that is copied
             to it, as a part of the production variant's weight.
         instance_pools: Types that stand in for instance_type when there is no capacity for it, in this order.
-        provision_timeout: The time that SageMaker tries to find capacity, 300 to 3600 s; by default
-            SageMaker's own.
         routing: The distribution of requests over the instances; None for SageMaker's default.
-        ssm_access: Let AWS Systems Manager open a shell on the instances, after AWS has allowed the account.
         volume_size: Of the volume, 1 to 512 GiB, on types without local NVMe only.
         container_start_timeout: From starting a container to its first good ping, 60 to 3600 s. On a
             single-model endpoint the model is loaded within it.
         model_download_timeout: For downloading and unpacking model data, 60 to 3600 s.
-        capacity_reservation: The reservation that provides the instances; None without one.
         core_dumps: The place for core dumps of crashed containers; None without one.
         inference_ami: The host image, which brings the GPU's driver, such as
             "al2-ami-sagemaker-inference-gpu-3-1"; None for that of the release's CUDA.
@@ -105,13 +100,10 @@ class Hosting:
     initial_instance_count: int = 1
     weight: float = 1
     instance_pools: Sequence[InstancePool] = ()
-    provision_timeout: Duration | None = None
     routing: Routing | None = None
-    ssm_access: bool = False
     volume_size: Size | None = None
     container_start_timeout: Duration = field(default_factory=lambda: Duration.minutes(10))
     model_download_timeout: Duration = field(default_factory=lambda: Duration.minutes(10))
-    capacity_reservation: CapacityReservation | None = None
     core_dumps: CoreDumps | None = None
     inference_ami: str | None = None
 
@@ -142,14 +134,7 @@ class Variant(Hosting):
 def production_variant(
     variant: Hosting, *, instance: InstanceType, release: Release, models: Sequence[str | None]
 ) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
-    """A variant as an endpoint configuration takes it.
-
-    Args:
-        variant: The variant.
-        instance: Its preferred instance type.
-        release: Its release.
-        models: The name of the SageMaker model, and for each pool the name of its own or None.
-    """
+    """A variant as an endpoint configuration takes it."""
     pools = [
         sagemaker.CfnEndpointConfig.InstancePoolProperty(
             instance_type=instance_type,
@@ -160,7 +145,6 @@ def production_variant(
             zip(variant.instance_types, models, strict=True), start=1
         )
     ]
-    waiting, reservation = variant.provision_timeout, variant.capacity_reservation
     return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
         variant_name=variant.name,
         # Pools stand in the place of the type: SageMaker takes one or the other.
@@ -172,9 +156,7 @@ def production_variant(
         inference_ami_version=variant.inference_ami or default_ami(instance, release),
         model_name=models[0],
         volume_size_in_gb=variant.volume_size.to_gibibytes() if variant.volume_size else None,
-        capacity_reservation_config=reservation._render() if reservation else None,
         core_dump_config=variant.core_dumps._render() if variant.core_dumps else None,
-        enable_ssm_access=variant.ssm_access or None,
         routing_config=sagemaker.CfnEndpointConfig.RoutingConfigProperty(
             routing_strategy=variant.routing.value
         )
@@ -182,5 +164,4 @@ def production_variant(
         else None,
         container_startup_health_check_timeout_in_seconds=variant.container_start_timeout.to_seconds(),
         model_data_download_timeout_in_seconds=variant.model_download_timeout.to_seconds(),
-        variant_instance_provision_timeout_in_seconds=waiting.to_seconds() if waiting else None,
     )

@@ -36,9 +36,8 @@ def image_labels(path: Path) -> Mapping[str, str]:
         raise IMAGE_DESCRIPTION.error(
             what=f"no image description can be read from {path}: {error or type(error).__name__}",
             where=str(path),
-            expected="a Dockerfile, the output of docker inspect, or the folder of an OCI image layout",
             why="the labels of the image are checked before anything is deployed",
-            fix="docker inspect IMAGE > image.json, and give image.json",
+            fix="give a Dockerfile, the folder of an OCI layout, or the output of docker inspect IMAGE",
         ) from None
 
 

@@ -113,17 +113,12 @@ METRICS: Mapping[str, MetricFact] = _facts(
 
 
 def metric_fact(name: str) -> MetricFact:
-    """Return the facts about a metric.
-
-    Raises:
-        FleetError: SageMaker publishes no metric of that name.
-    """
+    """Return the facts about a metric."""
     if name not in METRICS:
         raise UNKNOWN_METRIC.error(
             what=f"there is no metric {name!r}",
             where="the metrics of an endpoint",
-            expected=f"one of {', '.join(METRICS)}",
             why="CloudWatch accepts any name, and an alarm on one that is not published never goes off",
-            fix=did_you_mean(name, METRICS, otherwise="use a name from the list"),
+            fix=did_you_mean(name, METRICS, otherwise=f"use one of {', '.join(METRICS)}"),
         )
     return METRICS[name]

@@ -284,7 +284,6 @@ class VariantMetrics:
             raise UNKNOWN_HARDWARE.error(
                 what="the instance type of the endpoint is not known",
                 where=f"the metrics of {self._dimensions['EndpointName']}",
-                expected="an instance type",
                 why="SageMaker adds the percentages of an instance's GPUs or vCPUs up",
                 fix='name it, as in endpoint.variant(instance_type="ml.g5.2xlarge")',
             )

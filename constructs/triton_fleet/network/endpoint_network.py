@@ -255,7 +255,6 @@ class EndpointNetwork(Construct):
             raise NETWORK_CALLERS.error(
                 what="callers are to be allowed at a VPC endpoint that is not created here",
                 where=self.node.path,
-                expected="VpcService.RUNTIME among create_vpc_endpoints",
                 why="who may connect to a VPC endpoint is said by its own security group",
                 fix="create it here, or allow the callers in the security group of the existing one",
             )

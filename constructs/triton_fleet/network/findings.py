@@ -15,9 +15,6 @@ def acknowledge_network_interfaces(role: iam.IRole) -> None:
     they may be of is limited by those statements.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/host-vpc.html, read on 2026-11-21.
-
-    Args:
-        role: The role, which has a policy of its own already.
     """
     stack = Stack.of(role)
     interfaces = _as_reported(

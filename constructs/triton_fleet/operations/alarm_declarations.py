@@ -60,12 +60,7 @@ class AlarmDeclaration:
         return f"{self.what}\n\nWhat to do: {self.runbook}"
 
     def create(self, scope: Construct, *, alarm_name: str) -> cloudwatch.Alarm:
-        """The alarm as a resource.
-
-        Args:
-            scope: The parent construct.
-            alarm_name: The alarm's literal name.
-        """
+        """The alarm as a resource."""
         return cloudwatch.Alarm(
             scope,
             self.name,
@@ -217,11 +212,7 @@ def caching(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
 
 
 def load_failures(failures: cloudwatch.IMetric) -> AlarmDeclaration:
-    """Return the alarm about models that cannot be loaded, counted in the containers' log.
-
-    Args:
-        failures: The number of failed loads per minute.
-    """
+    """Return the alarm about models that cannot be loaded, counted in the containers' log."""
     return AlarmDeclaration(
         name="LoadFailures",
         severity=Severity.TICKET,

@@ -12,10 +12,6 @@ def thrashing(metrics: VariantMetrics, *, below_hit_percent: float) -> cloudwatc
 
     Evictions are normal for a full cache. Evictions while requests miss mean that models evict each other:
     the working set no longer fits.
-
-    Args:
-        metrics: The variant's metrics.
-        below_hit_percent: The bound of the hit ratio, in percent.
     """
     return cloudwatch.MathExpression(
         expression=f"IF(FILL(hit_ratio, 1) * 100 < {math_number(below_hit_percent)}, FILL(evicted, 0), 0)",
@@ -32,9 +28,6 @@ def hosts_not_reporting(metrics: VariantMetrics) -> cloudwatch.MathExpression:
     """Return 1 in minutes in which requests arrive and no instance reports, otherwise 0.
 
     The newest minute may be a false 1, because requests and hosts are reported separately: evaluate several.
-
-    Args:
-        metrics: The variant's metrics.
     """
     return cloudwatch.MathExpression(
         expression="IF(FILL(requests, 0) > 0 AND FILL(reports, 0) == 0, 1, 0)",
@@ -54,12 +47,6 @@ def missing_instances(
 
     These are minutes with fewer instances than the minimum capacity, or with fewer than the maximum although
     the GPUs, or the vCPUs on a type without GPUs, are so busy that auto scaling must have requested more.
-
-    Args:
-        metrics: The variant's metrics.
-        fewest: The minimum capacity.
-        most: The maximum capacity.
-        busy_percent: The utilization that counts as busy, 0 to 100.
     """
     hardware = metrics._hardware
     gpus = hardware.gpu_count

@@ -24,15 +24,7 @@ def estimate(
     models: int,
     region: str | None = None,
 ) -> Estimate | None:
-    """Return the monthly cost of a variant; None without a price, or if a number is known only at deployment.
-
-    Args:
-        variant: The variant.
-        price: Of an instance.
-        scaling: Its auto scaling: without, it keeps its first number of instances.
-        models: The number of models on it.
-        region: The region of the endpoint; None if it is known only at deployment.
-    """
+    """Return the monthly cost of a variant; None without a price, or where a number is not known yet."""
     first = variant.initial_instance_count
     least, most = (scaling.min_capacity, scaling.max_capacity) if scaling is not None else (first, first)
     if price is None or any(known(value) is None for value in (least, most, models, price.usd_per_hour)):

@@ -11,13 +11,7 @@ from triton_fleet.operations.charts import MILLISECONDS, Line, Row, chart, numbe
 def queue_sections(
     metrics: VariantMetrics, *, waiting: Sequence[Line], targets: Sequence[Line]
 ) -> Iterator[Row]:
-    """Yield the rows.
-
-    Args:
-        metrics: The variant's metrics.
-        waiting: The threshold of the oldest request's age.
-        targets: The targets of auto scaling for the backlog.
-    """
+    """Yield the rows."""
     yield numbers(
         ("Requests in the queue", metrics.metric_approximate_backlog_size()),
         ("Oldest request, s", metrics.metric_approximate_age_of_oldest_request()),

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from triton_models.artifact.built_for import runs_on
 from triton_models.artifact.forest_head import FIRST_WITH_ALL_FUNCTIONS
+from triton_models.artifact.targets import runs_on
 from triton_models.base.checks import Check, Report
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import some_of

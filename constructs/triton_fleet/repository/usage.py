@@ -121,11 +121,7 @@ class RepositoryUsage:
             report.add(place.problems)
 
     def sequence_models(self, artifacts: Iterable[str] | None = None) -> tuple[str, ...]:
-        """The folders of models with sequence batching.
-
-        Args:
-            artifacts: Only those of these artifacts, as far as they are known; None for all.
-        """
+        """The folders of models with sequence batching."""
         folders = dict.fromkeys(name for find in self._sequences for name in find())
         if artifacts is None:
             return tuple(folders)

@@ -1,8 +1,7 @@
 """Auto scaling: as many instances as the load needs, and an alias that moves between endpoints.
 
-`endpoint_scaling` joins targets (`target`, `tracking`, `metric_specification`), `steps`, `schedules` and
-`suspended_scaling`; `values` renders numbers and times. `alias` names the endpoint of today. `checks` and
-`capacity_checks` check them.
+`endpoint_scaling` joins targets (`target`, `tracking`, `metric_specification`), `steps` and `schedules`, and
+`checks` checks them. `alias` names the endpoint of today.
 
 Imports: arguments, endpoint, functions, hosting, metrics.
 """

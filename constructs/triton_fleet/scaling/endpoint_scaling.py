@@ -28,7 +28,6 @@ from triton_fleet.scaling.checks import (
 )
 from triton_fleet.scaling.schedules import ScheduledCapacity, check_schedules
 from triton_fleet.scaling.steps import ScalingStep, StepPolicy, StepScaling
-from triton_fleet.scaling.suspended_scaling import SuspendedScaling
 from triton_fleet.scaling.target import Cooldowns, ScalingTarget
 from triton_fleet.scaling.tracking import GpuMemoryUtilization, ModelLatency, default_targets
 from triton_models.base.checks import Report
@@ -69,7 +68,6 @@ class EndpointScaling(Construct):
         steps: Sequence[StepScaling] = (),
         schedules: Sequence[ScheduledCapacity] = (),
         cooldowns: Cooldowns | None = None,
-        suspended: SuspendedScaling | None = None,
     ) -> None:
         """Register the variant, and create a policy for each target and for each set of steps.
 
@@ -88,7 +86,6 @@ class EndpointScaling(Construct):
             steps: Policies for metrics that are far from their targets.
             schedules: Scheduled changes of the range.
             cooldowns: The times to wait after scaling, for targets without cooldowns of their own.
-            suspended: Suspended activities of auto scaling.
 
         Raises:
             FleetError: There is no such variant, or it is scaled already; a capacity below one, or a minimum
@@ -105,7 +102,6 @@ class EndpointScaling(Construct):
         self.targets = default_targets(self.variant) if targets is None else tuple(targets)
         self.steps = tuple(steps)
         self.schedules = tuple(schedules)
-        self._suspended = suspended
         self._resource_id = f"endpoint/{endpoint.literal_name}/variant/{self.variant.name}"
         self._check(cooldowns)
         self._advise()
@@ -128,7 +124,6 @@ class EndpointScaling(Construct):
             min_capacity=self.min_capacity,
             max_capacity=self.max_capacity,
             scheduled_actions=[each._render() for each in self.schedules] or None,
-            suspended_state=self._suspended._render() if self._suspended else None,
         )
         # The id above is a literal, so CloudFormation does not see that the endpoint has to be there first.
         resource = self.endpoint.node.find_child("Resource")

@@ -196,15 +196,7 @@ class StepPolicy(Construct):
         prefix: str,
         scaling_target_id: str,
     ) -> None:
-        """Create both.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            scaling: The steps, and their metric.
-            prefix: The prefix of the names of policy and alarm.
-            scaling_target_id: The scalable target.
-        """
+        """Create both."""
         super().__init__(scope, construct_id)
         policy = autoscaling.CfnScalingPolicy(
             self,

@@ -83,12 +83,7 @@ class ScalingTarget(ABC):
         return deferred(self._amount)
 
     def _value(self, *, gpu_count: int = 1, vcpus: int = 1) -> float:
-        """The number that Application Auto Scaling compares the metric with.
-
-        Args:
-            gpu_count: The GPUs of an instance.
-            vcpus: Its vCPUs.
-        """
+        """The number that Application Auto Scaling compares the metric with."""
         return self._amount * self._factor(gpu_count=gpu_count, vcpus=vcpus)
 
     def _factor(self, *, gpu_count: int, vcpus: int) -> int:
@@ -96,12 +91,7 @@ class ScalingTarget(ABC):
         return self._UNITS * {"GPU": gpu_count, "vCPU": vcpus, "instance": 1}[self._PER]
 
     def _tracking(self, variant: DeployedVariant, *, cooldowns: Cooldowns) -> Tracking:
-        """The policy's configuration.
-
-        Args:
-            variant: The scaled variant.
-            cooldowns: Those of the scaling; the target's own win.
-        """
+        """The policy's configuration."""
         metric = self._metric(variant)
         waits = self.cooldowns or cooldowns
         return Tracking(

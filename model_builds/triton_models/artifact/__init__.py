@@ -1,7 +1,7 @@
 """The content of an artifact, and the hardware that it runs on.
 
 `layout` lists names, sizes and configurations of a folder or a .tar.gz. `archive` is the only reader of
-archives. `networks` and `forest_head` read metadata of network files. `targets`, `built_for` and `plans`
+archives. `networks` and `forest_head` read metadata of network files. `targets` and `plans`
 determine the hardware that an artifact runs on. `staging` moves a finished folder to its place, and `refusal`
 marks a build that failed its verification.
 

@@ -278,17 +278,18 @@ class _Walk:
 
     def directory(self, directory: str, *, folder: str, above: tuple[tuple[int, int], ...]) -> None:
         """Collect the entries of a directory; `above` identifies its parents."""
-        found = Path(directory).stat()
-        above = (*above, (found.st_dev, found.st_ino))
+        above = (*above, _identity(Path(directory).stat()))
         with os.scandir(directory) as entries:
             ordered = sorted((e for e in entries if e.name not in LEFT_OUT), key=lambda entry: entry.name)
         for entry in ordered:
-            link = entry.is_symlink()
-            if self._follow_links and not self._is_seen(entry, above, link=link):
+            if self._follow_links and not self._is_seen(entry, above):
                 continue
-            problem = None if self._follow_links else self._refused(entry, above, link=link)
-            if problem is not None:
-                self.problems.append(problem)
+            refusal = None if self._follow_links else self._refusal(entry, above)
+            if refusal is not None:
+                what, fix = refusal
+                where = os.fsencode(entry.path).decode(errors="backslashreplace")
+                why = "the endpoint would lack it"
+                self.problems.append(UNPACKABLE.problem(what=what, where=where, why=why, fix=fix))
                 continue
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.is_dir():
@@ -299,84 +300,43 @@ class _Walk:
                 self.sources[path] = entry.path
 
     @staticmethod
-    def _is_seen(entry: os.DirEntry[str], above: tuple[tuple[int, int], ...], *, link: bool) -> bool:
+    def _is_seen(entry: os.DirEntry[str], above: tuple[tuple[int, int], ...]) -> bool:
         """Return True if an entry's name is valid in a configuration and its link leads to another file."""
         try:
             entry.name.encode()
-            if not link:
-                return True
-            found = entry.stat()
+            return not entry.is_symlink() or _identity(entry.stat()) not in above
         except (UnicodeEncodeError, OSError):
             return False
-        return (found.st_dev, found.st_ino) not in above
 
-    def _refused(
-        self, entry: os.DirEntry[str], above: tuple[tuple[int, int], ...], *, link: bool
-    ) -> Problem | None:
-        """Return the problem that excludes an entry from an artifact; None if there is none."""
-        place = Path(entry.path)
+    def _refusal(self, entry: os.DirEntry[str], above: tuple[tuple[int, int], ...]) -> tuple[str, str] | None:
+        """Return what excludes an entry from an artifact, with the fix; None if nothing does."""
         try:
             entry.name.encode()
         except UnicodeEncodeError:
-            return _unpackable(
-                place,
-                what=f"a name that is not UTF-8: {entry.name!r}",
-                why="archives and config.pbtxt cannot contain the name",
-                fix="rename it",
-            )
-        if link:
-            problem = _refused_link(place, real_root=self._real_root, above=above)
-            if problem is not None:
-                return problem
+            return f"a name that is not UTF-8: {entry.name!r}", "rename it"
+        if entry.is_symlink() and (refusal := self._link_refusal(Path(entry.path), above)) is not None:
+            return refusal
         is_directory = entry.is_dir()
         if not (is_directory or entry.is_file()):
-            return _unpackable(
-                place,
-                what="neither a file nor a folder",
-                why="pipes, sockets and devices have no content to pack",
-                fix="remove it",
-            )
+            return "neither a file nor a folder", "remove it: it has no content to pack"
         if not os.access(entry.path, os.R_OK | (os.X_OK if is_directory else 0)):
-            return _unpackable(
-                place,
-                what="not readable",
-                why="its content could not be packed, so the endpoint would lack it",
-                fix="allow yourself to read it",
-            )
+            return "not readable", "allow yourself to read it"
+        return None
+
+    def _link_refusal(self, link: Path, above: tuple[tuple[int, int], ...]) -> tuple[str, str] | None:
+        target = str(link.readlink())
+        real = Path(os.path.realpath(link))  # unlike Path.resolve(), it does not raise on a loop
+        if not real.exists():
+            return f"a link to nothing: {target!r}", "fix or remove the link"
+        if not real.is_relative_to(self._real_root):
+            return f"a link that leads out of the model: {target!r}", "copy the file into the model"
+        if _identity(real.stat()) in above:
+            return f"a link to its own folder: {target!r}", "remove the link, which never ends"
         return None
 
 
-def _refused_link(entry: Path, *, real_root: Path, above: tuple[tuple[int, int], ...]) -> Problem | None:
-    target = str(entry.readlink())
-    real = Path(os.path.realpath(entry))  # unlike Path.resolve(), it does not raise on a loop
-    if not real.exists():
-        return _unpackable(
-            entry,
-            what=f"a link to nothing: {target!r}",
-            why="there is nothing to pack under its name",
-            fix="fix or remove the link",
-        )
-    if not real.is_relative_to(real_root):
-        return _unpackable(
-            entry,
-            what=f"a link that leads out of the model: {target!r}",
-            why="its target is not part of the model",
-            fix="copy the file into the model",
-        )
-    found = real.stat()
-    if (found.st_dev, found.st_ino) in above:
-        return _unpackable(
-            entry,
-            what=f"a link to its own folder: {target!r}",
-            why="following the link never ends",
-            fix="remove the link",
-        )
-    return None
-
-
-def _unpackable(entry: Path, *, what: str, why: str, fix: str) -> Problem:
-    where = os.fsencode(entry).decode(errors="backslashreplace")
-    return UNPACKABLE.problem(what=what, where=where, why=why, fix=fix)
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 # Archives

@@ -3,6 +3,8 @@
 A TensorRT plan loads only on the compute capability and in the TensorRT version it was compiled for. A Python
 environment in an artifact loads only in the release's Python. The TensorRT version implies it, because
 releases with equal TensorRT versions have equal Python versions. Everything else runs anywhere.
+
+An artifact's build.json records its GPU, and for every plan, by its path, the GPU that compiled it.
 """
 
 from __future__ import annotations
@@ -13,13 +15,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from triton_models.artifact.built_for import built_gpu
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.instances import gpu as find_gpu
 from triton_models.facts.releases import Release, known_release
 from triton_models.facts.releases import release as find_release
-from triton_models.facts.tensorrt import AMPERE, AMPERE_PLUS
+from triton_models.facts.tensorrt import AMPERE, AMPERE_PLUS, SAME_COMPUTE_CAPABILITY
 
 ANY_HARDWARE, CPU = "any", "cpu"
 
@@ -130,6 +131,61 @@ def content_targets(build: Mapping[str, Any], plans: Sequence[str]) -> tuple[Art
     if release is not None and isinstance(sources, Mapping) and any(map(_is_environment, sources)):
         return (ArtifactTarget(tensorrt=_version(release)),)
     return (ANY,)
+
+
+def built_gpu(record: Mapping[str, Any]) -> str | None:
+    """Return the GPU model that an artifact has plans for; None without a plan or a record.
+
+    Args:
+        record: The content of build.json.
+    """
+    said = record.get("gpu")
+    return said if isinstance(said, str) else None
+
+
+def plan_gpu(record: Mapping[str, Any], path: str) -> str | None:
+    """Return the GPU model that compiled a plan; None if not recorded.
+
+    Args:
+        record: The content of build.json.
+        path: The plan's path in the artifact.
+    """
+    plans = record.get("plans")
+    plan = plans.get(path) if isinstance(plans, Mapping) else None
+    if isinstance(plan, Mapping) and plan.get("gpu"):
+        return str(plan["gpu"])
+    return built_gpu(record)
+
+
+def plan_runs_on(record: Mapping[str, Any], path: str, gpu: Gpu) -> bool:
+    """Return True if a plan also runs on a GPU other than the one that compiled it.
+
+    Args:
+        record: The content of build.json.
+        path: The plan's path in the artifact.
+        gpu: The GPU.
+    """
+    plans = record.get("plans")
+    plan = plans.get(path) if isinstance(plans, Mapping) else None
+    level = plan.get("hardware") if isinstance(plan, Mapping) else None
+    return runs_on(level, built=GPUS.get(plan_gpu(record, path) or ""), gpu=gpu)
+
+
+def runs_on(level: str | None, *, built: Gpu | None, gpu: Gpu) -> bool:
+    """Return True if a level of hardware compatibility allows a plan to run on another GPU.
+
+    Args:
+        level: The level as spelled by trtexec; None without one.
+        built: The GPU that compiled it, if known.
+        gpu: The GPU.
+    """
+    if level == AMPERE_PLUS:
+        return float(gpu.compute_capability) >= float(AMPERE)
+    return (
+        level == SAME_COMPUTE_CAPABILITY
+        and built is not None
+        and built.compute_capability == gpu.compute_capability
+    )
 
 
 def _compatible(build: Mapping[str, Any]) -> str | None:

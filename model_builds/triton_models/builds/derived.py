@@ -12,7 +12,7 @@ from triton_models.artifact.networks import NetworkTensor, Signature
 from triton_models.base.checks import Check, Report
 from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.models import Ensemble
-from triton_models.declare.network_types import type_problems
+from triton_models.declare.network_types import check_types
 from triton_models.declare.tensors import Tensor
 from triton_models.facts.releases import Release
 
@@ -53,7 +53,7 @@ def served_tensors(
     batches = max_batch_size > 0
     report = Report(f"the network of {name!r}")
     types = ((what, tensor.data_type) for what, tensor in _sides(signature))
-    report.add(type_problems(types, backend=backend, release=release, where=report.where))
+    check_types(report, types, backend=backend, release=release)
     _check_shapes(report, signature, batches=batches)
     if batches:
         _check_batches(report, signature)

@@ -48,7 +48,6 @@ _DIGITS = 16
 # that a build uses counts.
 _NOT_MAKING = (
     "__main__.py",
-    "artifact/built_for.py",
     "artifact/plans.py",
     "artifact/refusal.py",
     "artifact/targets.py",
@@ -67,7 +66,7 @@ _NOT_MAKING = (
     "declare/places.py",
     "declare/variables.py",
     "deliver/",
-    "facts/build_machines/",
+    "facts/build_machines.py",
     "facts/cost.py",
     "facts/host_amis.py",
     "facts/instances.py",

@@ -1,8 +1,8 @@
 """`fleet check`: find problems that Triton or SageMaker would refuse, without running either.
 
 `check` runs every check on a `subject`: the models of an artifact or a repository. `target` is the release,
-GPU and endpoint to check for. The other modules hold the checks, each of one topic, such as `ensemble` or
-`release`.
+GPU and endpoint to check for, and `report` collects the problems. The other modules hold rules, each of one
+topic, such as `ensemble`: `check_artifact` looks at all models together, `check_model` at one.
 
 Imports: artifact, base, config, declare, environments, facts.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 
-from triton_models.artifact.built_for import built_gpu
 from triton_models.artifact.layout import BUILD_FILE, BUILD_RECORD
+from triton_models.artifact.targets import built_gpu
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.backend import MODEL_FILES

@@ -12,9 +12,9 @@ import posixpath
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from triton_models.artifact.built_for import built_gpu, plan_runs_on
-from triton_models.artifact.built_for import plan_gpu as compiled_on
 from triton_models.artifact.networks import HEADER_BYTES, read_plan_header
+from triton_models.artifact.targets import built_gpu, plan_runs_on
+from triton_models.artifact.targets import plan_gpu as compiled_on
 from triton_models.base.suggest import CLOSER, close_to, did_you_mean
 from triton_models.check.networks import FILE, PLATFORM
 from triton_models.check.report import REFUSED, Findings, rule

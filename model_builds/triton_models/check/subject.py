@@ -14,8 +14,7 @@ from triton_models.artifact.layout import Layout
 from triton_models.base.errors import FleetError, Problem
 from triton_models.check.backend import Backend, backend_of
 from triton_models.check.target import MULTI_MODEL_ENDPOINT, CheckTarget
-from triton_models.config.pbtxt import CONFIG_FILE, ModelConfig, schema
-from triton_models.config.spelling import read_text, text_of
+from triton_models.config.pbtxt import CONFIG_FILE, ModelConfig, read_text, schema, text_of
 from triton_models.facts.image_contents import REPOSITORY_AGENTS, added
 
 # SageMaker's front end in Triton searches the raw text for this (server, src/sagemaker_server.cc of
@@ -38,9 +37,7 @@ class Model:
     """A model directory.
 
     Attributes:
-        layout: The artifact or repository that contains it.
-        target: The target of the check.
-        record: The content of build.json; empty without one.
+        layout, target, record: Those of the subject.
         folder: The directory's name, by which other models refer to the model.
         path: Its path in the layout; "" if the layout's top is the model directory itself.
         text: The content of its config.pbtxt; None without one.
@@ -121,8 +118,6 @@ class Subject:
     """An artifact or a repository with its models.
 
     Attributes:
-        layout: Its content.
-        target: The target of the check.
         models: Its model directories: every top-level folder with a config.pbtxt, or the top itself. If
             Triton does not need a config.pbtxt, also every top-level folder with a version folder.
         ensembles: The models that are meant as ensembles.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from triton_models.artifact.built_for import built_gpu
+from triton_models.artifact.targets import built_gpu
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.facts.instances import GPUS, Gpu

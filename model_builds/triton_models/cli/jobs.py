@@ -125,6 +125,6 @@ def summarize(parser: argparse.ArgumentParser) -> None:
 
 
 def _summarize(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.deliver.summary import run
+    from triton_models.deliver.results import run
 
     return run(arguments)

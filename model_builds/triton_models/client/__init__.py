@@ -2,7 +2,7 @@
 
 This package is the interface for applications: `Client`, the error it raises, and the encoding of tensors.
 `alias` and `resolving` find the endpoint and the artifact of a name, and `remembered` refreshes both in the
-background. `call`, `deadline`, `failures` and `retries` handle a single request.
+background. `call`, `deadline` and `failures` handle a single request.
 
 Imports: artifact, base, facts, repository.
 """

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.targets import ArtifactTarget
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.base.errors import FleetError
 from triton_models.client.alias import ALIAS_AGE_S, Aliased, read_alias
 from triton_models.client.call import Call, InvocationError
 from triton_models.client.deadline import CLOCK, Clock, Deadline
 from triton_models.client.encoding import Content, Parameters, Tensors, decode, encode
-from triton_models.client.failures import Again, Failure, crowded, failure_of, late
+from triton_models.client.failures import Again, Failure, Retries, crowded, failure_of, late
 from triton_models.client.remembered import Remembered
 from triton_models.client.resolving import Names
-from triton_models.client.retries import Retries
 from triton_models.client.workers import HungError, Workers
 from triton_models.facts.payload import PAYLOAD_LIMIT
 from triton_models.repository.manifest import Repository
@@ -25,7 +25,6 @@ from triton_models.repository.stored_manifest import MANIFEST_AGE_S
 if TYPE_CHECKING:
     import numpy as np
 
-    from triton_models.repository.check_endpoint import Fit
 
 # SageMaker responds within 60 seconds; its documentation recommends a socket timeout of 70 seconds. A timeout
 # belongs to a client of the SDK, so there are several: a request uses the shortest one that its call can wait
@@ -48,6 +47,11 @@ DEADLINE_S = 360.0
 
 # The number of failures allowed per request.
 ATTEMPTS = 3
+
+CLIENT_ENDPOINT = Check(id="client-endpoint", source=FROM_ARGUMENTS)
+CLIENT_LIMIT = Check(id="client-limit", source=FROM_ARGUMENTS)
+
+_ARGUMENTS = "the arguments of Client"
 
 
 class Client:
@@ -108,8 +112,10 @@ class Client:
 
         from triton_models.repository.s3 import aws_errors
 
-        raise_if_any(_either(endpoint_name, alias, target))
-        raise_if_any(_not_positive(deadline_s=deadline_s, attempts=attempts))
+        report = Report(_ARGUMENTS)
+        _check_endpoint(report, endpoint_name, alias, target)
+        _check_limits(report, deadline_s=deadline_s, attempts=attempts)
+        report.raise_if_any()
         self._fixed = Aliased(
             endpoint=endpoint_name or "", target=ArtifactTarget.parse(target) if target else None
         )
@@ -164,31 +170,6 @@ class Client:
         """
         deadline = self._deadline()
         return self._names.artifact(model, self._serving(deadline).target, deadline)
-
-    def check_endpoint(self, models: Sequence[str] = ()) -> Fit:
-        """Check that the endpoint can load the models, before the first request fails.
-
-        This is meant for deployments, because it needs permissions that an application's role should not have
-        (sagemaker:DescribeEndpoint, DescribeEndpointConfig and DescribeModel).
-
-        Args:
-            models: The models to check; empty for all models of the repository.
-
-        Returns:
-            The models checked.
-
-        Raises:
-            FleetError: The endpoint would refuse some artifacts, all of which are listed; a model or the
-                endpoint is unknown; or AWS refuses the request.
-        """
-        from triton_models.repository.check_endpoint import check_endpoint
-        from triton_models.repository.s3 import aws_errors
-        from triton_models.repository.serving import deployed
-
-        endpoint = self.endpoint_name
-        with aws_errors(f"endpoint {endpoint}"):
-            serving = deployed(endpoint, self._session.client("sagemaker"))
-        return check_endpoint(self._names.manifest(self._deadline()), serving, models=models)
 
     def infer(
         self,
@@ -354,7 +335,9 @@ class Client:
     def _deadline(self, limit_s: float | None = None) -> Deadline:
         if limit_s is None:
             return Deadline(self._deadline_s, self._clock)
-        raise_if_any(_not_positive(deadline_s=limit_s))
+        report = Report(_ARGUMENTS)
+        _check_limits(report, deadline_s=limit_s)
+        report.raise_if_any()
         return Deadline(limit_s, self._clock)
 
 
@@ -372,38 +355,20 @@ def _runtime_client(session: Any, read_timeout_s: float) -> Any:
     return session.client("sagemaker-runtime", config=config)
 
 
-def _either(endpoint_name: str | None, alias: str | None, target: str | None) -> Iterator[Problem]:
+def _check_endpoint(report: Report, endpoint_name: str | None, alias: str | None, target: str | None) -> None:
     if alias and target and not endpoint_name:
-        yield Problem(
-            what="both an alias and a target are given",
-            where="the arguments of Client",
-            why="an alias contains the target of its endpoint",
-            fix="omit the target, which the alias names",
-            rule="client-endpoint",
-        )
-    if bool(endpoint_name) != bool(alias):
-        return
-    yield Problem(
-        what="both endpoint_name and alias are given"
-        if alias
-        else "neither endpoint_name nor alias is given",
-        where="the arguments of Client",
-        why="requests go to one endpoint",
-        fix="pass the alias, which is stable across changes of the release or the GPU",
-        rule="client-endpoint",
-    )
+        what = "both an alias and a target are given"
+        report(CLIENT_ENDPOINT, what, fix="omit the target, which the alias names")
+    if bool(endpoint_name) == bool(alias):
+        given = "both endpoint_name and alias are" if alias else "neither endpoint_name nor alias is"
+        fix = "pass the alias, which also names the next endpoint"
+        report(CLIENT_ENDPOINT, f"{given} given", fix=fix)
 
 
-def _not_positive(**limits: float) -> Iterator[Problem]:
+def _check_limits(report: Report, **limits: float) -> None:
     for name, limit in limits.items():
         if not limit > 0:
-            yield Problem(
-                what=f"{name} is {limit!r}",
-                where="the arguments of Client",
-                why="no request could be sent",
-                fix="give a number above 0, or omit it for the default",
-                rule="client-limit",
-            )
+            report(CLIENT_LIMIT, f"{name} is {limit!r}", fix="give a number above 0, or omit it")
 
 
 def _too_long(size: int, content: Content, where: str) -> FleetError:

@@ -96,14 +96,6 @@ class Names:
             return ""
         return ", ".join(f"{name} {tensor}" for name, tensor in listed.items())
 
-    def manifest(self, deadline: Deadline) -> Manifest:
-        """Return the current manifest.
-
-        Raises:
-            FleetError: The manifest cannot be read.
-        """
-        return self._stored.fresh(deadline).manifest
-
     def _found(self, manifest: Manifest, model: str, target: ArtifactTarget | None) -> str:
         found = manifest.target_model(model, target)
         if target is None:

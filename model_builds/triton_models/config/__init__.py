@@ -1,7 +1,6 @@
 """Reading and writing Triton's config.pbtxt.
 
-`pbtxt` uses NVIDIA's protobuf schema and builds common configurations; `spelling` reads a file like Triton's
-C++ parser.
+`pbtxt` uses NVIDIA's protobuf schema, builds common configurations, and reads a file as Triton does.
 
 Imports: base, declare.
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +31,16 @@ GPU_MEMORY = "gpu_memory_mb"
 
 CALLS = "fleet.calls."
 """The prefix of parameters of a model that calls others: the declared name, with the name on the server."""
+
+# How Triton's reader differs from Python's. Tested on the bundled server, release 24.10, on 2026-11-21: C++
+# accepts bytes that are not UTF-8, and a space between a minus and its number; Python refuses both. C++
+# refuses an unknown escape, which Python accepts.
+#
+# A comment or a string; neither can start inside the other.
+_COMMENT_OR_STRING = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""")
+_ESCAPE = re.compile(r"\\(.)")
+_KNOWN_ESCAPES = frozenset("abfnrtv\\?'\"01234567xXuU")
+_SPACED_MINUS = re.compile(r"-([ \t]+)(?=[0-9.])")
 
 # NVIDIA's generated message. It has no type stubs, and its fields are created at run time.
 ModelConfig: TypeAlias = Any
@@ -60,12 +71,7 @@ def data_types() -> tuple[str, ...]:
 
 
 def tensor(name: str, data_type: str, dims: Sequence[int]) -> Tensor:
-    """Return an input or output, such as `tensor("input_ids", "INT32", [-1])`.
-
-    Args:
-        name: The tensor's name.
-        data_type: Its data type, with or without the prefix "TYPE_".
-        dims: The shape without the batch dimension; -1 for a variable size.
+    """Return an input or output, such as `tensor("input_ids", "INT32", [-1])`, without the batch dimension.
 
     Raises:
         FleetError: The data type does not exist.
@@ -82,13 +88,7 @@ def tensor(name: str, data_type: str, dims: Sequence[int]) -> Tensor:
 
 
 def step(model_name: str, *, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> EnsembleStep:
-    """Return one composing model of an ensemble.
-
-    Args:
-        model_name: The composing model's name.
-        inputs: The ensemble's tensor by the composing model's input name.
-        outputs: The ensemble's tensor by the composing model's output name.
-    """
+    """Return one composing model of an ensemble, with the ensemble's tensor by the model's own name."""
     return EnsembleStep(model_name=model_name, inputs=dict(inputs), outputs=dict(outputs))
 
 
@@ -109,9 +109,9 @@ def plain(
     Args:
         name: The model's name, equal to its directory's.
         backend: The backend, such as "onnxruntime", "tensorrt" or "python".
-        max_batch_size: 0 if the model's tensors have no batch dimension.
-        inputs: The model's inputs.
-        outputs: The model's outputs.
+        max_batch_size: 0 if the tensors have no batch dimension.
+        inputs: Its inputs.
+        outputs: Its outputs.
         instances: The number of parallel copies, on each GPU or on the CPU.
         kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose a GPU if there is one, so
             the same artifact also runs on a host without a GPU.
@@ -179,15 +179,7 @@ def ensemble(
     outputs: Iterable[Tensor],
     steps: Iterable[EnsembleStep],
 ) -> ModelConfig:
-    """Return the configuration of an ensemble.
-
-    Args:
-        name: The ensemble's name.
-        max_batch_size: 0 if its tensors have no batch dimension.
-        inputs: The ensemble's inputs.
-        outputs: The ensemble's outputs.
-        steps: Its composing models, linked by their tensors' names; the order does not matter.
-    """
+    """Return the configuration of an ensemble, whose steps are linked by the names of their tensors."""
     message = _message(name=name, max_batch_size=max_batch_size, inputs=inputs, outputs=outputs)
     # SageMaker's front end finds the ensemble in a tarball by this field, not by `backend`.
     message.platform = "ensemble"
@@ -199,11 +191,7 @@ def ensemble(
 
 
 def parse_config(text: str, *, where: str) -> ModelConfig:
-    """Parse the text of a config.pbtxt.
-
-    Args:
-        text: The content.
-        where: The file's name, for the error.
+    """Parse the text of a config.pbtxt; `where` is the file's name, for the error.
 
     Raises:
         FleetError: The text is not valid, with line and column.
@@ -216,6 +204,47 @@ def parse_config(text: str, *, where: str) -> ModelConfig:
     except text_format.ParseError as error:
         raise FleetError([_syntax_problem(error, where=where)]) from None
     return message
+
+
+def text_of(content: bytes) -> str:
+    """Decode a configuration from UTF-8, otherwise from Latin-1, in which every byte is a character."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def read_text(text: str, *, where: str) -> ModelConfig:
+    """Parse the text of a config.pbtxt as Triton does.
+
+    Raises:
+        FleetError: Triton refuses the text, with line and column.
+    """
+    if "\\" in text:
+        _refuse_unknown_escape(text, where=where)
+    try:
+        return parse_config(text, where=where)
+    except FleetError:
+        corrected = _SPACED_MINUS.sub(r"\1-", text)
+        if corrected == text:
+            raise
+        return parse_config(corrected, where=where)
+
+
+def _refuse_unknown_escape(text: str, *, where: str) -> None:
+    for token in _COMMENT_OR_STRING.finditer(text):
+        if token[0].startswith("#"):
+            continue
+        for escape in _ESCAPE.finditer(token[0]):
+            if escape[1] not in _KNOWN_ESCAPES:
+                at = token.start() + escape.start()
+                line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+                raise CONFIG_SYNTAX.error(
+                    what=f"unknown escape {escape[0]}",
+                    where=f"{where}:{line}:{column}",
+                    why="Triton refuses the model",
+                    fix="use an escape of C, such as \\\\ for a backslash",
+                )
 
 
 def read_config(path: Path) -> ModelConfig:
@@ -306,25 +335,3 @@ def _syntax_problem(error: Any, *, where: str) -> Problem:
         why="Triton refuses the model",
         fix="fix that line; docs.nvidia.com lists every field under 'Model Configuration'",
     )
-
-
-__all__ = [
-    "CALLS",
-    "CONFIG_FILE",
-    "DynamicBatching",
-    "EnsembleStep",
-    "ModelConfig",
-    "Tensor",
-    "calls_of",
-    "data_types",
-    "decode",
-    "ensemble",
-    "parse_config",
-    "plain",
-    "read_config",
-    "schema",
-    "step",
-    "tensor",
-    "to_text",
-    "write_config",
-]

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+from urllib.parse import quote
 
 from triton_models.artifact.plans import is_rehearsal
 from triton_models.artifact.targets import ArtifactTarget, built_target
@@ -24,11 +27,9 @@ from triton_models.base.processes import stopped_by_sigterm
 from triton_models.builds.build import LOGS
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import stand_in
-from triton_models.deliver.logs import log_file, service_log
 from triton_models.deliver.places import Place
 from triton_models.deliver.publisher import Publisher
-from triton_models.deliver.record import Record, say
-from triton_models.deliver.results import ModelResult, Results, Step
+from triton_models.deliver.results import ModelResult, Record, Results, Step, say
 from triton_models.deliver.steps import Made, Order, make
 from triton_models.deliver.worker import Ended, Worker
 from triton_models.facts.instances import gpu as gpu_named
@@ -272,7 +273,7 @@ def _ready(delivery: Delivery, s3: S3Client | None) -> S3Client:
     elif delivery.gpu:
         find_compiler(release=release, gpu=gpu_named(delivery.gpu), logs=delivery.logs)
     if delivery.verify:
-        from triton_models.verify.program import find_server, numpy_of_models
+        from triton_models.verify.process import find_server, numpy_of_models
 
         find_server()
         say(numpy_of_models())
@@ -313,3 +314,44 @@ def _folder(delivery: Delivery) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="fleet-deliver-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+LOG_GROUP_VARIABLE = "FLEET_LOG_GROUP"
+"""The variable with the log group of a build; CodeBuild itself sets only the stream."""
+
+# The file that describes a Processing job, and the log group of all jobs. Stream names begin with the job's
+# name. Known from examples, not from AWS. Without the file, a result names the log less exactly.
+PROCESSING_CONFIG = Path("/opt/ml/config/processingjobconfig.json")
+_PROCESSING_GROUP = "/aws/sagemaker/ProcessingJobs"
+
+
+def service_log(
+    environment: Mapping[str, str] = os.environ, *, processing: Path = PROCESSING_CONFIG
+) -> str | None:
+    """Return the CloudWatch Logs stream of this process; None on a developer's machine.
+
+    Models print to this stream if there is one, because files are lost with the machine.
+    https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html, read 2026-11-21:
+    CODEBUILD_LOG_PATH is the name of the log stream.
+    """
+    job = _processing_job(processing)
+    if job is not None:
+        return f"CloudWatch Logs {_PROCESSING_GROUP}, streams {job}/"
+    build = environment.get("CODEBUILD_BUILD_ID")
+    if not build or "CODEBUILD_LOG_PATH" not in environment:
+        return None
+    group = environment.get(LOG_GROUP_VARIABLE)
+    where = f"CloudWatch Logs {group}" if group else f"the log of the CodeBuild build {build}"
+    return f"{where}, stream {environment['CODEBUILD_LOG_PATH']}"
+
+
+def log_file(folder: Path, model: str) -> Path:
+    """Return the log file of a model on a developer's machine; the name may be any string."""
+    return folder / f"{quote(model, safe=':')}.log"
+
+
+def _processing_job(path: Path) -> str | None:
+    try:
+        return str(json.loads(path.read_text())["ProcessingJobName"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -30,7 +30,6 @@ from triton_models.base.suggest import CLOSER, did_you_mean
 UNKNOWN_GPU = Check(id="unknown-gpu", source="the table of triton_models.facts.instances")
 UNKNOWN_INSTANCE_TYPE = Check(id="unknown-instance-type", source="the table of triton_models.facts.instances")
 
-SOURCE_DATE = "2026-11-21"
 DEFAULT_INSTANCE_TYPE = "ml.g5.2xlarge"
 _KIND = re.compile(r"ml\.[a-z]+(?=\d)")
 

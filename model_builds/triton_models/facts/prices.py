@@ -12,9 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-SOURCE_DATE = "2026-11-21"
-"""The date of the last revision of the table."""
-
 _PRICE_LIST = "AWS price list"
 _PUBLISHED = "published by a third party"
 

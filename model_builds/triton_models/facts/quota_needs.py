@@ -16,9 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from triton_models.facts.build_machines.automatic import automatic_machine
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
-from triton_models.facts.build_machines.processing import processing_type
+from triton_models.facts.build_machines import (
+    BUILD_MACHINES,
+    CPU_BUILD_MACHINE,
+    automatic_machine,
+    processing_type,
+)
 from triton_models.facts.instances import InstanceType
 
 DEFAULT_MAX_CAPACITY = 4

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import Check, Report
 from triton_models.base.outcome import progress
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.quota_needs import ENDPOINT_TOTAL, Need, endpoint_quota, needs
 
-_RULE = "service-quotas"
+SERVICE_QUOTAS = Check(id="service-quotas", source="Service Quotas of the account")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,12 @@ def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
         listed |= {(service, name): quota for name, quota in _by_name(service, names, client).items()}
     missing = [need for need in wanted if need.code is None and (need.service, need.name) not in listed]
     if missing:
-        raise FleetError(problem for need in missing for problem in _unknown(need).problems)
+        report = Report("Service Quotas")
+        for need in missing:
+            why = "the region does not offer the instance type for this use, or the quota was renamed"
+            fix = "choose another --region or instance type, or find the quota in the Service Quotas console"
+            report(SERVICE_QUOTAS, f"Service Quotas has no quota {need.name!r}", fix=fix, why=why)
+        report.raise_if_any()
     return tuple(_applied(need, listed.get((need.service, need.name)), client) for need in wanted)
 
 
@@ -230,24 +235,9 @@ def _applied(need: Need, default: Mapping[str, Any] | None, client: Any) -> Quot
     return Quota(need=need, code=code, value=quota["Value"], adjustable=quota.get("Adjustable", True))
 
 
-def _unknown(need: Need) -> FleetError:
-    return FleetError.of(
-        what=f"Service Quotas has no quota {need.name!r}",
-        where=f"the quotas of {need.service}",
-        why="the region does not offer the instance type for this use, or the quota was renamed",
-        fix="choose another --region or instance type, or find the quota in the Service Quotas console",
-        rule=_RULE,
-    )
-
-
 def _no_region() -> str:
-    raise FleetError.of(
-        what="the region is missing",
-        where="the command line",
-        why="quotas apply per region",
-        fix="give one, such as --region us-east-1, or configure one for AWS",
-        rule=_RULE,
-    )
+    fix = "give one, such as --region us-east-1, or configure one for AWS"
+    raise SERVICE_QUOTAS.error(what="the region is missing", where="the command line", fix=fix)
 
 
 @contextlib.contextmanager
@@ -259,18 +249,11 @@ def _aws_errors() -> Iterator[None]:
         yield
     except aws.ClientError as error:
         details = error.response.get("Error", {})
-        raise FleetError.of(
-            what=f"Service Quotas refused {error.operation_name}: {details.get('Code')}",
-            where="Service Quotas",
-            why=str(details.get("Message", "")),
-            fix="allow servicequotas:Get* and servicequotas:List*, as in ServiceQuotasReadOnlyAccess",
-            rule=_RULE,
-        ) from None
+        what = f"Service Quotas refused {error.operation_name}: {details.get('Code')}"
+        why = str(details.get("Message", ""))
+        fix = "allow servicequotas:Get* and servicequotas:List*, as in ServiceQuotasReadOnlyAccess"
+        raise SERVICE_QUOTAS.error(what=what, where="Service Quotas", why=why, fix=fix) from None
     except aws.BotoCoreError as error:
-        raise FleetError.of(
-            what="cannot read Service Quotas",
-            where="Service Quotas",
-            why=str(error),
-            fix="sign in (`aws sso login`), or check --region and the AWS_* environment variables",
-            rule=_RULE,
-        ) from None
+        what, where = "cannot read Service Quotas", "Service Quotas"
+        fix = "sign in (`aws sso login`), or check --region and the AWS_* environment variables"
+        raise SERVICE_QUOTAS.error(what=what, where=where, why=str(error), fix=fix) from None

@@ -7,7 +7,7 @@ Sources, as read on 2026-11-21:
 * Regions and accounts: image_uri_config/sagemaker-tritonserver.json of sagemaker-core 2.27.0 (2026-10-21).
   The three releases that it lacks are assumed to be in the same regions as 25.09 and 26.05.
 * TensorRT, CUDA and Python: NVIDIA's release notes and docs/introduction/compatibility.md of
-  triton-inference-server/server, and the issues named in a row's notes. The versions are those of the notes;
+  triton-inference-server/server, and the issues named at a row. The versions are those of the notes;
   `dpkg -l | grep tensorrt` inside the image is authoritative, and the build job records it.
 * TensorRT of 26.05 and 26.06 is uncertain: build.py of r26.05 starts from NVIDIA's image of 26.04, and that
   of r26.06 from 26.05 (`upstream_container_version`, read 2026-11-22), an image earlier than their names say.
@@ -29,8 +29,6 @@ from types import MappingProxyType
 
 from triton_models.base.checks import Check
 from triton_models.base.suggest import CLOSER, did_you_mean
-
-SOURCE_DATE = "2026-11-21"
 
 UNKNOWN_RELEASE = Check(id="unknown-release", source="the table of triton_models.facts.releases")
 RELEASE_NOT_ON_SAGEMAKER = Check(
@@ -162,7 +160,6 @@ class Release:
         min_driver: The oldest host driver that runs its CUDA.
         inference_ami: The InferenceAmiVersion of an endpoint with this release.
         regions: The regions in which AWS publishes the image; empty if only NVIDIA does.
-        notes: Facts to know before choosing the release.
     """
 
     name: str
@@ -173,7 +170,6 @@ class Release:
     min_driver: str
     inference_ami: str | None
     regions: tuple[str, ...]
-    notes: str
 
     @property
     def on_sagemaker(self) -> bool:
@@ -292,20 +288,13 @@ IMAGE_ACCOUNTS: Mapping[str, str] = MappingProxyType(
 )
 
 _CHINA = frozenset({"cn-north-1", "cn-northwest-1"})
-_SINCE_25_04 = frozenset(
+_NEW_IN_25_04 = frozenset(
     {
-        "ap-east-2",
-        "ap-south-2",
-        "ap-southeast-4",
-        "ap-southeast-5",
-        "ap-southeast-7",
-        "eu-central-2",
-        "eu-south-2",
-        "me-central-1",
-        "mx-central-1",
+        *("ap-east-2", "ap-south-2", "ap-southeast-4", "ap-southeast-5", "ap-southeast-7"),
+        *("eu-central-2", "eu-south-2", "me-central-1", "mx-central-1"),
     }
 )
-_SINCE_25_09 = frozenset({"ap-southeast-6"})
+_NEW_IN_25_09 = frozenset({"ap-southeast-6"})
 
 
 def _all_but(*missing: frozenset[str]) -> tuple[str, ...]:
@@ -313,15 +302,14 @@ def _all_but(*missing: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(region for region in IMAGE_ACCOUNTS if region not in left_out))
 
 
-_NOWHERE: tuple[str, ...] = ()
-_REGIONS_UNTIL_24_09 = _all_but(_SINCE_25_04, _SINCE_25_09)
-_REGIONS_25_04 = _all_but(_SINCE_25_09)
-_REGIONS_SINCE_25_09 = _all_but(_CHINA)
+_UNTIL_24_09 = _all_but(_NEW_IN_25_04, _NEW_IN_25_09)
+_OF_25_04 = _all_but(_NEW_IN_25_09)
+_SINCE_25_09 = _all_but(_CHINA)
 
 
-def _releases(*rows: tuple[str, str, str, str, str, tuple[str, ...], str]) -> Mapping[str, Release]:
+def _releases(*rows: tuple[str, str, str, str, str, tuple[str, ...]]) -> Mapping[str, Release]:
     releases = {}
-    for name, tensorrt, cuda, python, capability, regions, notes in rows:
+    for name, tensorrt, cuda, python, capability, regions in rows:
         host = CUDA_MAJORS[cuda.partition(".")[0]]
         releases[name] = Release(
             name=name,
@@ -332,95 +320,34 @@ def _releases(*rows: tuple[str, str, str, str, str, tuple[str, ...], str]) -> Ma
             min_driver=host.min_driver,
             inference_ami=host.inference_ami,
             regions=regions,
-            notes=notes,
         )
     return MappingProxyType(releases)
 
 
-# name, TensorRT, CUDA, Python, smallest compute capability of a plan, regions, notes
+# name, TensorRT, CUDA, Python, smallest compute capability of a plan, regions
 RELEASES: Mapping[str, Release] = _releases(
-    (
-        "23.12",
-        "8.6.1.6",
-        "12.3.2",
-        "3.10",
-        "7.0",
-        _REGIONS_UNTIL_24_09,
-        "INT64 inputs of an ONNX become INT32",
-    ),
-    (
-        "24.01",
-        "8.6.1.6",
-        "12.3.2",
-        "3.10",
-        "7.0",
-        _REGIONS_UNTIL_24_09,
-        "INT64 inputs of an ONNX become INT32",
-    ),
-    ("24.03", "8.6.3.1", "12.4.0", "3.10", "7.0", _REGIONS_UNTIL_24_09, "server issue 7221"),
-    (
-        "24.05",
-        "10.0.1.6",
-        "12.4.1",
-        "3.10",
-        "7.0",
-        _REGIONS_UNTIL_24_09,
-        "INT64 inputs stay INT64 from here on",
-    ),
-    ("24.09", "10.4.0", "12.6.1", "3.10", "7.0", _REGIONS_UNTIL_24_09, "the last for V100; needs numpy<2"),
-    ("24.10", "10.5.0", "12.6.2", "3.10", "7.5", _NOWHERE, "TensorRT 10.5 dropped Volta; needs numpy<2"),
-    ("24.12", "10.7.0.23", "12.6.3", "3.12", "7.5", _NOWHERE, "NumPy 2 works from here on"),
-    (
-        "25.04",
-        "10.9.0.34",
-        "12.9.0",
-        "3.12",
-        "7.5",
-        _REGIONS_25_04,
-        "the newest in China; built for driver 575",
-    ),
-    ("25.06", "10.11.0.33", "12.9.1", "3.12", "7.5", _NOWHERE, "tensorrtllm_backend pull request 821"),
-    (
-        "25.08",
-        "10.13.2",
-        "13.0.0",
-        "3.12",
-        "7.5",
-        _NOWHERE,
-        "TensorRT unsure: 10.13.2 is the first for CUDA 13, and of the same month",
-    ),
-    ("25.09", "10.13.3.9", "13.0.1", "3.12", "7.5", _REGIONS_SINCE_25_09, "built for driver 580.82"),
-    ("25.10", "10.13.3.9", "13.0.2", "3.12", "7.5", _NOWHERE, "TensorRT of nvcr.io/nvidia/pytorch:25.10-py3"),
-    (
-        "25.12",
-        "10.14.1.48",
-        "13.1",
-        "3.12",
-        "7.5",
-        _REGIONS_SINCE_25_09,
-        "an unload stalls every invocation from here on",
-    ),
-    ("26.03", "10.16.0", "13.2.0", "3.12", "7.5", _REGIONS_SINCE_25_09, "refuses '/' in a target model"),
-    ("26.04", "10.16.1.11", "13.2.1", "3.12", "7.5", _REGIONS_SINCE_25_09, "refuses '/' in a target model"),
-    (
-        "26.05",
-        "10.16.1.11",
-        "13.2.1",
-        "3.12",
-        "7.5",
-        _REGIONS_SINCE_25_09,
-        "refuses '/' in a target model; TensorRT unsure",
-    ),
-    (
-        "26.06",
-        "11.0",
-        "13.3.0",
-        "3.12",
-        "7.5",
-        _NOWHERE,
-        "TensorRT unsure; TensorRT 11 has no --fp16, networks are strongly typed",
-    ),
-    ("26.07", "11.1.0.106", "13.3", "3.12", "7.5", _NOWHERE, "server issue 8969"),
+    ("23.12", "8.6.1.6", "12.3.2", "3.10", "7.0", _UNTIL_24_09),  # INT64 inputs of an ONNX become INT32
+    ("24.01", "8.6.1.6", "12.3.2", "3.10", "7.0", _UNTIL_24_09),  # INT64 inputs of an ONNX become INT32
+    ("24.03", "8.6.3.1", "12.4.0", "3.10", "7.0", _UNTIL_24_09),  # server issue 7221
+    ("24.05", "10.0.1.6", "12.4.1", "3.10", "7.0", _UNTIL_24_09),  # INT64 inputs stay INT64 from here on
+    ("24.09", "10.4.0", "12.6.1", "3.10", "7.0", _UNTIL_24_09),  # the last for V100; needs numpy<2
+    ("24.10", "10.5.0", "12.6.2", "3.10", "7.5", ()),  # TensorRT 10.5 dropped Volta; needs numpy<2
+    ("24.12", "10.7.0.23", "12.6.3", "3.12", "7.5", ()),  # NumPy 2 works from here on
+    ("25.04", "10.9.0.34", "12.9.0", "3.12", "7.5", _OF_25_04),  # the newest in China; built for driver 575
+    ("25.06", "10.11.0.33", "12.9.1", "3.12", "7.5", ()),  # tensorrtllm_backend pull request 821
+    # TensorRT unsure: 10.13.2 is the first for CUDA 13, and of the same month
+    ("25.08", "10.13.2", "13.0.0", "3.12", "7.5", ()),
+    ("25.09", "10.13.3.9", "13.0.1", "3.12", "7.5", _SINCE_25_09),  # built for driver 580.82
+    ("25.10", "10.13.3.9", "13.0.2", "3.12", "7.5", ()),  # TensorRT of nvcr.io/nvidia/pytorch:25.10-py3
+    # an unload stalls every invocation from here on
+    ("25.12", "10.14.1.48", "13.1", "3.12", "7.5", _SINCE_25_09),
+    ("26.03", "10.16.0", "13.2.0", "3.12", "7.5", _SINCE_25_09),  # refuses '/' in a target model
+    ("26.04", "10.16.1.11", "13.2.1", "3.12", "7.5", _SINCE_25_09),  # refuses '/' in a target model
+    # refuses '/' in a target model; TensorRT unsure
+    ("26.05", "10.16.1.11", "13.2.1", "3.12", "7.5", _SINCE_25_09),
+    # TensorRT unsure; TensorRT 11 has no --fp16, networks are strongly typed
+    ("26.06", "11.0", "13.3.0", "3.12", "7.5", ()),
+    ("26.07", "11.1.0.106", "13.3", "3.12", "7.5", ()),  # server issue 8969
 )
 
 
@@ -435,7 +362,7 @@ def known_release(name: str) -> Release | None:
     before = max((known for known in RELEASES if known < name), default=None)
     if before is None or int(name[:2]) > int(max(RELEASES)[:2]) + 1:
         return None
-    return replace(RELEASES[before], name=name, regions=(), notes=f"not in the table: as {before}")
+    return replace(RELEASES[before], name=name, regions=())
 
 
 def release(name: str) -> Release:

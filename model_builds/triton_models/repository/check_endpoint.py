@@ -11,8 +11,8 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from triton_models.artifact.built_for import built_gpu
 from triton_models.artifact.networks import PlanHeader
+from triton_models.artifact.targets import built_gpu
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.facts.instances import Gpu

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import IO, TYPE_CHECKING
 
+from triton_models.base.errors import Problem
 from triton_models.repository.manifest import Repository
 from triton_models.repository.s3 import NOT_FOUND, error_code
 
@@ -14,6 +15,18 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 1 << 20
 # The SDK retries requests, but not an interrupted read of the response.
 _READS = 3
+
+
+def not_as_recorded(name: str, repository: Repository, *, sha256: str, found: str | None) -> Problem:
+    """Return the problem of an object that is missing, or has other content than the manifest records."""
+    gone, other = "the object is missing", f"the object has other content: SHA-256 {found}, not {sha256}"
+    return Problem(
+        what=gone if found is None else other,
+        where=f"{repository.url}{name}",
+        why="it is not what was checked, tested and published",
+        fix="find out in CloudTrail who changed it, and restore its earlier version: the bucket is versioned",
+        rule="artifact-gone" if found is None else "artifact-changed",
+    )
 
 
 def read_digest(

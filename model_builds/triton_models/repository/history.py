@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.built_for import built_gpu
 from triton_models.artifact.layout import digest_of_artifact
-from triton_models.artifact.targets import ArtifactTarget
+from triton_models.artifact.targets import ArtifactTarget, built_gpu
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.tables import Column, table
 from triton_models.repository.documents import request_name
-from triton_models.repository.download import read_digest
+from triton_models.repository.download import not_as_recorded, read_digest
 from triton_models.repository.manifest import (
     ArtifactRecord,
     Change,
@@ -113,7 +112,7 @@ def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Clie
         names = [each.name for each in wanted]
         found = tuple(pool.map(partial(read_digest, repository=repository, s3=s3), names))
     raise_if_any(
-        _differs(each, sha256, repository)
+        not_as_recorded(each.name, repository, sha256=each.sha256, found=sha256)
         for each, sha256 in zip(wanted, found, strict=True)
         if sha256 != each.sha256
     )
@@ -124,18 +123,6 @@ def _recorded(row: PublishedArtifact) -> Iterator[Recorded]:
     yield Recorded(name=row.artifact, sha256=row.record.sha256)
     if row.record.request:
         yield Recorded(name=request_name(row.record.request), sha256=row.record.request)
-
-
-def _differs(wanted: Recorded, found: str | None, repository: Repository) -> Problem:
-    return Problem(
-        what="the object is missing"
-        if found is None
-        else f"the object has other content: SHA-256 {found}, not {wanted.sha256}",
-        where=f"{repository.url}{wanted.name}",
-        why="endpoints would load other content than was checked and published",
-        fix="find out in CloudTrail who changed it, and restore the published version",
-        rule="artifact-gone" if found is None else "artifact-changed",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.pack.pack import Artifact
 from triton_models.repository.documents import request_name, store_request
-from triton_models.repository.download import read_digest
+from triton_models.repository.download import not_as_recorded, read_digest
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.publish import make_current
 from triton_models.repository.s3 import aws_errors, publisher, repository_client, workers
@@ -243,7 +243,7 @@ def _copied(
         with aws_errors(source.url), workers() as pool:
             digests = pool.map(partial(_downloaded, repository=source, s3=source_s3), batch)
             raise_if_any(
-                _differs(each, digest, source)
+                not_as_recorded(each.name, source, sha256=each.sha256, found=digest)
                 for each, digest in zip(batch, digests, strict=True)
                 if digest != each.sha256
             )
@@ -307,15 +307,3 @@ def _same(source: Repository, to: Repository) -> Iterator[Problem]:
             fix="give the RepositoryUrl outputs of two stages",
             rule="same-repository",
         )
-
-
-def _differs(wanted: Artifact, found: str | None, source: Repository) -> Problem:
-    return Problem(
-        what="the object is missing"
-        if found is None
-        else f"the object has other content: SHA-256 {found}, not {wanted.sha256}",
-        where=f"{source.url}{wanted.name}",
-        why="it is not what was tested",
-        fix="restore the object's earlier version (the bucket is versioned), or publish the model again",
-        rule="artifact-gone" if found is None else "artifact-changed",
-    )

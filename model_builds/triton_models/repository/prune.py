@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.repository.manifest import Manifest, ModelRecord, Repository
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 # days.
 OLDER_THAN = timedelta(days=7)
 _MOST_DAYS = 36_500
+
+KEEP = Check(id="prune-keep", source=FROM_ARGUMENTS)
+OLDER = Check(id="prune-older-than", source=FROM_ARGUMENTS)
+DELETING = Check(id="deleting-name", source=FROM_ARGUMENTS)
 
 # The maximum number of keys per DeleteObjects request.
 _BATCH = 1000
@@ -133,7 +138,7 @@ def prune(
         named = named_by_models(where, models)
         rule = replace(rule, live=live_targets(where, models))
         stored = read(where, client)
-        raise_if_any(_not_ours(stored.manifest))
+        _check_deleting(stored.manifest)
         left_over = dict.fromkeys(stored.manifest.deleting, 0)
         if left_over and not resume and not dry_run:
             raise _other_run(where, list(left_over))
@@ -154,7 +159,7 @@ def prune(
 
 def run(arguments: argparse.Namespace) -> Pruned:
     """Run `fleet prune --keep N [--older-than DAYS] [--dry-run]`."""
-    raise_if_any(_out_of_range(arguments.keep, arguments.older_than))
+    _check_numbers(arguments.keep, arguments.older_than)
     return prune(
         repository=wanted_repository(arguments.repository),
         keep=arguments.keep,
@@ -173,7 +178,7 @@ class _Rule:
     live: frozenset[ArtifactTarget] | None = None
 
     def __post_init__(self) -> None:
-        raise_if_any(_out_of_range(self.keep, self.older_than / timedelta(days=1)))
+        _check_numbers(self.keep, self.older_than / timedelta(days=1))
 
     def expendable(self, stored: StoredManifest) -> dict[str, int]:
         return expendable(
@@ -244,39 +249,31 @@ def _not_deleted(error: Mapping[str, Any], where: Repository) -> Problem:
     )
 
 
-def _out_of_range(keep: int, days: float) -> Iterator[Problem]:
-    where = "the command line"
+def _check_numbers(keep: int, days: float) -> None:
+    report = Report("the command line")
     if keep < 1:
-        yield Problem(
-            what=f"--keep {keep}",
-            where=where,
-            why="a model's current artifact is always kept",
-            fix="use --keep 1 to keep only the current artifact and the one for `fleet rollback`",
-            rule="prune-keep",
-        )
+        fix = "use --keep 1 to keep only the current artifact and the one for `fleet rollback`"
+        report(KEEP, f"--keep {keep}", fix=fix)
     if not 0 <= days <= _MOST_DAYS:
-        yield Problem(
-            what=f"--older-than {days:g}",
-            where=where,
-            fix=f"give 0 to {_MOST_DAYS} days, or omit it for {OLDER_THAN.days}",
-            rule="prune-older-than",
-        )
+        fix = f"give 0 to {_MOST_DAYS} days, or omit it for {OLDER_THAN.days}"
+        report(OLDER, f"--older-than {days:g}", fix=fix)
+    report.raise_if_any()
 
 
-def _not_ours(manifest: Manifest) -> Iterator[Problem]:
-    """Yield the objects that no run has listed as being deleted: `--resume` would delete them."""
+def _check_deleting(manifest: Manifest) -> None:
+    """Check that a run may have listed what is being deleted: `--resume` deletes it."""
+    report = Report(manifest.where)
     served = {name for model in manifest.models.values() for name in model.artifacts}
     for name in manifest.deleting:
         artifact = ARTIFACT_NAME.fullmatch(name) is not None
         if name in served or not artifact:
-            yield Problem(
-                what=f"{shown(name)} is listed as being deleted, but "
-                + ("is an artifact of a model" if artifact else "is not an artifact"),
-                where=manifest.where,
-                why="everything listed there is deleted",
+            other = "is an artifact of a model" if artifact else "is not an artifact"
+            report(
+                DELETING,
+                f"{shown(name)} is listed as being deleted, but {other}",
                 fix="find out in CloudTrail who wrote it, and remove it from `deleting` in the manifest",
-                rule="deleting-name",
             )
+    report.raise_if_any()
 
 
 def _other_run(where: Repository, names: Sequence[str]) -> FleetError:

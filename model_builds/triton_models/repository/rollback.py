@@ -17,6 +17,7 @@ from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import JsonReady
 from triton_models.base.suggest import did_you_mean
+from triton_models.repository.download import not_as_recorded
 from triton_models.repository.manifest import Manifest, ModelRecord, Repository
 from triton_models.repository.s3 import aws_errors, publisher, repository_client, wanted_repository
 from triton_models.repository.stored_manifest import MANIFEST_AGE_S, StoredManifest, read, update
@@ -221,15 +222,7 @@ def _refuse_gone(record: ModelRecord, target: str, where: Repository, s3: S3Clie
     found, expected = stored_sha256(target, where, s3), record.artifacts[target].sha256
     if found == expected:
         return
-    raise FleetError.of(
-        what="the object is missing"
-        if found is None
-        else f"the object has other content: SHA-256 {found}, not {expected}",
-        where=f"{where.url}{target}",
-        why="the model's name would refer to an object that cannot be loaded",
-        fix="restore the object's earlier version (the bucket is versioned), or choose another with --to",
-        rule="artifact-gone" if found is None else "artifact-changed",
-    )
+    raise FleetError([not_as_recorded(target, where, sha256=expected, found=found)])
 
 
 def _changed_meanwhile(model: str, record: ModelRecord, where: Repository) -> FleetError:

@@ -16,12 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.base.errors import FleetError
 from triton_models.base.outcome import JsonReady
 from triton_models.base.source_files import LEFTOVERS, source_files
 from triton_models.base.suggest import did_you_mean
 from triton_models.base.whole_files import write_whole
 from triton_models.declare.declaration import is_name
+
+INIT_FOLDER = Check(id="init-folder", source=FROM_ARGUMENTS)
+FLEET_NAME = Check(id="fleet-name", source=FROM_ARGUMENTS)
+UNKNOWN_MODEL = Check(id="unknown-model", source=FROM_ARGUMENTS)
 
 RECORD = ".fleet-init.json"
 """The file in a repository that says what `fleet init` wrote, and from which version."""
@@ -112,7 +117,9 @@ def begin(folder: Path, *, name: str, models: Sequence[str]) -> Started:
     Raises:
         FleetError: The folder has files, the name is not valid, or a model is unknown.
     """
-    raise_if_any(_problems(folder, name, models))
+    report = Report("fleet init DIR --name NAME MODEL...")
+    _check(report, folder, name, models)
+    report.raise_if_any()
     files = _rendered(name, models)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
@@ -223,45 +230,26 @@ def _is_record(record: Any) -> bool:
     )
 
 
-def _problems(folder: Path, name: str, models: Sequence[str]) -> Iterator[Problem]:
+def _check(report: Report, folder: Path, name: str, models: Sequence[str]) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        yield Problem(
-            what=f"{folder} is not empty",
-            where="fleet init DIR",
-            why="nothing of yours is overwritten",
-            fix="name a new or an empty folder, or use `--upgrade` for a repository that `fleet init` wrote",
-            rule="init-folder",
-        )
+        fix = "name a new or an empty folder, or use `--upgrade` for a repository that `fleet init` wrote"
+        report(INIT_FOLDER, f"{folder} is not empty", fix=fix)
     if not str(folder.absolute()).isprintable():
-        yield Problem(
-            what=f"the folder {str(folder.absolute())!r}",
-            where="fleet init DIR",
-            why="make and shells cannot use others",
-            fix="name another folder, of printable characters",
-            rule="init-folder",
-        )
+        fix = "name another folder, of printable characters"
+        report(INIT_FOLDER, f"the folder {str(folder.absolute())!r}", fix=fix)
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
-        yield Problem(
-            what=f"the name is {name!r}",
-            where="fleet init --name",
-            why="CloudFormation and SageMaker accept no other name for a stack and an endpoint",
-            fix=f"choose a name like TritonFleet or search-prod: 1 to {_LONGEST_NAME} letters, digits "
-            "and hyphens, a letter first and no hyphen last",
-            rule="fleet-name",
+        report(
+            FLEET_NAME,
+            f"the name is {name!r}",
+            fix=f"choose a name like TritonFleet or search-prod: 1 to {_LONGEST_NAME} letters, digits and "
+            "hyphens, a letter first and no hyphen last",
         )
     known = starter_models()
     for model in models:
         if model not in known:
-            yield Problem(
-                what=f"unknown model {model!r}",
-                where="fleet init DIR MODEL...",
-                fix=did_you_mean(
-                    model,
-                    known,
-                    otherwise=f"begin with one of {', '.join(known)}, and add your own with `fleet new`",
-                ),
-                rule="unknown-model",
-            )
+            begin = f"begin with one of {', '.join(known)}, and add your own with `fleet new`"
+            fix = did_you_mean(model, known, otherwise=begin)
+            report(UNKNOWN_MODEL, f"unknown model {model!r}", fix=fix)
 
 
 def _fleet_name(folder: Path) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from triton_models.base.errors import Problem, raise_if_any
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.processes import stopped_by_sigterm
 from triton_models.declare.declaration import NAME_RULE, is_name
 from triton_models.declare.reading import load_build, model_names, models_folder
@@ -22,6 +22,9 @@ from triton_models.starter.init import STARTER_MODELS, starter_models
 
 REPLACE_EXAMPLES = "replace the examples by real requests"
 _LONGEST_NAME = 200  # files named after it, such as its archive, have at most 255 bytes
+
+MODEL_NAME = Check(id="model-name", source=FROM_ARGUMENTS)
+MODEL_TAKEN = Check(id="model-taken", source=FROM_ARGUMENTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,25 +183,15 @@ def check_name(name: str, models: Path | None = None, *, command: str = "fleet n
     """
     folder = models or models_folder()
     model_names(folder)  # refuses a missing folder
-    raise_if_any(_problems(name, folder, command))
+    report = Report(f"the name of {command}")
+    _check(report, name, folder)
+    report.raise_if_any()
     return folder
 
 
-def _problems(name: str, folder: Path, command: str) -> Iterator[Problem]:
+def _check(report: Report, name: str, folder: Path) -> None:
     taken = next((each for each in folder.iterdir() if each.name.lower() == name.lower()), None)
     if not is_name(name) or len(name) > _LONGEST_NAME:
-        yield Problem(
-            what=f"the name {name!r}",
-            where=f"the name of {command}",
-            why="it becomes a folder, a Triton model and the prefix of artifact names",
-            fix=f"choose a name of 1 to {_LONGEST_NAME} {NAME_RULE}",
-            rule="model-name",
-        )
+        report(MODEL_NAME, f"the name {name!r}", fix=f"choose a name of 1 to {_LONGEST_NAME} {NAME_RULE}")
     elif taken is not None:
-        yield Problem(
-            what=f"{taken} exists",
-            where=f"the name of {command}",
-            why=f"`{command}` does not overwrite anything",
-            fix="choose another name, or remove that folder",
-            rule="model-taken",
-        )
+        report(MODEL_TAKEN, f"{taken} exists", fix="choose another name, or remove that folder")

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError, Problem
 from triton_models.declare.backends import AotInductor, LibTorch, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
 from triton_models.declare.models import DaliPipeline, Ensemble, Forest, OnnxFile, PythonModel, PyTorchNetwork
-from triton_models.declare.network_types import type_problems
+from triton_models.declare.network_types import check_types
 from triton_models.declare.requires import check_backends
 from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_of
 from triton_models.declare.written_plans import written_plans
@@ -146,12 +147,10 @@ def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool)
         if isinstance(model, PyTorchNetwork) and (
             isinstance(model.backend, OpenVino) or (gpu and isinstance(model.backend, TensorRt))
         ):
-            yield from type_problems(
-                ((f"input {each.name!r}", each.full_type) for each in model.inputs),
-                backend=model.backend.backend,
-                release=release,
-                where=f"the network of {model.name!r}",
-            )
+            report = Report(f"the network of {model.name!r}")
+            inputs = ((f"input {each.name!r}", each.full_type) for each in model.inputs)
+            check_types(report, inputs, backend=model.backend.backend, release=release)
+            yield from report.problems
     python = {model.name: _regions(model) for model in build.models if isinstance(model, PythonModel)}
     yield from too_little_shared_memory(python, where="its Python models")
     yield from _payload(build)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import json
 import os
@@ -96,7 +97,7 @@ class Survey:
             cached = self._read_cache()
             known = {name: cached[name] for name in self.names if self._is_valid(name, cached.get(name))}
             reader = FolderReader(self._source / "models")
-            with environment_of_a_build(self._given):
+            with environment_of_a_build(self._given), _no_garbage_collection():
                 entries = {name: known.get(name) or self._read(name, reader) for name in self.names}
             good = {name: entry for name, entry in entries.items() if not entry.checked.problems}
             if good.keys() - known:
@@ -160,6 +161,18 @@ class Survey:
             (folder / ".gitignore").write_text("*\n")
             document = {"circumstances": self._circumstances, "checked": rows}
             write_whole(folder / _FILE, json.dumps(document).encode())
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Collect no garbage for a time, which is a sixth of the time that declarations take."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _circumstances(files: Mapping[str, str], *, release: str, gpu: bool) -> str:

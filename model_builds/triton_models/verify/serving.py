@@ -23,8 +23,7 @@ from triton_models.base.errors import FleetError
 from triton_models.client.encoding import BINARY_TYPE, Parameters, Tensors, decode, encode
 from triton_models.config.pbtxt import CONFIG_FILE
 from triton_models.facts.image_contents import backends
-from triton_models.verify.process import OK, POLL_S, SHORT_LIMIT_S, ServerProcess, indented
-from triton_models.verify.program import find_server
+from triton_models.verify.process import OK, POLL_S, SHORT_LIMIT_S, ServerProcess, find_server, indented
 
 _UNLOAD_LIMIT_S = 30.0
 _SAME = "the endpoint would fail in the same way"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from triton_models.artifact import refusal as mark
 from triton_models.artifact.layout import BUILD_FILE, read_layout
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError, Problem, one_line, raise_if_any
 from triton_models.base.outcome import progress
 from triton_models.builds.tensorrt.machine import query_gpus
@@ -22,9 +23,7 @@ from triton_models.client.encoding import Parameters, Tensors
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import blame, fix_of, load_build, model_names, read_folder
 from triton_models.facts.tensorrt import Precision
-from triton_models.verify.asking import answered
-from triton_models.verify.comparing import NEVER, Difference, difference
-from triton_models.verify.declared import Output, outputs, served_model
+from triton_models.verify.comparing import NEVER, Output, answered, difference, outputs, served_model
 
 if TYPE_CHECKING:
     from triton_models.verify.comparing import Array
@@ -32,6 +31,10 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+REFERENCE = Check(id="reference", source=FROM_ARGUMENTS)
+OUTSIDE_TOLERANCE = Check(id="outside-tolerance", source=FROM_ARGUMENTS)
+
+_BY_NAME = "return the model's outputs by name in reference()"
 _MEMORY = re.compile(r"(\d+) MiB")
 
 
@@ -223,15 +226,11 @@ def reference_of(
         return None
     try:
         return own_function(
-            _called(declaration.name, example),
+            f"reference() of {declaration.name!r}, example {example.name!r}",
             lambda: {name: np.asarray(each) for name, each in reference(example.inputs).items()},
         )
     except FleetError as error:
         return error.problems
-
-
-def _called(name: str, example: Example) -> str:
-    return f"reference() of {name!r}, example {example.name!r}"
 
 
 def declaration_of(root: Path, models: Path | None = None) -> ModelDefinition:
@@ -287,35 +286,41 @@ class _Comparison:
         if isinstance(expected, tuple):
             yield from expected
             return
-        called = _called(self.expected.name, example)
+        report = Report(f"reference() of {self.expected.name!r}, example {example.name!r}")
         if self.expected.output not in expected:
-            yield _no_reference(
-                called, f"it gives {', '.join(expected) or 'nothing'}, without {self.expected.output}"
-            )
+            given = ", ".join(expected) or "nothing"
+            report(REFERENCE, f"it gives {given}, without {self.expected.output}", fix=_BY_NAME)
         for name, tensor in expected.items():
-            yield from self._compared(name, answer, tensor, where=where, called=called)
+            if name in answer:
+                compared = Report(f"{where}, output {name!r}")
+                self._compare(answer[name], tensor, name, compared)
+                report.add(compared.problems)
+            else:
+                others = ", ".join(answer)
+                report(REFERENCE, f"it gives {name!r}, which is not one of {others}", fix=_BY_NAME)
+        yield from report.problems
 
-    def _compared(
-        self, name: str, answer: Mapping[str, Array], expected: Array, *, where: str, called: str
-    ) -> Iterator[Problem]:
-        if name not in answer:
-            yield _no_reference(called, f"it gives {name!r}, which is not one of {', '.join(answer)}")
-            return
-        served, place = answer[name], f"{where}, output {name!r}"
+    def _compare(self, served: Array, expected: Array, output: str, report: Report) -> None:
+        largest, again = NEVER, "then build and verify again"
         if served.shape != expected.shape:
-            self._take(NEVER, name)
-            yield _other_shape(served, expected, place)
+            shapes = f"{list(served.shape)}, and the reference {list(expected.shape)}"
+            fix = f"fix the model's code or its export, {again}"
+            report(OUTSIDE_TOLERANCE, f"the answer has the shape {shapes}", fix=fix)
         elif not served.size:
-            self._take(NEVER, name)
-            yield _empty(served, place)
+            what = f"the answer and the reference are empty: their shape is {list(served.shape)}"
+            report(OUTSIDE_TOLERANCE, what, fix="choose an example with a non-empty answer")
         else:
             allowed = self.expected.allowed or 0.0
             found = difference(served, expected, tolerance=allowed)
-            self._take(found.largest, name)
+            largest = found.largest
             if found.outside:
-                yield _outside(found, allowed, self.precision, place)
-
-    def _take(self, largest: float, output: str) -> None:
+                report(
+                    OUTSIDE_TOLERANCE,
+                    f"{found}; {found.outside} of {found.components} components are outside the tolerance "
+                    f"of {allowed:g} in {self.precision}",
+                    fix="fix the model, or build it with a higher precision; raise `tolerance` in build.py "
+                    f"only if applications can accept the difference; {again}",
+                )
         if self.largest is None or largest > self.largest:
             self.largest, self.output = largest, output
 
@@ -409,48 +414,3 @@ def _line(error: BaseException) -> str:
     """Return the location of an error in the declaration's folder."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     return blame(error, Path(own[0].filename).parent) if own else "its build.py"
-
-
-def _no_reference(called: str, what: str) -> Problem:
-    return Problem(
-        what=f"{called}: {what}",
-        where="the declaration's reference",
-        why="outputs without a reference are not compared",
-        fix="return the model's outputs by name in reference()",
-        rule="reference",
-    )
-
-
-def _other_shape(served: Array, expected: Array, place: str) -> Problem:
-    return Problem(
-        what=f"the answer has the shape {list(served.shape)}, and the reference {list(expected.shape)}",
-        where=place,
-        why="the model's source answers differently",
-        fix="fix the model's code or its export, then build and verify again",
-        rule="outside-tolerance",
-    )
-
-
-def _empty(served: Array, place: str) -> Problem:
-    return Problem(
-        what=f"the answer and the reference are empty: their shape is {list(served.shape)}",
-        where=place,
-        why="an empty answer proves nothing",
-        fix="choose an example with a non-empty answer",
-        rule="outside-tolerance",
-    )
-
-
-def _outside(found: Difference, allowed: float, precision: str, place: str) -> Problem:
-    index = ", ".join(map(str, found.index))
-    by = f" by {found.largest:.2g}" if found.largest < NEVER else ""
-    return Problem(
-        what=f"the answer differs{by} at [{index}]: got {found.got}, "
-        f"expected {found.expected}; {found.outside} of {found.components} components are outside the "
-        f"tolerance of {allowed:g} in {precision}",
-        where=place,
-        why="the built model does not match its source, so it is not published",
-        fix="fix the model, or build it with a higher precision; raise `tolerance` in build.py only if "
-        "applications can accept the difference; then build and verify again",
-        rule="outside-tolerance",
-    )

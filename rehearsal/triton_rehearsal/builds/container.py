@@ -6,7 +6,6 @@ embedded AWS. When the build ends, its processes end and its files are removed, 
 
 from __future__ import annotations
 
-import json
 import shlex
 import tempfile
 import threading
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedded_aws import BuildRecord
 from triton_models.base.errors import FleetError
-from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.build_machines import BUILD_MACHINES
 from triton_rehearsal.builds import buildspec
 from triton_rehearsal.builds.buildspec import Buildspec, FailedCommand
 from triton_rehearsal.builds.environment import container_environment
@@ -147,23 +146,15 @@ class BuildContainer:
         return Machine.of(image=image, gpu=rented.get(environment["computeType"]))
 
     def _given(self, variables: list[dict[str, str]]) -> Iterator[tuple[str, str]]:
-        reads = {"PARAMETER_STORE": self._parameter, "SECRETS_MANAGER": self._secret}
+        secrets = self._aws.client("secretsmanager")
         for variable in variables:
-            read = reads.get(variable["type"])
-            yield variable["name"], read(variable["value"]) if read else variable["value"]
-
-    def _parameter(self, name: str) -> str:
-        found = self._aws.client("ssm").get_parameter(Name=name, WithDecryption=True)
-        return str(found["Parameter"]["Value"])
-
-    def _secret(self, reference: str) -> str:
-        """Return the secret at `id:json-key:version-stage:version-id`. All parts but the id are optional."""
-        secret, key, stage, version = (*_parts(reference), "", "", "")[:4]
-        versions = {"VersionStage": stage, "VersionId": version}
-        text = self._aws.client("secretsmanager").get_secret_value(
-            SecretId=secret, **{name: value for name, value in versions.items() if value}
-        )["SecretString"]
-        return str(json.loads(text)[key] if key else text)
+            name, value, kind = variable["name"], variable["value"], variable["type"]
+            if kind == "SECRETS_MANAGER":
+                value = secrets.get_secret_value(SecretId=value)["SecretString"]
+            elif kind != "PLAINTEXT":
+                msg = f"the rehearsal reads no variable of type {kind}: {name}"
+                raise ValueError(msg)
+            yield name, value
 
 
 def _exported(spec: Buildspec, shell: CommandShell, folder: Path) -> Iterator[tuple[str, str]]:
@@ -173,14 +164,6 @@ def _exported(spec: Buildspec, shell: CommandShell, folder: Path) -> Iterator[tu
         shell.run(f'printf %s "${{{name}-}}" > {shlex.quote(str(folder / name))}')
         if (folder / name).is_file():
             yield name, (folder / name).read_text(errors="replace")
-
-
-def _parts(reference: str) -> list[str]:
-    """Return the parts of a reference to a secret. The id may be an ARN, which contains colons."""
-    if not reference.startswith("arn:"):
-        return reference.split(":")
-    parts = reference.split(":")
-    return [":".join(parts[:7]), *parts[7:]]
 
 
 def _own(shown: Mapping[str, Any], source: Path, *, stream: str) -> Iterator[tuple[str, str]]:

@@ -14,8 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.spec import Example, ModelDefinition
-from triton_models.verify.asking import answered
-from triton_models.verify.comparing import largest_difference
+from triton_models.verify.comparing import answered, largest_difference
 from triton_rehearsal.compare.comparison import Comparison
 from triton_rehearsal.compare.measurement import (
     Ask,

@@ -15,6 +15,7 @@ from triton_fleet import (
     ModelBuildProject,
     ModelRepository,
     MultiModelEndpoint,
+    Serving,
     Thresholds,
 )
 
@@ -28,16 +29,14 @@ ModelBuildProject(
     repository=repository,
     source=Path(__file__).parent / "model_builds",
     models=models,
-    instance_type="ml.g5.2xlarge",
-    release="25.09",
+    serving=Serving(instance_type="ml.g5.2xlarge", release="25.09"),
 )
 endpoint = MultiModelEndpoint(
     stack,
     "Endpoint",
     repository=repository,
     endpoint_name="search",
-    instance_type="ml.g5.2xlarge",
-    release="25.09",
+    serving=Serving(instance_type="ml.g5.2xlarge", release="25.09"),
 )
 scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=1, max_capacity=4)
 alarms = EndpointAlarms(
