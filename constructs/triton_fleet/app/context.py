@@ -105,14 +105,7 @@ class StageSettings:
     def __init__(
         self, stage: str | None, given: Mapping[str, Mapping[str, Any]], *, selected: bool, region: str | None
     ) -> None:
-        """Read and check the settings.
-
-        Args:
-            stage: The stage's name; None without stages.
-            given: The settings by the place that gives them. Each place precedes those before it.
-            selected: True if this synthesis deploys the stage.
-            region: The region of the CDK's command line.
-        """
+        """Read and check the settings by the place that gives them; each place precedes those before it."""
         self.selected = selected
         self._reports: dict[str, Report] = {}
         self._places = {key: place for place, values in given.items() for key in values}
@@ -197,11 +190,8 @@ class Settings:
     ) -> None:
         """Read and check all settings, also those of stages that are not selected.
 
-        Args:
-            node: The app's node.
-            environment: The process environment. Only CDK_DEFAULT_REGION is read: the CLI sets it to where it
-                would deploy, so a region that cannot work is found before that.
-            file: The file from which the CLI takes the context. It is read for duplicate keys only.
+        Of the environment only CDK_DEFAULT_REGION is read: the CLI sets it to where it would deploy. The file
+        is read for duplicate keys, of which the CLI hands on the last.
         """
         self._file, self._line = Report(_FILE), Report(_COMMAND_LINE)
         check_keys_once(self._file, file)

@@ -40,13 +40,7 @@ EVERY_STAGE = "*"
 
 
 def chosen_stages(report: Report, given: object, declared: Collection[str]) -> Collection[str | None]:
-    """Return the stages that the command line selects; the stage None of a fleet without stages.
-
-    Args:
-        report: Gets the problem with the selection.
-        given: The value of `-c stage=`; None without one.
-        declared: The names of the declared stages.
-    """
+    """Return the stages that `-c stage=` selects; the stage None of a fleet without stages."""
     if given == EVERY_STAGE or (given is None and not declared):
         return declared or [None]
     if given is not None:
@@ -61,13 +55,7 @@ def chosen_stages(report: Report, given: object, declared: Collection[str]) -> C
 
 
 def check_together(report: Report, configs: Sequence[FleetConfig], *, chosen: Collection[str | None]) -> None:
-    """Report stages that would be the same stacks, and those that would create one provider twice.
-
-    Args:
-        report: The report of the stages.
-        configs: The settings of each stage.
-        chosen: The stages of this synthesis.
-    """
+    """Report stages that would be the same stacks, and those that would create one provider twice."""
     for one, other in combinations(configs, 2):
         both = f"the stages {one.stage!r} and {other.stage!r}"
         same_place = (one.account, one.region) == (other.account, other.region)
@@ -93,12 +81,7 @@ def check_together(report: Report, configs: Sequence[FleetConfig], *, chosen: Co
 
 
 def check_keys_once(report: Report, path: Path) -> None:
-    """Report duplicate keys of cdk.json. The CDK's command line hands on the last of them only.
-
-    Args:
-        report: The report of the file.
-        path: The file. Without it, or if it is not JSON, there is nothing to report.
-    """
+    """Report duplicate keys of cdk.json, if that is JSON."""
 
     def pairs(found: Sequence[tuple[str, Any]]) -> Mapping[str, Any]:
         for name, count in Counter(name for name, _ in found).items():
