@@ -101,7 +101,7 @@ def _assigned(tree: ast.Module) -> Iterator[tuple[int, str, ast.expr]]:
 
 def _worded(given: dict[str, str]) -> str:
     """Return the first part of an error that has words of its own."""
-    parts = {"": given["what"], "expected: ": given.get("expected", ""), "fix: ": given.get("fix", "")}
+    parts = {"": given["what"], "fix: ": given.get("fix", "")}
     return next((f"{name}{text}" for name, text in parts.items() if _WORD.search(text)), "")
 
 

@@ -92,7 +92,6 @@ def read_assembly(folder: Path) -> Assembly:
         raise FleetError.of(
             what=f"{folder} is not the output of `cdk synth`: {error}",
             where="the cloud assembly",
-            expected="a folder with a manifest.json and a template for each stack",
             fix="run `cdk synth` first, and use its output folder",
             rule="assembly",
         ) from error

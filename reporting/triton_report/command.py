@@ -82,8 +82,7 @@ def _project(folder: Path) -> Path:
     raise FleetError.of(
         what="the folder has no cdk.json",
         where=str(folder),
-        expected="the folder of a CDK project, or one inside it",
-        fix="change to the project, then run the command again",
+        fix="run the command in the folder of a CDK project, or in one inside it",
         rule="project",
     )
 

@@ -70,7 +70,6 @@ def committed(project: Path, ref: str, *, install: bool = False) -> Revision:
             raise FleetError.of(
                 what="the project is not in a git repository",
                 where=str(project),
-                expected="a folder of a git repository",
                 why="the base of a report is a commit",
                 fix="change to a clone of the repository; `git status` there says why if it is one",
                 rule="revision",
@@ -78,8 +77,7 @@ def committed(project: Path, ref: str, *, install: bool = False) -> Revision:
         raise FleetError.of(
             what=f"there is no commit {ref!r}",
             where=f"the git repository of {project}",
-            expected="a branch, a tag or a commit, such as origin/main",
-            fix="fetch it first: a pull request's checkout often has one commit only (fetch-depth: 0)",
+            fix="fetch the branch, tag or commit: a checkout often has one commit only (fetch-depth: 0)",
             rule="revision",
         )
     with _checkout(project, commit) as folder:
@@ -117,7 +115,6 @@ def _environment(requirements: Path) -> Iterator[Path]:
             raise FleetError.of(
                 what=f"the requirements of the base cannot be installed:\n{run.stderr.strip()[-2000:]}",
                 where=f"pip install -r {requirements.name}",
-                expected="requirements that an index has",
                 why="the base is synthesized with the library that it requires",
                 fix="make them available, or omit `--install-base`",
                 rule="revision-requirements",
@@ -132,8 +129,7 @@ def _synthesised(folder: Path, *, name: str, python: Path = _HERE) -> Revision:
         raise FleetError.of(
             what=f"{name} cannot be synthesised: cdk.json has no command as `app`",
             where=str(folder / "cdk.json"),
-            expected='{"app": "python3 app.py", ...}',
-            fix="add the command that runs the app",
+            fix='add the command that runs the app: {"app": "python3 app.py", ...}',
             rule="cdk-json",
         )
     with tempfile.TemporaryDirectory(prefix="fleet-report-") as output:
@@ -155,7 +151,6 @@ def _synthesised(folder: Path, *, name: str, python: Path = _HERE) -> Revision:
             raise FleetError.of(
                 what=f"{name} cannot be synthesised:\n{(run.stderr or run.stdout).strip()[-4000:]}",
                 where=f"`{command}`, as cdk.json says",
-                expected="an app that synthesises",
                 fix="fix what it reports; for an older commit, install its requirements first",
                 rule="revision-synthesis",
             )

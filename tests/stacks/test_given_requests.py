@@ -12,6 +12,7 @@ from fleet_app import SETTINGS, FleetApp, fleet_app, new_fleet
 
 from triton_fleet.fleet.given_requests import unfit_requests
 from triton_fleet.operations.warm_up import WarmUpRequest
+from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError, Problem
 
 MINIMAL = """
@@ -111,12 +112,11 @@ def test_a_request_for_a_network_without_declared_inputs_is_compared_with_its_ex
     (tmp_path / "risk").mkdir()
     (tmp_path / "risk" / "build.py").write_text(MINIMAL)
     body = '{"inputs": [{"name": "FEATURE", "shape": [1, 11], "datatype": "FP32", "data": [1, 2]}]}'
-    found = unfit_requests(
-        [WarmUpRequest(model="risk", body=body)], cold=(), built=["risk"], models=tmp_path, where="warm_up"
-    )
+    report = Report("warm_up")
+    unfit_requests(report, [WarmUpRequest(model="risk", body=body)], cold=(), built=["risk"], models=tmp_path)
 
-    assert [(each.what, each.expected) for each in found] == [
-        ("'FEATURE' has 2 values", "11, for the shape [1, 11]"),
-        ("there is no input 'FEATURE'", "did you mean FEATURES?"),
-        ("the input 'FEATURES' is missing", "all of FEATURES"),
+    assert [each.what for each in report.problems] == [
+        "'FEATURE' has 2 values",
+        "there is no input 'FEATURE'",
+        "the input 'FEATURES' is missing",
     ]

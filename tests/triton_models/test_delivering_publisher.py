@@ -42,7 +42,7 @@ class Repository:
         self.begun.set()
         assert self.go_on.wait(LONG_S)
         if set(names) & set(self.refused):
-            raise self.error or FleetError.of(what=f"not {names}", where="there", expected="others", fix="go")
+            raise self.error or FleetError.of(what=f"not {names}", where="there", fix="go")
         return Published(repository="there", uploaded=(), present=(), targets={})
 
     def report(self, each: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:

@@ -72,7 +72,7 @@ def value(source: Source, clock: OwnClock) -> Remembered[str]:
 
 
 def problem() -> FleetError:
-    return FleetError.of(what="x", where="x", expected="x", fix="x", rule="broken")
+    return FleetError.of(what="x", where="x", fix="x", rule="broken")
 
 
 def test_a_value_is_not_read_again_before_its_time(

@@ -15,7 +15,7 @@ from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Results, summary
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-PROBLEM = Problem(what="it raised", where="build.py:3", expected="no error", fix="fix it", rule="r")
+PROBLEM = Problem(what="it raised", where="build.py:3", fix="fix it", rule="r")
 GOOD = ModelResult(
     model="good", status="published", step="publish", artifact="good-0.tar.gz", seconds=1.5, log="l"
 )

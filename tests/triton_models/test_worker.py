@@ -45,7 +45,7 @@ def report_steps(_: str, report: Report) -> bool:
 
 def be_refused(_: str, report: Report) -> int:
     report("look")
-    raise FleetError.of(what="refused", where="here", expected="better", fix="fix it")
+    raise FleetError.of(what="refused", where="here", fix="fix it")
 
 
 def exit_at_once(_: str, report: Report) -> int:
@@ -58,7 +58,7 @@ def exit_politely(_: str, report: Report) -> int:
 
 
 def run_out_of_memory(_: str, report: Report) -> int:
-    raise FleetError.of(what="no memory", where="here", expected="more", fix="buy some") from MemoryError()
+    raise FleetError.of(what="no memory", where="here", fix="buy some") from MemoryError()
 
 
 def be_killed(_: str, report: Report) -> int:

@@ -114,9 +114,8 @@ def wheels(job: BuildJob) -> list[str]:
         raise FleetError.of(
             what=f"T5 on a GPU with release {job.release.name}",
             where="the environment of 't5_translation'",
-            expected="release 24.03 or newer, or a build with --cpu",
             why="the image has cuDNN 8, and the wheels of ONNX Runtime for CUDA 12 need cuDNN 9",
-            fix="serve it with a newer release",
+            fix="serve it with release 24.03 or newer, or build it with --cpu",
             rule="environment-cudnn",
         )
     numpy = "numpy==1.26.4" if job.release.python == "3.10" else "numpy==2.2.6"

@@ -23,15 +23,13 @@ class Check:
     id: str
     source: str
 
-    def problem(self, *, what: str, where: str, fix: str, expected: str = "", why: str = "") -> Problem:
+    def problem(self, *, what: str, where: str, fix: str, why: str = "") -> Problem:
         """Return a problem found by this check."""
-        return Problem(
-            what=what, where=where, expected=expected, fix=fix, why=why, rule=self.id, source=self.source
-        )
+        return Problem(what=what, where=where, fix=fix, why=why, rule=self.id, source=self.source)
 
-    def error(self, *, what: str, where: str, fix: str, expected: str = "", why: str = "") -> FleetError:
+    def error(self, *, what: str, where: str, fix: str, why: str = "") -> FleetError:
         """Return an error with a single problem found by this check."""
-        return FleetError([self.problem(what=what, where=where, expected=expected, fix=fix, why=why)])
+        return FleetError([self.problem(what=what, where=where, fix=fix, why=why)])
 
 
 class Report:

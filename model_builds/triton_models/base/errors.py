@@ -18,7 +18,6 @@ class Problem:
     Attributes:
         what: The mistake, with the given value quoted.
         where: The file, field, argument or object that holds the value.
-        expected: The accepted values. May be empty.
         why: The consequence of the mistake, in one sentence. May be empty.
         rule: The stable id of the check that found the problem. Empty if no check found it.
         source: The link or document that supports the check. Empty if no check found the problem.
@@ -27,7 +26,6 @@ class Problem:
     what: str
     where: str
     fix: str
-    expected: str = ""
     why: str = ""
     rule: str = ""
     source: str = ""
@@ -35,8 +33,6 @@ class Problem:
     def __str__(self) -> str:
         head = f"{self.what} [{self.rule}]" if self.rule else self.what
         lines = [head, f"  where:    {one_line(self.where)}"]
-        if self.expected:
-            lines.append(f"  expected: {one_line(self.expected)}")
         if self.why:
             lines.append(f"  why:      {self.why}")
         lines.append(f"  fix:      {self.fix}")
@@ -61,11 +57,9 @@ class FleetError(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
     @classmethod
-    def of(
-        cls, *, what: str, where: str, fix: str, expected: str = "", why: str = "", rule: str = ""
-    ) -> FleetError:
+    def of(cls, *, what: str, where: str, fix: str, why: str = "", rule: str = "") -> FleetError:
         """Return an error with a single problem."""
-        return cls([Problem(what=what, where=where, expected=expected, fix=fix, why=why, rule=rule)])
+        return cls([Problem(what=what, where=where, fix=fix, why=why, rule=rule)])
 
 
 def raise_if_any(problems: Iterable[Problem]) -> None:
