@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -143,13 +144,18 @@ class Account:
         """Wait between two looks."""
         time.sleep(0.02 if self.embedded else 10)
 
+    def watch(self, look: Callable[[], _T], *, minutes: float, seconds_here: float = 1) -> _T:
+        """Return what `look` finds, after some minutes even if that is nothing."""
+        end = time.monotonic() + (seconds_here if self.embedded else minutes * 60)
+        while not (found := look()) and time.monotonic() < end:
+            self.pause()
+        return found
+
     def until(self, look: Callable[[], _T | None], *, minutes: float, what: str) -> _T:
         """Return what `look` finds. A test that waits for longer decides nothing, and is skipped."""
-        end = time.monotonic() + (20 if self.embedded else minutes * 60)
-        while (found := look()) is None:
-            if time.monotonic() > end:
-                pytest.skip(f"{what} takes longer than {minutes:g} minutes")
-            self.pause()
+        found = self.watch(look, minutes=minutes, seconds_here=20)
+        if not found:
+            pytest.skip(f"{what} takes longer than {minutes:g} minutes")
         return found
 
     def with_new_role(self, call: Callable[[], _T], words: str = "assume") -> _T:
@@ -289,6 +295,23 @@ class Account:
         }
         self.client("cloudwatch").put_metric_alarm(AlarmName=name, Tags=self.tags, **request, **more)
         return name
+
+    def statistics(self, endpoint: str, metric: str, *, period: int, statistic: str) -> list[Any]:
+        """Return the data points of a metric of an endpoint's instances in the last hour, in order."""
+        now, dimensions = (
+            datetime.now(tz=timezone.utc),
+            {"EndpointName": endpoint, "VariantName": "AllTraffic"},
+        )
+        found = self.client("cloudwatch").get_metric_statistics(
+            Namespace="/aws/sagemaker/Endpoints",
+            MetricName=metric,
+            Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
+            StartTime=now - timedelta(hours=1),
+            EndTime=now + timedelta(minutes=1),
+            Period=period,
+            Statistics=[statistic],
+        )
+        return sorted(found["Datapoints"], key=lambda each: each["Timestamp"])
 
     def log_group(self, name: str) -> str:
         """Create a log group, and return its name."""

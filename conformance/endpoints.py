@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +16,6 @@ from conformance.sweep import absent
 
 LOG_GROUPS = "/aws/sagemaker/Endpoints/"
 START_MINUTES = 45.0
-LOAD_MINUTES = 6.0
 NOT_READY = "ModelNotReadyException"
 INSPECTOR = "inspector-1.tar.gz"
 
@@ -84,11 +82,12 @@ def invoke(
     aws: Account, name: str, target: str | None, asked: Mapping[str, Any] | None = None, **more: Any
 ) -> Reply:
     """Return an endpoint's reply, once the model is loaded."""
-    end = time.monotonic() + LOAD_MINUTES * 60
-    while (reply := invoke_once(aws, name, target, asked, **more))["code"] == NOT_READY:
-        if time.monotonic() > end:
-            break
-    return reply
+
+    def look() -> Reply | None:
+        reply = invoke_once(aws, name, target, asked, **more)
+        return None if reply["code"] == NOT_READY else reply
+
+    return aws.until(look, minutes=6, what=f"the load of {target}")
 
 
 def invoke_once(

@@ -24,6 +24,8 @@ from triton_models.builds import locked
 from triton_models.builds.tensorrt.machine import IMAGE_TRTEXEC
 from triton_models.facts.build_machines import BUILD_MACHINES, CPU_BUILD_MACHINE, PROCESSING_TYPES
 
+pytestmark = account(cheap=True, minutes=0)  # unless a test says otherwise
+
 QUERY = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
 CODEBUILD_IMAGE = "aws/codebuild/amazonlinux-x86_64-standard:5.0"
 HOST = "the hosts of AWS's builds"
@@ -172,7 +174,6 @@ def test_a_new_role_may_start_a_build_within_the_functions_grace(source_build: B
 
 
 @belief("result-names-log")
-@account(cheap=True, minutes=0)
 def test_a_build_knows_the_name_of_its_log(source_build: Build, ask: Asked) -> None:
     assert ask(
         lambda: source_build.log is not None and source_build.printed.get("LOG_PATH") == source_build.log
@@ -180,7 +181,6 @@ def test_a_build_knows_the_name_of_its_log(source_build: Build, ask: Asked) -> N
 
 
 @belief("codebuild-image-python")
-@account(cheap=True, minutes=0)
 def test_codebuilds_image_has_python_with_boto3(source_build: Build, ask: Asked) -> None:
     assert (
         ask(lambda: source_build.printed.get("BOTO3", source_build.why)[:2], "its version")
@@ -304,13 +304,11 @@ def test_the_driver_of_a_job_runs_the_images_cuda(aws: Account, job: Any, ask: A
 
 
 @belief("exit-message")
-@account(cheap=True, minutes=0)
 def test_a_jobs_message_is_in_its_description(job: Any, ask: Asked) -> None:
     assert ask(lambda: bool(job.get("ExitMessage")))
 
 
 @belief("processing-job-log")
-@account(cheap=True, minutes=0)
 def test_a_job_reads_its_name_by_which_its_log_begins(aws: Account, job: Any, ask: Asked) -> None:
     name = aws.name("job")
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-import time
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -20,6 +18,7 @@ from conformance.models import model
 from conformance.records import Asked
 from conformance.sweep import VARIANT, busy
 
+pytestmark = account(minutes=0)  # unless a test says otherwise
 hosted = endpoints.hosted
 
 A_MINUTE = 0.269 / 60  # of ml.m5.xlarge
@@ -76,28 +75,16 @@ def test_metrics_come_in_the_interval_that_was_asked_for(
     aws: Account, endpoint: str, started: Mapping[str, Any], ask: Asked
 ) -> None:
     def interval() -> float | None:
-        end = time.monotonic() + 360
-        while len(times := times_of(aws, endpoint)) < 4 and time.monotonic() < end:
-            aws.pause()
+        def points() -> list[Any]:
+            found = aws.statistics(endpoint, "CPUUtilization", period=INTERVAL_S, statistic="SampleCount")
+            return found if len(found) >= 4 else []
+
+        times = [each["Timestamp"] for each in aws.watch(points, minutes=6)]
         gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(times)]
         return statistics.median(gaps) if gaps else None  # a load may add a data point in between
 
     assert ask(lambda: started["metrics_refused"], "refused") == ""
     assert (ask(interval, "seconds") or 1e9) <= INTERVAL_S
-
-
-def times_of(aws: Account, name: str) -> list[datetime]:
-    now, dimensions = datetime.now(tz=timezone.utc), {"EndpointName": name, "VariantName": "AllTraffic"}
-    found = aws.client("cloudwatch").get_metric_statistics(
-        Namespace="/aws/sagemaker/Endpoints",
-        MetricName="CPUUtilization",
-        Dimensions=[{"Name": key, "Value": value} for key, value in dimensions.items()],
-        StartTime=now - timedelta(minutes=30),
-        EndTime=now + timedelta(minutes=1),
-        Period=INTERVAL_S,
-        Statistics=["SampleCount"],
-    )
-    return sorted(each["Timestamp"] for each in found["Datapoints"])
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +120,6 @@ def test_an_update_reads_its_alarms_with_the_endpoints_role(updated: Mapping[str
 
 
 @belief("retained-instance-count")
-@account(minutes=0)
 def test_an_update_retains_the_count(updated: Mapping[str, Any], ask: Asked) -> None:
     assert ask(lambda: updated["count"]) == 1
 
@@ -211,7 +197,6 @@ def test_an_endpoint_that_is_creating_is_not_deleted(undone: Mapping[str, Any], 
 
 
 @belief("alarm-before-update-ends-it")
-@account(minutes=0)
 def test_an_alarm_from_before_an_update_ends_it(undone: Mapping[str, Any], ask: Asked) -> None:
     if "not authorized" in undone.get("why", ""):
         pytest.skip(undone["why"])
@@ -219,7 +204,6 @@ def test_an_alarm_from_before_an_update_ends_it(undone: Mapping[str, Any], ask: 
 
 
 @belief("scaling-blocked-in-updates")
-@account(minutes=0)
 def test_auto_scaling_does_nothing_during_an_update(undone: Mapping[str, Any], ask: Asked) -> None:
     if not undone["counts"]:
         pytest.skip("the update ended too soon")

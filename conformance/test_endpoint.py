@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
 import pytest
@@ -23,6 +22,7 @@ from conformance.sweep import VARIANT, absent
 from triton_fleet.functions.code.warm_up import REFUSED_INPUT
 from triton_models.facts.payload import PAYLOAD_LIMIT
 
+pytestmark = account(minutes=0)  # unless a test says otherwise
 hosted = endpoints.hosted
 Metrics: TypeAlias = dict[str, list[list[str]]]
 Seen: TypeAlias = Mapping[str, Any]
@@ -298,15 +298,10 @@ def test_a_policys_alarms_see_the_gpu(aws: Account, endpoint: str, scaled: str, 
     )
 
     def states() -> list[str]:
-        end = time.monotonic() + 600
-        while True:
-            found = aws.client("cloudwatch").describe_alarms(AlarmNamePrefix=f"TargetTracking-{scaled}")
-            known = {each["StateValue"] for each in found["MetricAlarms"]} - {"INSUFFICIENT_DATA"}
-            if known or time.monotonic() > end:
-                return sorted(known)
-            aws.pause()
+        found = aws.client("cloudwatch").describe_alarms(AlarmNamePrefix=f"TargetTracking-{scaled}")
+        return sorted({each["StateValue"] for each in found["MetricAlarms"]} - {"INSUFFICIENT_DATA"})
 
-    assert ask(states)
+    assert ask(lambda: aws.watch(states, minutes=10))
 
 
 @pytest.fixture(scope="module")
@@ -314,18 +309,20 @@ def metrics(aws: Account, endpoint: str) -> Metrics:
     """The names of the dimensions of each metric of the endpoint, after requests of which one fails."""
     invoke(aws, endpoint, INSPECTOR, {"fail": "for the metrics"})
     invoke(aws, endpoint, INSPECTOR)
-    end = time.monotonic() + (1 if aws.embedded else 600)
-    while True:
-        found: Metrics = {}
+    found: Metrics = {}
+
+    def complete() -> bool:
+        found.clear()
         for namespace in (OF_REQUESTS, OF_INSTANCES):
             asked = {"Namespace": namespace, "Dimensions": [{"Name": "EndpointName", "Value": endpoint}]}
             for page in aws.client("cloudwatch").get_paginator("list_metrics").paginate(**asked):
                 for each in page["Metrics"]:
                     names = sorted(dimension["Name"] for dimension in each["Dimensions"])
                     found.setdefault(each["MetricName"], []).append(names)
-        if time.monotonic() > end or found.keys() > DASHBOARD:
-            return found
-        aws.pause()
+        return found.keys() > DASHBOARD
+
+    aws.watch(complete, minutes=10)
+    return found
 
 
 @belief("endpoint-config-dimension")
@@ -355,27 +352,16 @@ def test_concurrency_is_measured(metrics: Metrics, ask: Asked) -> None:
 def test_metrics_are_below_100_per_gpu(aws: Account, endpoint: str, metrics: Metrics, ask: Asked) -> None:
     def highest() -> dict[str, float]:
         shown = [each for each in GPU_METRICS if ["EndpointName", "VariantName"] in metrics.get(each, ())]
-        return {each: max(values(aws, endpoint, each), default=0.0) for each in shown}
+        return {each: max((point["Maximum"] for point in points(each)), default=0.0) for each in shown}
+
+    def points(metric: str) -> list[Any]:
+        return aws.statistics(endpoint, metric, period=60, statistic="Maximum")
 
     found, gpus = ask(highest), aws.instance.gpu_count
     assert set(found) == set(GPU_METRICS)
     assert all(each <= 100.0 * gpus for each in found.values())
     if gpus == 1:
         pytest.skip("one GPU does not show whether several are summed")
-
-
-def values(aws: Account, name: str, metric: str) -> Iterator[float]:
-    now, dimensions = datetime.now(tz=timezone.utc), {"EndpointName": name, "VariantName": "AllTraffic"}
-    found = aws.client("cloudwatch").get_metric_statistics(
-        Namespace=OF_INSTANCES,
-        MetricName=metric,
-        Dimensions=[{"Name": key, "Value": value} for key, value in dimensions.items()],
-        StartTime=now - timedelta(hours=1),
-        EndTime=now + timedelta(minutes=1),
-        Period=60,
-        Statistics=["Maximum"],
-    )
-    yield from (each["Maximum"] for each in found["Datapoints"])
 
 
 @pytest.fixture(scope="module")
@@ -430,7 +416,6 @@ def test_a_deployment_bakes_and_says_so(aws: Account, endpoint: str, queue: str,
 
 
 @belief("log-agent-creates-group")
-@account(minutes=0)
 def test_a_host_logs_nothing_if_it_may_not_create_the_group(aws: Account, endpoint: str, ask: Asked) -> None:
     assert ask(lambda: len(endpoints.log_streams(aws, endpoint) or ())) == 0
 

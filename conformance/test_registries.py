@@ -16,7 +16,8 @@ from triton_models.facts.prices import PRICES
 from triton_models.facts.quota_needs import needs
 from triton_models.facts.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY
 
-ALONE = "the contents of AWS's registries and lists"
+pytestmark = account(cheap=True, alone="the contents of AWS's registries and lists")
+
 NEWER = ("25.12-py3", "26.03-py3", "26.04-py3")
 
 
@@ -45,31 +46,26 @@ def in_every_region(aws: Account, suffix: str = "") -> dict[str, list[str] | Non
 
 
 @belief("registry-answers-any-account")
-@account(cheap=True, alone=ALONE)
 def test_a_registry_answers_any_account(aws: Account, ask: Asked) -> None:
     assert ask(lambda: tags_in(aws, aws.region, aws.release.image_tag)) is not None
 
 
 @belief("images-in-every-region")
-@account(cheap=True, alone=ALONE)
 def test_the_image_is_in_every_region(aws: Account, ask: Asked) -> None:
     assert [region for region, tags in ask(lambda: in_every_region(aws)).items() if tags == []] == []
 
 
 @belief("cpu-images-exist")
-@account(cheap=True, alone=ALONE)
 def test_the_image_for_cpus_is_in_every_region(aws: Account, ask: Asked) -> None:
     assert [region for region, tags in ask(lambda: in_every_region(aws, "-cpu")).items() if tags == []] == []
 
 
 @belief("newer-releases-published")
-@account(cheap=True, alone=ALONE)
 def test_releases_after_those_in_the_sdk_are_published(aws: Account, ask: Asked) -> None:
     assert ask(lambda: tags_in(aws, aws.region, *NEWER)) == list(NEWER)
 
 
 @belief("quota-names")
-@account(cheap=True, alone=ALONE)
 def test_quotas_have_the_names_and_codes_of_the_table(aws: Account, ask: Asked) -> None:
     client = aws.client("service-quotas")
     wanted = [
@@ -90,7 +86,6 @@ def test_quotas_have_the_names_and_codes_of_the_table(aws: Account, ask: Asked) 
 
 
 @belief("prices")
-@account(cheap=True, alone=ALONE)
 def test_the_price_list_says_what_the_table_says(aws: Account, ask: Asked) -> None:
     price = PRICES[aws.instance.name]
     fields = {"regionCode": price.region, "instanceName": aws.instance.name, "component": "Hosting"}

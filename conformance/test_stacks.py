@@ -16,29 +16,22 @@ from conformance.sweep import absent
 MINUTES = 10.0
 REQUESTS = "requests/"
 
-# Answers CloudFormation, names the resource after its property, and stores each request in S3.
+# Stores each request in S3, and names the resource after its property.
 FUNCTION = """\
 import json
 import time
-import urllib.request
 
 import boto3
+import cfnresponse
 
 
 def handler(event, context):
-    name = event["ResourceProperties"]["Name"]
-    physical = event["PhysicalResourceId"] if event["RequestType"] == "Delete" else name
-    said = {"type": event["RequestType"], "id": event.get("PhysicalResourceId", ""), "name": name}
-    key = f"{event['ResourceProperties']['Requests']}{time.time_ns()}"
-    boto3.client("s3").put_object(
-        Bucket=event["ResourceProperties"]["Bucket"], Key=key, Body=json.dumps(said)
-    )
-    same = {each: event[each] for each in ("StackId", "RequestId", "LogicalResourceId")}
-    answer = {"Status": "SUCCESS", "PhysicalResourceId": physical, **same}
-    request = urllib.request.Request(
-        event["ResponseURL"], data=json.dumps(answer).encode(), method="PUT", headers={"Content-Type": ""}
-    )
-    urllib.request.urlopen(request, timeout=30).close()
+    given, old = event["ResourceProperties"], event.get("PhysicalResourceId", "")
+    said = {"type": event["RequestType"], "id": old, "name": given["Name"]}
+    key = f"{given['Requests']}{time.time_ns()}"
+    boto3.client("s3").put_object(Bucket=given["Bucket"], Key=key, Body=json.dumps(said))
+    name = old if event["RequestType"] == "Delete" else given["Name"]
+    cfnresponse.send(event, context, cfnresponse.SUCCESS, {}, name)
 """
 
 Resources = Mapping[str, Any]
