@@ -310,13 +310,9 @@ def test_an_archive_in_s3_is_unpacked(bucket):
     ("end", "content", "rule"),
     [
         (".tar.gz", b"<html>404</html>", "archive-damaged"),
-        (".tar.gz", b"", "archive-damaged"),
-        (".tar.gz", packed({"../escape": "x"}, ".tar.gz"), "archive-name"),
-        (".tar.gz", packed({"a": "x"}, ".tar.gz")[:-20], "archive-damaged"),
         (".zip", b"<html>404</html>", "archive-damaged"),
         (".zip", b"", "archive-damaged"),
         (".zip", packed({"../escape": "x"}, ".zip"), "archive-name"),
-        (".zip", packed({"/etc/escape": "x"}, ".zip"), "archive-name"),
         (".zip", packed({"a": "x"}, ".zip")[:-20], "archive-damaged"),
         (".zip", packed({"a": "x", "a/b": "y"}, ".zip"), "archive-clash"),
         (".zip", zipped(("a", "x" * 99, {})).replace(b"x" * 99, b"y" * 99), "archive-damaged"),
@@ -336,25 +332,6 @@ def test_an_archive_that_cannot_be_unpacked_is_refused(end, content, rule, tmp_p
 @pytest.mark.parametrize("hostile", ONE_PER_RULE, ids=str)
 def test_weights_are_unpacked_as_strictly_as_artifacts(hostile, tmp_path):
     assert refused_archive(hostile.content, ".tar.gz", tmp_path) == [hostile.rule]
-
-
-def test_links_whose_path_is_too_long_to_be_resolved_lead_nowhere(tmp_path):
-    """CVE-2025-4517, which tarfile's filter for data let through."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as archive:
-        path = ""
-        for step in "abcdefghijklmnop":
-            path = f"{path}{'d' * 247}/"
-            folder = tarfile.TarInfo(path)
-            folder.type = tarfile.DIRTYPE
-            archive.addfile(folder)
-            link = tarfile.TarInfo(f"{path.removesuffix('d' * 247 + '/')}{step}")
-            link.type, link.linkname = tarfile.SYMTYPE, "d" * 247
-            archive.addfile(link)
-        out = tarfile.TarInfo(f"{'/'.join('abcdefghijklmnop')}/l")
-        out.type, out.linkname = tarfile.SYMTYPE, "../" * 16
-        archive.addfile(out)
-    assert set(refused_archive(content.getvalue(), ".tar", tmp_path)) <= {"archive-link", "archive-limit"}
 
 
 @pytest.mark.parametrize("end", [".tar.gz", ".tar", ".zip"])

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from triton_models.base.errors import FleetError
-from triton_models.builds.export.weights import fetch
+from triton_models.base.suggest import some_of
+from triton_models.builds.export.weights import fetch, unusable
 from triton_models.declare.weights import RandomWeights, Weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     Network = TypeVar("Network", bound=PreTrainedModel)
-
-_SHOWN = 3  # names in an error; the wrong network has hundreds
 
 
 def load_pretrained(
@@ -43,7 +41,7 @@ def load_pretrained(
         torch.manual_seed(weights.seed if isinstance(weights, RandomWeights) else 0)
         if isinstance(weights, RandomWeights):
             if untrained is None:
-                raise _unusable(weights, "a seed, and no configuration of the network")
+                raise unusable(str(weights), "a seed, and no configuration of the network")
             network = architecture(untrained)
         else:
             network, missing = _load(architecture, weights)
@@ -66,26 +64,16 @@ def _load(architecture: type[Network], weights: Weights) -> tuple[Network, list[
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         if not isinstance(config, architecture.config_class or type(config)):
             wanted = getattr(architecture.config_class, "model_type", "")
-            raise _unusable(weights, f"weights of the architecture {config.model_type!r}, not {wanted!r}")
+            raise unusable(str(weights), f"weights of the architecture {config.model_type!r}, not {wanted!r}")
         loaded = architecture.from_pretrained(
             folder, local_files_only=True, dtype=torch.float32, output_loading_info=True
         )
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
-        raise _unusable(weights, str(error).strip().partition("\n")[0]) from error
+        raise unusable(str(weights), str(error).strip().partition("\n")[0]) from error
     network, report = loaded
     return network, sorted(report["missing_keys"])
 
 
 def _refuse_missing(names: Sequence[str], weights: Weights) -> None:
     if names:
-        more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        raise _unusable(weights, f"the weights lack {', '.join(names[:_SHOWN])}{more}")
-
-
-def _unusable(weights: Weights, what: str) -> FleetError:
-    return FleetError.of(
-        what=what,
-        where=f"the weights {weights}",
-        fix="check the path or the hub id, and that the weights belong to this network",
-        rule="weights",
-    )
+        raise unusable(str(weights), f"the weights lack {some_of(names)}")

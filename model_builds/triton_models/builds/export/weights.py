@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 FETCHED: dict[str, Path] = {}
 """The weights that this process, or a copy of it, has fetched and unpacked, by their description."""
 
-_SHOWN = 3  # names in an error; the wrong network has hundreds
-
 _UNPACKED = (
     "declare the unpacked folder, or the prefix in S3, instead of the archive; or pack plain files again, "
     "such as with `tar --dereference --hard-dereference -czf`"
@@ -111,7 +109,7 @@ def described(weights: Weights) -> str:
     try:
         return f"sha256:{_digest(fetch(weights))}"
     except OSError as error:
-        raise _unusable(address_of(weights), error.strerror or str(error)) from error
+        raise unusable(address_of(weights), error.strerror or str(error)) from error
 
 
 def _digest(path: Path) -> str:
@@ -174,7 +172,7 @@ def _from_hub(weights: HubWeights) -> Path:
         return Path(hf_hub_download(weights.id, weights.file, revision=weights.revision))
     except (HfHubHTTPError, OSError, ValueError) as error:
         first_line = str(error).strip().partition("\n")[0]
-        raise _unusable(address_of(weights), f"the download failed: {first_line}") from error
+        raise unusable(address_of(weights), f"the download failed: {first_line}") from error
 
 
 def _from_registry(weights: RegistryWeights) -> Path:
@@ -182,9 +180,9 @@ def _from_registry(weights: RegistryWeights) -> Path:
         path = Path(weights.fetch(_temporary()))
     except Exception as error:
         said = str(error).partition("\n")[0]
-        raise _unusable(weights.id, f"fetch() failed: {type(error).__name__}: {said}") from error
+        raise unusable(weights.id, f"fetch() failed: {type(error).__name__}: {said}") from error
     if not path.exists():
-        raise _unusable(weights.id, f"fetch() returned {str(path)!r}, which does not exist")
+        raise unusable(weights.id, f"fetch() returned {str(path)!r}, which does not exist")
     return _unpacked(path, weights.id) if is_archive(path.name) else path
 
 
@@ -196,7 +194,7 @@ def _unpacked(archive: Path, source: str) -> Path:
         with archive.open("rb") as content:
             unpack(content, folder, where=f"the weights {source!r}", executables=False, form=form)
     except OSError as error:
-        raise _unusable(source, f"the archive cannot be unpacked: {error}") from error
+        raise unusable(source, f"the archive cannot be unpacked: {error}") from error
     except FleetError as error:
         raise FleetError(replace(each, fix=_UNPACKED) for each in error.problems) from None
     inside = list(folder.iterdir())
@@ -269,11 +267,11 @@ def _read(path: Path, source: str) -> Mapping[str, torch.Tensor]:
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
-        raise _unusable(source, error.strerror or str(error)) from error
+        raise unusable(source, error.strerror or str(error)) from error
     except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, SafetensorError) as error:
-        raise _unusable(source, f"not a file of weights: {str(error).partition(chr(10))[0]}") from error
+        raise unusable(source, f"not a file of weights: {str(error).partition(chr(10))[0]}") from error
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise _unusable(source, "it must contain tensors by name")
+        raise unusable(source, "it must contain tensors by name")
     return state
 
 
@@ -289,11 +287,11 @@ def _compare(expected: Mapping[str, torch.Tensor], given: Mapping[str, torch.Ten
         *(f"{name} is {have}, not {want}" for name, (have, want) in shapes.items()),
     ]
     if differences:
-        more = f", and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
-        raise _unusable(source, "weights of another network: " + ", ".join(differences[:_SHOWN]) + more)
+        raise unusable(source, f"weights of another network: {some_of(differences)}")
 
 
-def _unusable(source: str, what: str) -> FleetError:
+def unusable(source: str, what: str) -> FleetError:
+    """Return the error of weights that a network cannot load."""
     return FleetError.of(
         what=what,
         where=f"the weights {source!r}",
