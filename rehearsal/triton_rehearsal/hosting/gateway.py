@@ -7,7 +7,7 @@ import random
 import re
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -110,7 +110,7 @@ class Gateway:
         sized = _LENGTH.fullmatch(headers.get("content-length", "")) is not None
         reply = self._refused(scope["method"], path, headers)
         if sized:
-            body = b"".join([part async for part in _parts(receive) if reply is None])
+            body = await _body(receive, keep=reply is None)
         if reply is None:
             if len(body) < int(headers["content-length"]):
                 return  # the client is gone
@@ -149,13 +149,15 @@ class Gateway:
             return ApiError(500, "InternalFailure", "the rehearsal's hosting failed; see its log").reply()
 
 
-async def _parts(receive: _Receive) -> AsyncIterator[bytes]:
-    """Yield the parts of a body; fewer if the client is gone."""
-    more = True
+async def _body(receive: _Receive, *, keep: bool) -> bytes:
+    """Read a body; return it, or nothing if it is not kept. It is too short if the client has left."""
+    parts, more = [], True
     while more:
         message = await receive()
         more = message.get("more_body", False)
-        yield message.get("body", b"")
+        if keep:
+            parts.append(message.get("body", b""))
+    return b"".join(parts)
 
 
 def _text(value: bytes) -> str:

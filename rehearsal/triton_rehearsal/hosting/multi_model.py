@@ -67,6 +67,7 @@ class _Model:
 
     target: str
     id: str = field(init=False)
+    path: str = field(init=False)
     users: int = 0
     last_used: int = 0
     needs_room: bool = False
@@ -75,6 +76,7 @@ class _Model:
 
     def __post_init__(self) -> None:
         self.id = model_id(self.target)
+        self.path = invocation_path(self.id)
 
 
 class MultiModelInstance(Instance):
@@ -192,8 +194,8 @@ class MultiModelInstance(Instance):
                 return None
             self._use(model)
         try:
-            path, sent = invocation_path(model.id), {TARGET_MODEL: target, **headers}
-            answer, seconds = await self._invocations.invoke(path, body=body, headers=sent)
+            sent = {TARGET_MODEL: target, **headers}
+            answer, seconds = await self._invocations.invoke(model.path, body=body, headers=sent)
         finally:
             self._release(model)
         return Invoked(answer=answer, cache_hit=True, model_s=seconds)
