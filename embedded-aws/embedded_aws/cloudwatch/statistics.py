@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from embedded_aws.cloudwatch.series import Samples
 
@@ -19,24 +18,26 @@ _ONE = re.compile(rf"(p|tm|tc|ts|wm)({_NUMBER})")
 _RANGE = re.compile(rf"(PR|TM|TC|TS|WM)\((?:({_NUMBER})(%?))?:(?:({_NUMBER})(%?))?\)")
 _WHOLE = 100.0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Range:
-    """The values that a statistic covers, above the lower bound and up to the upper one."""
-
-    least: float
-    most: float
-    percent: bool
+# A kind of statistic, with the values that it covers: above a lower and up to an upper bound, or percentage.
+_Ranged = tuple[str, float, float, bool]
 
 
 def is_statistic(name: str) -> bool:
     """Return True if CloudWatch has a statistic of this name."""
+    return name in _SIMPLE or _ranged(name) is not None
+
+
+def _ranged(name: str) -> _Ranged | None:
+    if name == "IQM":
+        return "TM", 25.0, 75.0, True
     if one := _ONE.fullmatch(name):
-        return float(one[2]) <= _WHOLE
+        return (one[1].upper(), 0.0, float(one[2]), True) if float(one[2]) <= _WHOLE else None
     found = _RANGE.fullmatch(name)
-    if found and (found[2] or found[4]):
-        return not (found[1] == "PR" and "%" in name)
-    return name in (*_SIMPLE, "IQM")
+    if found is None or not (found[2] or found[4]) or (found[1] == "PR" and "%" in name):
+        return None
+    percent = "%" in name
+    least, most = (0.0, _WHOLE) if percent else (-math.inf, math.inf)
+    return found[1], float(found[2] or least), float(found[4] or most), percent
 
 
 def statistic(samples: Samples, name: str) -> float | None:
@@ -47,25 +48,22 @@ def statistic(samples: Samples, name: str) -> float | None:
     """
     if name in _SIMPLE:
         return _simple(samples, name)
-    values = _known_values(samples)
-    if not values or min(values) < 0:
+    values, ranged = _known_values(samples), _ranged(name)
+    if ranged is None or not values or min(values) < 0:
         return None
-    if one := _ONE.fullmatch(name):
-        kind, range_ = one[1].upper(), _Range(least=0.0, most=float(one[2]), percent=True)
-        return _percentile(values, float(one[2])) if kind == "P" else _RANGED[kind](values, range_)
-    if name == "IQM":
-        return _RANGED["TM"](values, _Range(least=25.0, most=75.0, percent=True))
-    found = _RANGE.fullmatch(name)
-    if found is None:
-        return None
-    kind, least, in_percent, most, most_in_percent = found.groups()
-    percent = bool(in_percent or most_in_percent)
-    upper = _WHOLE if percent else math.inf
-    lower = 0.0 if percent else -math.inf
-    range_ = _Range(
-        least=float(least) if least else lower, most=float(most) if most else upper, percent=percent
-    )
-    return _RANGED[kind](values, range_)
+    kind, least, most, percent = ranged
+    if kind == "P":
+        return _percentile(values, most)
+    every = sum(values.values())
+    if kind == "WM":
+        if percent:
+            least, most = _percentile(values, least), _percentile(values, most)
+        return sum(min(max(value, least), most) * times for value, times in values.items()) / every
+    within = _within(values, least, most, percent=percent)
+    count, total = sum(within.values()), sum(value * times for value, times in within.items())
+    if kind == "PR":
+        return _WHOLE * count / every
+    return {"TC": count, "TS": total, "TM": total / count if count else None}[kind]
 
 
 def _simple(samples: Samples, name: str) -> float | None:
@@ -104,12 +102,12 @@ def _percentile(values: Mapping[float, float], percent: float) -> float:
     return max(values)
 
 
-def _within(values: Mapping[float, float], range_: _Range) -> dict[float, float]:
+def _within(values: Mapping[float, float], least: float, most: float, *, percent: bool) -> dict[float, float]:
     """Return how often each value occurs within the range."""
-    if not range_.percent:
-        return {value: times for value, times in values.items() if range_.least < value <= range_.most}
+    if not percent:
+        return {value: times for value, times in values.items() if least < value <= most}
     total = sum(values.values())
-    low, high = total * range_.least / _WHOLE, total * range_.most / _WHOLE
+    low, high = total * least / _WHOLE, total * most / _WHOLE
     found, passed = {}, 0.0
     for value in sorted(values):
         times = min(passed + values[value], high) - max(passed, low)
@@ -117,37 +115,3 @@ def _within(values: Mapping[float, float], range_: _Range) -> dict[float, float]
         if times > 0:
             found[value] = times
     return found
-
-
-def _trimmed_count(values: Mapping[float, float], range_: _Range) -> float:
-    return sum(_within(values, range_).values())
-
-
-def _trimmed_sum(values: Mapping[float, float], range_: _Range) -> float:
-    return sum(value * times for value, times in _within(values, range_).items())
-
-
-def _trimmed_mean(values: Mapping[float, float], range_: _Range) -> float | None:
-    count = _trimmed_count(values, range_)
-    return _trimmed_sum(values, range_) / count if count else None
-
-
-def _winsorized_mean(values: Mapping[float, float], range_: _Range) -> float | None:
-    least, most = range_.least, range_.most
-    if range_.percent:
-        least, most = _percentile(values, least), _percentile(values, most)
-    count = sum(values.values())
-    return sum(min(max(value, least), most) * times for value, times in values.items()) / count
-
-
-def _percentile_rank(values: Mapping[float, float], range_: _Range) -> float:
-    return _WHOLE * _trimmed_count(values, range_) / sum(values.values())
-
-
-_RANGED: Mapping[str, Callable[[Mapping[float, float], _Range], float | None]] = {
-    "TM": _trimmed_mean,
-    "TC": _trimmed_count,
-    "TS": _trimmed_sum,
-    "WM": _winsorized_mean,
-    "PR": _percentile_rank,
-}
