@@ -1,20 +1,23 @@
-"""Holds synthesised CloudFormation properties against the service's own API model, which botocore carries.
+"""Holds synthesised CloudFormation properties, with what a deployment makes of them, against the APIs.
 
-CloudFormation calls the API with these properties, so what the API would refuse is a deployment that fails.
-botocore's own validator knows types and required members; enumerations, patterns and lengths are checked
-here as well.
+Botocore's own validator knows types and required members; ranges, lengths and patterns are those of the
+constructs' own check, and enumerations are checked here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import botocore.session
-from botocore.model import ServiceModel, Shape
+from botocore.model import ServiceModel
+from botocore.validate import ParamValidator
+
+from triton_fleet.arguments.service_model import check_request
+from triton_models.base.checks import Report
 
 _PSEUDO = {
     "AWS::AccountId": "123456789012",
@@ -27,8 +30,6 @@ _PHYSICAL = {
     "AWS::EC2::Subnet": "subnet-0123456789abcdef0",
     "AWS::EC2::SecurityGroup": "sg-0123456789abcdef0",
 }
-# Patterns are Java's. Python reads all but character classes and surrogates, which only free text has.
-_JAVA_ONLY = re.compile(r"\\[pu]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ CALLS: Mapping[str, Call] = {
 def violations(template: Mapping[str, Any]) -> list[str]:
     """Return the properties that services would refuse in a template's resources of the types in `CALLS`."""
     found: list[str] = []
-    for logical_id, resource in template["Resources"].items():
+    for resource in template["Resources"].values():
         call = CALLS.get(resource["Type"])
         if call is not None:
             properties = {
@@ -92,23 +93,36 @@ def violations(template: Mapping[str, Any]) -> list[str]:
                 for name, value in _resolved(resource["Properties"], template).items()
                 if name not in call.left_out
             }
-            shape = _service(call.service).operation_model(call.operation).input_shape
-            assert shape is not None
-            found += _check(shape, {**call.added, **properties}, logical_id)
+            found += refused(call.service, call.operation, {**call.added, **properties})
     return found
 
 
 def refused(service: str, operation: str, request: Mapping[str, Any]) -> list[str]:
-    """Yield the parts of a request that the API of a service would refuse."""
+    """Return what the API of a service would refuse in a request."""
     shape = _service(service).operation_model(operation).input_shape
     assert shape is not None
-    return list(_check(shape, request, operation))
+    report = Report(operation)
+    check_request(report, service, shape.name, request, place=operation)
+    unlisted: list[str] = []
+    validated = ParamValidator().validate(_as_called(shape, request, unlisted), shape)
+    wrong = [validated.generate_report()] if validated.has_errors() else []
+    return [*(f"{each.where}: {each.what}" for each in report.problems), *unlisted, *wrong]
 
 
-def bounds(service: str, shape: str) -> tuple[int, int]:
-    """Return the least and the most of a number, or of the length of a list or a string."""
-    metadata = _service(service).shape_for(shape).metadata
-    return metadata.get("min", 0), metadata["max"]
+def _as_called(shape: Any, value: Any, unlisted: list[str]) -> Any:
+    """Return a request with the names of the API; notes values that are not in an enumeration."""
+    if isinstance(value, dict):
+        # CloudFormation's names begin with a capital, some services' do not; BuildSpec is buildspec.
+        members = getattr(shape, "members", {})
+        names = {name.casefold(): name for name in members}
+        given = {names.get(name.casefold(), name): each for name, each in value.items()}
+        of = {name: members.get(name, getattr(shape, "value", None)) for name in given}
+        return {name: _as_called(of[name], each, unlisted) for name, each in given.items()}
+    if isinstance(value, list):
+        return [_as_called(getattr(shape, "member", None), each, unlisted) for each in value]
+    if getattr(shape, "enum", None) and value not in shape.enum:
+        unlisted.append(f"{value!r} is not one of {', '.join(shape.enum)}")
+    return value
 
 
 def resolved(value: Any, template: Mapping[str, Any]) -> Any:
@@ -175,63 +189,3 @@ _FUNCTIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
     "Fn::Sub": _sub,
     "Fn::FindInMap": _find_in_map,
 }
-
-
-def _check(shape: Shape, value: Any, path: str) -> Iterator[str]:
-    checks = {"structure": _structure, "list": _list, "map": _map, "string": _string}
-    check = checks.get(shape.type_name, _scalar)
-    yield from check(shape, value, path)
-
-
-def _structure(shape: Any, value: Any, path: str) -> Iterator[str]:
-    # CloudFormation's names begin with a capital, some services' do not; BuildSpec is buildspec.
-    members = {name.casefold(): name for name in shape.members}
-    given = {members.get(name.casefold(), name): each for name, each in value.items()}
-    for name in shape.required_members:
-        if name not in given:
-            yield f"{path}: {name} is missing"
-    for name, each in given.items():
-        if name in shape.members:
-            yield from _check(shape.members[name], each, f"{path}.{name}")
-        else:
-            yield f"{path}: there is no {name}"
-
-
-def _list(shape: Any, value: Any, path: str) -> Iterator[str]:
-    yield from _bounds(shape, len(value), f"the length of {path}")
-    for index, each in enumerate(value):
-        yield from _check(shape.member, each, f"{path}[{index}]")
-
-
-def _map(shape: Any, value: Any, path: str) -> Iterator[str]:
-    for key, each in value.items():
-        yield from _check(shape.key, key, f"a key of {path}")
-        yield from _check(shape.value, each, f"{path}[{key}]")
-
-
-def _string(shape: Any, value: Any, path: str) -> Iterator[str]:
-    if not isinstance(value, str):
-        yield f"{path}: {value!r} is no string"
-        return
-    if shape.enum and value not in shape.enum:
-        yield f"{path}: {value!r} is not one of {', '.join(shape.enum)}"
-    yield from _bounds(shape, len(value), f"the length of {path}")
-    pattern = shape.metadata.get("pattern", "")
-    if pattern and not _JAVA_ONLY.search(pattern) and re.fullmatch(pattern.strip("^$"), value) is None:
-        yield f"{path}: {value!r} does not match {pattern}"
-
-
-def _scalar(shape: Any, value: Any, path: str) -> Iterator[str]:
-    accepted: Any = {"boolean": bool, "integer": int, "long": int}.get(shape.type_name, (int, float))
-    if not isinstance(value, accepted) or (isinstance(value, bool) and shape.type_name != "boolean"):
-        yield f"{path}: {value!r} is no {shape.type_name}"
-        return
-    yield from _bounds(shape, value, path)
-
-
-def _bounds(shape: Shape, number: float, what: str) -> Iterator[str]:
-    lowest, highest = shape.metadata.get("min"), shape.metadata.get("max")
-    if lowest is not None and number < lowest:
-        yield f"{what} is {number}, below {lowest}"
-    if highest is not None and number > highest:
-        yield f"{what} is {number}, above {highest}"

@@ -243,11 +243,6 @@ def test_tickets_can_go_to_other_people_than_pages(
     assert "Team" in notified.pop()
 
 
-def test_an_alarm_of_a_variant_that_is_not_there_says_so(stack: Stack, endpoint: MultiModelEndpoint) -> None:
-    with pytest.raises(FleetError, match="there is no variant 'Blue'"):
-        EndpointAlarms(stack, "Alarms", endpoint=endpoint, variant="Blue")
-
-
 def test_all_thresholds_that_no_metric_can_pass_are_reported_together(
     stack: Stack, endpoint: MultiModelEndpoint
 ) -> None:

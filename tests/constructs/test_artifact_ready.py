@@ -14,10 +14,8 @@ from function_world import Clock, Context, Requests, web_server
 from synthesised import Resources, only
 
 from tests.rehearsal.aws_for_hosting import MotoAws, moto_aws
-from tests.reported import problems_of
 from triton_fleet import FleetError, InstancePool, ModelRepository, SingleModelEndpoint, Variant
 from triton_fleet.endpoint.checks import SINGLE_MODEL_ARTIFACT
-from triton_fleet.functions.checks import artifact_timeout
 from triton_fleet.functions.code import artifact_ready
 
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
@@ -137,12 +135,6 @@ def test_a_time_out_in_fractions_of_a_second_is_cut(stack: Stack, resources: Res
     _create(stack, artifact_timeout=Duration.millis(90_500))
 
     assert resources("Custom::TritonArtifact")[0]["WaitSeconds"] == 90
-
-
-def test_a_longer_wait_has_a_way_out_that_is_named() -> None:
-    (problem,) = problems_of(artifact_timeout, 3601)
-
-    assert "artifact_timeout=None" in problem.fix
 
 
 def test_a_time_out_that_only_the_deployment_knows_is_refused(stack: Stack) -> None:

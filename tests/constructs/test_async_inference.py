@@ -23,9 +23,7 @@ from triton_fleet import (
     EndpointAlarms,
     EndpointDashboard,
     EndpointScaling,
-    GpuUtilization,
     InvocationsPerGpu,
-    InvocationsPerInstance,
     ModelRepository,
     S3Folder,
     ScalingDirection,
@@ -176,13 +174,6 @@ def test_what_an_asynchronous_endpoint_cannot_do_is_reported_at_once(
         _endpoint(stack, repository, *two, async_inference=queue, data_capture=DataCapture(bucket=bucket))
 
 
-def test_a_shadow_is_refused_too(stack: Stack, repository: ModelRepository, queue: AsyncInference) -> None:
-    shadow = Variant(artifact="b.tar.gz", name="B")
-
-    with reported("async-excludes"):
-        _endpoint(stack, repository, async_inference=queue, shadow_variant=shadow)
-
-
 def _policies(resources: Resources) -> dict[str, dict[str, Any]]:
     found = resources("AWS::ApplicationAutoScaling::ScalingPolicy")
     return {each["PolicyName"].rpartition("-")[2]: each for each in found}
@@ -253,27 +244,12 @@ def test_nothing_brings_an_instance_back_that_never_went(
     assert set(_policies(resources)) == {"Backlog"}
 
 
-def test_only_a_queue_lets_the_fleet_shrink_to_nothing(stack: Stack, repository: ModelRepository) -> None:
-    endpoint = _endpoint(stack, repository)
-
-    with reported("capacity-range"):
-        EndpointScaling(stack, "S", endpoint=endpoint, min_capacity=0)
-
-
 @pytest.mark.parametrize("target", [InvocationsPerGpu(), ConcurrentRequests(per_model=4)])
 def test_a_target_that_counts_requests_sees_none_on_an_asynchronous_endpoint(
     target: Any, stack: Stack, endpoint: SingleModelEndpoint
 ) -> None:
     with reported("scaling-target-published"):
         EndpointScaling(stack, "S", endpoint=endpoint, targets=[target])
-
-
-def test_a_target_for_instances_is_no_exception(stack: Stack, endpoint: SingleModelEndpoint) -> None:
-    targets = [InvocationsPerInstance(per_minute=60), GpuUtilization()]
-
-    with reported("scaling-target-published") as problems:
-        EndpointScaling(stack, "S", endpoint=endpoint, targets=targets)
-    assert "Invocations" in problems[0].what
 
 
 def test_a_backlog_needs_a_queue(stack: Stack, repository: ModelRepository) -> None:
@@ -297,15 +273,6 @@ def test_a_step_may_set_a_fleet_with_a_queue_to_nothing(
 
     (adjustment,) = _policies(resources)["Idle"]["StepScalingPolicyConfiguration"]["StepAdjustments"]
     assert adjustment["ScalingAdjustment"] == 0
-
-
-def test_a_policy_of_ones_own_cannot_take_the_name(stack: Stack, endpoint: SingleModelEndpoint) -> None:
-    mine = StepScaling(
-        name="FromZero", metric=endpoint.metric_cpu_utilization(), steps=[ScalingStep(at=1, change=1)]
-    )
-
-    with reported("one-target-per-metric"):
-        EndpointScaling(stack, "S", endpoint=endpoint, steps=[mine])
 
 
 # From https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html, read on 2026-11-21.
@@ -358,12 +325,3 @@ def test_who_waits_too_long_or_fails_is_reported_of(
     [watched] = waiting["Metrics"]
     assert (waiting["Threshold"], watched["MetricStat"]["Stat"]) == (60, "Maximum")
     assert watched["MetricStat"]["Metric"]["Dimensions"] == [{"Name": "EndpointName", "Value": "whisper"}]
-
-
-def test_a_threshold_of_the_queue_that_nothing_can_pass_is_reported(
-    stack: Stack, endpoint: SingleModelEndpoint
-) -> None:
-    never = Thresholds(oldest_request=Duration.seconds(0))
-
-    with reported("alarm-threshold"):
-        EndpointAlarms(stack, "A", endpoint=endpoint, thresholds=never)

@@ -10,16 +10,13 @@ from typing import Any
 
 import pytest
 from aws_cdk import CfnParameter, Duration, Stack
-from aws_cdk import aws_ec2 as ec2
 from declared import Build
 from synthesised import Resources
 
 from tests.reported import reported
 from triton_fleet import (
-    AlarmTopic,
     Canary,
     Cooldowns,
-    EndpointNetwork,
     EndpointScaling,
     ModelBuildProject,
     ModelLatency,
@@ -135,11 +132,6 @@ def test_a_value_that_scaling_refuses_is_refused_here(
         EndpointScaling(stack, "Scaling", endpoint=endpoint, **given)
 
 
-def test_an_address_without_a_host_is_refused(stack: Stack) -> None:
-    with reported("email-address"):
-        AlarmTopic(stack, "Topic", email="")
-
-
 @pytest.mark.parametrize(
     ("timeout", "rules"),
     [
@@ -153,26 +145,9 @@ def test_a_builds_time_is_whole_minutes_in_a_range(build: Build, timeout: Durati
         build(timeout=timeout)
 
 
-def test_the_owner_of_a_vpc_is_an_account(stack: Stack) -> None:
-    vpc = ec2.Vpc(stack, "Vpc", nat_gateways=1)
-
-    with reported("account-id"):
-        EndpointNetwork(stack, "Network", vpc=vpc, vpc_owner="me")
-
-
 def test_names_of_rollback_alarms_are_names_of_endpoints(stack: Stack) -> None:
     with reported("resource-name", "resource-name"):
         RollbackAlarms(stack, "Rollback", endpoint_name="a b", variant_name="")
-
-
-def test_a_prefix_is_folders(stack: Stack) -> None:
-    with reported("repository-prefix"):
-        ModelRepository(stack, "Repository", prefix="a//b")
-
-
-def test_an_imported_endpoint_has_a_name_that_one_can_have(stack: Stack) -> None:
-    with reported("resource-name"):
-        MultiModelEndpoint.from_endpoint_name(stack, "Imported", "a_b")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk import App, CfnParameter, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
@@ -193,14 +193,6 @@ def test_the_artifact_of_a_model_that_is_not_built_is_a_mistake(stack: Stack, bu
 
     with pytest.raises(FleetError, match=r"(?s)the build has no model 'minilmm'.*did you mean minilm\?"):
         build.artifact("minilmm")
-
-
-@pytest.mark.parametrize("timeout", [Duration.seconds(59), Duration.minutes(61)])
-def test_a_time_that_cloudformation_does_not_wait_is_a_mistake(
-    stack: Stack, builds: Build, timeout: Duration
-) -> None:
-    with pytest.raises(FleetError, match="60 to 3600 s"):
-        DeploymentBuild(stack, "Build", builds=builds(), artifact_timeout=timeout)
 
 
 def test_a_model_that_is_named_only_at_deployment_is_a_mistake(stack: Stack, builds: Build) -> None:

@@ -15,12 +15,10 @@ from botocore_model import refused, resolved
 from declared import Build
 from synthesised import Resources
 
-from tests.reported import problems_of
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository
-from triton_fleet.builds.checks import BUILD_WEIGHTS, build_weights, weights_unreadable
+from triton_fleet.builds.checks import BUILD_WEIGHTS
 from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.inputs import RANDOM_WEIGHTS, weights_advice
-from triton_models.base.errors import Problem
 from triton_models.declare.variables import variables_read
 from triton_models.spec import models_folder
 
@@ -50,10 +48,6 @@ def _statements(resources: Resources) -> dict[str, Any]:
         for each in policy["PolicyDocument"]["Statement"]
         if "Sid" in each
     }
-
-
-def _problems(weights: dict[str, str], read: set[str] | None = None) -> list[Problem]:
-    return list(problems_of(build_weights, weights, read=read))
 
 
 def test_a_build_finds_each_address_in_its_variable(build: Build, resources: Resources) -> None:
@@ -91,26 +85,6 @@ def test_a_build_may_read_what_is_under_a_prefix_and_list_nothing_else(
         ":s3:::data": {"StringLike": {"s3:prefix": "checkpoints/*"}},
         ":s3:::weights": {"StringLike": {"s3:prefix": "t5/*"}},
     }
-
-
-def test_declared_weights_that_a_build_may_not_read_are_refused() -> None:
-    declared = [
-        "s3://data/checkpoints/bert/",
-        "s3://data/other/net.pt",
-        "s3://weights/t5.pt",
-        "s3://x/net.pt",
-    ]
-    problems = problems_of(
-        weights_unreadable, declared, weights={"s3://weights/t5.pt"}, prefixes=["s3://data/checkpoints/"]
-    )
-
-    assert [each.fix.partition(" to")[0] for each in problems] == ["add 's3://data/other/'", "add 's3://x/'"]
-
-
-@pytest.mark.parametrize("prefix", ["s3://data", "s3://data/net.pt", "data/", "s3://data/*/", "s3://D/x/"])
-def test_a_prefix_that_is_none_is_refused(prefix: str, build: Build) -> None:
-    with pytest.raises(FleetError, match=r"\[build-weights\]"):
-        build(weights_from=[prefix])
 
 
 def test_each_model_with_random_weights_is_a_warning_until_trained_ones_are_named_or_it_is_acknowledged(
@@ -196,10 +170,6 @@ def test_the_variables_are_those_of_the_projects_own_models() -> None:
     models = Path(__file__).parents[2] / "model_builds" / "models"
 
     assert {"RESNET50_WEIGHTS", "T5_WEIGHTS", "BERT_WEIGHTS", "ROBERTA_WEIGHTS"} <= variables_read(models)
-
-
-def test_all_wrong_weights_are_reported_at_once() -> None:
-    assert len(_problems({"T5_WEIGHTS": "a.pt", "BERT_WEIGHTS": "b.pt"})) == 2
 
 
 def test_an_address_that_is_known_only_at_deployment_is_refused(build: Build, stack: Stack) -> None:

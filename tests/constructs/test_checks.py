@@ -101,7 +101,6 @@ PAST_PROXY = {"NO_PROXY": "169.254.169.254, 169.254.170.2,.amazonaws.com"}
 NOON = datetime(2026, 12, 1, 12, tzinfo=timezone.utc)
 LATER = CfnParameter(Stack(), "Later", type="Number").value_as_number
 LABEL = images.MULTI_MODEL_LABEL
-PORTION = {"lowest_percent": 5, "highest_percent": 50}
 A10G, L4, T4 = target("25.09", "A10G"), target("25.09", "L4"), target("25.09", "T4")
 
 STATISTICS = (
@@ -265,15 +264,6 @@ RULES = (
           given(names=["A", "A"], weights=[1, 1], has_shadow=False),
           given(names=["A", "B"], weights=[0, 0], has_shadow=False),
           given(names=["A", "B", "Shadow"], weights=[1, 1], has_shadow=True)]),
-    rule("deployment-portion", deployment.deployment_portion, [5, 50, None],
-         [0, 4, 12.5, 51, float("inf")], by_percent=True, capacity=4, **PORTION),
-    rule("deployment-portion", deployment.deployment_portion,
-         [given(value=1, capacity=2), given(value=1, capacity=20), given(value=9, capacity=None)],
-         [given(value=1, capacity=1), given(value=3, capacity=5), given(value=1, capacity=21),
-          given(value=0, capacity=None), given(value=0.5, capacity=4)], by_percent=False, **PORTION),
-    rule("deployment-times", deployment.deployment_times,
-         [given(maximum=28_800, total_wait=28_799), given(maximum=600, total_wait=None)],
-         [given(maximum=600, total_wait=600)]),
     rule("rollback-alarms", deployment.rollback_alarms,
          [given(names=[f"alarm-{n}" for n in range(10)], has_deployment=True),
           given(names=[], has_deployment=False)],

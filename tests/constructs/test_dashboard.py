@@ -256,24 +256,11 @@ def test_alarms_and_scaling_of_another_endpoint_are_refused_together(
     assert [problem.where.split()[0] for problem in caught.value.problems] == ["alarms", "scaling"]
 
 
-def test_a_dashboard_of_a_variant_that_is_not_there_says_so(
-    stack: Stack, endpoint: MultiModelEndpoint
-) -> None:
-    with pytest.raises(FleetError, match="there is no variant 'Blue'"):
-        EndpointDashboard(stack, "Dashboard", endpoint=endpoint, variant="Blue")
-
-
 def test_it_works_without_alarms_and_scaling_and_draws_no_lines(widgets: Shown) -> None:
     charts = [each for each in widgets() if each["type"] == "metric"]
 
     assert len(charts) > 10
     assert all("annotations" not in each["properties"] for each in charts)
-
-
-def test_it_has_the_endpoints_name(stack: Stack, endpoint: MultiModelEndpoint, resources: Resources) -> None:
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
-
-    assert resources("AWS::CloudWatch::Dashboard")[0]["DashboardName"] == "fleet"
 
 
 @pytest.fixture

@@ -89,12 +89,6 @@ def test_an_own_image_is_pulled_by_what_names_it(
     assert image.pull_statements()[1].resources == [registry.repository_arn]
 
 
-def test_an_own_image_has_exactly_one_version(registry: ecr.Repository) -> None:
-    assert _rules(CustomImage(repository=registry, has_multi_model_label=True)) == ["own-image-version"]
-    both = CustomImage(repository=registry, tag="v7", digest=DIGEST, has_multi_model_label=True)
-    assert _rules(both) == ["own-image-version"]
-
-
 def test_a_version_from_a_parameter_is_not_judged(stack: Stack, registry: ecr.Repository) -> None:
     tag = CfnParameter(stack, "Tag").value_as_string
 

@@ -40,42 +40,6 @@ def test_a_metric_has_the_dimensions_under_which_sagemaker_publishes_it(name: st
     assert metric.period.to_seconds() == 60
 
 
-def test_what_a_host_publishes_is_in_the_namespace_with_the_slash() -> None:
-    hosts = {name for name, fact in METRICS.items() if fact.namespace == "/aws/sagemaker/Endpoints"}
-
-    assert hosts == {
-        "LoadedModelCount",
-        "CPUUtilization",
-        "MemoryUtilization",
-        "DiskUtilization",
-        "GPUUtilization",
-        "GPUMemoryUtilization",
-    }
-    assert {fact.namespace for name, fact in METRICS.items() if name not in hosts} == {"AWS/SageMaker"}
-
-
-@pytest.mark.parametrize(
-    ("name", "unit", "statistic"),
-    [
-        ("Invocations", "None", "Sum"),
-        ("ModelLatency", "Microseconds", "p99"),
-        ("ModelCacheHit", "None", "Average"),
-        ("LoadedModelCount", "None", "Average"),
-        ("GPUUtilization", "Percent", "Average"),
-        ("ConcurrentRequestsPerModel", "None", "Maximum"),
-    ],
-)
-def test_a_metric_has_its_unit_and_the_statistic_that_means_something(
-    name: str, unit: str, statistic: str
-) -> None:
-    assert (METRICS[name].unit, METRICS[name].statistic) == (unit, statistic)
-    assert _metrics().metric(name).statistic == statistic
-
-
-def test_no_metric_filters_by_unit() -> None:
-    assert all(_metrics().metric(name).unit is None for name in METRICS)
-
-
 def test_a_duration_is_turned_from_microseconds_into_milliseconds() -> None:
     metric = _metrics().metric_model_latency(statistic="p99.9")
 

@@ -298,10 +298,6 @@ def test_one_availability_zone_is_advised_against(stack: Stack, vpc: ec2.Vpc) ->
     )
 
 
-def test_two_zones_are_not_remarked_on(network: EndpointNetwork, stack: Stack) -> None:
-    Annotations.from_stack(stack).has_no_warning("/Fleet/Network", Match.any_value())
-
-
 def test_a_vpc_of_public_subnets_is_refused(stack: Stack) -> None:
     vpc = _imported(stack, public_subnet_ids=["a", "b"])
     with reported("network-private-subnets"):
@@ -344,12 +340,6 @@ def test_a_service_that_is_none_of_ours_is_reported_with_the_others(stack: Stack
 def test_a_gateway_needs_the_route_tables_of_imported_subnets(stack: Stack) -> None:
     with reported("network-route-tables"):
         EndpointNetwork(stack, "N", vpc=_imported(stack, isolated_subnet_ids=["i1", "i2"]))
-
-
-def test_a_subnet_by_its_id_has_no_known_route_table_either(stack: Stack, vpc: ec2.Vpc) -> None:
-    subnet = ec2.Subnet.from_subnet_id(stack, "Subnet", "subnet-1")
-    with reported("network-route-tables"):
-        EndpointNetwork(stack, "Network", vpc=vpc, subnets=[subnet])
 
 
 def test_synthesis_asks_for_nothing_from_an_account() -> None:

@@ -133,11 +133,6 @@ def test_a_new_bucket_can_be_encrypted_with_a_key_that_exists(stack: Stack, reso
     assert rule["ServerSideEncryptionByDefault"]["KMSMasterKeyID"] == KEPT_KEY
 
 
-def test_a_bucket_that_exists_is_refused_without_its_key(stack: Stack) -> None:
-    with reported("existing-bucket"):
-        ModelRepository(stack, "Repository", bucket=s3.Bucket.from_bucket_name(stack, "Kept", "kept-models"))
-
-
 def test_reading_is_limited_to_the_prefix(
     stack: Stack, repository: ModelRepository, resources: Resources
 ) -> None:
@@ -199,11 +194,6 @@ def test_the_policies_of_an_existing_bucket_cannot_be_changed(stack: Stack) -> N
     )
     with reported("existing-bucket"):
         kept.allow_reading(PROMOTER)
-
-
-def test_a_user_is_not_a_role(repository: ModelRepository) -> None:
-    with reported("role-arn"):
-        repository.allow_reading("arn:aws:iam::222222222222:user/ann")
 
 
 def test_publishing_writes_and_cannot_delete(

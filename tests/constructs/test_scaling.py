@@ -166,11 +166,6 @@ def test_every_mistake_is_reported_at_once(stack: Stack, endpoint: MultiModelEnd
     assert raised.value.problems[0].where == "min_capacity of Fleet/Scaling"
 
 
-def test_scaling_by_nothing_is_a_mistake(stack: Stack, endpoint: MultiModelEndpoint) -> None:
-    with pytest.raises(FleetError, match="no target"):
-        EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[])
-
-
 def test_numbers_known_only_at_deployment_are_let_pass(
     stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
 ) -> None:
@@ -178,15 +173,6 @@ def test_numbers_known_only_at_deployment_are_let_pass(
     EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=2, max_capacity=int(most))
 
     assert resources(TARGET)[0]["MaxCapacity"] == {"Ref": "Most"}
-
-
-def test_a_minimum_of_zero_is_refused_and_not_turned_into_another(
-    stack: Stack, endpoint: MultiModelEndpoint
-) -> None:
-    with pytest.raises(FleetError, match="capacity-range") as raised:
-        EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=0)
-
-    assert [problem.rule for problem in raised.value.problems] == ["capacity-range"]
 
 
 def test_two_variants_of_one_endpoint_scale_on_their_own(
@@ -225,14 +211,6 @@ def test_a_variant_that_is_scaled_already_is_refused(stack: Stack, endpoint: Mul
     with pytest.raises(FleetError, match="already scaled by Fleet/First") as raised:
         EndpointScaling(stack, "Second", endpoint=endpoint, variant="AllTraffic")
     assert [problem.rule for problem in raised.value.problems] == ["one-scaling-per-variant"]
-
-
-def test_a_target_for_gpus_is_refused_where_there_are_none(
-    stack: Stack, two_variants: MultiModelEndpoint
-) -> None:
-    with pytest.raises(FleetError, match=r"ml\.c5\.xlarge has no GPU") as raised:
-        EndpointScaling(stack, "S", endpoint=two_variants, variant="Second", targets=[GpuUtilization()])
-    assert [problem.rule for problem in raised.value.problems] == ["scaling-target-hardware"]
 
 
 def test_several_targets_each_have_a_policy_and_cooldowns_of_their_own(
@@ -321,9 +299,3 @@ def test_the_memory_of_gpus_that_cache_models_is_advised_against(
 
     found = Annotations.from_stack(stack).find_warning("/Fleet/Scaling", Match.any_value())
     assert "GPU memory is the cache" in str(found[0].entry.data)
-
-
-def test_nothing_is_advised_against_by_default(stack: Stack, endpoint: MultiModelEndpoint) -> None:
-    EndpointScaling(stack, "Scaling", endpoint=endpoint)
-
-    assert Annotations.from_stack(stack).find_warning("/Fleet/Scaling", Match.any_value()) == []

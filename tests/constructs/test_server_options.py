@@ -103,12 +103,6 @@ def test_an_argument_may_open_a_port_that_sagemaker_allows_and_name_one_that_sta
     assert problems_of(TritonServer(extra_arguments=arguments)._check) == ()
 
 
-def test_the_ports_by_default_are_apart_and_allowed() -> None:
-    server = TritonServer(allow_grpc=True, metrics=TritonMetrics())
-
-    assert problems_of(server._check) == ()
-
-
 @pytest.mark.parametrize("argument", ["", " ", "--log-format=a b", "--x=1\n"])
 def test_an_argument_that_the_start_script_would_split_is_a_problem(argument: str) -> None:
     (problem,) = problems_of(TritonServer(extra_arguments=(argument,))._check)
@@ -121,10 +115,6 @@ def test_more_arguments_than_an_environment_variable_holds_are_a_problem() -> No
     (problem,) = problems_of(TritonServer(extra_arguments=("--x=" + "1" * 1024,))._check)
 
     assert "1024 bytes" in problem.fix
-
-
-def test_the_defaults_have_no_problem() -> None:
-    assert problems_of(TritonServer()._check) == ()
 
 
 def test_options_that_are_left_alone_are_left_to_the_container() -> None:

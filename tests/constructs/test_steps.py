@@ -11,7 +11,7 @@ from aws_cdk.aws_applicationautoscaling import AdjustmentType
 from synthesised import Resources
 
 from tests.reported import reported
-from triton_fleet import EndpointScaling, FleetError, GpuUtilization, MultiModelEndpoint
+from triton_fleet import EndpointScaling, FleetError, MultiModelEndpoint
 from triton_fleet.scaling.steps import ScalingDirection, ScalingStep, StepScaling
 
 OUT = (ScalingStep(at=500, change=1), ScalingStep(at=2000, change=4), ScalingStep(at=1000, change=2))
@@ -141,13 +141,6 @@ def test_an_exact_number_may_be_set_in_either_direction(policy: Policy, directio
     )
 
     assert found["StepScalingPolicyConfiguration"]["AdjustmentType"] == "ExactCapacity"
-
-
-def test_a_name_that_a_target_has_is_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:
-    scaling = StepScaling(name="GpuUtilization", metric=latency(endpoint), steps=OUT)
-
-    with pytest.raises(FleetError, match="2 targets for GpuUtilization"):
-        EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[GpuUtilization()], steps=[scaling])
 
 
 def test_a_change_known_only_at_deployment_is_let_pass(stack: Stack, policy: Policy) -> None:

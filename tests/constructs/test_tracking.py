@@ -148,16 +148,6 @@ def test_a_metric_of_ones_own_is_tracked_as_it_is(tracked: Tracked) -> None:
     }
 
 
-def test_a_metric_without_dimensions_is_tracked_without_them(tracked: Tracked) -> None:
-    metric = cloudwatch.Metric(namespace="Shop", metric_name="Waiting", statistic="Sum")
-
-    specification = tracked(MetricTarget(name="Waiting", metric=metric, target=7))[
-        "CustomizedMetricSpecification"
-    ]
-
-    assert "Dimensions" not in specification
-
-
 def test_an_expression_is_tracked_with_everything_it_is_made_of_and_returns_one_series(
     tracked: Tracked,
 ) -> None:
@@ -198,14 +188,6 @@ def test_a_target_may_only_add_instances(tracked: Tracked) -> None:
     assert tracked(ModelLatency(latency=Duration.millis(80), disable_scale_in=True))["DisableScaleIn"] is True
 
 
-def test_a_target_removes_instances_unless_told_otherwise(tracked: Tracked) -> None:
-    assert "DisableScaleIn" not in tracked(GpuUtilization())
-
-
 def test_a_fleet_of_gpus_follows_requests_and_gpus_and_one_without_follows_its_cpus() -> None:
     assert default_targets(variant("ml.g5.2xlarge")) == (InvocationsPerGpu(), GpuUtilization())
     assert default_targets(variant("ml.c5.xlarge")) == (CpuUtilization(),)
-
-
-def test_a_load_test_gives_a_target_for_an_instance_as_well() -> None:
-    assert InvocationsPerInstance.from_load_test(requests_per_second=40).per_minute == 1200
