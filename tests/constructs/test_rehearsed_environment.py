@@ -23,7 +23,7 @@ from triton_models.facts.releases import IMAGE_REPOSITORY
 from triton_rehearsal.builds.environment import DIFFERENCES, NETWORK
 from triton_rehearsal.builds.processing_job import run_job
 from triton_rehearsal.builds.python import install_python
-from triton_rehearsal.builds.runner import WITHOUT_GPU, run_build
+from triton_rehearsal.builds.runner import WITHOUT_GPU, BuildRunner
 from triton_rehearsal.triton.container import server_flags
 from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.server import DIFFERENCES as OF_CONTAINERS
@@ -105,7 +105,8 @@ def seen_by_build(aws: EmbeddedAws, project: Mapping[str, Any], folder: Path) ->
         },
         serviceRole="arn:aws:iam::123456789012:role/any",
     )
-    run_build(aws, project="dumps", overrides={})
+    with BuildRunner(aws) as builds:
+        builds.run(project="dumps", overrides={})
     return dict(json.loads((folder / "seen").read_text()))
 
 

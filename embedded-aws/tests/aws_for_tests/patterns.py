@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from embedded_aws.eventbridge import matches
 from embedded_aws.filter_pattern import matcher
+from embedded_aws.moto_gaps.events import matches
 
 __all__ = ["event_matches", "matcher"]
 
