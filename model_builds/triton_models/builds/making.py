@@ -15,7 +15,6 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
 from triton_models.builds.derived import derived_ensemble, served_tensors
 from triton_models.builds.environments import add_environments
-from triton_models.builds.inferred import type_problems
 from triton_models.builds.job import Job
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.builds.warmup import add_warm_up
@@ -124,7 +123,7 @@ def _make_python(model: PythonModel, build: ModelDefinition, job: Job) -> ModelC
 
 
 def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: Job) -> ModelConfig:
-    from triton_models.builds.export.onnx import example_tensors
+    from triton_models.builds.export.onnx import example_tensors, type_problems
 
     complete = model if model.inputs else with_inputs_of_examples(model, build)
     network = model.network()
