@@ -14,7 +14,8 @@ def network(*, tag: str, port: int) -> dict[str, Any]:
     subnets = {**_subnet("Public", "10.0.0.0/18", tag=tag), **_subnet("Private", "10.0.128.0/18", tag=tag)}
     parts = [*subnets.items(), *_gateways(tag), *_endpoints(tag), *_groups(tag, port)]
     vpc = {"CidrBlock": "10.0.0.0/16", "EnableDnsHostnames": True, "EnableDnsSupport": True, **_tags(tag)}
-    return {"Resources": {"Vpc": _ec2("VPC", vpc), **dict(parts)}}
+    machine = {"ImageId": "ami-12c6146b", "UserData": {"Fn::Base64": "ls"}, **_tags(tag)}
+    return {"Resources": {"Vpc": _ec2("VPC", vpc), **dict(parts), "Machine": _ec2("Instance", machine)}}
 
 
 def _ec2(kind: str, properties: dict[str, Any], *after: str) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""AWS::EC2: the parts of a VPC. Tags, rules and few other properties can change in place."""
+"""AWS::EC2: the parts of a VPC, and instances. Tags, rules and few other properties can change in place."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,7 @@ class NetworkType(ConfiguredType):
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
         known = {**properties, **identity.attributes}
-        if self._delete.endswith("endpoints"):
+        if self._delete.endswith(("endpoints", "instances")):
             call.ask("ec2", self._delete, {f"{self._keys[0]}s": [identity.physical_id]})
         else:
             call.ask("ec2", self._delete, {key: known[key] for key in self._keys})
@@ -89,6 +90,18 @@ class NetworkType(ConfiguredType):
         )
         if not any(each for each in answer.values() if isinstance(each, list)):
             raise AbsentError(f"{key} {wanted} does not exist")
+
+
+class Instance(NetworkType):
+    """An instance, which runs nothing. moto's own tests deploy it."""
+
+    def begin(self, call: Call, properties: Properties) -> Identity:
+        wanted = {**without(properties, "Tags"), "MinCount": 1, "MaxCount": 1}
+        if "UserData" in wanted:  # the client encodes it again
+            wanted["UserData"] = base64.b64decode(wanted["UserData"]).decode()
+        [made] = call.ask("ec2", self._create, wanted)["Instances"]
+        attributes = {"InstanceId": made["InstanceId"], "PrivateIp": made["PrivateIpAddress"]}
+        return Identity(physical_id=made["InstanceId"], attributes=attributes)
 
 
 class SecurityGroup(NetworkType):
@@ -147,6 +160,7 @@ _ENDPOINT = "create_vpc_endpoint delete_vpc_endpoints"
 
 TYPES = (
     NetworkType("EIP", "AllocationId", methods="allocate_address release_address"),
+    Instance("Instance", "InstanceId", methods="run_instances terminate_instances"),
     NetworkType("InternetGateway", "InternetGatewayId"),
     NetworkType("NatGateway", "NatGatewayId"),
     NetworkType("Route", "RouteTableId", "DestinationCidrBlock", methods="create_route delete_route"),

@@ -110,6 +110,8 @@ def _get_att(argument: Any, resources: Any) -> Any:
 def _find_in_map(argument: list[Any], resources: Any) -> Any:
     name, top, second = [evaluate(each, resources) for each in argument]
     mapping = resources[name]
+    # moto adds what AWS::Include reads to the map itself.
+    mapping = resources if "Fn::Transform" in mapping else mapping
     try:
         return mapping[top][second]
     except KeyError as error:

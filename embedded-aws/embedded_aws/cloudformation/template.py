@@ -147,10 +147,10 @@ def _nulls(path: str, value: Any) -> Iterator[str]:
 
 
 def _transforms(template: Template) -> Iterator[str]:
-    """Yield the names of transforms that a template needs."""
+    """Yield the names of transforms that are not run: all but AWS::Include in a mapping."""
     declared = template.get("Transform", [])
     yield from map(str, declared if isinstance(declared, list) else [declared])
-    for function, argument in _functions([template.get(section, {}) for section in _SECTIONS[1:]]):
+    for function, argument in _functions([template.get(section, {}) for section in _SECTIONS[2:]]):
         if function.startswith("Fn::ForEach::"):
             yield "AWS::LanguageExtensions"
         if function == "Fn::Transform":
