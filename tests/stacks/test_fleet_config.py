@@ -26,8 +26,9 @@ def _problems(nested: object = None, **flat: Any) -> list[Problem]:
     return mistakes(**(flat if nested is None else flat | {"tritonFleet": nested}))
 
 
-def test_an_empty_context_gives_the_defaults() -> None:
+def test_an_empty_context_and_nulls_give_the_defaults() -> None:
     assert _read() == FleetConfig()
+    assert _read({"max_capacity": None, "stages": None}) == FleetConfig()
 
 
 def test_the_command_line_wins_over_cdk_json() -> None:
@@ -207,6 +208,15 @@ TOGETHER: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "existing": (
         {"region": "eu-central-1", "alarm_topic": TOPIC, "bucket": "models-of-mine", "min_capacity": 0},
         {"alarm_topic": "topic-arn", "bucket": "existing-bucket", "min_capacity": "capacity-range"},
+    ),
+    "nothing that only follows from another mistake": (
+        {
+            "instance_type": "ml.g5.2xlrage",
+            "inference_ami": "al2-ami-sagemaker-inference-gpu-3-1",
+            "alarm_email": "mine",
+            "monthly_budget_usd": 10,
+        },
+        {"instance_type": "unknown-instance-type", "alarm_email": "email-address"},
     ),
     "no wait": (
         {"warm_up": {"minilm": {}}, "deployment_wait_minutes": 0, "region": "eu-west-9"},
