@@ -103,14 +103,7 @@ class Backend:
 
 
 def backend_of(config: ModelConfig, *, folder: str, path: str, layout: Layout) -> Backend:
-    """Return the backend of a model.
-
-    Args:
-        config: The model's configuration.
-        folder: The name of its directory.
-        path: The path of its directory in the layout.
-        layout: The layout with its files.
-    """
+    """Return the backend of a model, whose directory is called `folder` and is at a path of the layout."""
     tensorflow = _tensorflow(config, path, layout)
     if tensorflow is not None:
         return tensorflow

@@ -38,12 +38,7 @@ OF_MODELS = (layout, configuration, scheduling, parameters, release, python, cal
 
 
 def check_layout(content: Layout, *, target: CheckTarget = MULTI_MODEL) -> list[Problem]:
-    """Return all problems of a layout; empty if it is accepted.
-
-    Args:
-        content: The layout to check.
-        target: The target of the check. Missing facts are taken from build.json.
-    """
+    """Return all problems of a layout. Facts that the target lacks are taken from build.json."""
     return _problems(subject_of(content, target))
 
 

@@ -84,15 +84,9 @@ def target(
     auto_complete: bool = False,
     image_adds: Iterable[str] = (),
 ) -> CheckTarget:
-    """Return a target by names.
+    """Return a target by names, such as "25.09", "A10G" and "ml.g5.2xlarge", which determines the GPU.
 
-    Args:
-        release: The name of the release, such as "25.09".
-        gpu: The name of the GPU, such as "A10G".
-        instance_type: The instance type, such as "ml.g5.2xlarge", which also determines the GPU.
-        endpoint: One of `ENDPOINTS`, or None for a plain Triton server.
-        auto_complete: True if the endpoint completes configurations, as a plain server does by default.
-        image_adds: The backends, agents and modules that the server's image adds to NVIDIA's.
+    A plain Triton server, without an endpoint, completes configurations.
 
     Raises:
         FleetError: One of the names is unknown.
