@@ -21,18 +21,7 @@ _WARNING = "aws:cdk:warning"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A resource of a template.
-
-    Attributes:
-        stack: The stack's name.
-        logical_id: Its id in the template.
-        type: Such as "AWS::S3::Bucket".
-        path: Its construct's path below the stack, such as "Repository/Bucket"; with the stack, if others
-            have the same, as those of several stages do.
-        properties: As the template has them.
-        kept_when_removed: True if it stays in the account when it leaves the template.
-        kept_when_replaced: True if it stays when another resource takes its place.
-    """
+    """A resource of a template, by its construct's path below the stack; with the stack, if several have it."""
 
     stack: str
     logical_id: str
@@ -58,13 +47,7 @@ class SynthesisWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """Every stack of an app.
-
-    Attributes:
-        resources: By stack and logical id, in the order of the templates.
-        warnings: The warnings of the synthesis.
-        exports: The stack and the template's value of each export, by the export's name.
-    """
+    """Every stack of an app; an export has its stack, and its value in the template."""
 
     resources: Mapping[Key, Resource]
     warnings: frozenset[SynthesisWarning]

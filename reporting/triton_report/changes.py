@@ -29,13 +29,7 @@ class Effect(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyChange:
-    """A property that differs.
-
-    Attributes:
-        path: Such as "ProductionVariants/0/InstanceType".
-        before: Its value; None if it was not there.
-        after: Its value; None if it is not there any more.
-    """
+    """A property that differs, such as "ProductionVariants/0/InstanceType"; None where it is not there."""
 
     path: str
     before: Any
@@ -44,14 +38,9 @@ class PropertyChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A resource that differs.
+    """A resource that differs, as it will be, or as it was if it is removed.
 
-    Attributes:
-        effect: The effect of the deployment on it.
-        resource: As it will be; of a removed one as it was.
-        before: As it was; None of an added one.
-        properties: The properties that differ.
-        cause: For a resource that changes only because another does: that one's path.
+    Its cause is the path of another resource, if it changes only because that one does.
     """
 
     effect: Effect

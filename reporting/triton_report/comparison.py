@@ -19,14 +19,7 @@ from triton_report.watching import Watching, watching_change
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostModels:
-    """Models that leave the build job while their fleet moves to another target.
-
-    Attributes:
-        alias: The fleet's alias.
-        before: The target from which it moves, such as "sm86-trt10.13.3".
-        after: The target to which it moves.
-        models: The models, each a folder or `folder:form`.
-    """
+    """Models that leave the build job while the fleet of an alias moves from one target to another."""
 
     alias: str
     before: str
@@ -48,21 +41,9 @@ class Comparison:
     """The differences between two revisions.
 
     Attributes:
-        before_name: The base.
-        after_name: The revision that is compared with it.
-        before: The deployment of the base.
-        after: The deployment afterwards.
-        settings: The settings that differ, which cause the rest.
-        changes: The resources.
-        permissions: The changed permissions.
-        watching: Alarms and charts.
-        models: The model builds.
-        toolkit_changed: True if the toolkit that builds the models differs.
-        models_before: Number of models that the build job made.
-        models_after: Number of models that it makes.
-        leaving: Models that the build job no longer makes, each a folder or `folder:form`.
         one_library: True if the base requires another version of the library, and was synthesized with this
             one all the same.
+        leaving: Models that the build job no longer makes, each a folder or `folder:form`.
         published: The current artifact of each model, such as "95.4 MB, for A10G and Triton 25.09"; None
             if not requested.
     """

@@ -29,14 +29,9 @@ _EVERY = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChange:
-    """A model build that differs.
+    """A model build that differs: its folder, or `folder:form`.
 
-    Attributes:
-        name: Its folder, or `folder:form`.
-        what: The change; "built" and "not built" concern the build job's list alone.
-        built: True if the build job builds it afterwards; a changed folder, or forms of it.
-        only_forms: True for a changed folder of which the build job builds forms, and not its BUILD.
-        files: The files in it that differ.
+    `built` says whether the build job builds it afterwards, and `only_forms` that it builds its forms alone.
     """
 
     name: str
@@ -48,10 +43,9 @@ class ModelChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """The model builds of a checkout.
+    """The model builds of a checkout: a digest of each file, by folder and name.
 
     Attributes:
-        folders: The content of each folder: a digest of each file, by its name.
         built: The models that the build job makes, as cdk.json says.
         toolkit: A digest of what builds them.
         settings: The other settings of cdk.json, as text, by their names.

@@ -69,12 +69,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionChange:
-    """The difference between permissions.
-
-    Attributes:
-        widened: The actions that become allowed, or are no longer denied.
-        narrowed: The actions that are no longer allowed, or become denied.
-    """
+    """Actions that become allowed, or are no longer denied, and the other way round."""
 
     widened: tuple[Grant, ...]
     narrowed: tuple[Grant, ...]

@@ -27,14 +27,7 @@ _EVERY_STAGE = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """The deployment of a revision.
-
-    Attributes:
-        name: As it was given, with its commit.
-        assembly: Its synthesised stacks.
-        declared: Its models.
-        python: The interpreter that synthesized it.
-    """
+    """The deployment of a revision, with the interpreter that synthesized it."""
 
     name: str
     assembly: Assembly

@@ -40,13 +40,7 @@ _METRICS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting that differs.
-
-    Attributes:
-        name: Its name, such as "instance type".
-        before: Its previous value; "nothing" if it had none.
-        after: Its new value; "nothing" if it has none.
-    """
+    """A setting that differs, such as "instance type"; its value is "nothing" if it had or has none."""
 
     name: str
     before: str

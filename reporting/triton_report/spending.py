@@ -15,16 +15,7 @@ from triton_report.intrinsics import references, written
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """A variant of an endpoint.
-
-    Attributes:
-        stack: Its stack.
-        name: The endpoint's construct, and the variant's name where it has several.
-        instance_type: The instance type of its instances.
-        least: Its fewest instances.
-        most: Its most.
-        policies: Its scaling policies.
-    """
+    """A variant of an endpoint, by the endpoint's construct, and by its own name where there are several."""
 
     stack: str
     name: str

@@ -15,15 +15,7 @@ _ALARMS = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """The added and removed monitoring.
-
-    Attributes:
-        alarms_gained: Names of constructs.
-        alarms_lost: The same.
-        alarms_changed: Each with what it was and what it is, such as "GpuMemory: above 90 -> above 95".
-        charts_gained: Titles of charts, after their dashboard.
-        charts_lost: The same.
-    """
+    """The added, removed and changed alarms, by their constructs, and charts, by their titles."""
 
     alarms_gained: tuple[str, ...]
     alarms_lost: tuple[str, ...]
