@@ -81,36 +81,28 @@ class Report:
 
 _SAMPLES = "aws-samples/sagemaker-genai-hosting-examples"
 _AUTOGLUON = "autogluon/autogluon-cloud, infer_sagemaker_ami_version"
+_CONTAINERS = "aws/deep-learning-containers, commit 2ec0bc190f (2026-07-15)"
 
 # 25.09 with gpu-4-1 stays the default for ml.g5: two sources use it on sizes with one GPU, and the only
 # refusal is for a size with four. No report is about a multi-model endpoint. If it fails, use release 25.04,
 # whose AMI is gpu-3-1, or `inference_ami`; neither needs a code change.
-REPORTS = (
-    Report(
-        family="g4dn",
-        ami="gpu-4-1",
-        works=True,
-        source=_SAMPLES,
-        note="ml.g4dn.xlarge started and answered; its default AMI gave CannotStartContainerError",
-    ),
-    Report(family="g5", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families has ml.g5"),
-    Report(family="g5", ami="gpu-4-1", works=True, source=_SAMPLES, note="the default is ml.g5.xlarge"),
-    Report(
-        family="g5",
-        ami="gpu-4-1",
-        works=False,
-        source="aws/deep-learning-containers, commit 2ec0bc190f (2026-07-15)",
-        note="ml.g5.12xlarge, with four GPUs: Invalid combination",
-    ),
-    Report(family="g6", ami="gpu-4-1", works=True, source=_SAMPLES, note="ml.g6.xlarge was tested"),
-    Report(family="g6e", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
-    Report(family="g7e", ami="gpu-4-1", works=True, source=_SAMPLES, note="an example on ml.g7e.12xlarge"),
-    Report(family="p4d", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
-    Report(family="p4de", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
-    Report(family="p5", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
-    Report(family="p5e", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
-    Report(family="p5en", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
-    Report(family="p6-b200", ami="gpu-4-1", works=True, source=_SAMPLES, note="an example on 48xlarge"),
+REPORTS = tuple(
+    Report(family=family, ami="gpu-4-1", works=works, source=source, note=note)
+    for family, works, source, note in (
+        ("g4dn", True, _SAMPLES, "ml.g4dn.xlarge answered; its default AMI: CannotStartContainerError"),
+        ("g5", True, _AUTOGLUON, "its list of families has ml.g5"),
+        ("g5", True, _SAMPLES, "the default is ml.g5.xlarge"),
+        ("g5", False, _CONTAINERS, "ml.g5.12xlarge, with four GPUs: Invalid combination"),
+        ("g6", True, _SAMPLES, "ml.g6.xlarge was tested"),
+        ("g6e", True, _AUTOGLUON, "its list of families"),
+        ("g7e", True, _SAMPLES, "an example on ml.g7e.12xlarge"),
+        ("p4d", True, _AUTOGLUON, "its list of families"),
+        ("p4de", True, _AUTOGLUON, "its list of families"),
+        ("p5", True, _AUTOGLUON, "its list of families"),
+        ("p5e", True, _AUTOGLUON, "its list of families"),
+        ("p5en", True, _AUTOGLUON, "its list of families"),
+        ("p6-b200", True, _SAMPLES, "an example on 48xlarge"),
+    )
 )
 
 

@@ -27,16 +27,7 @@ Hardware: TypeAlias = Literal["this-gpu", "same-compute-capability", "ampere+"]
 TENSORRT_VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,3}")
 
 PLAN_TYPES = frozenset(
-    {
-        "TYPE_BF16",
-        "TYPE_BOOL",
-        "TYPE_FP16",
-        "TYPE_FP32",
-        "TYPE_INT32",
-        "TYPE_INT64",
-        "TYPE_INT8",
-        "TYPE_UINT8",
-    }
+    f"TYPE_{each}" for each in ("BF16", "BOOL", "FP16", "FP32", "INT32", "INT64", "INT8", "UINT8")
 )
 """The types of a plan's tensors: ConvertTrtTypeToConfigDataType of tensorrt_backend, read 2026-11-21."""
 
