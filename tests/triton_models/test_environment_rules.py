@@ -8,15 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.triton_models.model_folders import (
-    Edit,
-    tar,
-    write,
-    write_ensemble,
-    write_environment,
-    write_plain,
-    write_tag,
-)
+from tests.triton_models.check_case import Spoil
+from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_environment, write_plain
+from tests.triton_models.spoils import PACKAGES, both, having, said, tagged, without, written
 from triton_models.check.check import check_path
 from triton_models.check.target import target
 
@@ -55,6 +49,28 @@ def problems(path: Path, *, release: str | None = None, endpoint: str = "multi-m
         yield f"{problem.rule}: {problem.what}"
 
 
+CODE = "minilm_tokenizer/1/model.py"
+ACCEPTED: dict[str, Spoil] = {
+    "a .pth file that may lead to NumPy": both(without(PACKAGES), written(f"{PACKAGES}/more.pth", b"/opt\n")),
+    "a wheel for every Python": tagged("py3-none-any"),
+    "a wheel of the stable ABI": tagged("cp39-abi3-manylinux2014_x86_64"),
+    "a wheel that was built here": tagged("cp312-cp312-linux_x86_64"),
+    "as many instances as fit": said(PYTHON, "count: 1", "count: 63"),
+    "an import that may fail": written(CODE, b"try:\n    import torch\nexcept ImportError:\n    pass\n"),
+    "an import for types": written(CODE, b"if typing.TYPE_CHECKING:\n    import torch\n"),
+    "an import of a sibling": written(CODE, b"from . import torch\n"),
+    "what the image has": written(CODE, b"import triton_python_backend_utils as utils, numpy, os.path\n"),
+    "code that Python refuses": written(CODE, b"import torch\nthis is no Python\n"),
+}
+
+
+@pytest.mark.parametrize("change", ACCEPTED.values(), ids=ACCEPTED.keys())
+def test_what_works_is_accepted(change: Spoil, root: Path) -> None:
+    change(root)
+
+    assert list(problems(root)) == []
+
+
 @pytest.mark.parametrize("endpoint", ["multi-model", "single-model"])
 def test_steps_of_an_ensemble_may_share_one_beside_them(root: Path, view: View, endpoint: str) -> None:
     (root / PYTHON / NAME).rename(root / NAME)
@@ -66,8 +82,7 @@ def test_steps_of_an_ensemble_may_share_one_beside_them(root: Path, view: View, 
 
 def test_a_plain_model_has_no_environment_beside_it(tmp_path: Path, view: View) -> None:
     root = write_plain(tmp_path / "scores")
-    with Edit(root / "resnet50") as config:
-        config.backend = "python"
+    having("resnet50", backend="python")(root)
     write(root / "resnet50/1/model.py", b"")
     write_environment(root / NAME)
     name(root / "resnet50", SHARED)
@@ -86,23 +101,6 @@ def test_numpy_2_is_refused_before_release_24_12(root: Path, view: View) -> None
     ]
 
 
-def test_a_pth_file_may_lead_to_numpy(root: Path, view: View) -> None:
-    packages = root / PYTHON / NAME / "lib/python3.12/site-packages"
-    shutil.rmtree(packages)
-    write(packages / "more.pth", b"/opt/packages\n")
-
-    assert list(problems(view(root))) == []
-
-
-@pytest.mark.parametrize(
-    "tag", ["py3-none-any", "cp39-abi3-manylinux2014_x86_64", "cp312-cp312-linux_x86_64"]
-)
-def test_a_wheel_that_it_can_import_is_accepted(root: Path, tag: str) -> None:
-    write_tag(root / PYTHON / NAME / "lib/python3.12/site-packages/fast-1.0.dist-info", "odd", tag)
-
-    assert list(problems(root)) == []
-
-
 def test_the_problem_of_a_shared_environment_is_reported_once(root: Path) -> None:
     (root / PYTHON / NAME).rename(root / NAME)
     for step in ("minilm_tokenizer", PYTHON):
@@ -112,16 +110,8 @@ def test_the_problem_of_a_shared_environment_is_reported_once(root: Path) -> Non
     assert list(problems(root)) == ["environment-files: no bin/python3 in the environment 'environment'"]
 
 
-def test_as_many_instances_as_fit_are_accepted(root: Path) -> None:
-    with Edit(root / PYTHON) as config:
-        config.instance_group[0].count = 63
-
-    assert list(problems(root)) == []
-
-
 def test_a_server_of_ones_own_may_have_more_shared_memory(root: Path) -> None:
-    with Edit(root / PYTHON) as config:
-        config.instance_group[0].count = 1000
+    said(PYTHON, "count: 1", "count: 1000")(root)
 
     assert check_path(root, target=target(release="25.09")) == []
 
@@ -145,22 +135,6 @@ def test_a_packed_environment_is_looked_into(
     name(root / PYTHON, f"{SHARED}.tar.gz")
 
     assert list(problems(view(root), release=release)) == [f"packed-environment: {each}" for each in found]
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        b"try:\n    import torch\nexcept ImportError:\n    torch = None\n",
-        b"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n",
-        b"from . import torch\n",
-        b"import triton_python_backend_utils as pb_utils, numpy, json, os.path\n",
-        b"import torch\nthis is no Python\n",
-    ],
-)
-def test_an_import_that_may_fail_or_is_the_images_is_accepted(code: bytes, root: Path) -> None:
-    write(root / "minilm_tokenizer/1/model.py", code)
-
-    assert list(problems(root)) == []
 
 
 def test_a_module_of_the_environment_is_accepted_and_another_is_not(root: Path, view: View) -> None:
