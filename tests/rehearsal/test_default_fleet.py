@@ -1,4 +1,4 @@
-"""The alarms of the default fleet: each fires on the metrics that it is about, and on no others."""
+"""The default fleet, deployed once: its log, its scaling, and its alarms, each of which has its own fault."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ from itertools import count
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from synthesised_stacks import deploy_stack
 
 from embedded_aws import EmbeddedAws
+from tests.rehearsal.served_models import python_model, tarball
+from tests.rehearsal.traffic import runtime_of
 from tests.stacks.fleet_app import fleet_app
+from triton_rehearsal.hosting.metrics import METRICS
+from triton_rehearsal.hosting.model_data import split
+from triton_rehearsal.hosting.service import Hosting
 
 pytestmark = pytest.mark.story
+
+NEVER = (
+    "class TritonPythonModel:\n    def initialize(self, args):\n        raise RuntimeError('no weights')\n"
+)
 
 MINUTES = 25
 START = datetime(2030, 1, 1, tzinfo=timezone.utc)
@@ -79,18 +89,17 @@ class Fleet:
     """The deployed fleet, whose metrics a test writes. Each test has a day of its own."""
 
     def __init__(self, aws: EmbeddedAws, **settings: str) -> None:
-        self._aws, self._cloudwatch = aws, aws.client("cloudwatch")
+        self.aws, self._cloudwatch = aws, aws.client("cloudwatch")
         before = _endpoints(aws)
         fleet = fleet_app(models="", **settings)
         deploy_stack(aws, fleet.models, "create")
         deploy_stack(aws, fleet.inference, "create")
-        [self._name] = _endpoints(aws) - before
-        described = aws.client("sagemaker").describe_endpoint(EndpointName=self._name)
+        [self.name] = _endpoints(aws) - before
+        described = aws.client("sagemaker").describe_endpoint(EndpointName=self.name)
         self._config = str(described["EndpointConfigName"])
-        [group] = aws.client("logs").describe_metric_filters(
-            logGroupName=f"/aws/sagemaker/Endpoints/{self._name}"
-        )["metricFilters"]
-        self._custom = str(group["metricTransformations"][0]["metricNamespace"])
+        self.logs = f"/aws/sagemaker/Endpoints/{self.name}"
+        [filtered] = aws.client("logs").describe_metric_filters(logGroupName=self.logs)["metricFilters"]
+        [self.counted] = filtered["metricTransformations"]
 
     def fires(self, minute: Minute) -> tuple[set[str], bool]:
         """Return the alarms that fire if every minute is like this, and True if the fleet's page goes out."""
@@ -98,17 +107,17 @@ class Fleet:
         for number in range(MINUTES):
             for name, (namespace, values) in minute.items():
                 self._put(name, namespace, values, start + timedelta(minutes=number))
-        self._aws.evaluate(at=start + timedelta(minutes=MINUTES))
+        self.aws.evaluate(at=start + timedelta(minutes=MINUTES))
         kinds: Any = ["MetricAlarm", "CompositeAlarm"]
         found = self._cloudwatch.describe_alarms(
-            AlarmNamePrefix=self._name, AlarmTypes=kinds, StateValue="ALARM"
+            AlarmNamePrefix=self.name, AlarmTypes=kinds, StateValue="ALARM"
         )
-        names = {alarm["AlarmName"].removeprefix(f"{self._name}-") for alarm in found["MetricAlarms"]}
+        names = {alarm["AlarmName"].removeprefix(f"{self.name}-") for alarm in found["MetricAlarms"]}
         return names, bool(found["CompositeAlarms"])
 
     def _put(self, name: str, namespace: str, values: list[float], at: datetime) -> None:
         endpoint = [
-            {"Name": "EndpointName", "Value": self._name},
+            {"Name": "EndpointName", "Value": self.name},
             {"Name": "VariantName", "Value": "AllTraffic"},
         ]
         fleet = [*endpoint, {"Name": "EndpointConfigName", "Value": self._config}]
@@ -118,8 +127,29 @@ class Fleet:
             CUSTOM: [[]],
         }
         for dimensions in known[namespace] if values else []:
+            unit = METRICS[name].unit if name in METRICS else "None"
             datum = {"MetricName": name, "Dimensions": dimensions, "Timestamp": at, "Values": values}
-            self._cloudwatch.put_metric_data(Namespace=namespace or self._custom, MetricData=[datum])
+            self._cloudwatch.put_metric_data(
+                Namespace=namespace or self.counted["metricNamespace"], MetricData=[{**datum, "Unit": unit}]
+            )
+
+    @property
+    def instances(self) -> int:
+        """The instances that serve."""
+        described = self.aws.client("sagemaker").describe_endpoint(EndpointName=self.name)
+        count: int = described["ProductionVariants"][0]["CurrentInstanceCount"]
+        return count
+
+    def minutes(self, begin: datetime, count: int, *, work: float) -> list[int]:
+        """Let instances share the work of each minute, in percent of a GPU; return their number after it."""
+        found = []
+        for number in range(count):
+            at = begin + timedelta(minutes=number)
+            self._put("GPUUtilization", INSTANCES, [min(100.0, work / self.instances)], at)
+            self._put("InvocationsPerInstance", INVOCATIONS, [1.0], at)
+            self.aws.evaluate(at=at + timedelta(minutes=1))
+            found.append(self.instances)
+        return found
 
 
 def _endpoints(aws: EmbeddedAws) -> set[str]:
@@ -135,6 +165,53 @@ def aws() -> Iterator[EmbeddedAws]:
 @pytest.fixture(scope="module")
 def fleet(aws: EmbeddedAws) -> Fleet:
     return Fleet(aws)
+
+
+def test_a_load_that_fails_is_in_the_stream_of_its_instance_and_counted_by_the_stacks_filter(
+    aws: EmbeddedAws, fleet: Fleet
+) -> None:
+    [model] = aws.client("sagemaker").list_models()["Models"]
+    described = aws.client("sagemaker").describe_model(ModelName=model["ModelName"])
+    bucket, prefix = split(described["PrimaryContainer"]["ModelDataUrl"])
+    aws.client("s3").put_object(Bucket=bucket, Key=f"{prefix}never.tar.gz", Body=tarball(python_model(NEVER)))
+    with Hosting(aws) as hosting, pytest.raises(ClientError, match="no weights"):
+        runtime_of(aws, hosting).invoke_endpoint(
+            EndpointName=fleet.name, TargetModel="never.tar.gz", Body=b"{}"
+        )
+
+    logs, now = aws.client("logs"), datetime.now(timezone.utc)
+    [stream] = logs.describe_log_streams(logGroupName=fleet.logs)["logStreams"]
+    found = logs.filter_log_events(logGroupName=fleet.logs, filterPattern='"no weights"')["events"]
+    points = aws.client("cloudwatch").get_metric_statistics(
+        Namespace=fleet.counted["metricNamespace"],
+        MetricName=fleet.counted["metricName"],
+        StartTime=now - timedelta(hours=1),
+        EndTime=now + timedelta(minutes=1),
+        Period=3600,
+        Statistics=["Sum"],
+    )["Datapoints"]
+
+    assert stream["logStreamName"].startswith("AllTraffic/i-")
+    assert {event["logStreamName"] for event in found} == {stream["logStreamName"]}
+    assert sum(point["Sum"] for point in points) == 1
+
+
+def test_a_step_of_traffic_brings_a_second_and_a_third_instance_and_its_end_removes_them(
+    aws: EmbeddedAws, fleet: Fleet
+) -> None:
+    begin = datetime.now(timezone.utc).replace(second=0, microsecond=0) + timedelta(hours=1)
+    before = fleet.instances
+    rising = fleet.minutes(begin, 22, work=150.0)
+    falling = fleet.minutes(begin + timedelta(minutes=22), 18, work=20.0)
+    found = aws.client("application-autoscaling").describe_scaling_activities(ServiceNamespace="sagemaker")
+    causes = [each["Cause"].rpartition(" ")[2] for each in found["ScalingActivities"]]
+
+    assert before == 1
+    assert sorted(set(rising)) == [1, 2, 3]
+    assert sorted(rising) == rising
+    assert sorted(falling, reverse=True) == falling
+    assert falling[-1] == 1
+    assert [cause.endswith("GpuUtilization") for cause in causes][1:] == [True, True]
 
 
 @pytest.mark.parametrize(("fewest", "most"), [(1, 1), (2, 2), (1, 2), (2, 4)])
