@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-import io
-import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import progress
@@ -147,11 +145,13 @@ def _all_or_none(pool: Executor, send: Any, parts: Sequence[Part]) -> list[Compl
 def _sent_part(
     path: Path, s3: S3Client, target: dict[str, Any], shown: _Progress, part: Part
 ) -> CompletedPartTypeDef:
-    with _slice(path, part) as body:
+    from s3transfer.utils import ReadFileChunk
+
+    with ReadFileChunk.from_filename(str(path), part.start, part.size) as body:
         answer = s3.upload_part(
             **target,
             PartNumber=part.number,
-            Body=body,
+            Body=cast("IO[bytes]", body),
             ChecksumAlgorithm="SHA256",
             ChecksumSHA256=part.sha256,
         )
@@ -212,42 +212,6 @@ def parts_of(artifact: Artifact, *, part_bytes: int) -> list[Part]:
         fix="pack the model again",
         rule="artifact-changed",
     )
-
-
-@contextlib.contextmanager
-def _slice(path: Path, part: Part) -> Iterator[IO[bytes]]:
-    """Yield the bytes of a part as a file, without loading them into memory."""
-    with path.open("rb") as file:
-        yield io.BufferedReader(_Window(file.fileno(), start=part.start, size=part.size), _CHUNK_BYTES)
-
-
-class _Window(io.RawIOBase):
-    """A range of an open file as a separate file."""
-
-    def __init__(self, descriptor: int, *, start: int, size: int) -> None:
-        self._descriptor, self._start, self._size = descriptor, start, size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        wanted = min(len(buffer), self._size - self._at)
-        read = os.pread(self._descriptor, max(wanted, 0), self._start + self._at)
-        buffer[: len(read)] = read
-        self._at += len(read)
-        return len(read)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def tell(self) -> int:  # codespell:ignore tell
-        return self._at
 
 
 class _Progress:
