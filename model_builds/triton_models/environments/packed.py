@@ -5,16 +5,18 @@ from __future__ import annotations
 import posixpath
 import re
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from triton_models.artifact.archive import ENVIRONMENT, Member, members
+from triton_models.artifact.archive import CLASH, ENVIRONMENT, Member, members
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError, Problem
 from triton_models.facts.releases import Release
 
-_RULE = "packed-environment"
+PACKED = Check(id="packed-environment", source=FROM_ARGUMENTS)
+
+_NOT_LOADED = "the model would not load"
 _ACTIVATE = "bin/activate"
 _LIBRARY = re.compile(r"lib/python(\d+\.\d+)(?:/|$)")
 _NUMPY = re.compile(
@@ -60,79 +62,62 @@ def _checksum(member: Member) -> int:
     return checksum
 
 
-def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[Problem]:
-    """Yield the reasons why a release cannot run a packed environment."""
+def packed_problems(archive: Path, *, release: Release, where: str) -> tuple[Problem, ...]:
+    """Return the reasons why a release cannot run a packed environment, which is read once."""
     try:
         with archive.open("rb") as content:
-            yield from problems_of(content, name=archive.name, release=release, where=where)
+            return problems_of(content, name=archive.name, release=release, where=where)
     except FileNotFoundError:
-        yield _problem(
-            where,
-            what=f"the packed environment {str(archive)!r} does not exist",
-            fix="create it: conda-pack -n NAME -o environment.tar.gz",
-        )
+        report = Report(where)
+        fix = "create it: conda-pack -n NAME -o environment.tar.gz"
+        report(PACKED, f"the packed environment {str(archive)!r} does not exist", fix=fix, why=_NOT_LOADED)
+        return report.problems
 
 
-def problems_of(content: IO[bytes], *, name: str, release: Release | None, where: str) -> Iterator[Problem]:
-    """Yield the same as `packed_problems` for an open archive."""
-    found = _Found()
+def problems_of(content: IO[bytes], *, name: str, release: Release | None, where: str) -> tuple[Problem, ...]:
+    """Return the same as `packed_problems` for an open archive, and a release if it is known."""
+    found, report = _Found(), Report(where)
     try:
         for member in members(content, where=where, form=ENVIRONMENT):
             found.add(member)
     except FleetError as error:
-        yield from error.problems
-        return
+        return error.problems
     except OSError as error:
-        yield _problem(
-            where, what=f"{name} cannot be read: {error}", fix="check the file permissions and the disk"
-        )
-        return
-    yield from _unequal(found, where)
-    yield from _misfits(found, name, release, where)
-
-
-def _unequal(found: _Found, where: str) -> Iterator[Problem]:
+        fix = "check the file permissions and the disk"
+        report(PACKED, f"{name} cannot be read: {error}", fix=fix, why=_NOT_LOADED)
+        return report.problems
     for path in sorted(found.unequal):
-        yield Problem(
-            what="a file occurs twice with different content",
-            where=f"{where}: {path}",
-            why="the first content is lost when Triton unpacks it",
+        report.at(path)(
+            CLASH,
+            "a file occurs twice with different content",
             fix="unpack it into a folder and pack that: tar -czf environment.tar.gz -C FOLDER .",
-            rule="archive-clash",
+            why="the first content is lost when Triton unpacks it",
         )
+    _check_content(report, found, name, release)
+    return report.problems
 
 
-def _misfits(found: _Found, name: str, release: Release | None, where: str) -> Iterator[Problem]:
-    if _ACTIVATE not in found.activate:
-        deeper = sorted(found.activate)
-        yield _problem(
-            where,
-            what=f"{name} has its {_ACTIVATE} at {deeper[0]}" if deeper else f"{name} has no {_ACTIVATE}",
-            fix=f"pack the contents of the folder, not the folder itself: tar -czf {name} -C FOLDER ."
-            if deeper
-            else "pack a complete environment with conda-pack or venv-pack",
-        )
+def _check_content(report: Report, found: _Found, name: str, release: Release | None) -> None:
+    if _ACTIVATE not in found.activate and found.activate:
+        fix = f"pack the contents of the folder, not the folder itself: tar -czf {name} -C FOLDER ."
+        report(PACKED, f"{name} has its {_ACTIVATE} at {min(found.activate)}", fix=fix, why=_NOT_LOADED)
+    elif not found.activate:
+        fix = "pack a complete environment with conda-pack or venv-pack"
+        report(PACKED, f"{name} has no {_ACTIVATE}", fix=fix, why=_NOT_LOADED)
     elif release is not None and release.python not in found.pythons:
         had = ", ".join(sorted(found.pythons))
-        yield _problem(
-            where,
-            what=f"{name} is an environment of Python {had}" if had else f"{name} has no lib/python3.X",
-            fix=f"recreate it with python={release.python}, or build for a release with its Python",
-        )
+        what = f"{name} is an environment of Python {had}" if had else f"{name} has no lib/python3.X"
+        fix = f"recreate it with python={release.python}, or build for a release with its Python"
+        report(PACKED, what, fix=fix, why=_NOT_LOADED)
     elif not found.may_have_numpy:
-        yield _problem(
-            where, what=f"{name} has no NumPy", fix="install numpy into the environment and pack it again"
-        )
+        fix = "install numpy into the environment and pack it again"
+        report(PACKED, f"{name} has no NumPy", fix=fix, why=_NOT_LOADED)
     below = release.numpy_below if release is not None else None
     for version in sorted(found.numpy):
-        if release is not None and below is not None and int(version.partition(".")[0]) >= below:
-            yield _problem(
-                where,
-                what=f"{name} has NumPy {version}",
-                why="the model would load and answer with empty tensors and status 200",
+        if below is not None and int(version.partition(".")[0]) >= below:
+            report(
+                PACKED,
+                f"{name} has NumPy {version}",
                 fix=f"recreate the environment with 'numpy<{below}', or serve with release 24.12 or newer",
+                why="the model would load and answer with empty tensors and status 200",
             )
-
-
-def _problem(where: str, *, what: str, fix: str, why: str = "the model would not load") -> Problem:
-    return Problem(what=what, where=where, why=why, fix=fix, rule=_RULE)
