@@ -27,7 +27,14 @@ from triton_models.check.check import check_layout
 from triton_models.pack.pack import Artifact
 from triton_models.repository.documents import store_request
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
-from triton_models.repository.s3 import aws_errors, publisher, repository_client, wanted_repository, workers
+from triton_models.repository.s3 import (
+    aws_errors,
+    in_parallel,
+    publisher,
+    repository_client,
+    wanted_repository,
+    workers,
+)
 from triton_models.repository.stored_manifest import StoredManifest, read, read_manifest, update
 from triton_models.repository.upload import PART_BYTES, missing, upload
 
@@ -103,64 +110,20 @@ def publish(
         client = s3 if s3 is not None else repository_client()
         # Read before any upload, to detect a wrong bucket or missing credentials early.
         stored = read(where, client)
-        return _published(
-            wanted,
-            where,
-            client,
-            stored,
-            portable=portable,
-            by=by,
-            part_bytes=part_bytes,
-            inputs=inputs,
-            target=target,
-            requests=requests,
-        )
-
-
-def run(arguments: argparse.Namespace) -> Published:
-    """Run `fleet publish ARTIFACT... [--repository URL] [--portable] [--target TARGET]`."""
-    target = ArtifactTarget.parse(arguments.target) if arguments.target else None
-    where = Repository.parse(wanted_repository(arguments.repository))
-    with aws_errors(where.url):
-        client = repository_client()
-        stored = read(where, client)
-        artifacts = read_artifacts(arguments.artifacts, stored.manifest)
-        portable = arguments.portable or is_rehearsal()
-        return _published(artifacts, where, client, stored, portable=portable, target=target)
-
-
-def _published(
-    wanted: Sequence[Artifact],
-    where: Repository,
-    s3: S3Client,
-    stored: StoredManifest,
-    *,
-    portable: bool,
-    by: str | None = None,
-    part_bytes: int = PART_BYTES,
-    inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-    target: ArtifactTarget | None = None,
-    requests: Mapping[str, bytes] = MappingProxyType({}),
-) -> Published:
-    digests = {model: hashlib.sha256(each).hexdigest() for model, each in requests.items()}
-    kept = [
-        replace(
-            record,
-            inputs=inputs.get(artifact.model, record.inputs),
-            request=digests.get(artifact.model, record.request),
-        )
-        for artifact, record in zip(wanted, records(wanted, stored.manifest), strict=True)
-    ]
-    if not portable:
-        stand_ins = (a.name for a, record in zip(wanted, kept, strict=True) if record.portable)
-        raise_if_any(refused(stand_ins, repository=where.url))
-    if target is not None:
-        raise_if_any(_not_for(target, wanted, kept))
-    publications = list(_publications(wanted, kept, target))
-    with workers() as pool:
-        list(pool.map(lambda each: store_request(each, where, s3), requests.values()))
-    send = partial(upload, repository=where, s3=s3, part_bytes=part_bytes)
-    sent, before = make_current(publications, wanted, where, s3, stored, send=send, by=by)
+        kept = _kept(wanted, stored.manifest, inputs=inputs, requests=requests)
+        if not portable:
+            stand_ins = (a.name for a, record in zip(wanted, kept, strict=True) if record.portable)
+            raise_if_any(refused(stand_ins, repository=where.url))
+        if target is not None:
+            raise_if_any(_not_for(target, wanted, kept))
+        publications = [
+            Publication(model=artifact.model, artifact=artifact.name, record=record, target=target)
+            for artifact, record in zip(wanted, kept, strict=True)
+        ]
+        with workers() as pool:
+            list(pool.map(lambda each: store_request(each, where, client), requests.values()))
+        send = partial(upload, repository=where, s3=client, part_bytes=part_bytes)
+        sent, before = make_current(publications, wanted, where, client, stored, send=send, by=by)
     names = tuple(artifact.name for artifact in wanted)
     return Published(
         repository=where.url,
@@ -169,6 +132,36 @@ def _published(
         targets={each.model: each.artifact for each in publications},
         unchanged=tuple(each.model for each in publications if _is_current(each, before)),
     )
+
+
+def _kept(
+    wanted: Sequence[Artifact],
+    manifest: Manifest,
+    *,
+    inputs: Mapping[str, Mapping[str, str]],
+    requests: Mapping[str, bytes],
+) -> list[ArtifactRecord]:
+    """Return the records of artifacts, which keep what is recorded of those that are already present."""
+    digests = {model: hashlib.sha256(each).hexdigest() for model, each in requests.items()}
+    return [
+        replace(
+            record,
+            inputs=inputs.get(artifact.model, record.inputs),
+            request=digests.get(artifact.model, record.request),
+        )
+        for artifact, record in zip(wanted, records(wanted, manifest), strict=True)
+    ]
+
+
+def run(arguments: argparse.Namespace) -> Published:
+    """Run `fleet publish ARTIFACT... [--repository URL] [--portable] [--target TARGET]`."""
+    target = ArtifactTarget.parse(arguments.target) if arguments.target else None
+    where = Repository.parse(wanted_repository(arguments.repository))
+    with aws_errors(where.url):
+        client = repository_client()
+    artifacts = read_artifacts(arguments.artifacts, read_manifest(where, s3=client))
+    portable = arguments.portable or is_rehearsal()
+    return publish(artifacts, repository=where.url, s3=client, portable=portable, target=target)
 
 
 def make_current(
@@ -205,13 +198,6 @@ def _is_current(wanted: Publication, stored: StoredManifest) -> bool:
     return model is not None and all(model.on(target) == wanted.artifact for target in wanted.targets)
 
 
-def _publications(
-    wanted: Iterable[Artifact], kept: Iterable[ArtifactRecord], target: ArtifactTarget | None
-) -> Iterator[Publication]:
-    for artifact, record in zip(wanted, kept, strict=True):
-        yield Publication(model=artifact.model, artifact=artifact.name, record=record, target=target)
-
-
 def _not_for(
     target: ArtifactTarget, wanted: Iterable[Artifact], kept: Iterable[ArtifactRecord]
 ) -> Iterator[Problem]:
@@ -246,16 +232,7 @@ def read_artifacts(paths: Sequence[Path], manifest: Manifest) -> list[Artifact]:
     Raises:
         FleetError: Some files are not artifacts, or contradict their names; all are reported together.
     """
-    artifacts: list[Artifact] = []
-    problems: list[Problem] = []
-    with workers() as pool:
-        for found in pool.map(partial(_read, manifest=manifest), paths):
-            if isinstance(found, Artifact):
-                artifacts.append(found)
-            else:
-                problems.extend(found)
-    raise_if_any(problems)
-    return artifacts
+    return in_parallel(lambda path: _recorded(path, manifest) or Artifact.read(path), paths)
 
 
 def records(artifacts: Sequence[Artifact], manifest: Manifest) -> list[ArtifactRecord]:
@@ -264,23 +241,8 @@ def records(artifacts: Sequence[Artifact], manifest: Manifest) -> list[ArtifactR
     Raises:
         FleetError: `check` refuses artifacts, or a model has several; all problems are reported together.
     """
-    problems = list(_of_one_model(artifacts))
-    found: list[ArtifactRecord] = []
-    with workers() as pool:
-        for looked in pool.map(partial(_record, manifest=manifest), artifacts):
-            if isinstance(looked, ArtifactRecord):
-                found.append(looked)
-            else:
-                problems.extend(looked)
-    raise_if_any(problems)
-    return found
-
-
-def _read(path: Path, *, manifest: Manifest) -> Artifact | tuple[Problem, ...]:
-    try:
-        return _recorded(path, manifest) or Artifact.read(path)
-    except FleetError as error:
-        return error.problems
+    raise_if_any(_of_one_model(artifacts))
+    return in_parallel(partial(_record, manifest=manifest), artifacts)
 
 
 def _recorded(path: Path, manifest: Manifest) -> Artifact | None:
@@ -301,22 +263,19 @@ def _recorded(path: Path, manifest: Manifest) -> Artifact | None:
     )
 
 
-def _record(artifact: Artifact, *, manifest: Manifest) -> ArtifactRecord | list[Problem]:
-    try:
-        known = manifest.record(model=artifact.model, artifact=artifact.name)
-        if known is not None and (known.size, known.sha256) == (artifact.size, artifact.sha256):
-            return known
-        layout = read_layout(artifact.path)
-        problems = check_layout(layout)
-        return problems or ArtifactRecord(
-            size=artifact.size,
-            sha256=artifact.sha256,
-            build=artifact.build,
-            plans=tensorrt_versions(layout),
-            portable=is_portable(layout),
-        )
-    except FleetError as error:
-        return list(error.problems)
+def _record(artifact: Artifact, *, manifest: Manifest) -> ArtifactRecord:
+    known = manifest.record(model=artifact.model, artifact=artifact.name)
+    if known is not None and (known.size, known.sha256) == (artifact.size, artifact.sha256):
+        return known
+    layout = read_layout(artifact.path)
+    raise_if_any(check_layout(layout))
+    return ArtifactRecord(
+        size=artifact.size,
+        sha256=artifact.sha256,
+        build=artifact.build,
+        plans=tensorrt_versions(layout),
+        portable=is_portable(layout),
+    )
 
 
 def _of_one_model(artifacts: Iterable[Artifact]) -> Iterator[Problem]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from triton_models.base.errors import FleetError
+from triton_models.base.errors import FleetError, raise_if_any
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 REPOSITORY_VARIABLE = "FLEET_REPOSITORY"
 
@@ -65,6 +68,25 @@ def workers(threads: int = THREADS) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(cancel_futures=True)
         raise
     pool.shutdown()
+
+
+def in_parallel(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+    """Call a function with each item, and return its results in order.
+
+    Raises:
+        FleetError: The function raised it for some items; their problems are reported together.
+    """
+
+    def attempt(item: _T) -> _R | FleetError:
+        try:
+            return function(item)
+        except FleetError as error:
+            return error
+
+    with workers() as pool:
+        results = list(pool.map(attempt, items))
+    raise_if_any(problem for each in results if isinstance(each, FleetError) for problem in each.problems)
+    return [each for each in results if not isinstance(each, FleetError)]
 
 
 def publisher() -> str:
