@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
 
 # Reading a declaration takes milliseconds, unless gigabytes of local weights must be hashed.
 READ_SECONDS = 600.0
-
-# Starting a process takes as long as reading this many declarations.
-_READ_BY_ONE = 200
 
 # A change of these inputs does not release a model that was rolled back.
 _HOLDS = frozenset({"tools", "packages"})
@@ -162,32 +157,14 @@ def changed(
         FleetError: The release or the GPU is unknown.
     """
     tools_digest(release=release, gpu=gpu)  # report an error common to all models once
-    orders = [
-        Order(name=name, release=release, gpu=gpu, cpu=cpu, models=models, output=Path())
-        for name in dict.fromkeys(names)
-    ]
-    found = _found(orders, seconds=read_seconds)
+    found: dict[str, Ended[Found]] = {}
+    with Worker() as worker:
+        for name in dict.fromkeys(names):
+            order = Order(name=name, release=release, gpu=gpu, cpu=cpu, models=models, output=Path())
+            found[name] = worker.do(find, order, name=name, seconds=read_seconds)
     tags = _tags(sorted({each for ended in found.values() for each in _objects(ended)}), s3)
     target = built_target(release=release, gpu=gpu, cpu=cpu) or ANY
     return [_state(name, ended, manifest, tags, target) for name, ended in found.items()]
-
-
-def _found(orders: Sequence[Order], *, seconds: float) -> dict[str, Ended[Found]]:
-    """Return the build inputs of each model; for thousands, read them in one process per core."""
-    readers = min(os.cpu_count() or 1, 1 + len(orders) // _READ_BY_ONE)
-
-    def read_some(first: int) -> list[Ended[Found]]:
-        with Worker() as worker:
-            return [
-                worker.do(find, order, name=order.name, seconds=seconds) for order in orders[first::readers]
-            ]
-
-    found: dict[str, Ended[Found]] = {}
-    with ThreadPoolExecutor(readers) as pool:
-        for first, some in enumerate(pool.map(read_some, range(readers))):
-            names = [order.name for order in orders[first::readers]]
-            found.update(zip(names, some, strict=True))
-    return {order.name: found[order.name] for order in orders}
 
 
 def _state(
