@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from triton_models.declare.variables import untrained
+from triton_models.declare.searched import untrained
 from triton_models.spec import models_folder
 
 ROOT = Path(__file__).resolve().parents[1]

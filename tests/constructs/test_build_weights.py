@@ -19,7 +19,7 @@ from triton_fleet import FleetError, ModelBuildProject, ModelRepository
 from triton_fleet.builds.checks import BUILD_WEIGHTS
 from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.inputs import RANDOM_WEIGHTS, weights_advice
-from triton_models.declare.variables import variables_read
+from triton_models.declare.searched import variables_read
 from triton_models.spec import models_folder
 
 COMMIT = "df1b051c49625cf57a3d0d8d3863ed4d13564fe4"

@@ -55,5 +55,5 @@ def test_a_declaration_with_nothing_wrong_is_not_parsed_a_second_time(many: Path
         raise AssertionError
 
     load_builds(model_names(many), many)  # the bytecode is now there
-    monkeypatch.setattr("triton_models.declare.places.ast.parse", refuse)
+    monkeypatch.setattr("triton_models.declare.mistakes.ast.parse", refuse)
     load_builds(model_names(many), many)

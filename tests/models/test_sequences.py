@@ -18,7 +18,7 @@ from triton_models.builds.build import build
 from triton_models.cli.main import main
 from triton_models.config.pbtxt import plain, read_config, to_text
 from triton_models.declare.mistakes import find_mistakes
-from triton_models.declare.sequence_models import sequence_models
+from triton_models.declare.searched import sequence_models
 from triton_models.spec import (
     Control,
     Example,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.declare.written_plans import written_plans
+from triton_models.declare.searched import written_plans
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from triton_models.declare.reading import FORM_MARK
-from triton_models.declare.variables import untrained
+from triton_models.declare.searched import untrained
 from triton_models.declare.weights import SIDE_FILE
 
 HUB_TOKEN = "HF_TOKEN"  # noqa: S105 -- the name of the variable that the hub's own library reads

@@ -65,8 +65,7 @@ from triton_fleet.repository.portability_checks import PlanTarget
 from triton_fleet.repository.usage import BuiltModel
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import Report
-from triton_models.declare.sequence_models import sequence_models
-from triton_models.declare.variables import variables_read
+from triton_models.declare.searched import sequence_models, variables_read
 from triton_models.facts.build_machines import BUILD_MACHINES
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type

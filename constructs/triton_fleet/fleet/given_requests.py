@@ -20,8 +20,8 @@ from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.inferred import type_of, with_inputs_of_examples
 from triton_models.declare.models import DaliPipeline, Ensemble, PyTorchNetwork, steps_of
 from triton_models.declare.reading import FORM_MARK, load_build
+from triton_models.declare.searched import environment_of_a_build
 from triton_models.declare.tensors import DynamicDim, Tensor
-from triton_models.declare.variables import environment_of_a_build
 
 
 def unfit_requests(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from triton_models.declare.mistakes import Mistake
 from triton_models.facts.tensorrt import PLUGIN_RULE, Hardware, Precision, is_plugin
@@ -73,10 +73,7 @@ class OnnxRuntime:
     copy_in_default_stream: bool | None = None
     tf32: bool = False
 
-    @property
-    def backend(self) -> str:
-        """The backend's name."""
-        return "onnxruntime"
+    backend: ClassVar[str] = "onnxruntime"
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that numbers are not negative."""
@@ -173,10 +170,7 @@ class TensorRt:
     busy_wait_events: bool = False
     plugins: Sequence[str] = ()
 
-    @property
-    def backend(self) -> str:
-        """The backend's name."""
-        return "tensorrt"
+    backend: ClassVar[str] = "tensorrt"
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that the workspace has a size, and that plugins are libraries that every process finds."""
@@ -251,10 +245,7 @@ class LibTorch:
     tensor_fuser: bool | None = None
     tf32: bool = False
 
-    @property
-    def backend(self) -> str:
-        """The backend's name."""
-        return "pytorch"
+    backend: ClassVar[str] = "pytorch"
 
     @property
     def precision(self) -> Precision:
@@ -323,10 +314,7 @@ class AotInductor:
     max_autotune: bool = False
     tf32: bool = False
 
-    @property
-    def backend(self) -> str:
-        """The backend's name."""
-        return "pytorch"
+    backend: ClassVar[str] = "pytorch"
 
     @property
     def precision(self) -> Precision:
@@ -368,10 +356,7 @@ class OpenVino:
     streams: int | Literal["auto", "numa"] | None = None
     performance: Literal["latency", "throughput"] | None = None
 
-    @property
-    def backend(self) -> str:
-        """The backend's name."""
-        return "openvino"
+    backend: ClassVar[str] = "openvino"
 
     @property
     def precision(self) -> Precision:
@@ -416,10 +401,7 @@ class PythonBackend:
     host_inputs: bool = True
     environment: str | None = None
 
-    @property
-    def backend(self) -> str:
-        """The backend's name."""
-        return "python"
+    backend: ClassVar[str] = "python"
 
     def configure(self, config: Any) -> None:
         """Write the options that differ from the backend's defaults into a ModelConfig."""
@@ -447,10 +429,7 @@ class Dali:
 
     num_threads: int = 4
 
-    @property
-    def backend(self) -> str:
-        """The backend's name."""
-        return "dali"
+    backend: ClassVar[str] = "dali"
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that there is at least one thread."""
@@ -486,10 +465,7 @@ class Fil:
     chunk_size: Literal[1, 2, 4, 8, 16, 32] | None = None
     layout: Literal["depth_first", "breadth_first", "layered"] | None = None
 
-    @property
-    def backend(self) -> str:
-        """The backend's name."""
-        return "fil"
+    backend: ClassVar[str] = "fil"
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that numbers are possible."""
@@ -520,10 +496,7 @@ class TensorFlow:
     ```
     """
 
-    @property
-    def backend(self) -> str:
-        """The backend's name."""
-        return "tensorflow"
+    backend: ClassVar[str] = "tensorflow"
 
     def configure(self, config: Any) -> None:
         """Write the platform for a frozen graph, which the backend's name alone does not imply."""

@@ -22,9 +22,8 @@ from triton_models.base.matching import fits
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare import backends, models, serving, tensors, weights
 from triton_models.declare.declaration import NAME_RULE, Example, ModelDefinition, is_name
-from triton_models.declare.mistakes import BAD_DECLARATION, Mistake, declared_values, find_mistakes
+from triton_models.declare.mistakes import BAD_DECLARATION, Mistake, Places, declared_values, find_mistakes
 from triton_models.declare.models import PythonModel
-from triton_models.declare.places import Places
 from triton_models.declare.requires import install_command
 from triton_models.declare.tensors import ShapeRange
 

@@ -18,8 +18,8 @@ from triton_models.declare.environments import Wheels
 from triton_models.declare.models import DaliPipeline, Ensemble, Forest, OnnxFile, PythonModel, PyTorchNetwork
 from triton_models.declare.network_types import check_types
 from triton_models.declare.requires import check_backends
+from triton_models.declare.searched import written_plans
 from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_of
-from triton_models.declare.written_plans import written_plans
 from triton_models.environments.declared import environment_problems
 from triton_models.facts.instances import Gpu
 from triton_models.facts.payload import PAYLOAD_LIMIT

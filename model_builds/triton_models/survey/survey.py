@@ -18,7 +18,7 @@ from triton_models.base.json_text import parsed
 from triton_models.base.source_files import contents
 from triton_models.base.whole_files import write_whole
 from triton_models.declare.reading import FORM_MARK, FolderReader
-from triton_models.declare.variables import environment_of_a_build, variables_read
+from triton_models.declare.searched import environment_of_a_build, variables_read
 from triton_models.facts.releases import Release
 from triton_models.survey.servable import CheckedDeclaration, check_declaration, problems_together
 
