@@ -14,7 +14,7 @@ the same answers on every GPU and on the CPU, and verification compares the answ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -74,13 +74,7 @@ class OnnxRuntime:
     tf32: bool = False
 
     backend: ClassVar[str] = "onnxruntime"
-
-    def mistakes(self) -> Iterator[Mistake]:
-        """Check that numbers are not negative."""
-        for name in ("intra_op_threads", "inter_op_threads", "gpu_memory_limit"):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                yield Mistake(name, f"{name} is {value}", fix="use 0 or more, or remove it")
+    LEAST: ClassVar[Mapping[str, int]] = {"intra_op_threads": 0, "inter_op_threads": 0, "gpu_memory_limit": 0}
 
     @property
     def precision(self) -> Precision:
@@ -171,9 +165,10 @@ class TensorRt:
     plugins: Sequence[str] = ()
 
     backend: ClassVar[str] = "tensorrt"
+    LEAST: ClassVar[Mapping[str, int]] = {"workspace_mb": 1}
 
     def mistakes(self) -> Iterator[Mistake]:
-        """Check that the workspace has a size, and that plugins are libraries that every process finds."""
+        """Check that plugins are libraries that every process finds."""
         for plugin in self.plugins:
             if not is_plugin(plugin):
                 yield Mistake(
@@ -181,12 +176,6 @@ class TensorRt:
                     f"the plugin {plugin!r}",
                     fix=f"name the library by {PLUGIN_RULE}, such as /opt/plugins/libscale.so",
                 )
-        if self.workspace_mb is not None and self.workspace_mb < 1:
-            yield Mistake(
-                "workspace_mb",
-                f"a workspace of {self.workspace_mb} MiB",
-                fix="use at least 1, or omit it to use all memory",
-            )
 
     def configure(self, config: Any) -> None:
         """Write the options that differ from the backend's defaults into a ModelConfig."""
@@ -246,18 +235,12 @@ class LibTorch:
     tf32: bool = False
 
     backend: ClassVar[str] = "pytorch"
+    LEAST: ClassVar[Mapping[str, int]] = {"intra_op_threads": 1, "inter_op_threads": 1}
 
     @property
     def precision(self) -> Precision:
         """The precision on a GPU."""
         return "tf32" if self.tf32 else "fp32"
-
-    def mistakes(self) -> Iterator[Mistake]:
-        """Check that numbers of threads are 1 or more: the backend ignores others with a warning."""
-        for name in ("intra_op_threads", "inter_op_threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                yield Mistake(name, f"{name} is {value}", fix="use 1 or more, or remove it")
 
     def configure(self, config: Any) -> None:
         """Write the options that are not None into a ModelConfig.
@@ -357,18 +340,12 @@ class OpenVino:
     performance: Literal["latency", "throughput"] | None = None
 
     backend: ClassVar[str] = "openvino"
+    LEAST: ClassVar[Mapping[str, int]] = {"threads": 1, "streams": 1}
 
     @property
     def precision(self) -> Precision:
         """The coarsest precision on any CPU."""
         return "bf16"
-
-    def mistakes(self) -> Iterator[Mistake]:
-        """Check that numbers are 1 or more."""
-        for name in ("threads", "streams"):
-            value = getattr(self, name)
-            if isinstance(value, int) and value < 1:
-                yield Mistake(name, f"{name} is {value}", fix="use 1 or more, or remove it")
 
     def configure(self, config: Any) -> None:
         """Write the file's name, which the backend does not expect, and the options that are not None."""
@@ -430,13 +407,7 @@ class Dali:
     num_threads: int = 4
 
     backend: ClassVar[str] = "dali"
-
-    def mistakes(self) -> Iterator[Mistake]:
-        """Check that there is at least one thread."""
-        if self.num_threads < 1:
-            yield Mistake(
-                "num_threads", f"{self.num_threads} threads", fix="use at least 1, or omit it for 4"
-            )
+    LEAST: ClassVar[Mapping[str, int]] = {"num_threads": 1}
 
     def configure(self, config: Any) -> None:
         """Write the number of threads, which Triton's backend reads here, not in the pipeline."""
@@ -466,13 +437,7 @@ class Fil:
     layout: Literal["depth_first", "breadth_first", "layered"] | None = None
 
     backend: ClassVar[str] = "fil"
-
-    def mistakes(self) -> Iterator[Mistake]:
-        """Check that numbers are possible."""
-        for name, least in (("cpu_threads", 1), ("transfer_threshold", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                yield Mistake(name, f"{name} is {value}", fix=f"use {least} or more, or remove it")
+    LEAST: ClassVar[Mapping[str, int]] = {"cpu_threads": 1, "transfer_threshold": 0}
 
     def configure(self, config: Any) -> None:
         """Write the options that are not None into a ModelConfig."""

@@ -50,13 +50,21 @@ def find_mistakes(*declared: object) -> list[tuple[object, Mistake]]:
     """
     found: list[tuple[object, Mistake]] = []
     for each in declared_values(*declared):
-        mistyped = [(each, mistake) for mistake in _type_mistakes(each)]
-        found += mistyped
+        mistyped = _type_mistakes(each)
+        fields_of_them = {mistake.field for mistake in mistyped}
+        found += [(each, mistake) for mistake in (*mistyped, *_too_small(each, fields_of_them))]
         if hasattr(each, "mistakes"):
-            found += _own_mistakes(
-                each, {mistake.field for _, mistake in mistyped}, something_wrong=bool(found)
-            )
+            found += _own_mistakes(each, fields_of_them, something_wrong=bool(found))
     return found
+
+
+def _too_small(declared: Any, mistyped: Collection[str]) -> Iterator[Mistake]:
+    """Yield the numbers below those in LEAST of a class, by field."""
+    for name, least in getattr(declared, "LEAST", {}).items():
+        value = getattr(declared, name)
+        if name not in mistyped and isinstance(value, int) and value < least:
+            what = f"{type(declared).__name__}.{name} is {value}"
+            yield Mistake(name, what, fix=f"use {least} or more, or remove it")
 
 
 def declared_values(*declared: Any) -> list[object]:

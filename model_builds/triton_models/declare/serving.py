@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from triton_models.declare.mistakes import Mistake
 
@@ -37,10 +37,10 @@ class Instances:
     kind: Kind | None = None
     gpu_memory_mb: int | None = None
 
+    LEAST: ClassVar[Mapping[str, int]] = {"count": 1}
+
     def mistakes(self) -> Iterator[Mistake]:
         """Check that there is at least one instance, and that one on a GPU takes memory."""
-        if self.count < 1:
-            yield Mistake("count", f"{self.count} instances", fix="use at least 1, or omit it")
         if self.gpu_memory_mb is not None and (self.gpu_memory_mb < 1 or self.kind == "KIND_CPU"):
             yield Mistake(
                 "gpu_memory_mb",
@@ -76,18 +76,15 @@ class DynamicBatching:
     priorities: int | None = None
     default_priority: int | None = None
 
+    LEAST: ClassVar[Mapping[str, int]] = {
+        "max_delay_us": 0,
+        "max_queue_size": 1,
+        "timeout_us": 1,
+        "priorities": 1,
+    }
+
     def mistakes(self) -> Iterator[Mistake]:
         """Check that sizes are positive and times are not negative."""
-        if self.max_delay_us < 0:
-            yield Mistake(
-                "max_delay_us",
-                f"a delay of {self.max_delay_us} microseconds",
-                fix="use 0 or more, or remove it to run requests without waiting",
-            )
-        for name in ("max_queue_size", "timeout_us", "priorities"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                yield Mistake(name, f"{name} is {value}", fix="use 1 or more, or remove it")
         if self.default_priority is not None and not 1 <= self.default_priority <= (self.priorities or 0):
             yield Mistake(
                 "default_priority",
@@ -162,6 +159,8 @@ class SequenceBatching:
     max_idle_us: int | None = None
     max_delay_us: int = 0
 
+    LEAST: ClassVar[Mapping[str, int]] = {"max_delay_us": 0, "max_idle_us": 1}
+
     def mistakes(self) -> Iterator[Mistake]:
         """Check that controls are unique, and that numbers are possible."""
         given = [f"{part} {getattr(each, part)!r}" for part in ("name", "says") for each in self.controls]
@@ -177,16 +176,6 @@ class SequenceBatching:
                 "max_sequences",
                 f"max_sequences is {self.max_sequences}, for {self.strategy!r}",
                 fix='set 1 or more for "oldest", and nothing for "direct"',
-            )
-        if self.max_idle_us is not None and self.max_idle_us < 1:
-            yield Mistake(
-                "max_idle_us", f"max_idle_us is {self.max_idle_us}", fix="use 1 or more, or remove it"
-            )
-        if self.max_delay_us < 0:
-            yield Mistake(
-                "max_delay_us",
-                f"a delay of {self.max_delay_us} microseconds",
-                fix="use 0 or more, or remove it to run requests without waiting",
             )
 
 
@@ -217,14 +206,10 @@ class WarmUp:
     count: int = 1
     example: str | None = None
 
+    LEAST: ClassVar[Mapping[str, int]] = {"count": 1}
+
     def mistakes(self) -> Iterator[Mistake]:
         """Check that there is at least one valid batch size and one request."""
-        if self.count < 1:
-            yield Mistake(
-                "count",
-                f"a warm-up with {self.count} requests",
-                fix="use 1 or more, or remove it for one request",
-            )
         if not self.batch_sizes or min(self.batch_sizes) < 1:
             yield Mistake(
                 "batch_sizes",
