@@ -21,7 +21,7 @@ _WARNING = "aws:cdk:warning"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A resource of a template, by its construct's path below the stack; with the stack, if several have it."""
+    """A resource of a template. Its path is its construct's, with the stack only if several have the same."""
 
     stack: str
     logical_id: str

@@ -316,17 +316,8 @@ def _became(change: ModelChange) -> str:
 
 
 def _watching(comparison: Comparison) -> Iterator[str]:
-    seen = comparison.watching
-    if not seen:
-        return
-    lines = [
-        *(f"* new: alarm `{name}`" for name in seen.alarms_gained),
-        *(f"* gone: alarm `{name}`" for name in seen.alarms_lost),
-        *(f"* changed: alarm `{change}`" for change in seen.alarms_changed),
-        *(f'* new: chart "{title}"' for title in seen.charts_gained),
-        *(f'* gone: chart "{title}"' for title in seen.charts_lost),
-    ]
-    yield "\n".join(["#### Alarms and dashboard", "", *lines])
+    if lines := comparison.watching.lines:
+        yield "\n".join(["#### Alarms and dashboard", "", *(f"* {each}" for each in lines)])
 
 
 def _warnings(comparison: Comparison) -> Iterator[str]:

@@ -15,36 +15,26 @@ _ALARMS = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """The added, removed and changed alarms, by their constructs, and charts, by their titles."""
+    """The alarms that are removed, and a line for each alarm or chart that differs."""
 
-    alarms_gained: tuple[str, ...]
     alarms_lost: tuple[str, ...]
-    alarms_changed: tuple[str, ...]
-    charts_gained: tuple[str, ...]
-    charts_lost: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        """True if anything differs."""
-        return any(
-            (self.alarms_gained, self.alarms_lost, self.alarms_changed, self.charts_gained, self.charts_lost)
-        )
+    lines: tuple[str, ...]
 
 
 def watching_change(before: Assembly, after: Assembly) -> Watching:
     """Compare the alarms and charts of two assemblies."""
     old, new = _alarms(before), _alarms(after)
     old_charts, new_charts = list(_charts(before)), list(_charts(after))
-    return Watching(
-        alarms_gained=tuple(name for name in new if name not in old),
-        alarms_lost=tuple(name for name in old if name not in new),
-        alarms_changed=tuple(
-            f"{name}: {old[name]} → {condition}"
-            for name, condition in new.items()
-            if name in old and old[name] != condition
-        ),
-        charts_gained=tuple(title for title in new_charts if title not in old_charts),
-        charts_lost=tuple(title for title in old_charts if title not in new_charts),
+    lost = tuple(name for name in old if name not in new)
+    both = (name for name in new if name in old and old[name] != new[name])
+    lines = (
+        *(f"new: alarm `{name}`" for name in new if name not in old),
+        *(f"gone: alarm `{name}`" for name in lost),
+        *(f"changed: alarm `{name}: {old[name]} → {new[name]}`" for name in both),
+        *(f'new: chart "{title}"' for title in new_charts if title not in old_charts),
+        *(f'gone: chart "{title}"' for title in old_charts if title not in new_charts),
     )
+    return Watching(alarms_lost=lost, lines=lines)
 
 
 def _alarms(assembly: Assembly) -> dict[str, str]:
