@@ -15,7 +15,7 @@ from aws_cdk import CfnParameter, Duration, Size, Stack
 from triton_fleet.arguments import checks as arguments
 from triton_fleet.builds import checks as builds
 from triton_fleet.builds import machine_checks as machines
-from triton_fleet.delivery import checks as delivery
+from triton_fleet.delivery import github_role as delivery
 from triton_fleet.endpoint import checks as endpoint
 from triton_fleet.endpoint import instance_checks as instances
 from triton_fleet.endpoint import multi_model_checks as multi_model
@@ -277,10 +277,6 @@ RULES = (
     rule("scaling-target-reachable", scaling.scaling_target, [1], [0], limit=1),
     rule("one-target-per-metric", scaling.scaling_names, [["Invocations", "GpuUtilization"], []],
          [["Invocations", "GpuUtilization", "Invocations"], ["Target"], ["FromZero"]]),
-    rule("triton-fleet:sequences-spread", endpoint.sequences,
-         [given(models=[], instances=4), given(models=["dialogue"], instances=1)],
-         [given(models=["dialogue"], instances=2), given(models=["a", "b", "c", "d"], instances=None)],
-         setting="max_capacity=1"),
     # builds: where they run, and what they read
     rule("build-gpu-is-serving-gpu", machines.build_gpu, [ml("g5.xlarge"), ml("m5.large")],
          [ml("g4dn.xlarge"), ml("p4d.24xlarge")], region=None),

@@ -8,8 +8,7 @@ import pytest
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from triton_fleet import EndpointMetrics
-from triton_fleet.arguments.collector import FleetError
+from triton_fleet import EndpointMetrics, FleetError
 from triton_fleet.metrics.facts import METRICS
 from triton_fleet.metrics.published import MetricOptions
 from triton_fleet.operations.alarm_metrics import missing_instances, thrashing

@@ -1,17 +1,20 @@
-"""Checks of numbers, times and ARNs, and of what must be known at synthesis."""
+"""Checks that several rooms need: of numbers, times and ARNs, and of what must be known at synthesis."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
 
-from aws_cdk import Duration, Size
+from aws_cdk import Annotations, Duration, Size
+from constructs import IConstruct
 
-from triton_fleet.arguments.tokens import is_list_token, known
+from triton_fleet.arguments.tokens import deferred, is_list_token, known
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.base.errors import FleetError
 
+Fact = TypeVar("Fact")
 Unit = Literal["milliseconds", "seconds", "minutes"]
 SizeUnit = Literal["bytes", "gibibytes"]
 
@@ -113,6 +116,27 @@ def not_literal(report: Report, name: str) -> None:
         fix="give the value itself, from context instead of a CloudFormation parameter",
         why="the template depends on it",
     )
+
+
+def look_up(report: Report, argument: str, value: str, table: Callable[[str], Fact]) -> Fact | None:
+    """Return the fact that an argument names, or None after reporting why there is none."""
+    place = report.at(argument)
+    if deferred(value):
+        not_literal(place, argument)
+        return None
+    try:
+        return table(value)
+    except FleetError as error:
+        place.add(replace(problem, where=place.where) for problem in error.problems)
+        return None
+
+
+def warn(construct: IConstruct, report: Report) -> None:
+    """Show problems as warnings of a construct, under the ids of their checks."""
+    for problem in report.problems:
+        sentences = (problem.what, problem.why, problem.fix)
+        text = " ".join(f"{each[0].upper()}{each[1:]}." for each in sentences if each)
+        Annotations.of(construct).add_warning_v2(problem.rule, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

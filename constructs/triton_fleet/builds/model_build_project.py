@@ -16,8 +16,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from triton_fleet.arguments.checks import literal_list, not_literal, quantity_range
-from triton_fleet.arguments.collector import look_up
+from triton_fleet.arguments.checks import literal_list, look_up, not_literal, quantity_range
 from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.roles import advise_on_immutable, is_immutable
 from triton_fleet.arguments.service_model import hold_against_services

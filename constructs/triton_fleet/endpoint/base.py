@@ -18,8 +18,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct, IDependable
 
-from triton_fleet.arguments.checks import in_unit
-from triton_fleet.arguments.collector import warn
+from triton_fleet.arguments.checks import in_unit, warn
 from triton_fleet.arguments.roles import is_immutable
 from triton_fleet.arguments.service_model import hold_against_services
 from triton_fleet.arguments.tokens import known

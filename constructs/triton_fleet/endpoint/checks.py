@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from triton_models.base.checks import Check, Report
-from triton_models.base.suggest import some_of
 
 CONTAINER_ENVIRONMENT = Check(
     id="container-environment",
@@ -58,30 +57,6 @@ def metric_interval(report: Report, seconds: float | None) -> None:
         f"the interval of metrics is {seconds:g} s",
         fix=f"use {', '.join(map(str, METRIC_INTERVALS[:-1]))} or {METRIC_INTERVALS[-1]} s",
         why="alarms and auto scaling read metrics every minute",
-    )
-
-
-# SageMaker pins a session to an instance only if the container answers with a session id, and no branch of
-# Triton's front end does (src/sagemaker_server.cc).
-SEQUENCES_SPREAD = Check(
-    id="triton-fleet:sequences-spread",
-    source=(
-        "2026-11-22: https://docs.aws.amazon.com/sagemaker/latest/dg/stateful-sessions.html"
-        " https://github.com/triton-inference-server/server/blob/main/src/sagemaker_server.cc"
-    ),
-)
-"""The requests of a sequence reach the instance that has its state."""
-
-
-def sequences(report: Report, models: Sequence[str], *, instances: int | None, setting: str) -> None:
-    """Report problems about models with sequences on several instances."""
-    if not models or (instances is not None and instances <= 1):
-        return
-    report(
-        SEQUENCES_SPREAD,
-        f"sequence batching in {some_of(models)}, on several instances",
-        fix=f"serve these models from one instance with {setting}, or from another endpoint",
-        why="nothing sends the requests of a sequence to the instance that has its state",
     )
 
 

@@ -14,7 +14,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.collector import look_up, warn
+from triton_fleet.arguments.checks import look_up, warn
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.instance_checks import instance_pools as pool_problems
@@ -31,7 +31,6 @@ from triton_fleet.endpoint.shared import Shared, alarm_names
 from triton_fleet.hosting.core_dumps import CoreDumps
 from triton_fleet.hosting.deployment import Deployment
 from triton_fleet.hosting.server import TritonServer
-from triton_fleet.hosting.values import hosting_problems
 from triton_fleet.hosting.variants import Hosting, InstancePool, Routing, production_variant
 from triton_fleet.images.serving import Serving
 from triton_fleet.metrics.facts import DEFAULT_VARIANT
@@ -191,7 +190,7 @@ class MultiModelEndpoint(Endpoint):
             variants=1,
             multi_model=True,
         )
-        hosting_problems(report, hosting)
+        hosting._check(report)
         multi_model_arguments(report.at("server"), self.server.extra_arguments)
         instance = look_up(report, "instance_type", hosting.instance_type, find_instance_type)
         types = [instance] + [

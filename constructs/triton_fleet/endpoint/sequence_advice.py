@@ -7,9 +7,20 @@ from collections.abc import Callable, Sequence
 import jsii
 from constructs import IConstruct, IValidation
 
-from triton_fleet.arguments.collector import warn
-from triton_fleet.endpoint.checks import sequences
-from triton_models.base.checks import Report
+from triton_fleet.arguments.checks import warn
+from triton_models.base.checks import Check, Report
+from triton_models.base.suggest import some_of
+
+# SageMaker pins a session to an instance only if the container answers with a session id, and no branch of
+# Triton's front end does (src/sagemaker_server.cc).
+SEQUENCES_SPREAD = Check(
+    id="triton-fleet:sequences-spread",
+    source=(
+        "2026-11-22: https://docs.aws.amazon.com/sagemaker/latest/dg/stateful-sessions.html"
+        " https://github.com/triton-inference-server/server/blob/main/src/sagemaker_server.cc"
+    ),
+)
+"""The requests of a sequence reach the instance that has its state."""
 
 
 @jsii.implements(IValidation)
@@ -33,14 +44,20 @@ class SequenceAdvice:
     ) -> None:
         self._construct = construct
         self._models = models
-        self._instances = instances
         self._setting = setting
-        if instances != 1:
+        if instances is None or instances > 1:
             construct.node.add_validation(self)
 
     def validate(self) -> list[str]:
         """Warn; nothing is refused."""
-        report = Report(self._construct.node.path)
-        sequences(report, self._models(), instances=self._instances, setting=self._setting)
-        warn(self._construct, report)
+        models = self._models()
+        if models:
+            report = Report(self._construct.node.path)
+            report(
+                SEQUENCES_SPREAD,
+                f"sequence batching in {some_of(models)}, on several instances",
+                fix=f"serve these models from one instance with {self._setting}, or from another endpoint",
+                why="nothing sends the requests of a sequence to the instance that has its state",
+            )
+            warn(self._construct, report)
         return []

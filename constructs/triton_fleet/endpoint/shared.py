@@ -10,8 +10,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_logs as logs
 
-from triton_fleet.arguments.checks import literal_list
-from triton_fleet.arguments.collector import look_up
+from triton_fleet.arguments.checks import literal_list, look_up
 from triton_fleet.arguments.tokens import known
 from triton_fleet.endpoint.checks import container_environment, metric_interval
 from triton_fleet.endpoint.instance_checks import host_ami, local_storage

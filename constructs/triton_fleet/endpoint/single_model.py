@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.collector import look_up
+from triton_fleet.arguments.checks import look_up
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
@@ -25,7 +25,6 @@ from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
 from triton_fleet.hosting.deployment import Deployment
 from triton_fleet.hosting.server import PingMode, TritonServer
-from triton_fleet.hosting.values import hosting_problems
 from triton_fleet.hosting.variants import Variant, production_variant
 from triton_fleet.images.image import CustomImage, TritonImage
 from triton_fleet.images.serving import Serving
@@ -224,7 +223,7 @@ class SingleModelEndpoint(Endpoint):
         place = report.at(argument)
         look_up(report, "name of a variant", variant.name, str)  # scaling and alarms need it as a literal
         single_model_artifact(place, known(variant.artifact))
-        hosting_problems(place, variant)
+        variant._check(place)
         instance_pools(place, variant.instance_types)
         preferred = look_up(report, argument, variant.instance_type, find_instance_type)
         if preferred is not None:

@@ -17,12 +17,14 @@ from triton_fleet.builds.build_runs import BuildRuns
 from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.fleet.accepted_findings import accept
 from triton_fleet.fleet.accepted_in_builds import in_builds, in_repository
-from triton_fleet.fleet.checks import built_from_source
 from triton_fleet.functions.deployment_build import DeploymentBuild
 from triton_fleet.images.serving import Serving
 from triton_fleet.network.endpoint_network import EndpointNetwork
 from triton_fleet.repository.model_repository import ModelRepository
-from triton_models.base.checks import Report
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+
+FLEET_MODELS = Check(id="fleet-models", source=FROM_ARGUMENTS)
+"""A library builds models from a source folder, and a fleet has one library."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -93,9 +95,12 @@ class ModelLibrary(Construct):
             FleetError: Models without a source, or a wrong argument of the repository or of the builds.
         """
         super().__init__(scope, construct_id)
-        report = Report(self.node.path)
-        built_from_source(report.at("models"), models, has_source=source is not None)
-        report.raise_if_any()
+        if models and source is None:
+            raise FLEET_MODELS.error(
+                what=f"there is no source for models {', '.join(models)}",
+                where=f"models of {self.node.path}",
+                fix='give source="model_builds", the folder that holds models/',
+            )
         self.serving = serving or Serving()
         self.source = Path(source) if source is not None else None
         self.repository = ModelRepository(self, "Repository", bucket=bucket, encryption_key=encryption_key)

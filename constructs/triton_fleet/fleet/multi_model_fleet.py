@@ -20,9 +20,8 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.fleet.accepted_findings import accept, in_alias, in_endpoint, in_warm_up
-from triton_fleet.fleet.checks import one_library
 from triton_fleet.fleet.given_requests import unfit_requests
-from triton_fleet.fleet.model_library import ModelLibrary
+from triton_fleet.fleet.model_library import FLEET_MODELS, ModelLibrary
 from triton_fleet.hosting.deployment import AllAtOnce, Deployment, Replace
 from triton_fleet.images.serving import Serving
 from triton_fleet.network.placement import Placement
@@ -211,10 +210,14 @@ class MultiModelFleet(Construct):
         return self.alias.grant_invoke(grantee).combine(self.library.repository.grant_resolve(grantee))
 
     def _refuse_next_to_library(self, **arguments: object) -> None:
-        report = Report(self.node.path)
-        given = [name for name, value in arguments.items() if value is not None]
-        one_library(report.at("library"), given)
-        report.raise_if_any()
+        given = " and ".join(name for name, value in arguments.items() if value is not None)
+        if given:
+            raise FLEET_MODELS.error(
+                what=f"library is given together with {given}",
+                where=f"library of {self.node.path}",
+                fix=f"give {given} to the ModelLibrary",
+                why="a library builds its own models",
+            )
 
     def _endpoint(
         self,

@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
-from triton_fleet.arguments.collector import look_up
+from triton_fleet.arguments.checks import look_up
 from triton_fleet.arguments.typed import typed
 from triton_fleet.builds.build_runs import BuildRuns
 from triton_fleet.builds.codebuild import permissions_of

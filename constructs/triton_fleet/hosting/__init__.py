@@ -1,6 +1,6 @@
 """The parts of an endpoint: instances, server, network, and the way to a new configuration.
 
-- `variants`, `values`, `core_dumps`: the instances behind a variant.
+- `variants`, `core_dumps`: the instances behind a variant.
 - `server`: how Triton is started.
 - `deployment`: the ways to a new configuration.
 - `async_inference`, `capture`, `s3_folder`: requests and answers in S3.

@@ -19,10 +19,9 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 
 from triton_fleet.arguments.typed import typed
-from triton_fleet.hosting.checks import async_topics
 from triton_fleet.hosting.s3_folder import S3Folder
 from triton_fleet.network.endpoint_network import EndpointNetwork
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
 
 Outcome = Literal["success", "error"]
 
@@ -31,6 +30,13 @@ _Config = sagemaker.CfnEndpointConfig.AsyncInferenceConfigProperty
 _Client = sagemaker.CfnEndpointConfig.AsyncInferenceClientConfigProperty
 _Output = sagemaker.CfnEndpointConfig.AsyncInferenceOutputConfigProperty
 _Notification = sagemaker.CfnEndpointConfig.AsyncInferenceNotificationConfigProperty
+
+
+ASYNC_TOPICS = Check(
+    id="async-topics",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AsyncInferenceNotificationConfig.html",
+)
+"""Answers are included only in notifications of an existing topic."""
 
 
 @typed
@@ -70,7 +76,17 @@ class AsyncInference:
 
     def _check(self, report: Report) -> None:
         """Report problems with the values."""
-        async_topics(report, self.include_inference_in, given=tuple(self._topics()))
+        included = self.include_inference_in
+        for outcome in sorted(set(included) - set(self._topics())):
+            report(
+                ASYNC_TOPICS,
+                f"include_inference_in names {outcome!r}, and there is no {outcome}_topic",
+                fix=f"add {outcome}_topic, or remove {outcome!r}",
+                why="without a topic, no notification is sent",
+            )
+        for outcome in sorted({each for each in included if included.count(each) > 1}):
+            what = f"include_inference_in names {outcome!r} {included.count(outcome)} times"
+            report(ASYNC_TOPICS, what, fix="keep one of them")
 
     def _grant(self, role: iam.IRole) -> None:
         """Let the endpoint's role read requests, write answers and publish notices of them."""

@@ -1,9 +1,8 @@
-"""Checks of names and asynchronous inference."""
+"""The check of names."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from triton_models.base.checks import Check, Report
 
@@ -34,27 +33,3 @@ def resource_name(report: Report, name: str | None, *, what: str) -> None:
         else f"use 1 to {LONGEST_RESOURCE_NAME} letters, digits and hyphens, such as search-g5",
         why="SageMaker refuses the name, and the deployment fails part-way through",
     )
-
-
-ASYNC_TOPICS = Check(
-    id="async-topics",
-    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AsyncInferenceNotificationConfig.html",
-)
-"""Answers are included only in notifications of an existing topic."""
-
-
-def async_topics(report: Report, included: Sequence[str], *, given: Sequence[str]) -> None:
-    """Report problems with including answers in notifications."""
-    for outcome in sorted(set(included) - set(given)):
-        report(
-            ASYNC_TOPICS,
-            f"include_inference_in names {outcome!r}, and there is no {outcome}_topic",
-            fix=f"add {outcome}_topic, or remove {outcome!r}",
-            why="without a topic, no notification is sent",
-        )
-    for outcome in sorted({each for each in included if included.count(each) > 1}):
-        report(
-            ASYNC_TOPICS,
-            f"include_inference_in names {outcome!r} {included.count(outcome)} times",
-            fix="keep one of them",
-        )

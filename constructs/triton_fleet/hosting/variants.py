@@ -9,10 +9,14 @@ from enum import Enum
 from aws_cdk import Duration, Size
 from aws_cdk import aws_sagemaker as sagemaker
 
+from triton_fleet.arguments.checks import whole_quantity
+from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
+from triton_fleet.hosting.checks import resource_name
 from triton_fleet.hosting.core_dumps import CoreDumps
 from triton_fleet.metrics.facts import DEFAULT_VARIANT
 from triton_fleet.metrics.published import VariantMetrics
+from triton_models.base.checks import Report
 from triton_models.facts.host_amis import default_ami
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.facts.releases import Release
@@ -111,6 +115,13 @@ class Hosting:
     def instance_types(self) -> tuple[str, ...]:
         """All its instance types, the preferred first."""
         return (self.instance_type, *(pool.instance_type for pool in self.instance_pools))
+
+    def _check(self, report: Report) -> None:
+        """Check the name, and for fractions of a second or a GiB."""
+        resource_name(report, known(self.name), what="the variant")
+        whole_quantity(report, self.volume_size, name="volume_size", unit="gibibytes")
+        whole_quantity(report, self.container_start_timeout, name="container_start_timeout")
+        whole_quantity(report, self.model_download_timeout, name="model_download_timeout")
 
 
 @typed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from triton_fleet.arguments.collector import look_up
+from triton_fleet.arguments.checks import look_up
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region

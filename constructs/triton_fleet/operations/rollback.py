@@ -15,7 +15,7 @@ from types import MappingProxyType
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.arguments.collector import look_up
+from triton_fleet.arguments.checks import look_up
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
