@@ -44,20 +44,6 @@ def test_events_of_several_streams_are_found_in_the_order_of_their_times(logs: A
     assert messages(logs.filter_log_events(logGroupName=GROUP)) == ["first", "second", "third"]
 
 
-def test_streams_are_searched_by_their_prefix_and_events_by_a_pattern(logs: Any) -> None:
-    write(logs, "failed to load 'a' version 1", "loaded 'b'")
-    write(logs, "failed to load 'c' version 1", stream="Other/i-3")
-    pattern = '"failed to load \'" -unrelated'
-
-    found = logs.filter_log_events(
-        logGroupName=GROUP, logStreamNamePrefix="AllTraffic/", filterPattern=pattern
-    )
-    none = logs.filter_log_events(logGroupName=GROUP, logStreamNamePrefix="Absent/")
-
-    assert messages(found) == ["failed to load 'a' version 1"]
-    assert none["events"] == []
-
-
 def test_new_events_are_followed_as_the_command_line_follows_them(logs: Any) -> None:
     write(logs, "old", at=NOW_MS)
     paginator = logs.get_paginator("filter_log_events")

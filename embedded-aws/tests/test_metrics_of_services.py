@@ -83,14 +83,6 @@ def test_data_points_begin_at_full_minutes(cloudwatch: Any) -> None:
     assert found == {NOON: 3, NOON + timedelta(minutes=1): 5}
 
 
-def test_a_value_counts_as_often_as_it_occurred(cloudwatch: Any) -> None:
-    put(cloudwatch, "ModelLatency", 10, 20, Counts=[98, 2], Unit="Microseconds")
-
-    [point] = statistics(cloudwatch, "ModelLatency", ExtendedStatistics=["p50", "p99", "tm98"])
-    assert point["ExtendedStatistics"] == {"p50": 10, "p99": 20, "tm98": 10}
-    assert point["Unit"] == "Microseconds"
-
-
 INFINITE = float("inf")
 
 

@@ -67,17 +67,6 @@ def test_a_map_tolerates_as_many_failures_as_it_says(
     assert run(aws, {"All": state})["status"] == status
 
 
-def test_the_children_of_a_map_are_counted(aws: EmbeddedAws) -> None:
-    state = distributed(aws, bad(True, False, False), FAIL_IF_BAD, ToleratedFailurePercentage=100)
-    execution = run(aws, {"All": state})["executionArn"]
-    client = aws.client("stepfunctions")
-
-    [listed] = client.list_map_runs(executionArn=execution)["mapRuns"]
-    counts = client.describe_map_run(mapRunArn=listed["mapRunArn"])["itemCounts"]
-
-    assert (counts["total"], counts["succeeded"], counts["failed"], counts["running"]) == (3, 2, 1, 0)
-
-
 @pytest.mark.story
 def test_a_thousand_children_run(aws: EmbeddedAws) -> None:
     state = distributed(aws, bad(*[False] * 1000), {"Pass": {"Type": "Pass", "End": True}})

@@ -15,7 +15,6 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from moto.core.responses import ActionResult
@@ -30,18 +29,11 @@ JobRunner = Callable[[Mapping[str, Any], threading.Event], str | None]
 """Runs the job of a CreateProcessingJob request until the event is set. Returns a failure reason or None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Running:
-    """A running job, and the event that stops it."""
-
-    thread: threading.Thread
-    stop: threading.Event
-
-
 _LONGEST_LOOK_S = 40.0  # botocore stops waiting for an answer after 60
 _LONGEST_RUN_S = 86400.0  # for a request without StoppingCondition
 _runner: JobRunner | None = None
-_running: dict[str, _Running] = {}
+# The threads of running jobs, and the events that stop them.
+_running: dict[str, tuple[threading.Thread, threading.Event]] = {}
 _moto_create = SageMakerResponse.create_processing_job
 _moto_describe = SageMakerResponse.describe_processing_job
 _moto_stop = SageMakerResponse.stop_processing_job
@@ -56,9 +48,9 @@ def hosted(runner: JobRunner) -> Iterator[None]:
         yield
     finally:
         _runner = None
-        for each in list(_running.values()):
-            each.stop.set()
-            each.thread.join()
+        for thread, stop in list(_running.values()):
+            stop.set()
+            thread.join()
         _running.clear()
 
 
@@ -78,7 +70,7 @@ def _create(self: SageMakerResponse) -> ActionResult:
         job.processing_job_status = "InProgress"
         stop = threading.Event()
         thread = threading.Thread(target=_run, args=(_runner, request, job, stop), daemon=True)
-        _running[name] = _Running(thread=thread, stop=stop)
+        _running[name] = (thread, stop)
         thread.start()
     return result
 
@@ -110,7 +102,7 @@ def _run(
 def _describe(self: SageMakerResponse) -> ActionResult:
     running = _running.get(self._get_param("ProcessingJobName"))
     if running is not None:
-        running.thread.join(_LONGEST_LOOK_S)
+        running[0].join(_LONGEST_LOOK_S)
     result: ActionResult = _moto_describe(self)
     return result
 
@@ -121,7 +113,7 @@ def _stop(self: SageMakerResponse) -> ActionResult:
     if running is None:  # without a runner
         result: ActionResult = _moto_stop(self)
         return result
-    running.stop.set()
+    running[1].set()
     return ActionResult({})
 
 
