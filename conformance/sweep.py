@@ -58,6 +58,9 @@ class Left(NamedTuple):
     tags: Callable[[], Any]
     remove: Callable[[], Any]
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
 
 def _pages(client: Any, operation: str, key: str, **asked: Any) -> Iterator[Any]:
     for page in client.get_paginator(operation).paginate(**asked):
@@ -218,7 +221,14 @@ _USERS = (_scalable_targets, _of_sagemaker, _projects, _stacks, _state_machines,
 _USED = (_alarms, _queues, _log_groups, _buckets, _roles)
 
 
-def left(client: Client, region: str, name: str = PREFIX, kinds: Any = (*_USERS, *_USED)) -> Iterator[Left]:
+def left(
+    client: Client,
+    region: str,
+    name: str = PREFIX,
+    *,
+    kinds: Any = (*_USERS, *_USED),
+    wrong: dict[str, str] | None = None,
+) -> Iterator[Left]:
     """Yield what runs have left in a region.
 
     Args:
@@ -226,17 +236,26 @@ def left(client: Client, region: str, name: str = PREFIX, kinds: Any = (*_USERS,
         region: The region.
         name: The beginning of the names, such as that of one run.
         kinds: The kinds to look for.
+        wrong: Receives the reason why a kind cannot be listed.
     """
-    for each in (found for kind in kinds for found in kind(client, region)):
-        if _OURS.search(each.name) and name in each.name:
-            try:
-                tags = _tags(each.tags())
-            except ClientError as error:  # a bucket without tags, or what is gone by now
-                if not absent(error):
-                    raise
-                tags = set()
-            if TAG in tags or not tags:
-                yield each
+    for kind in kinds:
+        try:
+            named = [each for each in kind(client, region) if _OURS.search(each.name) and name in each.name]
+            yield from [each for each in named if _tagged(each)]
+        except ClientError as error:  # such as a missing permission
+            if wrong is not None:
+                wrong[kind.__name__] = str(error)
+
+
+def _tagged(found: Left) -> bool:
+    """Return whether a resource has our tag, or none at all."""
+    try:
+        tags = _tags(found.tags())
+    except ClientError as error:  # a bucket without tags, or what is gone by now
+        if not absent(error):
+            raise
+        return True
+    return TAG in tags or not tags
 
 
 def _tags(response: Any) -> set[str]:
@@ -260,20 +279,22 @@ def sweep(
     """
     end, wrong, said = time.monotonic() + _PATIENCE_S, dict[str, str](), set[str]()
     for kinds in (_USERS, _USED):
-        while found := [each for each in left(client, region, name, kinds) if each.name not in wrong]:
+        while found := [
+            each for each in left(client, region, name, kinds=kinds, wrong=wrong) if str(each) not in wrong
+        ]:
             if time.monotonic() > end:
-                return [*wrong.values(), *(f"{each.kind} {each.name} is still there" for each in found)]
+                wrong |= {str(each): "still there" for each in found}
             for each in found:
-                if each.name not in said:
-                    say(f"removes {each.kind} {each.name}")
-                said.add(each.name)
+                if str(each) not in said:
+                    say(f"removes {each}")
+                said.add(str(each))
                 try:
                     each.remove()
                 except ClientError as error:
                     if not (absent(error) or busy(error)):
-                        wrong[each.name] = f"{each.kind} {each.name}: {error}"
+                        wrong[str(each)] = str(error)
             pause()
-    return list(wrong.values())
+    return [f"{what}: {why}" for what, why in wrong.items()]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -285,7 +306,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--yes", action="store_true", help="do not ask")
     given = parser.parse_args(arguments)
     session: Any = boto3.session.Session(region_name=given.region)
-    found = [f"{each.kind} {each.name}" for each in left(session.client, given.region)]
+    found = [str(each) for each in left(session.client, given.region)]
     sys.stdout.write("\n".join([*(found or ["Nothing is left of any run."]), ""]))
     if found and not given.yes:
         sys.stdout.write("Remove all of this? It may belong to a run that is in progress. [y/N] ")

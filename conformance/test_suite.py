@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from conformance.beliefs import HERE, beliefs
 from conformance.records import Record, records, scrubbed
-from conformance.sweep import TAG, left, main
+from conformance.sweep import TAG, left, main, sweep
 from embedded_aws import EmbeddedAws
 from triton_rehearsal.aws import open_aws
 
@@ -117,6 +119,18 @@ def test_a_sweep_leaves_what_is_not_tagged_alone(account: EmbeddedAws) -> None:
         s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": [{"Key": tag, "Value": "x"}]})
     s3.create_bucket(Bucket="fleet-conformance-of-someone")
     assert left_in(account) == ["fleet-conformance-0123abcd-a"]
+
+
+def test_what_may_not_be_listed_leaves_nothing_else_behind(account: EmbeddedAws) -> None:
+    def client(service: str) -> Any:
+        if service == "stepfunctions":
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListStateMachines")
+        return account.client(service)
+
+    account.client("s3").create_bucket(Bucket="fleet-conformance-0123abcd-a")
+    [wrong] = sweep(client, account.region, pause=lambda: None)
+    assert "ListStateMachines" in wrong
+    assert left_in(account) == []
 
 
 def test_every_belief_says_how_it_is_decided() -> None:
