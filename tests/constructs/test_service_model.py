@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Size, Stack
+from aws_cdk import App, CfnParameter, Duration, Size, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_s3 as s3
 from declared import with_values
@@ -14,6 +14,7 @@ from triton_fleet import (
     AsyncInference,
     DataCapture,
     EndpointNetwork,
+    EndpointScaling,
     ModelRepository,
     MultiModelEndpoint,
     Rolling,
@@ -152,6 +153,15 @@ def test_what_is_known_only_at_deployment_is_accepted() -> None:
     later = int(CfnParameter(stack, "Later", type="Number").value_as_number)
 
     assert _found(stack, initial_instance_count=later, container_start_timeout=Duration.seconds(later)) == []
+
+
+def test_tags_of_the_app_are_accepted() -> None:
+    stack = Stack(App(), "Fleet")
+    endpoint = MultiModelEndpoint(stack, "Endpoint", repository=ModelRepository(stack, "Repository"))
+    EndpointScaling(stack, "Scaling", endpoint=endpoint)
+    Tags.of(stack).add("cost-center", "ml")
+
+    assert list(late_problems(stack)) == []
 
 
 def test_the_synthesis_names_value_and_range() -> None:

@@ -88,6 +88,8 @@ def _values(
     shapes: _Shapes, shape: Mapping[str, Any], value: Any, path: str
 ) -> Iterator[tuple[str, str, Any]]:
     """Yield path, shape and value of each part of a request."""
+    if isinstance(value, Mapping) != (shape["type"] in {"structure", "map"}):
+        return  # CloudFormation lists the tags of a scalable target, which are a map in its service's API
     if shape["type"] == "structure":
         # CloudFormation's names begin with a capital, some services' do not; BuildSpec is buildspec.
         members = {name.casefold(): member["shape"] for name, member in shape["members"].items()}
