@@ -57,6 +57,9 @@ BACKENDS_OWN = {
     "bf16-tensor",
     "model-file-missing",
     "onnxruntime-parameter",
+    "openvino-batches",
+    "openvino-kind",
+    "openvino-type",
     "plan-type",
     "pytorch-output",
 }
