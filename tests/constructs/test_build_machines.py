@@ -22,7 +22,7 @@ from triton_fleet import (
     ReservedMachines,
 )
 from triton_fleet.builds.machine_checks import another_way, nowhere_to_build
-from triton_fleet.builds.machines import build_machine, machine_problems
+from triton_fleet.builds.machines import build_machine, check_machine
 from triton_models.base.errors import Problem
 from triton_models.facts.build_machines import (
     BUILD_MACHINES,
@@ -206,7 +206,7 @@ def test_to_leave_the_machine_open_is_advised_where_that_helps(
 ) -> None:
     for instance in (facts for facts in INSTANCE_TYPES.values() if facts.gpu):
         helps = not problems_of(nowhere_to_build, instance, region)
-        found = problems_of(machine_problems, choice, instance, region)
+        found = problems_of(check_machine, choice, instance, region)
         for problem in found:
             assert ("leave `machine` out" in problem.fix) is helps
             assert ("compile on a machine that has the GPU" in problem.fix) is not helps

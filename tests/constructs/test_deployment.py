@@ -17,8 +17,8 @@ from triton_fleet.hosting.deployment import (
     Deployment,
     Linear,
     Rolling,
+    check_deployment,
     deployment_advice,
-    deployment_problems,
 )
 from triton_models.base.checks import Report
 
@@ -45,7 +45,7 @@ def rendered(stack: Stack, resources: Resources) -> Callable[..., Any]:
 def _rules(deployment: Deployment | None, capacity: int | None = 4, **given: Any) -> list[str]:
     arguments = {"rollback_alarms": ("fleet-rollback",) if deployment else (), **given}
     report = Report("here")
-    deployment_problems(report, deployment, capacity=capacity, **arguments)
+    check_deployment(report, deployment, capacity=capacity, **arguments)
     return [problem.rule for problem in report.problems]
 
 

@@ -237,12 +237,12 @@ def test_a_pool_can_be_larger() -> None:
 )
 def test_a_pool_is_smaller_than_the_gpu(mib: int, instance_type: str, rules: list[str]) -> None:
     server = TritonServer(cuda_memory_pool=Size.mebibytes(mib))
-    found = problems_of(server._machine_problems, INSTANCE_TYPES[instance_type])
+    found = problems_of(server._check_machine, INSTANCE_TYPES[instance_type])
     assert [each.rule for each in found] == rules
 
 
 def test_arguments_that_are_too_long_only_with_the_pools_are_refused_too() -> None:
     server = TritonServer(extra_arguments=("--x=" + "1" * 900,))
     assert problems_of(server._check) == ()
-    found = problems_of(server._machine_problems, INSTANCE_TYPES["ml.g4dn.12xlarge"])
+    found = problems_of(server._check_machine, INSTANCE_TYPES["ml.g4dn.12xlarge"])
     assert [each.rule for each in found] == ["server-argument"]

@@ -137,7 +137,7 @@ class ProcessingJob(BuildMachineChoice):
         return BuildMachine(choice=self, name=name, reason=f"{why}: {has}")
 
 
-def machine_problems(
+def check_machine(
     report: Report, choice: BuildMachineChoice | None, instance: InstanceType, region: str | None
 ) -> None:
     """Check building for an instance type on a machine; the report is that of the construct."""
@@ -152,7 +152,7 @@ def machine_problems(
 def build_machine(
     choice: BuildMachineChoice | None, instance: InstanceType, region: str | None
 ) -> BuildMachine:
-    """Return the machine of builds for an instance type that has no `machine_problems`."""
+    """Return the machine of builds for an instance type that `check_machine` accepts."""
     if instance.gpu is None:
         return BuildMachine(
             choice=OnDemandMachine(),

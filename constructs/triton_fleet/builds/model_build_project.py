@@ -51,9 +51,9 @@ from triton_fleet.builds.machines import (
     OnDemandMachine,
     ProcessingJob,
     build_machine,
-    machine_problems,
+    check_machine,
 )
-from triton_fleet.builds.source import declared_models, source_asset, source_contents, source_problems
+from triton_fleet.builds.source import check_source, declared_models, source_asset, source_contents
 from triton_fleet.builds.working_folder import timing_cache
 from triton_fleet.images.image import TritonImage
 from triton_fleet.images.serving import Serving
@@ -183,7 +183,7 @@ class ModelBuildProject(Construct):
         report = Report(self.node.path)
         serving = serving or Serving()
         instance = look_up(report, "instance_type", serving.instance_type, find_instance_type)
-        _machine_problems(report, machine, instance, region, timeout)
+        _check_machine(report, machine, instance, region, timeout)
         triton = serving._release(report, region=region, multi_model=False)
         if instance is not None:
             serving._fits(report, report.at("instance_type"), instance, triton)
@@ -196,8 +196,8 @@ class ModelBuildProject(Construct):
             unit="minutes",
         )
         literal_list(report.at("models"), models or (), name="models")
-        source_problems(report, folder, models)
-        _weights_problems(report, weights, folder)
+        check_source(report, folder, models)
+        _check_weights(report, weights, folder)
         literal_list(report.at("weights_from"), weights_from, name="weights_from")
         weights_prefixes(report.at("weights_from"), weights_from)
         build_environment_problems(report.at("environment"), environment, weights=weights)
@@ -415,18 +415,18 @@ class ModelBuildProject(Construct):
         }
 
 
-def _weights_problems(report: Report, weights: Mapping[str, str], source: Path) -> None:
+def _check_weights(report: Report, weights: Mapping[str, str], source: Path) -> None:
     if not weights:  # to find what declarations read, all of them are searched
         return
-    where = report.at("weights")
+    place = report.at("weights")
     for name, address in weights.items():
         if known(address) is None or known(name) is None:
-            not_literal(where, "weights")
+            not_literal(place, "weights")
             return
-    build_weights(where, weights, read=variables_read(source / "models"))
+    build_weights(place, weights, read=variables_read(source / "models"))
 
 
-def _machine_problems(
+def _check_machine(
     report: Report,
     choice: BuildMachineChoice | None,
     instance: InstanceType | None,
@@ -436,7 +436,7 @@ def _machine_problems(
     if instance is None:
         return
     before = len(report.problems)
-    machine_problems(report, choice, instance, region)
+    check_machine(report, choice, instance, region)
     if len(report.problems) > before or timeout is None or not timeout.is_unresolved():
         return
     if isinstance(build_machine(choice, instance, region).choice, ProcessingJob):

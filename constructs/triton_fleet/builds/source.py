@@ -35,7 +35,7 @@ def declared_models(source: Path) -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in source.glob("models/*/build.py")))
 
 
-def source_problems(report: Report, source: Path, models: Sequence[str] | None) -> None:
+def check_source(report: Report, source: Path, models: Sequence[str] | None) -> None:
     """Report problems with a source folder, and with the names of the models to build from it."""
     if not (source / "models").is_dir():
         report.at("source")(

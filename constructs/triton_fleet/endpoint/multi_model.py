@@ -197,16 +197,16 @@ class MultiModelEndpoint(Endpoint):
             look_up(report, "instance_pools", pool.instance_type, find_instance_type)
             for pool in hosting.instance_pools
         ]
-        where_pools = report.at("instance_pools")
-        pool_problems(where_pools, hosting.instance_types)
-        multi_model_pools(where_pools, hosting.instance_types, asked=pools_undocumented)
+        pools = report.at("instance_pools")
+        pool_problems(pools, hosting.instance_types)
+        multi_model_pools(pools, hosting.instance_types, asked=pools_undocumented)
         for index, each in enumerate(types):
-            where = report.at("instance_pools" if index else "instance_type")
+            place = report.at("instance_pools" if index else "instance_type")
             if each is not None:
                 asked = self._shared.serving.allow_unlisted_instance_type
-                multi_model_type(where, each, asked=asked)
-                self._type_problems(where, each, instance)
-                self._shared.hardware_problems(report, where, hosting, each, release)
+                multi_model_type(place, each, asked=asked)
+                self._check_type(place, each, instance)
+                self._shared.hardware_problems(report, place, hosting, each, release)
         report.raise_if_any()
         assert instance is not None and release is not None  # noqa: PT018, S101 -- what is missing was raised
         found = [each for each in types if each is not None]
@@ -214,7 +214,7 @@ class MultiModelEndpoint(Endpoint):
         self._note_served(found, release, where=report.at("instance_type").where)
         return instance, release
 
-    def _type_problems(self, report: Report, instance: InstanceType, preferred: InstanceType | None) -> None:
+    def _check_type(self, report: Report, instance: InstanceType, preferred: InstanceType | None) -> None:
         multi_model_gpu(report, instance)
         if preferred is not None:
             same_image(report, preferred, instance)

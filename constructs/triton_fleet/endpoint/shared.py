@@ -15,7 +15,7 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.endpoint.checks import container_environment, metric_interval
 from triton_fleet.endpoint.instance_checks import host_ami, local_storage
 from triton_fleet.hosting.checks import resource_name
-from triton_fleet.hosting.deployment import Deployment, deployment_problems
+from triton_fleet.hosting.deployment import Deployment, check_deployment
 from triton_fleet.hosting.server import TritonServer
 from triton_fleet.hosting.variants import Hosting
 from triton_fleet.images.serving import Serving
@@ -69,7 +69,7 @@ class Shared:
             seconds = None if interval.is_unresolved() else interval.to_milliseconds() / 1000
             metric_interval(report.at("metric_interval"), seconds)
         release = self.serving._release(report, region=region, multi_model=multi_model)
-        deployment_problems(
+        check_deployment(
             report.at("deployment"),
             self.deployment,
             rollback_alarms=self.rollback_alarms,
@@ -89,6 +89,6 @@ class Shared:
             has_volume_size=hosting.volume_size is not None,
             has_key=self.placement.encryption_key is not None,
         )
-        self.server._machine_problems(place, instance)
+        self.server._check_machine(place, instance)
         if release is not None:
             host_ami(place, known(hosting.inference_ami), instance, release)

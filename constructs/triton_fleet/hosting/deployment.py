@@ -160,7 +160,7 @@ class Deployment(ABC):
                 highest_percent=portion.highest,
                 capacity=fleet,
             )
-        self._time_problems(report, self._course(fleet))
+        self._check_time(report, self._course(fleet))
 
     @abstractmethod
     def _render(self, *, rollback_alarms: Sequence[str]) -> _Config:
@@ -188,7 +188,7 @@ class Deployment(ABC):
     def _maximum(self, course: _Course) -> float:
         return self.maximum_time.to_seconds() if self.maximum_time else course.maximum_seconds()
 
-    def _time_problems(self, report: Report, course: _Course) -> None:
+    def _check_time(self, report: Report, course: _Course) -> None:
         before = len(report.problems)
         whole_quantity(report, course.wait, name="wait")
         whole_quantity(report, course.termination_wait, name="termination_wait")
@@ -359,7 +359,7 @@ class Replace:
     """
 
 
-def deployment_problems(
+def check_deployment(
     report: Report,
     deployment: Deployment | None,
     *,

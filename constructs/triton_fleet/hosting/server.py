@@ -206,10 +206,10 @@ class TritonServer:
             return None
         return self.cuda_memory_pool or Size.mebibytes(min(default_pool_mib(each) for each in gpus))
 
-    def _machine_problems(self, report: Report, instance: InstanceType) -> None:
+    def _check_machine(self, report: Report, instance: InstanceType) -> None:
         """Yield the problems on an instance type."""
         if self._length() <= _LONGEST_VALUE:  # otherwise it is too long on any type
-            self._length_problems(report, [instance])
+            self._check_length(report, [instance])
         size = None if self.cuda_memory_pool is None else in_unit(self.cuda_memory_pool, "bytes")
         if size is None or instance.gpu is None:
             return
@@ -228,12 +228,12 @@ class TritonServer:
 
     def _check(self, report: Report) -> None:
         """Report problems of values that the start script would silently misread."""
-        self._number_problems(report)
-        self._thread_problems(report)
-        self._shared_memory_problems(report)
-        self._metric_problems(report)
-        self._port_problems(report)
-        self._length_problems(report, ())
+        self._check_number(report)
+        self._check_thread(report)
+        self._check_shared_memory(report)
+        self._check_metric(report)
+        self._check_port(report)
+        self._check_length(report, ())
         for plugin in self.tensorrt_plugins:
             if known(plugin) is not None and not is_plugin(plugin):
                 report(
@@ -254,7 +254,7 @@ class TritonServer:
     def _length(self, machines: Sequence[InstanceType] = ()) -> int:
         return len(" ".join(self._arguments(machines)).encode())
 
-    def _length_problems(self, report: Report, machines: Sequence[InstanceType]) -> None:
+    def _check_length(self, report: Report, machines: Sequence[InstanceType]) -> None:
         """Report problems if the arguments are longer than a variable may be."""
         length = self._length(machines)
         if length > _LONGEST_VALUE:
@@ -279,7 +279,7 @@ class TritonServer:
             **(self.metrics._environment(log_group=log_group) if self.metrics else {}),
         }
 
-    def _number_problems(self, report: Report) -> None:
+    def _check_number(self, report: Report) -> None:
         """Numbers with which the endpoint does not start, or stops to answer."""
         exits = "the server would exit, and the deployment fail once the container start times out"
         occupied = "each load occupies one, and without a free one no ping is answered"
@@ -297,7 +297,7 @@ class TritonServer:
                 why=why,
             )
 
-    def _thread_problems(self, report: Report) -> None:
+    def _check_thread(self, report: Report) -> None:
         """Loading threads that models which call others could all occupy."""
         request_threads = known(self.request_threads)
         if request_threads is None and self.load_threads is None:
@@ -317,7 +317,7 @@ class TritonServer:
                 why="models that call others could occupy all threads, and no model would load again",
             )
 
-    def _shared_memory_problems(self, report: Report) -> None:
+    def _check_shared_memory(self, report: Report) -> None:
         """Sizes that no Python model loads with: refused by the backend, or more than a container has."""
         given, growth = in_unit(self.shared_memory, "bytes"), in_unit(self.shared_memory_growth, "bytes")
         whole_quantity(report, self.shared_memory, name="shared_memory", unit="bytes")
@@ -340,7 +340,7 @@ class TritonServer:
                 why="the endpoint would be in service, and every Python model fail to load",
             )
 
-    def _metric_problems(self, report: Report) -> None:
+    def _check_metric(self, report: Report) -> None:
         namespace = known(self.metrics.namespace) if self.metrics else None
         if namespace is not None and (not namespace or namespace.startswith("AWS/")):
             report(
@@ -350,7 +350,7 @@ class TritonServer:
                 why="CloudWatch refuses metrics of others in AWS's namespaces",
             )
 
-    def _port_problems(self, report: Report) -> None:
+    def _check_port(self, report: Report) -> None:
         """Ports that SageMaker does not allow, that two interfaces share, or where nothing listens."""
         taken: dict[int, str] = {}
         for option, given in self._ports():

@@ -157,7 +157,7 @@ class CustomImage:
             report, image=known(self.repository.env.region), endpoint=region and known(region)
         )
         if multi_model:
-            self._label_problems(report)
+            self._check_label(report)
 
     def _resolved(self) -> TritonImage:
         """Return the image to pull; call it after `problems` has found nothing."""
@@ -172,7 +172,7 @@ class CustomImage:
             tag=self.digest or self.tag or "",
         )
 
-    def _label_problems(self, report: Report) -> None:
+    def _check_label(self, report: Report) -> None:
         labels = None
         if self.described_by is not None:
             try:

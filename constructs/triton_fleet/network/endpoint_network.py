@@ -319,12 +319,12 @@ class EndpointNetwork(Construct):
     def _check(
         self, report: Report, created: Collection[VpcService], existing: Collection[VpcService]
     ) -> None:
-        where, services = report.at("subnets"), report.at("create_vpc_endpoints")
+        place, services = report.at("subnets"), report.at("create_vpc_endpoints")
         public = {subnet.node.path for subnet in self.vpc.public_subnets}
         isolated = {subnet.node.path for subnet in self.vpc.isolated_subnets}
         paths = [subnet.node.path for subnet in self.subnets]
-        some_subnets(where, len(paths), vpc_has_public=bool(public))
-        no_public_subnet(where, [path for path in paths if path in public])
+        some_subnets(place, len(paths), vpc_has_public=bool(public))
+        no_public_subnet(place, [path for path in paths if path in public])
         stated_once(services, [each.value for each in created], [each.value for each in existing])
         models_reachable(
             services,
@@ -333,7 +333,7 @@ class EndpointNetwork(Construct):
         )
         if VpcService.S3 in created:
             unknown = [subnet.node.path for subnet in self.subnets if not _has_route_table(subnet)]
-            route_tables_known(where, unknown)
+            route_tables_known(place, unknown)
 
     def _advise_on_zones(self) -> None:
         zones = {subnet.availability_zone for subnet in self.subnets}

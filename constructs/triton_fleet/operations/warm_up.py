@@ -157,17 +157,17 @@ class EndpointWarmUp(Construct):
 
     def _check(self, every: Duration, *, published: bool) -> None:
         report = Report(self.node.path)
-        where = report.at("requests")
+        requests = report.at("requests")
         if self.requests or not published:
-            warm_up_models(where, [known(each.model) for each in self.requests])
+            warm_up_models(requests, [known(each.model) for each in self.requests])
         for number, each in enumerate(self.requests, start=1):
             warm_up_request(
-                where.at(f"request {number}"),
+                requests.at(f"request {number}"),
                 model=known(each.model),
                 body=known(each.body),
                 content_type=known(each.content_type),
             )
-        warm_up_size(where, len(self._input))
+        warm_up_size(requests, len(self._input))
         warm_up_interval(report.at("every"), _seconds(every))
         report.raise_if_any()
 
