@@ -27,55 +27,6 @@ NOTEBOOKS = (ROOT / "docs" / "bring_models.md").read_text().partition("## From a
 NOT_IN_THE_API = {("s3", "cp"), ("logs", "tail"), ("sso", "login")}
 """What the AWS command line adds to the operations of services."""
 
-STARTER = ROOT / "model_builds" / "triton_models" / "starter" / "files"
-RUN_WHOLE = {"clients.md", "day_two.md"}
-"""The pages whose blocks run, in tests/rehearsal/test_pages_rehearsed.py."""
-FILES_AND_VARIABLES = {"cd", "cp", "export", "mkdir", "sed"}
-RUN_BY = {
-    "make help": ".github/workflows/pull-request.yml",
-    "make lint": ".github/workflows/pull-request.yml",
-    "make synth": ".github/workflows/pull-request.yml",
-    "make test": ".github/workflows/pull-request.yml",
-    "make docs": ".github/workflows/pull-request.yml",
-    "make clean": ".github/workflows/pull-request.yml",
-    "make setup": ".github/workflows/pull-request.yml",
-    "make test-all": ".github/workflows/nightly.yml",
-    "make fuzz": ".github/workflows/nightly.yml",
-    "make lock": ".github/workflows/nightly.yml",
-    "make bench": ".github/workflows/nightly.yml",
-    "make rehearse": ".github/workflows/nightly.yml",
-    "make rehearse-all": ".github/workflows/nightly.yml",
-    "make pin": "tests/test_locks.py",
-    "make snapshots": "tests/test_installed_wheel.py",
-    "make report": "tests/test_installed_wheel.py",
-    "pip wheel": "tests/test_installed_wheel.py",
-    "npx cdk bootstrap": "rehearsal/triton_rehearsal/cdk.py",  # by `make rehearse`
-    "npx cdk deploy": "rehearsal/triton_rehearsal/cdk.py",
-    "gh api": "",  # GitHub's API, about a repository of the reader
-    "fleet init": "tests/test_installed_wheel.py",
-    "fleet new": "tests/models/test_new_models.py",
-    "fleet adopt": "tests/models/test_adopted.py",
-    "fleet build": "tests/models/test_building.py",
-    "fleet check": "tests/triton_models/test_fleet_command.py",
-    "fleet verify": "tests/models/test_verify.py",
-    "fleet compare": "tests/rehearsal/test_compare.py",
-    "fleet pack": "tests/triton_models/test_fleet_command.py",
-    "fleet publish": "tests/triton_models/test_fleet_command.py",
-    "fleet history": "tests/triton_models/test_fleet_command.py",
-    "fleet rollback": "tests/triton_models/test_rollback.py",
-    "fleet promote": "tests/triton_models/test_promote.py",
-    "fleet prune": "tests/triton_models/test_prune.py",
-    "fleet rehearse": "tests/rehearsal/test_story.py",
-    "fleet report": "tests/reporting/test_report_command.py",
-    "fleet check-endpoint": "tests/triton_models/test_check_endpoint.py",
-    "fleet smoke": "tests/rehearsal/test_deploy_workflow.py",
-    "fleet check-quotas": "tests/triton_models/test_quotas.py",
-    "fleet deliver": "tests/triton_models/test_deliver.py",
-    "fleet diff": "tests/triton_models/test_diff.py",
-    "fleet summarize": "tests/triton_models/test_results.py",
-}
-"""What runs each documented command in its shortest form: a step of a workflow, or a test."""
-
 
 def options(verb: str) -> set[str]:
     """The options of a verb, and of those below it."""
@@ -111,38 +62,6 @@ def commands(program: str, text: str) -> Iterator[list[str]]:
     typed = "\n".join([*blocks("bash", text), *blocks("console", text)]).replace("\\\n", " ")
     for line in re.findall(rf"(?:^|[$(;] ?){program} ([^#|;\n]+)", typed, flags=re.MULTILINE):
         yield shlex.split(line.replace("$(", "").replace(")", "").replace('"', "").replace("'", ""))
-
-
-def documented() -> Iterator[str]:
-    """The program and verb of each command that a person types: those of pages, Makefiles and `fleet`."""
-    for makefile in (ROOT / "Makefile", STARTER / "Makefile"):
-        for target in re.findall(r"^([a-z-]+):.* ## ", makefile.read_text(), flags=re.MULTILINE):
-            yield f"make {target}"
-    yield from (f"fleet {verb}" for verb in VERBS)
-    for page in [*PAGES, STARTER / "README.md"]:
-        if page.name in RUN_WHOLE:
-            continue
-        text = page.read_text().replace(NOTEBOOKS, "")  # which runs below
-        shell = [
-            line[2:] for block in blocks("console", text) for line in block.splitlines() if line[:2] == "$ "
-        ]
-        shell += [*blocks("bash", text), *blocks("sh", text)]
-        for line in re.split(r"\n|&&", "\n".join(shell).replace("\\\n", " ")):
-            words = line.removeprefix(".venv/bin/").split()
-            if words and words[0] not in FILES_AND_VARIABLES:
-                yield " ".join(words[: 3 if words[0] == "npx" else 2])
-
-
-def test_every_documented_command_is_run_somewhere() -> None:
-    assert sorted(set(documented())) == sorted(RUN_BY)
-
-
-def test_what_runs_a_documented_command_names_it() -> None:
-    def names(path: Path, command: str) -> bool:
-        step, word = rf"^ +- run: {command}( |$)", rf"[\"' /]{command.rsplit(maxsplit=1)[-1]}[\"' ]"
-        return bool(re.search(step if path.suffix == ".yml" else word, path.read_text(), re.MULTILINE))
-
-    assert [each for each, path in RUN_BY.items() if path and not names(ROOT / path, each)] == []
 
 
 @every_page

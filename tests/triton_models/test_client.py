@@ -123,7 +123,6 @@ def eventually(condition):
 
 OLD, NEW = "minilm-3333333333333333.tar.gz", "minilm-4444444444444444.tar.gz"
 ROW = {"X": np.array([[1.0, 2.0]], dtype=np.float32)}
-NOT_READY = ApiError(429, "ModelNotReadyException", "not ready")
 
 
 def test_a_name_becomes_the_artifact_that_the_manifest_names(client, runtime):
@@ -193,14 +192,6 @@ def test_a_manifest_that_cannot_be_read_any_more_is_no_reason_to_stop(client, cl
         client.target_model("a new one")
 
 
-def test_a_model_that_never_gets_ready_is_given_up(client, clock, runtime):
-    runtime.answers = [NOT_READY] * 60
-    with pytest.raises(InvocationError, match="model-not-ready") as error:
-        client.invoke_target(target_model="m.tar.gz", inputs=ROW)
-    assert type(error.value.__cause__).__name__ == "ModelNotReadyException"
-    assert sum(clock.waited) == pytest.approx(360.0, abs=0.5)
-
-
 @pytest.mark.parametrize(
     ("build", "listed"),
     [({"request": {"ids": "INT32 [-1, 4]", "mask": "BOOL [4]"}}, True), ({"request": 5}, False), ({}, False)],
@@ -254,24 +245,6 @@ def asked(runtime):
     return [endpoint for endpoint, _, _ in runtime.requests]
 
 
-def test_an_alias_names_the_endpoint_and_is_not_read_for_each_request(following, runtime, alias):
-    runtime.answers = [answer(), answer()]
-    following.infer(model="minilm", inputs=ROW)
-    alias[1]("new")
-    following.infer(model="minilm", inputs=ROW)
-    assert asked(runtime) == ["old", "old"]
-
-
-def test_a_request_that_finds_its_endpoint_gone_goes_to_the_next_one_at_once(following, runtime, alias):
-    runtime.answers = [answer(), gone("old"), answer(), answer()]
-    following.infer(model="minilm", inputs=ROW)
-    alias[1]("new")
-    following.infer(model="minilm", inputs=ROW)
-    following.infer(model="minilm", inputs=ROW)
-    assert asked(runtime) == ["old", "old", "new", "new"]
-    assert len({body for _, _, body in runtime.requests}) == 1
-
-
 def test_an_endpoint_that_is_gone_without_a_follower_is_reported(following, runtime):
     runtime.answers = [gone("old")]
     with pytest.raises(FleetError, match="Endpoint old of account 123456789012 not found"):
@@ -317,16 +290,18 @@ def targets_of(runtime):
     return [(name, headers["x-amzn-sagemaker-target-model"]) for name, headers, _ in runtime.requests]
 
 
-def test_a_name_is_resolved_for_the_endpoint_that_gets_the_request(
+def test_a_request_that_finds_its_endpoint_gone_goes_to_the_next_with_the_artifact_for_it(
     following, runtime, alias, aws, repository
 ):
     write_targets(aws, repository, sm86__trt10_13_3=OLD, sm86__trt10_16_1=NEW)
     alias[1](named("old", "sm86-trt10.13.3"))
-    runtime.answers = [answer(), gone("old"), answer()]
+    runtime.answers = [answer(), gone("old"), answer(), answer()]
     following.infer(model="minilm", inputs=ROW)
     alias[1](named("new", "sm86-trt10.16.1"))
     following.infer(model="minilm", inputs=ROW)
-    assert targets_of(runtime) == [("old", OLD), ("old", OLD), ("new", NEW)]
+    following.infer(model="minilm", inputs=ROW)
+    assert targets_of(runtime) == [("old", OLD), ("old", OLD), ("new", NEW), ("new", NEW)]
+    assert len({body for _, _, body in runtime.requests}) == 1
 
 
 def test_an_artifact_for_a_target_that_the_alias_moves_to_is_looked_up_at_once(

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reported import reported
-from tests.triton_models.model_folders import tar, untar, write, write_ensemble, write_plain
+from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
 from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError
 from triton_models.deliver.pack import run
@@ -76,22 +76,6 @@ def test_the_archive_carries_no_trace_of_where_and_when_it_was_made(tmp_path: Pa
     assert [member.name for member in members] == sorted(member.name for member in members)
     assert {(m.mtime, m.uid, m.gid, m.uname, m.gname) for m in members} == {(0, 0, 0, "", "")}
     assert {(m.isdir(), m.mode) for m in members} == {(True, 0o755), (False, 0o644)}
-
-
-def test_what_is_packed_unpacks_to_the_same_content(tmp_path: Path) -> None:
-    root = write_ensemble(tmp_path / "minilm")
-    (root / "minilm" / "1" / ".keep").unlink()
-    artifact = pack(root, output=tmp_path / "out")
-
-    untar(artifact.path, tmp_path / "there")
-
-    def content(folder: Path) -> dict[str, bytes | None]:
-        return {
-            str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes()
-            for path in folder.rglob("*")
-        }
-
-    assert content(tmp_path / "there") == content(root)
 
 
 def test_a_bare_model_directory_is_packed_with_its_folder(tmp_path: Path) -> None:
