@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import shutil
@@ -162,19 +161,6 @@ def run(
     )
 
 
-def test_the_readmes_fleet_synthesises(python: Path, tmp_path: Path) -> None:
-    program = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)[0]
-    # Model builds are the user's own: the wheel has the tools for them, but no models.
-    (tmp_path / "model_builds").symlink_to(ROOT / "model_builds")
-
-    ended = run(python, "-c", program, folder=tmp_path, CDK_OUTDIR=str(tmp_path / "cdk.out"))
-
-    assert ended.returncode == 0, ended.stderr
-    template = json.loads((tmp_path / "cdk.out" / "Fleet.template.json").read_text())
-    kinds = {resource["Type"] for resource in template["Resources"].values()}
-    assert {"AWS::SageMaker::Endpoint", "AWS::CloudWatch::Dashboard"} <= kinds
-
-
 def test_every_module_of_the_constructs_is_in_the_wheel(python: Path) -> None:
     package = ROOT / "constructs" / "triton_fleet"
     modules = sorted(
@@ -313,10 +299,3 @@ def test_a_repository_that_init_began_is_tested_synthesized_rehearsed_and_report
     assert "mine" in make("report", "BASE=HEAD")
     make("clean")
     assert not (tmp_path / "search" / ".venv").is_symlink()
-
-
-def test_the_command_line_is_there(python: Path) -> None:
-    ended = run(python, str(python.with_name("fleet")), "--help")
-
-    assert ended.returncode == 0, ended.stderr
-    assert "check" in ended.stdout

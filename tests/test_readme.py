@@ -39,27 +39,7 @@ def test_every_model_with_random_weights_is_named_before_a_deployment() -> None:
     assert {name for name in names if f"`{name}`" not in said} == set()
 
 
-def test_every_make_target_that_a_page_names_exists() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    named = set(re.findall(r"(?:`|\$ |>` )make ([a-z-]+)", README + TUTORIAL))
-    assert named - targets == set()
-    assert {"rehearse", "test"} <= named
-
-
 def test_every_test_that_the_page_of_evidence_names_exists() -> None:
     named = re.findall(r"`(tests/[^`]+)`", (ROOT / "docs" / "verified.md").read_text())
     assert named
     assert [path for path in named if not (ROOT / path).exists()] == []
-
-
-def test_the_rehearsal_that_is_shown_has_the_steps_and_titles_of_the_program() -> None:
-    shown = code("console", TUTORIAL)
-    program = (ROOT / "rehearsal" / "triton_rehearsal" / "rehearse" / "command.py").read_text()
-    found = re.findall(r'reporter\.step\(f?"(.*)"\)', program)
-    steps = [step.replace("{target}", "") for step in found if "scenario" not in step]
-    result = (ROOT / "rehearsal" / "triton_rehearsal" / "rehearse" / "result.py").read_text()
-    titles = re.findall(r'Column\(\s*title="(.*?)"', result)
-    assert steps
-    for text in (shown, code("console", README)):
-        assert re.findall(r"^ok +[\d.]+ s  (.*?)(?:  .*)?$", text, re.MULTILINE) == steps
-    assert [title for title in titles if title not in {*re.findall(r"\S+(?: ms)?", shown), "reference"}] == []

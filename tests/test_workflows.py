@@ -35,12 +35,6 @@ def test_every_action_is_pinned_by_commit_with_its_version_in_a_comment(workflow
     assert [line for line in uses if not PINNED.fullmatch(line)] == []
 
 
-def test_the_long_stories_run_every_night() -> None:
-    nightly = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())["jobs"]
-
-    assert "make test-all" in [step.get("run") for job in nightly.values() for step in job["steps"]]
-
-
 @every_workflow
 def test_no_checkout_leaves_its_token_behind(workflow: Path) -> None:
     for job in yaml.safe_load(workflow.read_text())["jobs"].values():
@@ -81,14 +75,6 @@ def test_only_a_job_in_an_environment_gets_a_token_for_aws_and_never_for_a_pull_
     assert all(job["environment"] for job in asking)
     # YAML reads the key `on` as True.
     assert not asking or document[True] == {"push": {"branches": ["main"]}, "workflow_dispatch": None}
-
-
-@every_workflow
-def test_a_comment_says_that_the_pull_request_made_it(workflow: Path) -> None:
-    for job in yaml.safe_load(workflow.read_text())["jobs"].values():
-        for step in (each for each in job["steps"] if "gh pr comment" in each.get("run", "")):
-            assert "code of this pull request made this report" in step["env"]["NOTE"]
-            assert '"$NOTE"' in step["run"]
 
 
 def test_a_new_repository_deploys_with_the_same_workflow() -> None:

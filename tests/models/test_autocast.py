@@ -67,11 +67,7 @@ def test_the_converted_network_is_what_trtexec_compiles(autocast, tiny):
     assert [source.partition("=")[0] + "=", converted.partition("=")[0] + "=", *rest] == OPTIONS
     assert log.read_text().split()[0] == converted.replace("--output_path=", "--onnx=")
     assert [path.name for path in (root / "tiny" / "1").iterdir() if path.suffix != ".py"] == ["model.plan"]
-
-
-def test_that_a_network_was_converted_is_recorded_with_its_plan(autocast, tiny):
-    autocast(COPIES)
-    record = json.loads((build_fp16(tiny) / "build.json").read_text())
+    record = json.loads((root / "build.json").read_text())
     assert record["plans"]["tiny/1/model.plan"]["autocast"] == "nvidia-modelopt"
 
 

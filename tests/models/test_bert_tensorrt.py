@@ -1,4 +1,4 @@
-"""BERT on TensorRT: the post's tensors and profile, trained weights, and copies to load and unload."""
+"""BERT on TensorRT: the post's profile, trained weights, and copies to load and unload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import gpu_machine
 import numpy as np
 import pytest
 import torch
-from one_server import ask, serving, tensors_of
+from one_server import ask, serving
 from shared_builds import BuiltModel
 
 from tests.triton_models.model_folders import untar
@@ -75,18 +75,6 @@ def served(built_model: BuiltModel, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("copies")
     with serving(*make_copies(built_model(NAME), count=2, folder=folder), folder=folder) as contract:
         yield contract
-
-
-def test_the_tensors_are_those_of_the_post(built_model):
-    config = read_config(built_model(NAME) / NAME / "config.pbtxt")
-    assert tensors_of(built_model(NAME) / NAME) == [
-        ("token_ids", "TYPE_INT32", [128]),
-        ("attn_mask", "TYPE_INT32", [128]),
-        ("output", "TYPE_FP32", [128, 768]),
-        ("pooled_output", "TYPE_FP32", [768]),
-    ]
-    assert (config.backend, config.max_batch_size) == ("tensorrt", 128)
-    assert list(config.dynamic_batching.preferred_batch_size) == [16]
 
 
 @pytest.mark.story

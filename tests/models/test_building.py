@@ -67,11 +67,6 @@ def test_below_a_repository_its_models_are_built_into_the_current_folder(
     assert (below / "build" / "tiny" / "tiny" / "config.pbtxt").is_file()
 
 
-def test_nothing_else_is_left_in_the_output_folder(tiny, tmp_path):
-    tiny()
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny"]
-
-
 def test_the_artifact_root_is_as_readable_as_any_new_folder(declare, models, tmp_path):
     declare("tiny")
     (tmp_path / "usual").mkdir()

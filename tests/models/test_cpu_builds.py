@@ -67,14 +67,6 @@ def test_a_real_server_answers_without_tensorrt(relu_model: Relu, models: Path, 
     assert answer["Y"].tolist() == [[0, 0, 1, 2]]
 
 
-def test_other_models_stay_as_they_are_declared(declare: object, models: Path, tmp_path: Path) -> None:
-    declare("tiny")  # type: ignore[operator]
-
-    root = build("tiny", output=tmp_path / "out", models=models, cpu=True)
-
-    assert list(_backends(root)) == [("tiny", "python")]
-
-
 def test_the_command_builds_for_a_cpu(relu_model: Relu, models: Path, tmp_path: Path) -> None:
     relu_model()
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from buildable import lacking
-from one_server import ENDPOINT, ask, serving, tensors_of
+from one_server import ENDPOINT, ask, serving
 from shared_builds import BuiltModel
 
 from triton_models.base.errors import FleetError
@@ -80,31 +80,6 @@ def served(built_model: BuiltModel, tmp_path_factory: pytest.TempPathFactory) ->
 def encoded(name: str) -> np.ndarray:
     """One of the images next to the declaration."""
     return np.fromfile(models_folder() / NAME / "images" / f"{name}.jpg", dtype=np.uint8)
-
-
-@needs_dali
-def test_the_tensors_are_those_of_the_post(built_model):
-    names = (NAME, f"{NAME}_images", f"{NAME}_network")
-    tensors = {name: tensors_of(built_model(NAME) / name) for name in names}
-    assert tensors == {
-        NAME: [("INPUT", "TYPE_UINT8", [-1]), ("OUTPUT", "TYPE_FP32", [1001])],
-        f"{NAME}_images": [
-            ("DALI_INPUT_0", "TYPE_UINT8", [-1]),
-            ("DALI_OUTPUT_0", "TYPE_FP32", [SIZE, SIZE, 3]),
-        ],
-        f"{NAME}_network": [
-            ("input", "TYPE_FP32", [SIZE, SIZE, 3]),
-            ("InceptionV3/Predictions/Softmax", "TYPE_FP32", [1001]),
-        ],
-    }
-
-
-@needs_dali
-def test_every_model_takes_the_batch_of_the_post_and_only_the_network_joins_requests(built_model):
-    configs = [read_config(path) for path in sorted(built_model(NAME).glob("*/config.pbtxt"))]
-    assert [config.max_batch_size for config in configs] == [256, 256, 256]
-    joining = [config.name for config in configs if config.HasField("dynamic_batching")]
-    assert joining == [f"{NAME}_network"]
 
 
 @needs_dali

@@ -136,12 +136,6 @@ def test_a_wrong_tensor_hides_no_mistake_of_what_holds_it(of_the_tensor, said, r
         assert [what in problem.what for problem in problems].count(True) == 1, problems
 
 
-def test_a_missing_file_is_reported_with_other_mistakes(read):
-    problems = read(('code="tokenizer.py"', 'code="tokenise.py"'), ("max_batch_size=8", "max_batch_size=-1"))
-
-    assert len(problems) == 2
-
-
 def test_all_mistakes_are_reported_at_once(read):
     problems = read(("preferred=[4, 8]", "preferred=8"), ("min=16", 'min="16"'), ('"owner/name"', "7"))
     assert {problem.what for problem in problems} == {

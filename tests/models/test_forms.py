@@ -87,11 +87,6 @@ def test_the_names_of_models_are_folders_and_a_folders_forms_are_listed_as_they_
     assert folder_of("net:fast", models) == models / "net"
 
 
-def test_a_folder_without_forms_is_its_own_only_form(declare, models):
-    declare("single")
-    assert forms_of("single", models) == ["single"]
-
-
 def test_a_change_of_the_same_size_in_the_same_second_is_read(declare_forms, models, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     path = declare_forms()
@@ -119,13 +114,6 @@ def test_a_form_of_a_model_that_has_none_is_refused(declare, models):
     with pytest.raises(FleetError, match="'single' has no form 'fast'") as caught:
         load_build("single:fast", models)
     assert "without a form" in problem_of(caught).fix
-
-
-def test_a_form_of_an_unknown_model_is_an_unknown_model(declare_forms, models):
-    declare_forms()
-    with pytest.raises(FleetError, match="unknown model 'nets'") as caught:
-        load_build("nets:fast", models)
-    assert problem_of(caught).fix == "did you mean net?"
 
 
 def test_a_forms_own_name_is_answered_with_how_it_is_asked_for(declare_forms, models):
@@ -199,13 +187,6 @@ def test_a_form_is_built_under_its_own_name_with_the_files_of_its_folder(declare
     assert root == tmp_path / "out" / "net_fast"
     assert (root / "net_fast" / "1" / "model.py").read_text() == "# what runs\n"
     assert '"model": "net_fast"' in (root / "build.json").read_text()
-
-
-def test_the_command_line_takes_forms_beside_folders(declare_forms, models, tmp_path, capsys):
-    declare_forms()
-    code = main(["build", "net", "net:plain", "-o", str(tmp_path / "out"), "--models", str(models)])
-    assert code == 0
-    assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == ["net", "net_plain"]
 
 
 def test_every_form_in_the_repository_reads_without_a_mistake():

@@ -94,12 +94,8 @@ def test_a_minimal_declaration_has_at_most_twenty_lines_and_equals_its_network(
     assert new(tmp_path, "tiny", "--minimal") == 0
     assert len((tmp_path / "tiny" / "build.py").read_text().splitlines()) <= 20
     assert "tiny: fp32, 1 example, largest difference" in verified(tmp_path, "tiny", capsys)
-
-
-def test_a_network_takes_its_inputs_from_the_example(tmp_path: Path) -> None:
-    new(tmp_path, "tiny", "--minimal")
-    root = build("tiny", models=tmp_path, output=tmp_path / "out")
-    assert tensors_of(root / "tiny") == [("FEATURES", "TYPE_FP32", [4]), ("SCORES", "TYPE_FP32", [2])]
+    tensors = tensors_of(tmp_path / "out" / "tiny" / "tiny")
+    assert tensors == [("FEATURES", "TYPE_FP32", [4]), ("SCORES", "TYPE_FP32", [2])]
 
 
 @pytest.mark.parametrize(
@@ -381,20 +377,25 @@ def until(condition: Callable[[], object]) -> None:
         moment.wait(0.05)
 
 
-def test_a_forest_of_xgboost_becomes_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(np.array(DATA), TARGET), 2)
-    booster.save_model(tmp_path / "churn.ubj")
-    assert new(tmp_path, "churn", "--forest", str(tmp_path / "churn.ubj")) == 0
-    assert (tmp_path / "churn" / "requirements.txt").read_text() == "xgboost-cpu\n"
-    assert "churn: fp32, 1 example, largest difference" in verified(tmp_path, "churn", capsys)
+def of_xgboost() -> xgboost.Booster:
+    return xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(np.array(DATA), TARGET), 2)
 
 
-def test_a_forest_of_lightgbm_becomes_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = lightgbm.Dataset(np.array(DATA), TARGET)
-    booster = lightgbm.train({"objective": "regression", "verbose": -1, "min_data_in_leaf": 1}, data, 2)
-    booster.save_model(tmp_path / "churn.txt")
-    assert new(tmp_path, "churn", "--forest", str(tmp_path / "churn.txt")) == 0
-    assert (tmp_path / "churn" / "requirements.txt").read_text() == "lightgbm\n"
+def of_lightgbm() -> lightgbm.Booster:
+    options = {"objective": "regression", "verbose": -1, "min_data_in_leaf": 1}
+    return lightgbm.train(options, lightgbm.Dataset(np.array(DATA), TARGET), 2)
+
+
+@pytest.mark.parametrize(
+    ("train", "file", "package"),
+    [(of_xgboost, "churn.ubj", "xgboost-cpu"), (of_lightgbm, "churn.txt", "lightgbm")],
+)
+def test_a_forest_becomes_a_model(
+    train: Callable[[], Any], file: str, package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train().save_model(tmp_path / file)
+    assert new(tmp_path, "churn", "--forest", str(tmp_path / file)) == 0
+    assert (tmp_path / "churn" / "requirements.txt").read_text() == f"{package}\n"
     assert "churn: fp32, 1 example, largest difference" in verified(tmp_path, "churn", capsys)
 
 

@@ -162,15 +162,6 @@ def test_a_file_that_contradicts_itself_is_one_error_with_the_models_name(kind, 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_of_weights_beside_it_is_missed(built):
-    given = relu()
-    tensor = given.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[4])
-    tensor.data_location = TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value="weights.bin")
-    with pytest.raises(FleetError, match=r"weights\.bin"):
-        built(given.SerializeToString())
-
-
 def test_operators_of_onnx_runtimes_own_are_left_alone(built):
     node = helper.make_node("Gelu", ["X"], ["Y"], domain="com.microsoft")
     content = model(node, domains=["com.microsoft"]).SerializeToString()

@@ -60,10 +60,11 @@ def test_a_fine_tuned_checkpoint_is_loaded_from_the_archive_of_a_training_job(to
     assert equal(network, transformers.BertModel.from_pretrained(tmp_path / "folder"))
 
 
-def test_a_checkpoint_without_its_configuration_is_refused(tmp_path):
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_checkpoint_that_lacks_a_file_is_refused(name, tmp_path):
     weights = saved(tmp_path)
-    (tmp_path / "config.json").unlink()
-    assert "config.json" in refusal(weights)
+    (tmp_path / name).unlink()
+    assert name in refusal(weights)
 
 
 def test_a_seed_needs_a_configuration():
@@ -114,28 +115,6 @@ def test_weights_that_do_not_fit_their_configuration_are_refused(tmp_path):
     config = tmp_path / "config.json"
     config.write_text(config.read_text().replace('"intermediate_size": 8', '"intermediate_size": 16'))
     assert "mismatch" in refusal(weights)
-
-
-def test_a_folder_without_weights_is_refused(tmp_path):
-    saved(tmp_path)
-    (tmp_path / "model.safetensors").unlink()
-    assert "model.safetensors" in refusal(LocalWeights(path=str(tmp_path)))
-
-
-def test_a_corrupt_file_of_weights_is_refused(tmp_path):
-    weights = saved(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"<html>404</html>")
-    assert refusal(weights)
-
-
-def test_a_folder_that_is_not_there_is_refused(tmp_path):
-    assert str(tmp_path / "none") in refusal(LocalWeights(path=str(tmp_path / "none")))
-
-
-def test_an_address_of_the_hub_names_its_repository_and_commit():
-    weights = weights_at(f"hf://google-bert/bert-base-uncased@{'a' * 40}", otherwise=RandomWeights(seed=0))
-    assert weights == HubWeights(id="google-bert/bert-base-uncased", revision="a" * 40)
-    assert list(weights.mistakes()) == []
 
 
 @pytest.mark.parametrize("address", ["hf://owner/name", "hf://owner/name@main"])

@@ -12,7 +12,7 @@ from one_server import ask, serving
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
 from triton_models.config.pbtxt import read_config
-from triton_models.spec import forms_of, load_build
+from triton_models.spec import load_build
 from triton_rehearsal.triton.contract import MultiModelContract
 
 pytestmark = pytest.mark.story
@@ -36,10 +36,6 @@ def served(roots: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
 
 def config_of(root: Path):
     return read_config(root / root.name / "config.pbtxt")
-
-
-def test_the_forms_are_those_of_the_post():
-    assert forms_of("resnet50") == ["resnet50", *FORMS]
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -71,14 +67,6 @@ def test_the_build_is_tuned_as_in_the_post_and_the_untuned_form_is_not(built_mod
 def test_tuned_and_untuned_are_the_same_network_byte_for_byte(built_model, roots):
     tuned = (built_model("resnet50") / "resnet50" / "1" / "model.onnx").read_bytes()
     assert (roots["resnet50:untuned"] / "resnet50_untuned" / "1" / "model.onnx").read_bytes() == tuned
-
-
-def test_the_torchscript_form_has_the_names_and_the_platform_of_the_post(roots):
-    config = config_of(roots["resnet50:torchscript"])
-    assert (config.backend, config.platform) == ("pytorch", "pytorch_libtorch")
-    assert [(each.name, list(each.dims)) for each in config.input] == [("INPUT__0", [3, 224, 224])]
-    assert [(each.name, list(each.dims)) for each in config.output] == [("OUTPUT__0", [1000])]
-    assert [sample.count for sample in config.model_warmup] == [3]  # it optimizes in the second and third run
 
 
 def test_the_plan_takes_1_to_128_images_in_fp16_as_in_the_post(machine, tmp_path):

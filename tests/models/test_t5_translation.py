@@ -28,7 +28,7 @@ from triton_models.builds.job import Job
 from triton_models.config.pbtxt import read_config, write_config
 from triton_models.environments.slim import make_environment
 from triton_models.facts.releases import release
-from triton_models.spec import HubWeights, ModelDefinition, load_build
+from triton_models.spec import ModelDefinition, load_build
 from triton_rehearsal.triton.contract import Answer, MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 
@@ -204,14 +204,6 @@ def test_a_gpu_build_for_an_image_without_cudnn_9_is_refused(name, code, tmp_pat
     compiler = SimpleNamespace(gpu=object())
     with pytest.raises(FleetError, match="need cuDNN 9"):
         code.wheels(Job(root=tmp_path, release=release(name), source=tmp_path, compiler=compiler))
-
-
-def test_t5_small_is_named_by_a_commit_as_the_folders_own_page_says(code, monkeypatch):
-    (address,) = (line.strip() for line in code.__doc__.splitlines() if "hf://" in line)
-    monkeypatch.setenv("T5_WEIGHTS", address)
-    weights = load_build(NAME).weights
-    assert isinstance(weights, HubWeights)
-    assert described(weights) == "google-t5/t5-small@df1b051c49625cf57a3d0d8d3863ed4d13564fe4"
 
 
 @pytest.mark.story

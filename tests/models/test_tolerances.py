@@ -26,12 +26,6 @@ def test_a_reference_needs_a_tolerance(encoder, models):
         load_build("encoder", models)
 
 
-@pytest.mark.story
-def test_without_a_reference_no_tolerance_is_needed(encoder, models, tmp_path):
-    encoder("tolerance=None")
-    build("encoder", output=tmp_path, models=models)
-
-
 def test_a_build_without_plans_needs_a_tolerance_for_fp32_before_anything_is_exported(
     encoder, models, tmp_path
 ):

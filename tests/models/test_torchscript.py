@@ -203,10 +203,6 @@ def test_libtorch_takes_tensors_by_position_and_no_unsigned_numbers(given, what,
     assert mistake.fix.startswith(fix)
 
 
-def test_a_declaration_without_a_mistake_has_none():
-    assert find_mistakes(declared()) == []
-
-
 @pytest.mark.parametrize("name", ["intra_op_threads", "inter_op_threads"])
 def test_no_threads_at_all_are_a_mistake(name):
     ((_, mistake),) = find_mistakes(declared(backend=LibTorch(**{name: 0})))

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from trtexec_options import options_of, tag_of
+from trtexec_options import options_of
 
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.builds.tensorrt.options import WAYS, CommandLine, PlanOptions, check_precision
+from triton_models.builds.tensorrt.options import WAYS, CommandLine, PlanOptions
 from triton_models.facts.instances import gpu
 from triton_models.facts.releases import RELEASES, release
 from triton_models.facts.tensorrt import Hardware, Precision, hardware_problems
@@ -59,37 +59,6 @@ def test_every_option_that_is_used_is_one_of_the_releases_trtexec(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "tag"),
-    [
-        ("24.01", "v8.6.1"),
-        ("24.09", "v10.4.0"),
-        ("25.09", "v10.13.3"),
-        ("25.12", "v10.14"),
-        ("26.06", "v11.0"),
-    ],
-)
-def test_a_release_is_compared_with_the_options_of_its_own_tensorrt(name, tag):
-    assert tag_of(release(name).tensorrt) == tag
-
-
-@pytest.mark.parametrize(
-    ("option", "first_without"),
-    [("--workspace", "10.0.1"), ("--buildOnly", "10.0.1"), ("--fp16", "11.0"), ("--best", "11.0")],
-)
-def test_the_list_knows_what_a_major_removed(option, first_without):
-    majors = {"10.0.1": "8.6.1", "11.0": "10.16"}
-    assert option not in options_of(first_without)
-    if option != "--buildOnly":
-        assert option in options_of(majors[first_without])
-
-
-def test_every_release_in_the_table_has_its_ways_to_a_precision():
-    assert {int(each.tensorrt.split(".")[0]) for each in RELEASES.values()} == WAYS.keys()
-    assert set(get_args(Precision)) - set(WAYS[8]) == {"bf16", "int8", "fp8"}
-    assert set(get_args(Precision)) == set(WAYS[10]) == set(WAYS[11])
-
-
-@pytest.mark.parametrize(
     ("name", "precision", "flags"),
     [
         ("25.09", "fp32", {"--noTF32"}),
@@ -102,11 +71,6 @@ def test_every_release_in_the_table_has_its_ways_to_a_precision():
 )
 def test_the_flags_of_a_precision_are_those_of_the_releases_tensorrt(name, precision, flags):
     assert {"--noTF32", "--fp16"} & set(command(name, PlanOptions(precision=precision))) == flags
-
-
-def test_a_workspace_and_an_optimization_level_are_reported_to_trtexec():
-    given = command("25.09", PlanOptions(workspace_mb=2048, optimization_level=5))
-    assert {"--memPoolSize=workspace:2048", "--builderOptimizationLevel=5"} <= set(given)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +139,3 @@ def test_fp16_of_tensorrt_11_without_autocast_is_reported_before_anything_is_exp
     (problem,) = caught.value.problems
     assert problem.rule == "plan-precision"
     assert "triton_models.builds.locked autocast" in problem.fix
-
-
-def test_tensorrt_10_needs_no_autocast():
-    check_precision(release("25.09"), "fp16")

@@ -377,14 +377,6 @@ def test_an_environment_of_another_python_runs_in_that_python(declarations, twic
     assert "the endpoint would fail in the same way" in caught.value.problems[0].why
 
 
-@pytest.mark.story
-def test_after_a_model_that_does_not_load_the_next_one_is_verified(declarations, twice, moody, server):
-    (twice / "twice_sum" / "1" / "model.onnx").write_bytes(b"no network")
-    refusal(twice, load_build("twice", declarations), server)
-    assert not server.alive  # the model's good parts would stay loaded
-    assert verify(moody, load_build("moody", declarations), server=server).examples == 1
-
-
 @pytest.mark.parametrize(
     ("mood", "said"),
     [
@@ -458,12 +450,6 @@ def test_a_portable_build_that_no_other_server_loads_says_what_it_lacks(declarat
     with pytest.raises(FleetError) as caught:
         verify(twice, load_build("twice", declarations), server=server)
     assert "lacks the plan of twice_sum" in caught.value.problems[0].fix
-
-
-def test_a_damaged_mark_still_refuses(twice, tmp_path):
-    (twice / REFUSED_FILE).write_text("")
-    with pytest.raises(FleetError, match="the verification refused it"):
-        pack(twice, output=tmp_path / "out")
 
 
 @pytest.mark.parametrize(("built_in", "passes"), [((), False), (("fp16",), True), (("fp16", "fp32"), True)])

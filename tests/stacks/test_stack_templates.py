@@ -78,40 +78,9 @@ def test_a_template_is_as_it_was_reviewed(
     assert _normalised(stack) == snapshot(extension_class=_TemplateExtension)
 
 
-def test_outputs_are_what_people_and_commands_look_for(default: FleetApp) -> None:
-    def outputs(stack: Stack) -> set[str]:
-        found = Template.from_stack(stack).find_outputs("*")
-        return {name for name in found if not name.startswith("ExportsOutput")}
-
-    assert outputs(default.models) == {"RepositoryUrl", "BuildProjectName"}
-    assert outputs(default.inference) == {"EndpointName", "EndpointAlias", "DashboardName", "MonthlyCost"}
-
-
-def test_the_endpoint_reads_the_repository_of_the_other_stack(default: FleetApp) -> None:
-    (model,) = Template.from_stack(default.inference).find_resources("AWS::SageMaker::Model").values()
-    _, bucket, prefix = model["Properties"]["PrimaryContainer"]["ModelDataUrl"]["Fn::Join"][1]
-
-    assert bucket["Fn::ImportValue"].startswith("TritonFleetModels:")
-    assert prefix == "/models/"
-
-
 def test_the_template_of_a_stack_without_region_serves_every_region(default: FleetApp) -> None:
     assert default.models.region.startswith("${Token")
     assert len(Template.from_stack(default.inference).find_mappings("*")["TritonImage2509"]) > 30
-
-
-def test_a_fleet_elsewhere_is_what_was_asked_for(elsewhere: FleetApp) -> None:
-    template = Template.from_stack(elsewhere.inference)
-
-    assert elsewhere.inference.stack_name == "search-prodInference"
-    assert elsewhere.models.library.builds is None
-    template.has_resource_properties(
-        "AWS::SageMaker::Endpoint", {"EndpointName": "search-prod-g4dn-2xlarge-24-09"}
-    )
-    template.has_resource_properties(
-        "AWS::ApplicationAutoScaling::ScalableTarget", {"MinCapacity": 2, "MaxCapacity": 10}
-    )
-    template.has_resource_properties("AWS::SNS::Subscription", {"Endpoint": "on-call@example.com"})
 
 
 def _deployment(fleet: FleetApp) -> dict[str, Any]:
@@ -186,24 +155,6 @@ def test_updates_alarms_and_warm_up_are_as_the_configuration_says(updated: Fleet
 def test_a_fleet_can_do_without_warm_up_and_rollback_alarms(adjusted: FleetApp) -> None:
     assert adjusted.inference.fleet.warm_up is None
     assert "AutoRollbackConfiguration" not in _deployment(adjusted)
-
-
-def test_the_page_about_deploying_names_every_service_that_cloudformation_needs_permissions_for(
-    updated: FleetApp, adjusted: FleetApp, elsewhere: FleetApp
-) -> None:
-    others = {"ApplicationAutoScaling": "application-autoscaling", "StepFunctions": "states"}
-    services = {
-        others.get(resource["Type"].split("::")[1], resource["Type"].split("::")[1].lower())
-        for fleet in (updated, adjusted, elsewhere)
-        for stack in (fleet.models, fleet.inference)
-        for resource in Template.from_stack(stack).to_json()["Resources"].values()
-        if resource["Type"].startswith("AWS::")
-    }
-    permissions = (
-        (ROOT / "docs" / "deploy.md").read_text().partition("Check permissions")[2].partition("\n## ")[0]
-    )
-
-    assert [service for service in sorted(services) if f"`{service}`" not in permissions] == []
 
 
 def test_logs_outlive_a_stack_that_fails_and_are_in_no_ones_way_in_the_next(
