@@ -11,6 +11,7 @@ from trtexec_options import options_of
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.tensorrt.options import WAYS, CommandLine, PlanOptions
+from triton_models.declare.mistakes import find_mistakes
 from triton_models.facts.instances import gpu
 from triton_models.facts.releases import RELEASES, release
 from triton_models.facts.tensorrt import Hardware, Precision, hardware_problems
@@ -118,7 +119,8 @@ def test_what_a_declaration_says_reaches_trtexec(machine, tuned, models, tmp_pat
 
 
 def test_a_workspace_without_a_size_is_a_mistake():
-    assert [each.field for each in TensorRt(workspace_mb=0).mistakes()] == ["workspace_mb"]
+    ((_, mistake),) = find_mistakes(TensorRt(workspace_mb=0))
+    assert mistake.field == "workspace_mb"
 
 
 @pytest.mark.parametrize("level", [-1, 6, True])
