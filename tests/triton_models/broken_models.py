@@ -32,9 +32,9 @@ def batched(text: str) -> Spoil:
     return net(lambda config: text_format.Merge(text, config.dynamic_batching))
 
 
-def sequences(*parts: str, beside: str = "") -> Spoil:
+def sequences(*parts: str, extra: str = "") -> Spoil:
     """Sequence batching instead of dynamic batching."""
-    batching = f"sequence_batching {{ {' '.join(parts)} }} {beside}"
+    batching = f"sequence_batching {{ {' '.join(parts)} }} {extra}"
     return net(lambda config: (config.ClearField("dynamic_batching"), text_format.Parse(batching, config)))
 
 
@@ -142,7 +142,7 @@ PLAIN: dict[str, dict[str, Spoil]] = {
             "priority_levels: 2 default_priority_level: 1 preserve_ordering: true"
         )
     },
-    "response-cache": {"a cache of streamed responses": sequences(beside="response_cache { enable: true }")},
+    "response-cache": {"a cache of streamed responses": sequences(extra="response_cache { enable: true }")},
     "slot-utilization": {
         "a share of more than everything": sequences("direct { minimum_slot_utilization: 1.5 }")
     },
@@ -161,7 +161,7 @@ PLAIN: dict[str, dict[str, Spoil]] = {
     },
     "custom-batching": {
         "a batching library for sequences": sequences(
-            beside='parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "/b.so" } }'
+            extra='parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "/b.so" } }'
         )
     },
     "instance-kind": {

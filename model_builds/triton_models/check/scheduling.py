@@ -220,8 +220,8 @@ def _check_file(
     bytes_each = 0 if data_type == "TYPE_STRING" else ELEMENT_BYTES.get(data_type, 0)
     least = dims_count(list(tensor.dims)) * bytes_each
     if path not in files:
-        beside = f"{posixpath.dirname(path)}/"
-        near = [posixpath.basename(each) for each in files if each.startswith(beside)]
+        siblings = f"{posixpath.dirname(path)}/"
+        near = [posixpath.basename(each) for each in files if each.startswith(siblings)]
         fix = did_you_mean(name, near, otherwise=f"put it into the folder {folder}/ of the model")
         report(rule, f"there is no file {name!r}", at=at, fix=fix)
     elif files[path] < least:
