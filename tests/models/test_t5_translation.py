@@ -186,19 +186,6 @@ def test_a_build_without_a_gpu_brings_the_environment_and_leaves_nothing_out(bui
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "wheels"),
-    [
-        ("24.09", ["numpy==1.26.4", "onnxruntime==1.23.2"]),
-        ("25.04", ["numpy==2.2.6", "onnxruntime==1.23.2"]),
-        ("25.09", ["numpy==2.2.6", "onnxruntime==1.31.1"]),
-    ],
-)
-def test_the_wheels_fit_the_releases_python_and_cuda(name, wheels, code, tmp_path):
-    job = Job(root=tmp_path, release=release(name), source=tmp_path, cpu=True)
-    assert code.wheels(job) == wheels
-
-
 @pytest.mark.parametrize("name", ["23.12", "24.01"])
 def test_a_gpu_build_for_an_image_without_cudnn_9_is_refused(name, code, tmp_path):
     compiler = SimpleNamespace(gpu=object())

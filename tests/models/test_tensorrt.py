@@ -220,11 +220,6 @@ def test_wrong_shapes_are_found_without_a_gpu(shapes, said, tiny):
     assert said in caught.value.problems[0].what
 
 
-def test_the_version_of_a_plan_is_read_from_its_head(tmp_path):
-    (tmp_path / "model.plan").write_bytes(plan(8, 6, 1, 6))
-    assert plan_version(tmp_path / "model.plan") == "8.6.1.6"
-
-
 @pytest.mark.parametrize("content", [b"", b"ftrt", plan(10, 0, 0, 0)[:27], b"ONNX" + plan(10, 0, 0, 0)[4:]])
 def test_a_file_that_is_no_plan_is_refused(content, tmp_path):
     (tmp_path / "model.plan").write_bytes(content)

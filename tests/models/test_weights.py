@@ -64,33 +64,17 @@ def refusal(path, module=None) -> str:
     return problem.what
 
 
-def test_weights_saved_by_torch_are_loaded_and_named_by_their_digest(saved):
+@pytest.mark.parametrize("save", [torch.save, save_file])
+def test_weights_in_a_file_are_loaded_and_named_by_their_digest(save, tmp_path):
+    file = tmp_path / ("weights.pth" if save is torch.save else "weights.safetensors")
+    save(network(7.0).state_dict(), file)
     module = network()
-    load_weights(module, at(saved))
-    assert described(at(saved)) == f"sha256:{hashlib.sha256(saved.read_bytes()).hexdigest()}"
+    load_weights(module, at(file))
+    assert described(at(file)) == f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
     assert {parameter.min().item() for parameter in module.parameters()} == {7.0}
 
 
-def test_weights_in_a_safetensors_file_are_loaded(tmp_path):
-    save_file(network(7.0).state_dict(), tmp_path / "weights.safetensors")
-    module = network()
-    load_weights(module, at(tmp_path / "weights.safetensors"))
-    assert module.fc.weight.min().item() == 7.0
-
-
-def test_weights_are_loaded_from_s3(saved, monkeypatch):
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    with moto.mock_aws():
-        s3 = boto3.client("s3")
-        s3.create_bucket(Bucket="models")
-        s3.upload_file(str(saved), "models", "resnet/weights.pth")
-        module = network()
-        load_weights(module, at("s3://models/resnet/weights.pth"))
-    assert module.fc.weight.min().item() == 7.0
-
-
-def test_the_side_file_of_an_onnx_file_in_s3_is_fetched_with_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+def test_the_side_file_of_an_onnx_file_in_s3_is_fetched_with_it(tmp_path, bucket):
     weight = onnx.numpy_helper.from_array(np.ones(4096, dtype=np.float32), "W")
     shape = onnx.helper.make_tensor_value_info("Y", onnx.TensorProto.FLOAT, [4096])
     graph = onnx.helper.make_graph(
@@ -100,21 +84,16 @@ def test_the_side_file_of_an_onnx_file_in_s3_is_fetched_with_it(tmp_path, monkey
     onnx.save_model(
         onnx.helper.make_model(graph), file, save_as_external_data=True, location="fraud.onnx.data"
     )
-    with moto.mock_aws():
-        s3 = boto3.client("s3")
-        s3.create_bucket(Bucket="models")
-        for name in ("fraud.onnx", "fraud.onnx.data"):
-            s3.upload_file(str(tmp_path / name), "models", f"2026/{name}")
-        fetched = fetch(at("s3://models/2026/fraud.onnx"))
+    for name in ("fraud.onnx", "fraud.onnx.data"):
+        bucket.upload_file(str(tmp_path / name), "models", f"2026/{name}")
+
+    fetched = fetch(at("s3://models/2026/fraud.onnx"))
 
     assert fetched.with_name("fraud.onnx.data").read_bytes() == (tmp_path / "fraud.onnx.data").read_bytes()
 
 
-def test_a_missing_s3_object_is_refused_with_amazons_reason(monkeypatch):
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    with moto.mock_aws():
-        boto3.client("s3").create_bucket(Bucket="models")
-        assert "404" in refusal("s3://models/nothing.pth")
+def test_a_missing_s3_object_is_refused_with_amazons_reason(bucket):
+    assert "404" in refusal("s3://models/nothing.pth")
 
 
 def test_weights_of_another_network_are_refused_by_name_and_shape(saved):
@@ -297,6 +276,13 @@ def test_the_output_of_a_training_job_is_unpacked(end, top, tmp_path):
     path.write_bytes(packed({f"{top}xgboost-model": "trees", f"{top}code/inference.py": ""}, end))
     assert fetch(at(path)).joinpath("xgboost-model").read_text() == "trees"
     assert fetch(LocalWeights(path=str(path), file="xgboost-model")).read_text() == "trees"
+
+
+def test_weights_are_loaded_from_s3(saved, bucket):
+    bucket.upload_file(str(saved), "models", "resnet/weights.pth")
+    module = network()
+    load_weights(module, at("s3://models/resnet/weights.pth"))
+    assert module.fc.weight.min().item() == 7.0
 
 
 def test_an_archive_in_s3_is_unpacked(bucket):

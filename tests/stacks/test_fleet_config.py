@@ -240,17 +240,19 @@ def test_the_place_of_what_a_construct_refuses_is_where_it_was_given() -> None:
     assert (problem.rule, problem.where) == ("capacity-range", "min_capacity of the command line")
 
 
-@pytest.mark.parametrize("retired", ["minilm:b", 'a"b', "x\ny"])
-def test_retired_models_are_named_as_they_are_published(retired: str) -> None:
-    given = {"models": ["minilm"], "retired_models": [retired, "ok"]}
+@pytest.mark.parametrize(
+    ("retired", "fix"),
+    [
+        ("score:acme", "write score_acme, the name under which the form is published"),
+        ('a"b', ""),
+        ("x\ny", ""),
+    ],
+)
+def test_retired_models_are_named_as_they_are_published(retired: str, fix: str) -> None:
+    (problem,) = _problems({"models": ["minilm"], "retired_models": [retired, "ok"]})
 
-    assert [each.rule for each in _problems(given)] == ["retired-form"]
-
-
-def test_a_retired_form_is_named_as_it_is_published() -> None:
-    (problem,) = _problems({"models": ["minilm"], "retired_models": ["score:acme"]})
-
-    assert problem.fix == "write score_acme, the name under which the form is published"
+    assert problem.rule == "retired-form"
+    assert fix in problem.fix
 
 
 def test_models_that_are_left_out_need_no_wait() -> None:
