@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import shutil
@@ -159,6 +160,19 @@ def run(
         timeout=600,
         check=False,
     )
+
+
+def test_the_readmes_fleet_synthesises(python: Path, tmp_path: Path) -> None:
+    program = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)[0]
+    # Model builds are the user's own: the wheel has the tools for them, but no models.
+    (tmp_path / "model_builds").symlink_to(ROOT / "model_builds")
+
+    ended = run(python, "-c", program, folder=tmp_path, CDK_OUTDIR=str(tmp_path / "cdk.out"))
+
+    assert ended.returncode == 0, ended.stderr
+    template = json.loads((tmp_path / "cdk.out" / "Fleet.template.json").read_text())
+    kinds = {resource["Type"] for resource in template["Resources"].values()}
+    assert {"AWS::SageMaker::Endpoint", "AWS::CloudWatch::Dashboard"} <= kinds
 
 
 def test_every_module_of_the_constructs_is_in_the_wheel(python: Path) -> None:

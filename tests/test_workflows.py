@@ -77,6 +77,14 @@ def test_only_a_job_in_an_environment_gets_a_token_for_aws_and_never_for_a_pull_
     assert not asking or document[True] == {"push": {"branches": ["main"]}, "workflow_dispatch": None}
 
 
+@every_workflow
+def test_a_comment_says_that_the_pull_request_made_it(workflow: Path) -> None:
+    for job in yaml.safe_load(workflow.read_text())["jobs"].values():
+        for step in (each for each in job["steps"] if "gh pr comment" in each.get("run", "")):
+            assert "code of this pull request made this report" in step["env"]["NOTE"]
+            assert '"$NOTE"' in step["run"]
+
+
 def test_a_new_repository_deploys_with_the_same_workflow() -> None:
     assert (STARTER / ".github" / "workflows" / "deploy.yml").read_text() == DEPLOY.read_text()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from aws_cdk import App
-from fleet_app import CONTEXT, run_app
+from fleet_app import CONTEXT, ROOT, run_app
 
 from app import declare as declare_stacks
 from tests.constructs.declared import declare
@@ -76,6 +76,13 @@ def test_the_same_input_gives_the_same_bytes(output: Path, tmp_path: Path) -> No
     assert _files(tmp_path) == _files(output)
 
 
+def test_the_command_line_reports_to_nobody() -> None:
+    settings = json.loads((ROOT / "cdk.json").read_text())
+
+    assert settings["context"]["cli-telemetry"] is False
+    assert settings["versionReporting"] is False
+
+
 def test_no_template_names_an_account_or_region_of_this_machine(output: Path) -> None:
     manifest = json.loads((output / "manifest.json").read_text())
     stacks = [each for each in manifest["artifacts"].values() if each["type"] == "aws:cloudformation:stack"]
@@ -131,3 +138,8 @@ def test_models_that_cannot_be_served_are_reported_the_same_way_and_all_at_once(
     assert completed.stderr.count("error: ") == 2
     assert "PythonModel.max_batch_size is 'many'" in completed.stderr
     assert "Traceback" not in completed.stderr
+
+
+def test_the_feature_flags_that_decide_something_are_set_on_purpose() -> None:
+    assert CONTEXT["@aws-cdk/core:validateAgainstDefaultRules"] is True
+    assert CONTEXT["@aws-cdk/core:defaultCrossStackReferences"] == "strong"
