@@ -215,7 +215,7 @@ class Endpoint(Resource, VariantMetrics):
         if deployment is not None:
             self._shared = replace(self._shared, rollback_alarms=names)
             self._deploy_by(self._resource, deployment)
-            Advice.of(self).acknowledge_warning(WITHOUT_ROLLBACK, "it has got alarms since")
+            Advice.of(self).acknowledge_warning(WITHOUT_ROLLBACK, "alarms were added later")
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to invoke the endpoint.

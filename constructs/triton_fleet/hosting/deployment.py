@@ -397,7 +397,7 @@ def deployment_advice(
         yield (
             WITHOUT_ROLLBACK,
             f"{name} without rollback alarms tries a part of the fleet and looks at nothing: a version that "
-            "fails every request is carried on to the last instance. Name alarms, such as those of "
+            "fails every request would still be rolled out everywhere. Name alarms, such as those of "
             "RollbackAlarms.",
         )
     if _known_capacity(capacity) == 1:
