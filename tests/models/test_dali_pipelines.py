@@ -188,7 +188,7 @@ def test_everything_that_is_missing_is_reported_at_once():
     [
         (("max_batch_size=8", "max_batch_size=0"), "max_batch_size 0"),
         (('outputs=[Tensor("IMAGE", "UINT8", [-1, -1, 3])]', "outputs=[]"), "1 inputs and 0 outputs"),
-        (("max_batch_size=8,", "max_batch_size=8, backend=Dali(num_threads=0),"), "0 threads"),
+        (("max_batch_size=8,", "max_batch_size=8, backend=Dali(num_threads=0),"), "Dali.num_threads is 0"),
         (('[Tensor("ENCODED", "UINT8", [-1])]', '[Tensor("X", "UINT8", [1])] * 2'), "two tensors are called"),
         (("max_batch_size=8", "max_batch_size=-1"), "max_batch_size -1"),
     ],

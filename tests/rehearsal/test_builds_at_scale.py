@@ -203,7 +203,7 @@ def test_each_broken_model_is_named_with_its_step_and_reason(first: Run) -> None
         "mistyped": ("verify", "does not load it"),
         "raises": ("build", "no such layer"),
         "refused": ("check", "model.py"),
-        "wrong": ("verify", "outside tolerance"),
+        "wrong": ("verify", "outside the tolerance"),
         "killed": ("build", "SIGKILL"),
     }.items():
         assert failed[name][0] == step, failed[name]

@@ -54,13 +54,13 @@ def test_only_models_that_answer_as_their_source_does_are_published(delivered):
 def test_an_answer_outside_tolerance_is_reported_with_the_step_and_the_numbers(delivered):
     result = delivered.of["wrong"]
     assert (result.status, result.step) == ("failed", "verify")
-    assert "outside tolerance" in result.reason
+    assert "outside the tolerance" in result.reason
 
 
 def test_a_reference_does_not_see_what_the_build_patched(delivered):
     result = delivered.of["patching"]
     assert (result.status, result.step) == ("failed", "verify")
-    assert "outside tolerance" in result.reason
+    assert "outside the tolerance" in result.reason
 
 
 def test_a_model_that_triton_does_not_load_is_reported_and_stops_no_other(delivered):
