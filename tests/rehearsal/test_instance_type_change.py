@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from synthesised_stacks import small_stack, template_of
+from synthesised_stacks import deploy_stack, small_stack, template_of
 
 from aws_for_tests.deployed_functions import ended
 from embedded_aws import EmbeddedAws
+from tests.stacks.fleet_app import fleet_app
 from triton_fleet import (
     EndpointAlarms,
     EndpointDashboard,
@@ -240,3 +241,16 @@ def test_another_change_than_the_instance_type_keeps_endpoint_and_alias(aws: Emb
     assert after["EndpointConfigName"] != created["EndpointConfigName"]
     assert ("UpdateEndpoint", OLD) in watch.calls
     assert ("PutParameter", ALIAS) not in watch.calls
+
+
+def test_where_the_fleet_is_replaced_a_setting_makes_another_endpoint(aws: EmbeddedAws) -> None:
+    names, outcome = [], ""
+    for verb, capacity in (("create", 1), ("update", 2)):
+        app = fleet_app(models="", deployment="replace", min_capacity=capacity)
+        if verb == "create":
+            deploy_stack(aws, app.models, verb)
+        outcome = deploy_stack(aws, app.inference, verb)
+        names += endpoints(aws)
+
+    assert outcome.startswith("UPDATE_COMPLETE")
+    assert len(set(names)) == 2

@@ -11,6 +11,8 @@ import pytest
 import urllib3
 from botocore.config import Config
 
+from aws_for_tests.deployed_functions import until
+from embedded_aws import EmbeddedAws
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws, moto_aws
 from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
 from tests.rehearsal.test_hosting import FLOATS
@@ -85,6 +87,26 @@ def test_the_model_is_loaded_before_the_first_request(aws: MotoAws, hosting: Hos
     endpoint = Single(aws, hosting, *archive(aws, onnx_model(2.0)))
     hosting.start(endpoint.name)
     assert [instance.loaded for instance in hosting.instances(endpoint.name)] == [["scaling"]]
+
+
+def test_a_new_model_that_does_not_load_is_rolled_back_with_the_servers_words() -> None:
+    with EmbeddedAws() as embedded, Hosting(embedded) as hosting:
+        aws = MotoAws(embedded.url, key=embedded.door.key)
+        endpoint = Single(aws, hosting, *archive(aws, onnx_model(2.0)))
+        bucket, data = archive(aws, python_model("raise ValueError('not today')"))
+        sagemaker, found = embedded.client("sagemaker"), dict[str, Any]()
+
+        def settled() -> bool:
+            found.update(sagemaker.describe_endpoint(EndpointName=endpoint.name))
+            return bool(found["EndpointStatus"] == "InService")
+
+        config = aws.endpoint_config(bucket, data=data)
+        sagemaker.update_endpoint(EndpointName=endpoint.name, EndpointConfigName=config)
+        until(settled)
+
+        assert "did not pass the ping health check" in found["FailureReason"]
+        assert "not today" in found["FailureReason"]
+        assert endpoint.ask() == [2, 4, 6]
 
 
 def test_a_target_model_is_refused_in_sagemakers_words(tripling: Single) -> None:
