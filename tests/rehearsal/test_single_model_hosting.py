@@ -93,6 +93,7 @@ def test_a_new_model_that_does_not_load_is_rolled_back_with_the_servers_words() 
     with EmbeddedAws() as embedded, Hosting(embedded) as hosting:
         aws = MotoAws(embedded.url, key=embedded.door.key)
         endpoint = Single(aws, hosting, *archive(aws, onnx_model(2.0)))
+        assert endpoint.ask() == [2, 4, 6]
         bucket, data = archive(aws, python_model("raise ValueError('not today')"))
         sagemaker, found = embedded.client("sagemaker"), dict[str, Any]()
 
