@@ -14,13 +14,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3.session
 import pytest
 from botocore.exceptions import ClientError
 
+from conformance.account import Account
 from conformance.beliefs import HERE, beliefs
 from conformance.records import Record, records, scrubbed
 from conformance.sweep import TAG, left, main, sweep
+from docs.generate.beliefs import grade
 from embedded_aws import EmbeddedAws
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, instance_type
+from triton_models.facts.releases import DEFAULT_RELEASE, release
 from triton_rehearsal.aws import open_aws
 
 STORAGE = "test_a_taken_key_and_a_wrong_checksum_are_refused"
@@ -59,7 +64,10 @@ def left_in(account: EmbeddedAws) -> list[str]:
 def test_nothing_is_created_before_it_is_agreed_to(
     suite: Suite, account: EmbeddedAws, tmp_path: Path
 ) -> None:
-    running = suite("--cheap", "-k", f"{STORAGE} or waits_for_builds")
+    dear = "least_recently_used"
+    running = suite(
+        "conformance/test_endpoint.py", "--cheap", "-k", f"{STORAGE} or waits_for_builds or {dear}"
+    )
     shown, _ = running.communicate("n\n", timeout=120)
     assert "2 tests in us-east-1, one after another: 3 minutes, 0.00 USD." in shown
     assert "a role, a state machine" in shown
@@ -67,6 +75,34 @@ def test_nothing_is_created_before_it_is_agreed_to(
     assert running.returncode == 1
     assert left_in(account) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_cannot_ask_and_need_an_agreement(suite: Suite, account: EmbeddedAws) -> None:
+    running = suite("-n", "1", "-k", STORAGE)
+    running.communicate(timeout=120)
+    assert running.returncode == pytest.ExitCode.USAGE_ERROR
+    assert left_in(account) == []
+
+
+def test_what_is_created_has_the_tag(account: EmbeddedAws) -> None:
+    made = Account(
+        session=boto3.session.Session(
+            region_name=account.region, aws_access_key_id=account.door.key, aws_secret_access_key="embedded"
+        ),
+        region=account.region,
+        run="0123abcd",
+        module="suite",
+        release=release(DEFAULT_RELEASE),
+        instance=instance_type(DEFAULT_INSTANCE_TYPE),
+        embedded=account,
+    )
+    made.configuration("configuration", made.variant(made.model("model")))
+    made.alarm("alarm")
+    made.log_group(made.name("log"))
+
+    found = {each.kind: str(each.tags()) for each in left(account.client, account.region)}
+    assert {*found} == {"EndpointConfig", "Model", "alarm", "log group", "bucket", "role"}
+    assert [kind for kind, tags in found.items() if f"'{TAG}'" not in tags] == []
 
 
 def test_a_run_is_recorded_and_replayed_and_leaves_nothing(
@@ -135,6 +171,20 @@ def test_what_may_not_be_listed_leaves_nothing_else_behind(account: EmbeddedAws)
 
 def test_every_belief_says_how_it_is_decided() -> None:
     assert [each.id for each in beliefs().values() if not (each.test or each.command or each.no_test)] == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "shown"),
+    [
+        ("true", "observed on 2026-11-25, release 25.09, A10G"),
+        ("false", "**refuted** on 2026-11-25, release 25.09, A10G"),
+        ("undecided", "public record"),
+    ],
+)
+def test_what_a_run_observed_is_the_grade_of_a_belief(outcome: str, shown: str) -> None:
+    verdict = {"outcome": outcome, "date": "2026-11-25"}
+    record = Record(kind="gpu", place="A10G", release="25.09", verdicts={"gpu-memory": verdict})
+    assert grade(beliefs()["gpu-memory"], [record]) == shown
 
 
 def test_a_record_names_nobody() -> None:
