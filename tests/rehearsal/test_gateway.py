@@ -18,17 +18,28 @@ PATH = "/endpoints/search/invocations"
 
 
 class Echo:
-    """Answers with the body of the request; slowly, if the header says so."""
+    """Answers with the body of the request; slowly or not at all, if a header says so."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
 
     async def answer(self, request: Request) -> Reply:
+        self.bodies.append(request.body)
         if "slow" in request.headers:
             await asyncio.sleep(0.1)
+        if "broken" in request.headers:
+            raise RuntimeError
         return Reply(status=200, body=request.body, headers={"Endpoint": request.endpoint})
 
 
 @pytest.fixture(scope="module")
-def gateway() -> Iterator[Gateway]:
-    opened = Gateway(Echo())
+def echo() -> Echo:
+    return Echo()
+
+
+@pytest.fixture(scope="module")
+def gateway(echo: Echo) -> Iterator[Gateway]:
+    opened = Gateway(echo)
     opened.start()
     yield opened
     opened.close()
@@ -131,6 +142,25 @@ def test_a_body_that_is_too_large_is_read_and_refused(client: http.client.HTTPCo
     assert (answer.status, answer.read()) == (413, b"HTTP content length exceeded 6291456 bytes.")
     client.request("POST", PATH, body=b"next")
     assert client.getresponse().read() == b"next"
+
+
+def test_a_body_that_was_cut_reaches_no_model(
+    gateway: Gateway, client: http.client.HTTPConnection, echo: Echo
+) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT_S) as connection:
+        connection.sendall(request(b"cut off")[:-1])
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1 << 10) == b""
+    client.request("POST", PATH, body=b"next")
+    assert client.getresponse().read() == b"next"
+    assert b"cut of" not in echo.bodies
+
+
+def test_a_failure_of_the_hosting_is_an_answer_of_the_api(client: http.client.HTTPConnection) -> None:
+    client.request("POST", PATH, body=b"", headers={"Broken": "yes"})
+    answer = client.getresponse()
+    assert (answer.status, answer.headers["x-amzn-errortype"]) == (500, "InternalFailure")
+    assert b"its log" in answer.read()
 
 
 def test_another_path_is_an_unknown_operation(client: http.client.HTTPConnection) -> None:
