@@ -106,15 +106,16 @@ def test_key_and_size_are_refused_where_there_is_no_volume(stack: Stack) -> None
         )
 
 
+@pytest.mark.parametrize("isolated", [False, True])
 def test_the_network_is_of_the_model_and_the_role_may_attach_to_it(
-    stack: Stack, resources: Resources
+    stack: Stack, resources: Resources, *, isolated: bool
 ) -> None:
     network = EndpointNetwork(stack, "Network", vpc=ec2.Vpc(stack, "Vpc"))
-    _create(stack, network=network)
+    _create(stack, network=network, network_isolation=isolated)
     (model,) = resources("AWS::SageMaker::Model")
 
     assert len(model["VpcConfig"]["Subnets"]) == len(network.subnets)
-    assert "EnableNetworkIsolation" not in model
+    assert model.get("EnableNetworkIsolation", False) is isolated
     assert any("ec2:CreateNetworkInterface" in each["Action"] for each in statements(stack))
 
 
