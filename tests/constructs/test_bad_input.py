@@ -104,13 +104,13 @@ def test_minutes_known_only_at_deployment_are_reported(stack: Stack, repository:
 def test_numbers_that_may_come_later_are_references(
     stack: Stack, repository: ModelRepository, resources: Resources
 ) -> None:
-    number = int(_later(stack, "Number").value_as_number)
+    number: Any = _later(stack, "Number").value_as_number  # a float, to the CDK
     MultiModelEndpoint(
         stack,
         "Endpoint",
         repository=repository,
         initial_instance_count=number,
-        container_start_timeout=Duration.seconds(number),
+        container_start_timeout=Duration.seconds(int(number)),
     )
     variant = resources("AWS::SageMaker::EndpointConfig")[0]["ProductionVariants"][0]
 

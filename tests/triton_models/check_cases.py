@@ -253,6 +253,7 @@ NETWORKS = (
     case("onnx-version", ROWS, written(ROWS_FILE, onnx_file(ir_version=12))),
     case("onnx-version", ROWS, written(ROWS_FILE, onnx_file(opset=24))),
     case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(source="z"))),
+    case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(also=["mask"]))),
     case("onnx-tensor", ROWS, said("rows", "TYPE_FP32", "TYPE_FP16")),
     case("onnx-tensor", ROWS, said("rows", "max_batch_size: 8", "max_batch_size: 0")),
     case("onnx-tensor", PACKED_ROWS, packed_rows_of_another_size),

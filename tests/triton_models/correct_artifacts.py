@@ -7,6 +7,7 @@ import json
 import shutil
 import struct
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -155,11 +156,13 @@ def write_dialogue(root: Path) -> None:
     write(root / "dialogue/1/model.onnx", b"weights")
 
 
-def onnx_file(*, ir_version: int = 8, opset: int = 17, source: str = "x", size: int = 4) -> bytes:
-    """An ONNX network of one input and one output, of a batch of rows."""
+def onnx_file(
+    *, ir_version: int = 8, opset: int = 17, source: str = "x", also: Sequence[str] = (), size: int = 4
+) -> bytes:
+    """An ONNX network of a batch of rows, which needs one input and may list others."""
     value = onnx.helper.make_tensor_value_info
-    x, y = (value(name, onnx.TensorProto.FLOAT, ["batch", size]) for name in (source, "y"))
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", [source], ["y"])], "rows", [x], [y])
+    *x, y = (value(name, onnx.TensorProto.FLOAT, ["batch", size]) for name in (source, *also, "y"))
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", [source], ["y"])], "rows", x, [y])
     opsets = [onnx.helper.make_opsetid("", opset)]
     content: bytes = onnx.helper.make_model(
         graph, ir_version=ir_version, opset_imports=opsets
