@@ -26,6 +26,19 @@ def test_every_price_is_of_an_instance_type_that_can_host_and_says_where_and_whe
         assert re.fullmatch(r"20\d\d(-\d\d-\d\d)?", price.dated or "")
 
 
+def test_more_gpus_of_a_family_cost_more() -> None:
+    known = [
+        (name.split(".")[1], INSTANCE_TYPES[name].gpu_count, PRICES[name].usd_per_hour) for name in PRICES
+    ]
+    wrong = [
+        (family, few, many)
+        for family, few, low in known
+        for other, many, high in known
+        if family == other and few < many and low >= high
+    ]
+    assert wrong == []
+
+
 def test_the_claim_of_the_post_is_half_and_more_than_13_000_dollars_a_year() -> None:
     two = estimate(models=2)
     assert two.saving == pytest.approx(0.5)
