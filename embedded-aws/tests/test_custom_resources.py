@@ -116,6 +116,13 @@ def test_another_physical_id_replaces_the_resource_and_the_old_one_is_deleted_la
     assert asked(aws)[3:] == [("Delete", "thing-2")]
 
 
+def test_the_function_cannot_change(aws: EmbeddedAws) -> None:
+    settle(aws, made())
+    changed = {**made(), "Made": made("silent")["Made"]}
+
+    assert "Modifying service token is not allowed" in settle(aws, changed, verb="update")
+
+
 def test_a_failure_fails_the_stack_with_the_functions_reason(aws: EmbeddedAws) -> None:
     status = settle(aws, made(FailOn="Create"))
 

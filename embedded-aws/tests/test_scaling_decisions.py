@@ -129,6 +129,14 @@ def test_a_tracked_metric_has_an_alarm_above_its_target_and_one_below_nine_tenth
     }
 
 
+def test_a_policy_that_does_not_scale_in_has_no_alarm_for_it() -> None:
+    metric = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
+
+    assert {*alarms(TargetValue=5, DisableScaleIn=True, PredefinedMetricSpecification=metric)} == {
+        "AlarmHigh"
+    }
+
+
 def test_a_metric_of_high_resolution_is_evaluated_every_ten_seconds_for_as_long_when_it_falls() -> None:
     metric = {"PredefinedMetricType": "SageMakerVariantConcurrentRequestsPerModelHighResolution"}
 

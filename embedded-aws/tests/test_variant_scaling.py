@@ -84,6 +84,16 @@ def test_tracking_scales_out_after_three_minutes_and_in_after_fifteen(aws: Embed
     assert falling == [*[3] * 14, 1]
 
 
+def test_capacity_stays_within_its_bounds(aws: EmbeddedAws) -> None:
+    scaling, time = scaled(aws, instances=2, least=2, most=4), Time(aws)
+    track(scaling, ScaleInCooldown=0)
+
+    rising = time.passes(3, InvocationsPerInstance=950)
+    falling = time.passes(15, InvocationsPerInstance=1)
+
+    assert (rising[-1], falling[-1]) == (4, 2)
+
+
 def test_an_activity_says_what_scaled_why_and_how_it_ended(aws: EmbeddedAws) -> None:
     scaling, time = scaled(aws), Time(aws)
     alarm = track(scaling)["Alarms"][0]["AlarmName"]
