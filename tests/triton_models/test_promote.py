@@ -10,7 +10,7 @@ import random
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -97,7 +97,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Artifact], Arti
     folder = tmp_path_factory.mktemp("artifacts")
     noise = random.Random(1).randbytes(9000)  # noqa: S311 -- it does not compress, and is always the same
     small = [artifact(folder, name="small", weights=weights) for weights in (b"first", b"second")]
-    return small, artifact(folder, name="large", weights=noise)
+    large = artifact(folder, name="large", weights=noise)
+    return small, replace(large, build={"release": "25.09"})
 
 
 @pytest.fixture
@@ -148,6 +149,7 @@ def test_the_record_and_its_documents_come_along(stages: Stages) -> None:
     )
     assert after.artifacts == before.artifacts
     record = after.artifacts[stages.large.path.name]
+    assert record.build == {"release": "25.09"}
     assert {request_name(record.request)} < objects(stages.production, stages.s3)
 
 
