@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 PACKAGES := model_builds/triton_models/builds/packages
 REHEARSE := $(STAMPS)/rehearsal $(STAMPS)/triton node_modules/.package-lock.json
-STARTER := model_builds/triton_models/starter/files
+STARTER := model_builds/triton_models/cli/starter/files
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Each module is compiled when it is first imported: most of those that are installed never are.

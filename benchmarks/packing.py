@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ratio import Ratio, measure
-from triton_models.config.pbtxt import plain, tensor, write_config
+from triton_models.artifact.pbtxt import plain, tensor, write_config
 
 # Megabytes of weights. The ratio grows with them, for the command's start counts less: 1000 shows it in full.
 MEGABYTES = int(os.environ.get("FLEET_BENCH_MB", "200"))

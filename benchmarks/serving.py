@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ratio import Ratio, measure
+from triton_models.artifact.pbtxt import plain, tensor, write_config
 from triton_models.client import Content, decode, encode
-from triton_models.config.pbtxt import plain, tensor, write_config
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 

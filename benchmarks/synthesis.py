@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.ratio import Ratio, measure
-from triton_models.survey.survey import FOLDER
+from triton_models.check.survey import FOLDER
 
 _ROOT = Path(__file__).resolve().parents[1]
 _COPIED = ("minilm", "resnet50")

@@ -19,7 +19,7 @@ from conformance.beliefs import account, belief
 from conformance.gpu.machine import numbers
 from conformance.records import Asked
 from conformance.sweep import absent
-from triton_fleet.functions.code import deployment_build
+from triton_fleet.endpoint.functions.code import deployment_build
 from triton_models.builds import locked
 from triton_models.builds.tensorrt.machine import IMAGE_TRTEXEC
 from triton_models.facts.build_machines import BUILD_MACHINES, CPU_BUILD_MACHINE, PROCESSING_TYPES

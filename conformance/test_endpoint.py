@@ -19,7 +19,7 @@ from conformance.endpoints import INSPECTOR, invoke, invoke_once
 from conformance.models import body, model
 from conformance.records import Asked
 from conformance.sweep import VARIANT, absent
-from triton_fleet.functions.code.warm_up import REFUSED_INPUT
+from triton_fleet.endpoint.functions.code.warm_up import REFUSED_INPUT
 from triton_models.facts.payload import PAYLOAD_LIMIT
 
 pytestmark = account(minutes=0)  # unless a test says otherwise

@@ -34,12 +34,12 @@ from botocore.response import StreamingBody
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from triton_models.artifact.pack.pack import pack
 from triton_models.base.outcome import printable
 from triton_models.cli.main import VERBS, _parser, main
+from triton_models.cli.starter.init import RECORD
 from triton_models.deliver.results import ModelResult, Results
-from triton_models.pack.pack import pack
 from triton_models.repository.tested import ArtifactsTested
-from triton_models.starter.init import RECORD
 
 FUZZ = os.environ.get("FLEET_FUZZ") == "1"
 

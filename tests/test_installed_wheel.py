@@ -20,7 +20,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.triton_models.declared_models import declare
-from triton_models.starter.init import begin
+from triton_models.cli.starter.init import begin
 
 pytestmark = pytest.mark.story
 
@@ -41,7 +41,7 @@ IMPORTS = {
     "": ("triton_models.spec", "triton_models.client", "triton_rehearsal", "triton_report"),
     "client": ("triton_models.spec", "triton_models.client"),
     "constructs": ("triton_fleet", "triton_fleet.app"),
-    "build": ("triton_models.builds.build", "triton_models.verify.verify"),
+    "build": ("triton_models.builds.build", "triton_models.deliver.verify.verify"),
     "rehearse": (
         "embedded_aws",
         "embedded_aws.coverage",
@@ -68,7 +68,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         source = ROOT / name
         copied = copy / name
         shutil.copytree(source, copied, ignore=_unbuilt) if source.is_dir() else shutil.copy(source, copied)
-    leftover = copy / "model_builds" / "triton_models" / "starter" / "models" / "minilm" / "__pycache__"
+    leftover = copy / "model_builds/triton_models/cli/starter/models/minilm/__pycache__"
     leftover.mkdir()  # of a rehearsal
     (leftover / "build.cpython-311.pyc").touch()
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]

@@ -18,11 +18,11 @@ from aws_cdk import cloud_assembly_schema
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from triton_models.starter.init import begin
+from triton_models.cli.starter.init import begin
 
 ROOT = Path(__file__).parent.parent
 BUILDS = ROOT / "model_builds" / "triton_models" / "builds" / "packages"
-STARTER = ROOT / "model_builds" / "triton_models" / "starter" / "files"
+STARTER = ROOT / "model_builds" / "triton_models" / "cli" / "starter" / "files"
 LOCKS = sorted([*ROOT.glob("locks/*.txt"), *BUILDS.glob("locks/*.txt")])
 # The first is for the Python of release 26.06 and newer; the requirements of the others state all versions.
 WITHOUT_CONSTRAINTS = {"autocast.txt", "requirements-sdk.txt", "requirements-triton.txt"}

@@ -108,4 +108,4 @@ def test_the_reference_has_values_as_defaults_and_the_members_of_enumerations(si
 
     assert "wait=Duration.minutes(10)" in text
     assert re.findall(r"=_[A-Z]\w+", text) == []
-    assert 'id="triton_fleet.hosting.server.PingMode.READY"' in hosting
+    assert 'id="triton_fleet.endpoint.hosting.server.PingMode.READY"' in hosting

@@ -31,10 +31,10 @@ from triton_fleet import (
     TritonMetrics,
     TritonServer,
 )
+from triton_models.artifact.pack.pack import Artifact
 from triton_models.check.check import check_path
 from triton_models.check.target import target
 from triton_models.client import Client
-from triton_models.pack.pack import Artifact
 from triton_models.spec import Ensemble, Wheels
 
 ROOT = Path(__file__).parents[1]

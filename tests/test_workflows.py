@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-STARTER = ROOT / "model_builds" / "triton_models" / "starter" / "files"
+STARTER = ROOT / "model_builds" / "triton_models" / "cli" / "starter" / "files"
 WORKFLOWS = [
     path for place in (ROOT, STARTER) for path in sorted((place / ".github" / "workflows").glob("*.yml"))
 ]

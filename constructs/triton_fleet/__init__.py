@@ -6,7 +6,6 @@ from triton_models.base.errors import FleetError
 from triton_models.base.extras import imports_of
 
 with imports_of("triton_fleet"):
-    from triton_fleet.arguments.uncaught import short_for_mistakes
     from triton_fleet.builds.build_runs import BuildRuns
     from triton_fleet.builds.machines import (
         BuildMachine,
@@ -16,18 +15,12 @@ with imports_of("triton_fleet"):
         ReservedMachines,
     )
     from triton_fleet.builds.model_build_project import ModelBuildProject
-    from triton_fleet.delivery.github_role import GitHubDeployRole
     from triton_fleet.endpoint.base import Endpoint
-    from triton_fleet.endpoint.imported import ImportedEndpoint
-    from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-    from triton_fleet.endpoint.single_model import SingleModelEndpoint
-    from triton_fleet.fleet.model_library import ModelLibrary
-    from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
-    from triton_fleet.functions.deployment_build import DeploymentBuild
-    from triton_fleet.hosting.async_inference import AsyncInference
-    from triton_fleet.hosting.capture import DataCapture
-    from triton_fleet.hosting.core_dumps import CoreDumps
-    from triton_fleet.hosting.deployment import (
+    from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
+    from triton_fleet.endpoint.hosting.async_inference import AsyncInference
+    from triton_fleet.endpoint.hosting.capture import DataCapture
+    from triton_fleet.endpoint.hosting.core_dumps import CoreDumps
+    from triton_fleet.endpoint.hosting.deployment import (
         AllAtOnce,
         Canary,
         CapacitySize,
@@ -36,14 +29,15 @@ with imports_of("triton_fleet"):
         Replace,
         Rolling,
     )
-    from triton_fleet.hosting.s3_folder import S3Folder
-    from triton_fleet.hosting.server import InferenceType, PingMode, TritonMetrics, TritonServer
-    from triton_fleet.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
-    from triton_fleet.images.image import CustomImage
-    from triton_fleet.images.serving import Serving
-    from triton_fleet.metrics.published import EndpointMetrics, VariantMetrics
-    from triton_fleet.network.endpoint_network import EndpointNetwork, VpcService
-    from triton_fleet.network.placement import Placement
+    from triton_fleet.endpoint.hosting.s3_folder import S3Folder
+    from triton_fleet.endpoint.hosting.server import InferenceType, PingMode, TritonMetrics, TritonServer
+    from triton_fleet.endpoint.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
+    from triton_fleet.endpoint.imported import ImportedEndpoint
+    from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+    from triton_fleet.endpoint.single_model import SingleModelEndpoint
+    from triton_fleet.fleet.github_role import GitHubDeployRole
+    from triton_fleet.fleet.model_library import ModelLibrary
+    from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
     from triton_fleet.operations.alarm_declarations import Severity
     from triton_fleet.operations.alarms import EndpointAlarms
     from triton_fleet.operations.budget import MonthlyBudget
@@ -51,15 +45,12 @@ with imports_of("triton_fleet"):
     from triton_fleet.operations.log_encryption import LogEncryption
     from triton_fleet.operations.notifications import AlarmTopic
     from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
-    from triton_fleet.operations.thresholds import Thresholds
-    from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
-    from triton_fleet.repository.model_repository import ModelRepository
-    from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
-    from triton_fleet.scaling.endpoint_scaling import EndpointScaling
-    from triton_fleet.scaling.schedules import ScheduledCapacity
-    from triton_fleet.scaling.steps import ScalingDirection, ScalingStep, StepScaling
-    from triton_fleet.scaling.target import Cooldowns, ScalingTarget
-    from triton_fleet.scaling.tracking import (
+    from triton_fleet.operations.scaling.alias import EndpointAlias, endpoint_name_for
+    from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
+    from triton_fleet.operations.scaling.schedules import ScheduledCapacity
+    from triton_fleet.operations.scaling.steps import ScalingDirection, ScalingStep, StepScaling
+    from triton_fleet.operations.scaling.target import Cooldowns, ScalingTarget
+    from triton_fleet.operations.scaling.tracking import (
         BacklogPerInstance,
         ConcurrentRequests,
         CpuUtilization,
@@ -70,6 +61,15 @@ with imports_of("triton_fleet"):
         MetricTarget,
         ModelLatency,
     )
+    from triton_fleet.operations.thresholds import Thresholds
+    from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
+    from triton_fleet.parts.arguments.uncaught import short_for_mistakes
+    from triton_fleet.parts.images.image import CustomImage
+    from triton_fleet.parts.images.serving import Serving
+    from triton_fleet.parts.metrics.published import EndpointMetrics, VariantMetrics
+    from triton_fleet.parts.network.endpoint_network import EndpointNetwork, VpcService
+    from triton_fleet.parts.network.placement import Placement
+    from triton_fleet.parts.repository.model_repository import ModelRepository
 
 sys.excepthook = short_for_mistakes(sys.excepthook)
 

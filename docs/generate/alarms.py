@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from triton_fleet.metrics.published import EndpointMetrics
 from triton_fleet.operations.alarm_declarations import (
     AlarmDeclaration,
     Severity,
@@ -19,6 +18,7 @@ from triton_fleet.operations.alarm_declarations import (
 )
 from triton_fleet.operations.queue_alarms import queueing
 from triton_fleet.operations.thresholds import Thresholds
+from triton_fleet.parts.metrics.published import EndpointMetrics
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 
 _HEAD = """\

@@ -22,7 +22,7 @@ REQUIREMENTS = "requirements.txt"
 # The library in a repository's requirements.
 _LIBRARY = re.compile(r"^triton-fleet(?:\[[\w, -]*\])?\s*==\s*([^\s;#]+)", re.MULTILINE)
 # The folder of `fleet init`, which links to the models.
-_NOT_MAKING = ("starter",)
+_NOT_MAKING = ("cli/starter",)
 # What stands for every model in the configuration.
 _EVERY = "*"
 

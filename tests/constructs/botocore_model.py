@@ -16,7 +16,7 @@ import botocore.session
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
-from triton_fleet.arguments.service_model import check_request
+from triton_fleet.parts.arguments.service_model import check_request
 from triton_models.base.checks import Report
 
 _PSEUDO = {

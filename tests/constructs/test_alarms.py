@@ -25,7 +25,7 @@ from triton_fleet import (
     MultiModelEndpoint,
     Thresholds,
 )
-from triton_fleet.hosting.deployment import Canary, Rolling
+from triton_fleet.endpoint.hosting.deployment import Canary, Rolling
 from triton_fleet.operations.rollback import RollbackAlarms
 
 PAGES = {"fleet-page-ServerErrors", "fleet-page-ModelErrors", "fleet-page-Latency"}

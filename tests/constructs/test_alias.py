@@ -11,7 +11,7 @@ from botocore_model import violations
 from synthesised import Resources
 
 from triton_fleet import EndpointScaling, FleetError, ModelRepository, MultiModelEndpoint, Serving
-from triton_fleet.scaling.alias import FLEET_TAG, EndpointAlias, endpoint_name_for
+from triton_fleet.operations.scaling.alias import FLEET_TAG, EndpointAlias, endpoint_name_for
 
 FLEET = "TritonFleet"
 TYPE = "ml.g5.2xlarge"

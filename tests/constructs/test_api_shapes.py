@@ -9,9 +9,9 @@ from aws_cdk.assertions import Template
 from botocore_model import CALLS, violations
 
 from triton_fleet import EndpointScaling, ModelBuildProject, ModelRepository, MultiModelEndpoint
-from triton_fleet.arguments import service_model
-from triton_fleet.hosting import checks as hosting
-from triton_fleet.hosting import deployment_checks as deployment
+from triton_fleet.endpoint.hosting import checks as hosting
+from triton_fleet.endpoint.hosting import deployment_checks as deployment
+from triton_fleet.parts.arguments import service_model
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from synthesised import Resources, only
 from tests.rehearsal.aws_for_hosting import MotoAws, moto_aws
 from triton_fleet import FleetError, InstancePool, ModelRepository, SingleModelEndpoint, Variant
 from triton_fleet.endpoint.checks import SINGLE_MODEL_ARTIFACT
-from triton_fleet.functions.code import artifact_ready
+from triton_fleet.endpoint.functions.code import artifact_ready
 
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 CANDIDATE = "resnet50-ba9876543210.tar.gz"

@@ -33,7 +33,7 @@ from triton_fleet import (
     ("make", "given", "fix"),
     [
         (MultiModelEndpoint, {"initial_instance_count": "2"}, "type of initial_instance_count must be int"),
-        (MultiModelEndpoint, {"repository": None}, "type of repository must be triton_fleet.repository"),
+        (MultiModelEndpoint, {"repository": None}, "type of repository must be triton_fleet.parts"),
         (SingleModelEndpoint, {"variants": "AllTraffic"}, "write ['AllTraffic']"),
         (ModelBuildProject, {"models": "minilm"}, "write ['minilm']"),
         (ModelBuildProject, {"models": ["minilm", 5]}, "type of models must be one of"),

@@ -27,7 +27,7 @@ from triton_fleet import (
     SingleModelEndpoint,
     Variant,
 )
-from triton_fleet.functions.code import deployment_build
+from triton_fleet.endpoint.functions.code import deployment_build
 
 TARGET = "sm86-trt10.13.3"
 ARTIFACT = "resnet50-0123456789ab.tar.gz"

@@ -12,22 +12,22 @@ import botocore.session
 import pytest
 from aws_cdk import CfnParameter, Duration, Size, Stack
 
-from triton_fleet.arguments import checks as arguments
 from triton_fleet.builds import checks as builds
 from triton_fleet.builds import machine_checks as machines
-from triton_fleet.delivery import github_role as delivery
 from triton_fleet.endpoint import checks as endpoint
 from triton_fleet.endpoint import instance_checks as instances
 from triton_fleet.endpoint import multi_model_checks as multi_model
-from triton_fleet.functions import checks as functions
-from triton_fleet.hosting import checks as hosting
-from triton_fleet.hosting import deployment_checks as deployment
-from triton_fleet.images import checks as images
-from triton_fleet.network import checks as network
+from triton_fleet.endpoint.functions import checks as functions
+from triton_fleet.endpoint.hosting import checks as hosting
+from triton_fleet.endpoint.hosting import deployment_checks as deployment
+from triton_fleet.fleet import github_role as delivery
 from triton_fleet.operations import checks as operations
-from triton_fleet.repository import checks as repository
-from triton_fleet.repository.portability_checks import PlanTarget, endpoint_fits, plan_portability
-from triton_fleet.scaling import checks as scaling
+from triton_fleet.operations.scaling import checks as scaling
+from triton_fleet.parts.arguments import checks as arguments
+from triton_fleet.parts.images import checks as images
+from triton_fleet.parts.network import checks as network
+from triton_fleet.parts.repository import checks as repository
+from triton_fleet.parts.repository.portability_checks import PlanTarget, endpoint_fits, plan_portability
 from triton_models.base.checks import Report
 from triton_models.facts.instances import InstanceType, gpu, instance_type
 from triton_models.facts.releases import release

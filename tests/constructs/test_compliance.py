@@ -5,7 +5,7 @@ from aws_cdk import App, Environment, Stack
 from aws_cdk import aws_iam as iam
 from cdk_nag import AwsSolutionsChecks
 
-from triton_fleet.network.findings import acknowledge_network_interfaces
+from triton_fleet.parts.network.findings import acknowledge_network_interfaces
 
 
 def _findings(app: App) -> list[tuple[str, str]]:

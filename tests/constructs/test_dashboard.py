@@ -20,9 +20,14 @@ from triton_fleet import (
     Thresholds,
     Variant,
 )
-from triton_fleet.metrics.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
-from triton_fleet.scaling.target import ScalingTarget
-from triton_fleet.scaling.tracking import CpuUtilization, GpuMemoryUtilization
+from triton_fleet.operations.scaling.target import ScalingTarget
+from triton_fleet.operations.scaling.tracking import CpuUtilization, GpuMemoryUtilization
+from triton_fleet.parts.metrics.server_log import (
+    FAILED_LOADS,
+    LOADS_AND_UNLOADS,
+    MOST_LOADED,
+    SLOWEST_UNLOADS,
+)
 from triton_models.facts.prices import PRICES
 
 Widgets = list[dict[str, Any]]

@@ -10,7 +10,7 @@ from aws_cdk.assertions import Template
 from botocore_model import violations
 from synthesised import Resources
 
-from triton_fleet.hosting.deployment import (
+from triton_fleet.endpoint.hosting.deployment import (
     AllAtOnce,
     Canary,
     CapacitySize,

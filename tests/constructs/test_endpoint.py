@@ -28,7 +28,7 @@ from triton_fleet import (
     Serving,
     TritonServer,
 )
-from triton_fleet.arguments.late import late_problems
+from triton_fleet.parts.arguments.late import late_problems
 from triton_models.repository.manifest import Manifest
 
 

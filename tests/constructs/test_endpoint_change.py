@@ -27,7 +27,7 @@ from triton_fleet import (
     WarmUpRequest,
     endpoint_name_for,
 )
-from triton_fleet.functions.code import endpoint_change, successor
+from triton_fleet.endpoint.functions.code import endpoint_change, successor
 
 NAME = endpoint_name_for("Fleet", "ml.g5.2xlarge")
 

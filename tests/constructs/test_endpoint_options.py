@@ -24,7 +24,7 @@ from triton_fleet import (
     TritonMetrics,
     TritonServer,
 )
-from triton_fleet.arguments.late import late_problems
+from triton_fleet.parts.arguments.late import late_problems
 
 CPU = "ml.m5.xlarge"  # without local NVMe, so it has a volume
 

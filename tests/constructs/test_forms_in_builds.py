@@ -9,7 +9,7 @@ from declared import Build
 from synthesised import Resources
 
 from tests.reported import reported
-from triton_fleet.arguments.late import late_problems
+from triton_fleet.parts.arguments.late import late_problems
 
 SOURCE = Path(__file__).parents[2] / "model_builds"
 

@@ -35,10 +35,10 @@ from triton_fleet import (
     WarmUpRequest,
     endpoint_name_for,
 )
-from triton_fleet.functions import inline_function
-from triton_fleet.functions.checks import LARGEST_TEMPLATE, inline_code
-from triton_fleet.functions.code import endpoint_start
-from triton_fleet.functions.inline_function import RUNTIME, InlineFunction, function_code
+from triton_fleet.endpoint.functions import inline_function
+from triton_fleet.endpoint.functions.checks import LARGEST_TEMPLATE, inline_code
+from triton_fleet.endpoint.functions.code import endpoint_start
+from triton_fleet.endpoint.functions.inline_function import RUNTIME, InlineFunction, function_code
 
 SOURCES = sorted(
     each.stem

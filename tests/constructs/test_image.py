@@ -10,8 +10,8 @@ from aws_cdk import aws_ecr as ecr
 from aws_cdk.assertions import Template
 
 from tests.reported import problems_of
-from triton_fleet.images.image import CustomImage, TritonImage
-from triton_fleet.images.labels import image_labels
+from triton_fleet.parts.images.image import CustomImage, TritonImage
+from triton_fleet.parts.images.labels import image_labels
 from triton_models.base.errors import FleetError
 from triton_models.facts.releases import RELEASES, release
 

@@ -15,8 +15,8 @@ from synthesised import Resources
 from tests.reported import reported
 from tests.triton_models import declared_models
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository, MultiModelFleet
-from triton_fleet.arguments.late import late_problems
 from triton_fleet.builds.checks import BUILD_WEIGHTS
+from triton_fleet.parts.arguments.late import late_problems
 
 
 def _project(resources: Resources) -> dict[str, Any]:

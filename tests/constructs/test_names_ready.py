@@ -15,8 +15,8 @@ from function_world import Clock, Requests, asked, web_server
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triton_fleet.functions.code import deployment_build, names_ready, warm_up
-from triton_fleet.functions.code.names import artifact_on
+from triton_fleet.endpoint.functions.code import deployment_build, names_ready, warm_up
+from triton_fleet.endpoint.functions.code.names import artifact_on
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.repository.documents import request_name
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication

@@ -12,7 +12,7 @@ from aws_cdk.assertions import Annotations, Match, Template
 
 from tests.reported import reported
 from triton_fleet import FleetError, ModelRepository, MultiModelEndpoint, Placement
-from triton_fleet.network.endpoint_network import EndpointNetwork, VpcService
+from triton_fleet.parts.network.endpoint_network import EndpointNetwork, VpcService
 
 ENDPOINT = "AWS::EC2::VPCEndpoint"
 

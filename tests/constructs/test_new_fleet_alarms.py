@@ -20,7 +20,7 @@ from triton_fleet import (
     RollbackAlarms,
     Thresholds,
 )
-from triton_fleet.arguments.late import late_problems
+from triton_fleet.parts.arguments.late import late_problems
 
 
 @pytest.fixture

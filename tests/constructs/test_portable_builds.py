@@ -14,7 +14,7 @@ from synthesised import Resources
 
 from tests.triton_models.declared_models import declare
 from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint, Serving, TritonServer
-from triton_fleet.arguments.late import late_problems
+from triton_fleet.parts.arguments.late import late_problems
 
 CPU, GPU, T4 = "ml.c7i.2xlarge", "ml.g5.2xlarge", "ml.g4dn.xlarge"
 Endpoint = Callable[..., MultiModelEndpoint]

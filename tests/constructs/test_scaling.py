@@ -20,9 +20,9 @@ from triton_fleet import (
     ModelRepository,
     MultiModelEndpoint,
 )
-from triton_fleet.scaling.steps import ScalingStep, StepScaling
-from triton_fleet.scaling.target import ScalingTarget
-from triton_fleet.scaling.tracking import (
+from triton_fleet.operations.scaling.steps import ScalingStep, StepScaling
+from triton_fleet.operations.scaling.target import ScalingTarget
+from triton_fleet.operations.scaling.tracking import (
     ConcurrentRequests,
     CpuUtilization,
     GpuMemoryUtilization,

@@ -11,7 +11,7 @@ from synthesised import Resources
 
 from tests.reported import reported
 from triton_fleet import EndpointScaling, FleetError, MultiModelEndpoint
-from triton_fleet.scaling.schedules import ScheduledCapacity
+from triton_fleet.operations.scaling.schedules import ScheduledCapacity
 
 MORNING = Schedule.cron(week_day="MON-FRI", hour="7", minute="0")
 NEW_YEAR = datetime(2027, 1, 1, tzinfo=timezone.utc)

@@ -10,7 +10,7 @@ import pytest
 from aws_for_tests.patterns import matcher
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
-from triton_fleet.metrics.server_log import (
+from triton_fleet.parts.metrics.server_log import (
     FAILED_LOADS,
     LOAD_FAILED,
     LOAD_FAILURE_PATTERN,

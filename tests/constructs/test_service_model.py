@@ -22,7 +22,7 @@ from triton_fleet import (
     SingleModelEndpoint,
     Variant,
 )
-from triton_fleet.arguments.late import late_problems
+from triton_fleet.parts.arguments.late import late_problems
 
 VARIANT = "ProductionVariants[0]"
 POLICY = "DeploymentConfig.BlueGreenUpdatePolicy"

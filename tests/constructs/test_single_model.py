@@ -30,7 +30,7 @@ from triton_fleet import (
     SingleModelEndpoint,
     Variant,
 )
-from triton_fleet.arguments.late import late_problems
+from triton_fleet.parts.arguments.late import late_problems
 
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 CANDIDATE = "resnet50-ba9876543210.tar.gz"

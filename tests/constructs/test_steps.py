@@ -12,7 +12,7 @@ from synthesised import Resources
 
 from tests.reported import reported
 from triton_fleet import EndpointScaling, FleetError, MultiModelEndpoint
-from triton_fleet.scaling.steps import ScalingDirection, ScalingStep, StepScaling
+from triton_fleet.operations.scaling.steps import ScalingDirection, ScalingStep, StepScaling
 
 OUT = (ScalingStep(at=500, change=1), ScalingStep(at=2000, change=4), ScalingStep(at=1000, change=2))
 IN = (ScalingStep(at=100, change=-1), ScalingStep(at=20, change=-3))

@@ -9,9 +9,9 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from synthesised import Resources
 
-from triton_fleet.hosting.variants import DeployedVariant
-from triton_fleet.scaling.target import Cooldowns, ScalingTarget
-from triton_fleet.scaling.tracking import (
+from triton_fleet.endpoint.hosting.variants import DeployedVariant
+from triton_fleet.operations.scaling.target import Cooldowns, ScalingTarget
+from triton_fleet.operations.scaling.tracking import (
     ConcurrentRequests,
     CpuUtilization,
     GpuMemoryUtilization,

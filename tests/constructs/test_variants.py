@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from triton_fleet.hosting.variants import InstancePool, Variant
+from triton_fleet.endpoint.hosting.variants import InstancePool, Variant
 
 
 def test_the_preferred_type_comes_before_those_that_stand_in_for_it() -> None:

@@ -33,7 +33,7 @@ from triton_fleet import (
     WarmUpRequest,
     endpoint_name_for,
 )
-from triton_fleet.functions.code import warm_up
+from triton_fleet.endpoint.functions.code import warm_up
 from triton_models.artifact.targets import ANY
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.deliver.example_request import example_request

@@ -19,7 +19,7 @@ DECLARATION = """
 from triton_models.spec import ModelDefinition, ShapeRange
 
 def write(job):
-    from triton_models.config.pbtxt import plain, tensor
+    from triton_models.artifact.pbtxt import plain, tensor
 
     version = job.model(
         plain(
@@ -48,7 +48,7 @@ BUILD = ModelDefinition(
 ENCODER = """
 import onnx
 from onnx import TensorProto, helper
-from triton_models.config.pbtxt import plain, tensor
+from triton_models.artifact.pbtxt import plain, tensor
 
 X, Y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "XY")
 graph = helper.make_graph([helper.make_node("Relu", ["X"], ["Y"])], "relu", [X], [Y])

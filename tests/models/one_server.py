@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from triton_models.artifact.pbtxt import read_config, schema
 from triton_models.client import decode, encode
-from triton_models.config.pbtxt import read_config, schema
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 

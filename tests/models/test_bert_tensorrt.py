@@ -17,11 +17,11 @@ from one_server import ask, serving
 from shared_builds import BuiltModel
 
 from tests.triton_models.model_folders import untar
+from triton_models.artifact.pbtxt import read_config
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
 from triton_models.check.target import target
 from triton_models.cli.main import main
-from triton_models.config.pbtxt import read_config
 from triton_models.spec import ModelDefinition, load_build, models_folder
 from triton_rehearsal.triton.contract import MultiModelContract
 

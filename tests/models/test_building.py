@@ -9,8 +9,8 @@ from triton_models.base import extras
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build, run
 from triton_models.cli.main import main
+from triton_models.deliver.verify.verify import own_function
 from triton_models.spec import load_build
-from triton_models.verify.verify import own_function
 
 
 def arguments(*names: str, output: Path, models: Path, gpu: str | None = None, release: str = "25.09"):

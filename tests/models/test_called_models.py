@@ -14,13 +14,13 @@ from one_server import ENDPOINT, ask
 
 from tests.triton_models.model_folders import untar
 from triton_fleet import TritonServer as Options
+from triton_models.artifact.pack.pack import pack
+from triton_models.artifact.pbtxt import calls_of, read_config
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
 from triton_models.check.target import MULTI_MODEL_ENDPOINT, target
 from triton_models.cli.main import main
-from triton_models.config.pbtxt import calls_of, read_config
-from triton_models.pack.pack import pack
 from triton_models.spec import load_build
 from triton_rehearsal.triton.contract import Answer, MultiModelContract
 from triton_rehearsal.triton.server import TritonServer

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from triton_models.artifact.networks import CompiledHead, read_compiled
+from triton_models.artifact.pbtxt import read_config
 from triton_models.artifact.plans import PORTABLE_VARIABLE
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
@@ -20,7 +21,6 @@ from triton_models.builds.job import Job
 from triton_models.builds.tensorrt.compiler import Compiler
 from triton_models.builds.tensorrt.stand_in import stand_in
 from triton_models.cli.main import main
-from triton_models.config.pbtxt import read_config
 from triton_models.declare.mistakes import find_mistakes
 from triton_models.facts.instances import gpu
 from triton_models.facts.releases import release

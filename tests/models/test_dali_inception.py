@@ -12,6 +12,8 @@ from buildable import lacking
 from one_server import ENDPOINT, ask, serving
 from shared_builds import BuiltModel
 
+from triton_models.artifact.pack.pack import pack
+from triton_models.artifact.pbtxt import read_config
 from triton_models.base.errors import FleetError
 from triton_models.base.unix_http import UnixSocketPool
 from triton_models.builds.build import build
@@ -19,8 +21,6 @@ from triton_models.builds.export.dali import run_pipeline
 from triton_models.check.check import check_path
 from triton_models.check.target import SINGLE_MODEL
 from triton_models.client import decode, encode
-from triton_models.config.pbtxt import read_config
-from triton_models.pack.pack import pack
 from triton_models.spec import (
     DaliPipeline,
     ModelDefinition,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from triton_models.artifact.pbtxt import read_config
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
-from triton_models.config.pbtxt import read_config
 from triton_models.declare.requires import IMAGE_MODULES, check_requires, missing
 from triton_models.facts.dali import dali_version
 from triton_models.facts.releases import release

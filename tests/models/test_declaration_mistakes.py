@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from triton_models.artifact.pbtxt import data_types
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import run
-from triton_models.config.pbtxt import data_types
 from triton_models.declare.tensors import DATA_TYPES
 from triton_models.spec import load_build, load_builds
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from buildable import every_model
 
+from triton_models.artifact.pbtxt import read_config, schema
 from triton_models.base.errors import FleetError
-from triton_models.config.pbtxt import read_config, schema
 from triton_models.spec import Tensor, load_build, model_names
 
 HEAVY = (

@@ -12,10 +12,10 @@ import pytest
 from one_server import serving
 from onnx import TensorProto, helper
 
+from triton_models.artifact.pbtxt import GPU_MEMORY, read_config
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
-from triton_models.config.pbtxt import GPU_MEMORY, read_config
 from triton_models.spec import Instances, OnnxRuntime, PythonBackend, TensorRt
 
 ECHO = """
@@ -176,7 +176,7 @@ def test_a_cpu_build_takes_onnx_runtimes_place_without_tensorrts_parameters(decl
     ],
 )  # fmt: skip
 def test_options_of_a_backend_are_written_as_it_reads_them(backend, parameters, level):
-    from triton_models.config.pbtxt import schema
+    from triton_models.artifact.pbtxt import schema
 
     config = schema().ModelConfig()
     backend.configure(config)

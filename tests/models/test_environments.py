@@ -13,13 +13,13 @@ import pytest
 from wheel_shelf import put_numpy, put_wheel
 
 from triton_fleet.builds.commands import ENVIRONMENT
+from triton_models.artifact.environments.slim import make_environment
 from triton_models.artifact.layout import read_layout
+from triton_models.artifact.pbtxt import read_config
 from triton_models.artifact.plans import is_portable
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
-from triton_models.config.pbtxt import read_config
-from triton_models.environments.slim import make_environment
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import load_build
 

@@ -19,13 +19,13 @@ from test_environments import DECLARATION as SUMS
 from test_environments import SHARED
 from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
 
+from triton_models.artifact.pack.pack import pack
 from triton_models.base.unix_http import UnixSocketPool
 from triton_models.builds.job import Job
 from triton_models.builds.making import make
 from triton_models.check.check import check_path
 from triton_models.check.target import SINGLE_MODEL
 from triton_models.facts.releases import release
-from triton_models.pack.pack import pack
 from triton_models.spec import load_build
 from triton_rehearsal.hosting.unpack import unpack
 from triton_rehearsal.triton.contract import MultiModelContract

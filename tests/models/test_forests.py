@@ -18,11 +18,11 @@ from one_server import ask, serving, tensors_of
 from sklearn import ensemble
 
 from triton_models.artifact.forest_head import ForestHead, gpu_refuses, read_checkpoint
+from triton_models.artifact.pbtxt import read_config
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
 from triton_models.builds.export import forests
 from triton_models.builds.export.forests import forest_reference, write_forest
-from triton_models.config.pbtxt import read_config
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import Forest, LocalWeights
 

@@ -15,9 +15,9 @@ from buildable import buildable_names, every_model
 from one_server import ask, serving
 from shared_builds import BuiltModel
 
+from triton_models.artifact.pbtxt import read_config
 from triton_models.builds.export.weights import described
 from triton_models.check.check import check_path
-from triton_models.config.pbtxt import read_config
 from triton_models.spec import load_build
 from triton_rehearsal.triton.contract import MultiModelContract
 

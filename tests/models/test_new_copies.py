@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from triton_models.base.errors import FleetError
+from triton_models.cli.starter.init import starter_models
+from triton_models.cli.starter.new import begin_like as begin
 from triton_models.spec import load_build, model_names, models_folder
-from triton_models.starter.init import starter_models
-from triton_models.starter.new import begin_like as begin
 
 DECLARATION = '''"""Made up.
 

@@ -28,12 +28,12 @@ from one_server import tensors_of
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
+from triton_models.cli.starter import from_file
+from triton_models.cli.starter.from_file import literal
+from triton_models.cli.starter.from_file import write_onnx as begin_onnx
+from triton_models.cli.starter.new import begin
+from triton_models.deliver.verify.verify import reference_of
 from triton_models.spec import load_build, models_folder
-from triton_models.starter import from_file
-from triton_models.starter.from_file import literal
-from triton_models.starter.from_file import write_onnx as begin_onnx
-from triton_models.starter.new import begin
-from triton_models.verify.verify import reference_of
 
 DATA = [[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]] * 20
 TARGET = [0, 1] * 20

@@ -14,9 +14,10 @@ import pytest
 from one_server import ENDPOINT, ask, serving
 from onnx import TensorProto, helper
 
+from triton_models.artifact.pbtxt import ModelConfig, read_config, schema, write_config
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.config.pbtxt import ModelConfig, read_config, schema, write_config
+from triton_models.check.servable import check_declaration
 from triton_models.declare.mistakes import find_mistakes
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import (
@@ -28,7 +29,6 @@ from triton_models.spec import (
     PyTorchNetwork,
     Tensor,
 )
-from triton_models.survey.servable import check_declaration
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from triton_models.artifact.environments.packages import install, loads_in
 from triton_models.base.errors import FleetError
-from triton_models.environments.packages import install, loads_in
 from triton_models.facts.releases import RELEASES, release
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from one_server import ask, serving
 
+from triton_models.artifact.pbtxt import read_config
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
-from triton_models.config.pbtxt import read_config
 from triton_models.spec import load_build
 from triton_rehearsal.triton.contract import MultiModelContract
 

@@ -13,12 +13,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from triton_models.artifact.pbtxt import plain, read_config, to_text
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
-from triton_models.config.pbtxt import plain, read_config, to_text
 from triton_models.declare.mistakes import find_mistakes
 from triton_models.declare.searched import sequence_models
+from triton_models.deliver.verify.comparing import answered
 from triton_models.spec import (
     Control,
     Example,
@@ -29,7 +30,6 @@ from triton_models.spec import (
     Tensor,
     WarmUp,
 )
-from triton_models.verify.comparing import answered
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_text()
 RECIPE, CODE = (

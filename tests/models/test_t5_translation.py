@@ -20,13 +20,13 @@ from shared_builds import BuiltModel
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
 from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
 
+from triton_models.artifact.environments.slim import make_environment
 from triton_models.artifact.layout import read_layout
+from triton_models.artifact.pbtxt import read_config, write_config
 from triton_models.artifact.plans import is_portable
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.weights import described
 from triton_models.builds.job import Job
-from triton_models.config.pbtxt import read_config, write_config
-from triton_models.environments.slim import make_environment
 from triton_models.facts.releases import release
 from triton_models.spec import ModelDefinition, load_build
 from triton_rehearsal.triton.contract import Answer, MultiModelContract

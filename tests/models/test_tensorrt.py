@@ -5,13 +5,13 @@ import json
 import pytest
 from gpu_machine import plan
 
+from triton_models.artifact.pbtxt import read_config
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.tensorrt.compiler import plan_version
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.check.check import check_path
 from triton_models.check.target import target
-from triton_models.config.pbtxt import read_config
 from triton_models.facts.instances import gpu
 from triton_models.facts.releases import release
 

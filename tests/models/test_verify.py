@@ -17,21 +17,21 @@ import numpy as np
 import pytest
 
 from triton_models.artifact.layout import REFUSED_FILE, read_layout
+from triton_models.artifact.pack.pack import pack
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
-from triton_models.pack.pack import pack
+from triton_models.deliver.verify import process as process_module
+from triton_models.deliver.verify import process as program_module
+from triton_models.deliver.verify.comparing import difference
+from triton_models.deliver.verify.serving import Limits, Server, serving
+from triton_models.deliver.verify.verify import declaration_of, verify
 from triton_models.spec import Example, ModelDefinition, load_build
-from triton_models.verify import process as process_module
-from triton_models.verify import process as program_module
-from triton_models.verify.comparing import difference
-from triton_models.verify.serving import Limits, Server, serving
-from triton_models.verify.verify import declaration_of, verify
 from triton_rehearsal.triton import command
 from triton_rehearsal.triton.python_backend.environment import interpreters
 
 ROOT = Path(__file__).parents[2]
-MAKEFILES = [ROOT / "Makefile", ROOT / "model_builds/triton_models/starter/files/Makefile"]
+MAKEFILES = [ROOT / "Makefile", ROOT / "model_builds/triton_models/cli/starter/files/Makefile"]
 
 # Answers twice what it is asked, as an ONNX network behind a Python model: an ensemble of two.
 TWICE = """
@@ -41,7 +41,7 @@ from triton_models.spec import Example, ModelDefinition
 def write(job):
     import onnx
     from onnx import TensorProto, helper
-    from triton_models.config.pbtxt import ensemble, plain, step, tensor
+    from triton_models.artifact.pbtxt import ensemble, plain, step, tensor
 
     one, two = (job.model(plain(
         name=name, backend=backend, max_batch_size=4,
@@ -91,7 +91,7 @@ import numpy as np
 from triton_models.spec import Example, ModelDefinition
 
 def write(job):
-    from triton_models.config.pbtxt import plain, tensor
+    from triton_models.artifact.pbtxt import plain, tensor
 
     version = job.model(plain(
         name="moody", backend="python", max_batch_size=0,

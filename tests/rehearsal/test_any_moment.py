@@ -22,7 +22,7 @@ from triton_fleet import (
     Serving,
     endpoint_name_for,
 )
-from triton_fleet.functions import inline_function
+from triton_fleet.endpoint.functions import inline_function
 
 pytestmark = pytest.mark.story
 

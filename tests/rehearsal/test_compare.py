@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.rehearsal.aws_for_hosting import moto_aws
+from triton_models.artifact.pack.pack import pack
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
-from triton_models.pack.pack import pack
 from triton_models.repository.publish import publish
 from triton_models.spec import load_builds
 from triton_rehearsal.compare.local import compare_locally

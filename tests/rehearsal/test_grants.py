@@ -19,7 +19,7 @@ from tests.rehearsal.synthesised_stacks import deploy_stack, small_stack
 from tests.triton_models.publisher_nursery import PART_BYTES
 from tests.triton_models.publishing_aws import artifact
 from triton_fleet import GitHubDeployRole, ModelRepository
-from triton_models.pack.pack import Artifact
+from triton_models.artifact.pack.pack import Artifact
 from triton_models.repository.manifest import Repository
 from triton_models.repository.promote import promote
 from triton_models.repository.prune import prune

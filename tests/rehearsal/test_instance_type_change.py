@@ -22,7 +22,7 @@ from triton_fleet import (
     MultiModelEndpoint,
     Serving,
 )
-from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
+from triton_fleet.operations.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_models.client.alias import Aliased, alias_name
 
 pytestmark = pytest.mark.story

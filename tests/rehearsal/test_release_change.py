@@ -24,6 +24,7 @@ from tests.rehearsal.served_models import onnx_model, python_model, scaling_onnx
 from tests.rehearsal.traffic import Traffic
 from tests.triton_models.declared_models import declare
 from triton_models.artifact.networks import plan_beginning
+from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.builds.tensorrt.stand_in import MARK
@@ -31,7 +32,6 @@ from triton_models.client import Client
 from triton_models.client.alias import Aliased, alias_name
 from triton_models.facts.instances import GPUS, instance_type
 from triton_models.facts.releases import RELEASES
-from triton_models.pack.pack import Artifact, pack
 from triton_models.repository.manifest import Repository
 from triton_models.repository.publish import publish
 from triton_models.repository.rollback import rollback
@@ -52,7 +52,7 @@ from triton_fleet import (
     DeploymentBuild, EndpointAlias, EndpointScaling, ModelBuildProject, ModelRepository, MultiModelEndpoint,
     EndpointWarmUp, WarmUpRequest, endpoint_name_for,
 )
-from triton_fleet.functions import inline_function
+from triton_fleet.endpoint.functions import inline_function
 
 written = inline_function.function_code
 inline_function.function_code = lambda source: written(source).replace("POLL_S = 15", "POLL_S = 0.2")

@@ -128,10 +128,10 @@ def test_models_may_be_given_in_one_string(models: Any, tmp_path: Path) -> None:
 
 
 def test_the_models_are_no_part_of_the_toolkit(tmp_path: Path) -> None:
-    starter = tmp_path / "model_builds" / "triton_models" / "starter"
+    starter = tmp_path / "model_builds" / "triton_models" / "cli" / "starter"
     (tmp_path / "model_builds" / "models" / "reader").mkdir(parents=True)
     starter.mkdir(parents=True)
-    (starter / "models").symlink_to("../../models")
+    (starter / "models").symlink_to("../../../models")
     before = Declared.read(tmp_path)
     (tmp_path / "model_builds" / "models" / "reader" / "build.py").write_text("BUILD = 1\n")
 

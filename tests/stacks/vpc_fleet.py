@@ -14,7 +14,7 @@ from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint, Pl
 from triton_fleet.app import fleet_configs
 from triton_fleet.fleet import multi_model_fleet
 from triton_fleet.fleet.accepted_findings import in_endpoint
-from triton_fleet.network.endpoint_network import EndpointNetwork
+from triton_fleet.parts.network.endpoint_network import EndpointNetwork
 
 
 class VpcInferenceStack(Stack):

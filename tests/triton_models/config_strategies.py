@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import strategies as st
 
-from triton_models.config.pbtxt import ModelConfig, schema
+from triton_models.artifact.pbtxt import ModelConfig, schema
 
 Values = Callable[[FieldDescriptor], st.SearchStrategy[Any]]
 CONTROL = schema().ModelSequenceBatching.Control

@@ -9,7 +9,7 @@ import pytest
 
 from tests.triton_models.faulty_s3 import FaultyS3
 from tests.triton_models.publishing_aws import ENVIRONMENT, artifact, client, new_repository, small_aws
-from triton_models.pack.pack import Artifact
+from triton_models.artifact.pack.pack import Artifact
 
 
 @pytest.fixture(scope="module")

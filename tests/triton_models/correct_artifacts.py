@@ -17,8 +17,8 @@ from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, 
 from tests.triton_models.spoils import ENVIRONMENT, packed, said, streaming
 from tests.triton_models.test_check_target import plan, write_plan
 from tests.triton_models.test_environment_rules import OWN
+from triton_models.artifact.pbtxt import ensemble, plain, step, tensor, write_config
 from triton_models.builds.making import CALLED_MODELS
-from triton_models.config.pbtxt import ensemble, plain, step, tensor, write_config
 
 ROWS_FILE = "rows/1/model.onnx"
 CHECKPOINT_FILE = "forest/1/checkpoint.tl"

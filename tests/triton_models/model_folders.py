@@ -7,7 +7,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from triton_models.config.pbtxt import ModelConfig, ensemble, plain, read_config, step, tensor, write_config
+from triton_models.artifact.pbtxt import ModelConfig, ensemble, plain, read_config, step, tensor, write_config
 from triton_models.declare.serving import DynamicBatching
 
 INPUT = tensor("image", "FP32", [3, 224, 224])

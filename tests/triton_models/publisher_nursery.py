@@ -18,8 +18,8 @@ from typing import Any
 from botocore.retries.standard import ExponentialBackoff
 
 from tests.triton_models.publishing_aws import ENVIRONMENT, client
+from triton_models.artifact.pack.pack import Artifact
 from triton_models.base.errors import FleetError
-from triton_models.pack.pack import Artifact
 from triton_models.repository.publish import publish
 
 PART_BYTES = 5120

@@ -17,7 +17,7 @@ from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 from tests.triton_models.model_folders import write, write_plain
 from triton_models.artifact.layout import digest_of_artifact
-from triton_models.pack.pack import Artifact, pack
+from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.stored_manifest import read_manifest
 

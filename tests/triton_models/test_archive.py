@@ -27,7 +27,7 @@ from tests.triton_models.hostile_archives import (
 )
 from tests.triton_models.model_folders import write
 from triton_models.artifact.archive import ARTIFACT, ENVIRONMENT, Form, members
-from triton_models.pack.pack import Artifact
+from triton_models.artifact.pack.pack import Artifact
 
 LONG = "/".join(["x" * 60] * 3)
 

@@ -21,9 +21,9 @@ from tests.triton_models.broken_models import (
 from tests.triton_models.check_case import Spoil
 from tests.triton_models.model_folders import write, write_ensemble, write_plain
 from tests.triton_models.spoils import added, both, edited, having, moved, said, without, written
+from triton_models.artifact.pbtxt import plain, tensor, write_config
 from triton_models.check import check
 from triton_models.check.check import check_path
-from triton_models.config.pbtxt import plain, tensor, write_config
 
 
 def _rules(path: Path) -> set[str]:

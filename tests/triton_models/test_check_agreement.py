@@ -29,9 +29,9 @@ from tests.triton_models.config_strategies import (
 from tests.triton_models.model_folders import write_ensemble, write_plain
 from tests.triton_models.plain_server import COMPILER, PlainServer
 from tests.triton_models.test_check import VALID, VALID_ENSEMBLES
+from triton_models.artifact.pbtxt import to_text
 from triton_models.check.check import check_path
 from triton_models.check.target import PLAIN, CheckTarget
-from triton_models.config.pbtxt import to_text
 from triton_models.facts.releases import RELEASES
 
 FUZZ = os.environ.get("FLEET_FUZZ") == "1"

@@ -20,11 +20,11 @@ from tests.triton_models.model_folders import tar, write, write_ensemble, write_
 from tests.triton_models.spoils import added, edited, having, streaming, without, written
 from triton_models.artifact.layout import Layout
 from triton_models.artifact.networks import read_plan_header
+from triton_models.artifact.pbtxt import plain, tensor, to_text, write_config
 from triton_models.check import check
 from triton_models.check.check import check_layout, check_path
 from triton_models.check.target import MULTI_MODEL, PLAIN, SINGLE_MODEL, CheckTarget, target
 from triton_models.cli.main import main
-from triton_models.config.pbtxt import plain, tensor, to_text, write_config
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
 

@@ -7,7 +7,7 @@ from typing import Any
 from config_strategies import messages
 from hypothesis import HealthCheck, given, settings
 
-from triton_models.config.pbtxt import parse_config, to_text
+from triton_models.artifact.pbtxt import parse_config, to_text
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -9,10 +9,10 @@ import pytest
 
 from tests.triton_models.model_folders import write_ensemble, write_plain
 from triton_models.artifact.layout import Layout, read_layout
+from triton_models.artifact.pack.renaming import renamed
+from triton_models.artifact.pbtxt import parse_config
 from triton_models.check.check import check_path
 from triton_models.cli.main import main
-from triton_models.config.pbtxt import parse_config
-from triton_models.pack.renaming import renamed
 
 
 @pytest.fixture

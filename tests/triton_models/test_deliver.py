@@ -28,6 +28,7 @@ from tests.triton_models.publishing_aws import (
     put,
     stored,
 )
+from triton_models.artifact.pack.pack import pack
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
@@ -39,7 +40,6 @@ from triton_models.deliver.example_request import example_request
 from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Results
 from triton_models.deliver.worker import Worker
-from triton_models.pack.pack import pack
 from triton_models.repository.documents import request_name
 from triton_models.repository.manifest import Repository
 
@@ -329,7 +329,7 @@ def test_a_folder_of_logs_that_cannot_be_made_is_reported_first(delivery, models
 def test_a_machine_without_a_triton_server_cannot_verify(delivery, models, s3, monkeypatch, tmp_path):
     declare(models, "good")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("triton_models.verify.process.INSTALLED", tmp_path / "none")
+    monkeypatch.setattr("triton_models.deliver.verify.process.INSTALLED", tmp_path / "none")
     with pytest.raises(FleetError, match="tritonserver not found"):
         deliver(["good"], replace(delivery, verify=True), s3=s3)
 

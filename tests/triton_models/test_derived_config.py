@@ -11,10 +11,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from triton_models.artifact.networks import onnx_signature
+from triton_models.artifact.pbtxt import plain, tensor, write_config
 from triton_models.base.errors import FleetError
 from triton_models.builds.derived import derived_ensemble, served_tensors
 from triton_models.check.check import check_path
-from triton_models.config.pbtxt import plain, tensor, write_config
 from triton_models.facts.releases import release
 from triton_models.spec import DynamicDim, Ensemble, EnsembleStep, Tensor
 

@@ -19,8 +19,8 @@ import pytest
 
 from triton_models.base.errors import FleetError
 from triton_models.cli.main import main
-from triton_models.starter import init
-from triton_models.starter.init import RECORD, begin, starter_models, upgrade
+from triton_models.cli.starter import init
+from triton_models.cli.starter.init import RECORD, begin, starter_models, upgrade
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ("requirements", "requirements-rehearsal", "requirements-triton")

@@ -111,11 +111,11 @@ def tools_change(folder: Path, name: str) -> bool:
     return tools_digest(release="25.09", package=copy) != before
 
 
-MAKING = ("builds/export/onnx.py", "pack/tar.py", "builds/build.py", "builds/making.py")
+MAKING = ("builds/export/onnx.py", "artifact/pack/tar.py", "builds/build.py", "builds/making.py")
 NOT_PLACED = ("brand_new.py", "new/room.py")
 NOT_MAKING = (
     *("repository/s3.py", "cli/main.py", "check/ensemble.py"),
-    *("deliver/worker.py", "verify/verify.py"),
+    *("deliver/worker.py", "deliver/verify/verify.py"),
 )
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reported import reported
+from triton_models.artifact.pbtxt import ensemble, parse_config, plain, read_config, step, tensor, to_text
 from triton_models.base.errors import FleetError
-from triton_models.config.pbtxt import ensemble, parse_config, plain, read_config, step, tensor, to_text
 from triton_models.declare.mistakes import find_mistakes
 from triton_models.declare.serving import DynamicBatching
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tests.reported import reported
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
 from triton_models.artifact.layout import read_layout
+from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.base.errors import FleetError
 from triton_models.deliver.pack import run
-from triton_models.pack.pack import Artifact, pack
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyzäöü0123456789._- ", min_size=1, max_size=120).filter(
     lambda name: name not in {".", ".."} and len(name.encode()) < 250

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-import triton_models.pack.pack as pack_module
+import triton_models.artifact.pack.pack as pack_module
 from tests.reported import reported
 from tests.triton_models.model_folders import write, write_plain
 from triton_models.artifact.layout import read_layout
-from triton_models.pack.content import OnDisk
-from triton_models.pack.pack import pack
+from triton_models.artifact.pack.content import OnDisk
+from triton_models.artifact.pack.pack import pack
 
 PEAK = r"""
 import re, sys
 from pathlib import Path
-from triton_models.pack.pack import pack
+from triton_models.artifact.pack.pack import pack
 pack(Path(sys.argv[1]), output=Path(sys.argv[2]))
 print(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
 """

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from tests.reported import reported
 from tests.triton_models.model_folders import write, write_ensemble, write_plain
+from triton_models.artifact.pack import stream, tar
+from triton_models.artifact.pack.choice import repeated
+from triton_models.artifact.pack.content import InMemory
+from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.base.errors import FleetError
-from triton_models.pack import stream, tar
-from triton_models.pack.choice import repeated
-from triton_models.pack.content import InMemory
-from triton_models.pack.pack import Artifact, pack
 
 MEGABYTE = 1 << 20
 TEXT = "\n".join(f"def function_{i}(argument): return argument + {i}" for i in range(80_000)).encode()
@@ -80,7 +80,7 @@ def test_what_saves_a_megabyte_is_compressed_and_the_digest_covers_by_what(
     assert artifact.size < MEGABYTE + len(TEXT) / 4
     assert Artifact.read(artifact.path) == artifact
 
-    monkeypatch.setattr("triton_models.pack.pack.COMPRESSOR", "zlib 9, level 4")
+    monkeypatch.setattr("triton_models.artifact.pack.pack.COMPRESSOR", "zlib 9, level 4")
     assert pack(root, output=tmp_path / "out").digest != artifact.digest
 
 

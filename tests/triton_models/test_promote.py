@@ -37,10 +37,10 @@ from tests.triton_models.publishing_aws import (
     stored,
     write_manifest,
 )
+from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.cli.main import main
-from triton_models.pack.pack import Artifact
 from triton_models.repository import history
 from triton_models.repository.documents import request_name
 from triton_models.repository.promote import Promoted, promote

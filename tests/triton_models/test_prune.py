@@ -21,8 +21,8 @@ from tests.triton_models.publishing_aws import (
     stored,
     write_manifest,
 )
+from triton_models.artifact.pack.pack import Artifact
 from triton_models.base.errors import FleetError
-from triton_models.pack.pack import Artifact
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.prune import Pruned, expendable, prune
 from triton_models.repository.publish import publish

@@ -29,8 +29,8 @@ from tests.triton_models.publishing_aws import (
     unfinished_uploads,
     write_manifest,
 )
+from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.base.errors import FleetError
-from triton_models.pack.pack import Artifact, pack
 from triton_models.repository import publish as publish_module
 from triton_models.repository.manifest import Repository
 from triton_models.repository.publish import publish

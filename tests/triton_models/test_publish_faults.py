@@ -31,8 +31,8 @@ from tests.triton_models.publishing_aws import (
     small_aws,
     unfinished_uploads,
 )
+from triton_models.artifact.pack.pack import Artifact
 from triton_models.base.errors import FleetError
-from triton_models.pack.pack import Artifact
 from triton_models.repository.publish import publish
 
 pytestmark = pytest.mark.story

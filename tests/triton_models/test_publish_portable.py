@@ -13,9 +13,9 @@ from tests.reported import reported
 from tests.triton_models.model_folders import Edit, write, write_ensemble, write_plain
 from tests.triton_models.publishing_aws import consistent_manifest, objects
 from triton_models.artifact.layout import read_layout
+from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.artifact.plans import is_portable, tensorrt_versions
 from triton_models.base.errors import FleetError
-from triton_models.pack.pack import Artifact, pack
 from triton_models.repository import publish as publish_module
 from triton_models.repository.publish import publish
 

@@ -19,8 +19,8 @@ from tests.triton_models.publishing_aws import (
     put,
     repository_of,
 )
+from triton_models.artifact.pack.pack import Artifact
 from triton_models.base.errors import FleetError
-from triton_models.pack.pack import Artifact
 from triton_models.repository import rollback as rollback_module
 from triton_models.repository.publish import publish
 from triton_models.repository.rollback import rollback

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from triton_models.base.errors import FleetError, Problem
+from triton_models.check.servable import CheckedDeclaration, check_declaration, problems_together
 from triton_models.declare.requires import check_requires
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import (
@@ -32,7 +33,6 @@ from triton_models.spec import (
     model_names,
     models_folder,
 )
-from triton_models.survey.servable import CheckedDeclaration, check_declaration, problems_together
 
 X, Y = [Tensor("X", "FP32", [1])], [Tensor("Y", "FP32", [1])]
 
@@ -171,7 +171,7 @@ import sys
 for name in ("google.protobuf", "numpy", "onnx", "boto3", "torch", "tritonclient"):
     sys.modules[name] = None
 from triton_models.facts.releases import RELEASES
-from triton_models.survey.servable import check_declaration
+from triton_models.check.servable import check_declaration
 from triton_models.spec import load_builds, model_names, models_folder
 for build in load_builds(model_names()):
     check_declaration(build, source=models_folder() / build.name, release=RELEASES["25.09"], gpu=True)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.triton_models.declared_models import declare
 from triton_models.base.source_files import contents
+from triton_models.check.survey import FOLDER, Survey
 from triton_models.facts.releases import RELEASES
-from triton_models.survey.survey import FOLDER, Survey
 
 NAMES = [f"net-{number}" for number in range(9)]
 

@@ -24,12 +24,12 @@ from tests.triton_models.publishing_aws import (
     own_endpoints,
     record_of,
 )
+from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.artifact.targets import ANY, ArtifactTarget, built_target, content_targets
 from triton_models.base.errors import FleetError
 from triton_models.deliver.diff import _compared
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
-from triton_models.pack.pack import Artifact, pack
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
 from triton_models.repository.prune import expendable, prune
 from triton_models.repository.publish import publish

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.triton_models.publishing_aws import artifact, write_manifest
+from triton_models.artifact.pack.pack import Artifact
 from triton_models.cli.main import main
-from triton_models.pack.pack import Artifact
 from triton_models.repository.manifest import MANIFEST_NAME, Repository
 from triton_models.repository.publish import publish
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 
 from triton_fleet.app.config import EVERY_MODEL, OFF, FleetConfig
-from triton_fleet.arguments.checks import key_arn, role_arn, secret_arn, topic_arn
-from triton_fleet.images.checks import image_region
-from triton_fleet.repository.checks import bucket_name
-from triton_fleet.scaling.checks import SCALING_TARGET_HARDWARE
+from triton_fleet.operations.scaling.checks import SCALING_TARGET_HARDWARE
+from triton_fleet.parts.arguments.checks import key_arn, role_arn, secret_arn, topic_arn
+from triton_fleet.parts.images.checks import image_region
+from triton_fleet.parts.repository.checks import bucket_name
 from triton_models.artifact.layout import MODEL_NAME
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.declare.reading import published_name

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, 
 from pydantic.json_schema import SkipJsonSchema
 
 from triton_fleet.builds.checks import MOST_BUILDS
-from triton_fleet.hosting.deployment import (
+from triton_fleet.endpoint.hosting.deployment import (
     AllAtOnce,
     Canary,
     CapacitySize,
@@ -21,18 +21,18 @@ from triton_fleet.hosting.deployment import (
     Replace,
     Rolling,
 )
-from triton_fleet.images.image import CustomImage
-from triton_fleet.images.serving import Serving
-from triton_fleet.network.endpoint_network import EndpointNetwork
-from triton_fleet.operations.thresholds import Thresholds
-from triton_fleet.operations.warm_up import WarmUpRequest
-from triton_fleet.scaling.target import ScalingTarget
-from triton_fleet.scaling.tracking import (
+from triton_fleet.operations.scaling.target import ScalingTarget
+from triton_fleet.operations.scaling.tracking import (
     CpuUtilization,
     GpuUtilization,
     InvocationsPerGpu,
     InvocationsPerInstance,
 )
+from triton_fleet.operations.thresholds import Thresholds
+from triton_fleet.operations.warm_up import WarmUpRequest
+from triton_fleet.parts.images.image import CustomImage
+from triton_fleet.parts.images.serving import Serving
+from triton_fleet.parts.network.endpoint_network import EndpointNetwork
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_fleet.app.config import FleetConfig
-from triton_fleet.delivery.github_role import ISSUER
+from triton_fleet.fleet.github_role import ISSUER
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.json_text import check_stage
 

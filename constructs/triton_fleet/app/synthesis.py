@@ -12,7 +12,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from triton_fleet.app.config import FleetConfig
 from triton_fleet.app.context import Settings, StageSettings
-from triton_fleet.arguments.late import defer, late_problems
+from triton_fleet.parts.arguments.late import defer, late_problems
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import show_problems
 

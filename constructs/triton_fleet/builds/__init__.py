@@ -8,6 +8,4 @@
 - `working_folder`: the timing cache and the results of runs, next to the artifacts.
 - `code`: the program that starts a Processing job.
 - `checks`, `machine_checks`: the checks of arguments and of machines.
-
-Imports: arguments, images, network, repository.
 """

@@ -12,9 +12,6 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from triton_fleet.arguments.checks import quantity_range
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
 from triton_fleet.builds.checks import LONGEST_RUN_S, build_runs
 from triton_fleet.builds.codebuild import (
     CODEBUILD,
@@ -30,7 +27,10 @@ from triton_fleet.builds.machines import ReservedMachines
 from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.run_states import ITEMS, LABEL, definition
 from triton_fleet.builds.working_folder import WorkingFolder, runs
-from triton_fleet.network.findings import acknowledge_network_interfaces
+from triton_fleet.parts.arguments.checks import quantity_range
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.network.findings import acknowledge_network_interfaces
 from triton_models.base.checks import Report
 
 # The fewest builds at a time that a new account is usually given when it asks for any on a GPU is one; four

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from triton_fleet.arguments.checks import number_range
-from triton_fleet.arguments.tokens import known
 from triton_fleet.builds.commands import ENVIRONMENT
+from triton_fleet.parts.arguments.checks import number_range
+from triton_fleet.parts.arguments.tokens import known
 from triton_models.base.checks import Check, Report
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.weights import HubWeights, RandomWeights, S3Weights, weights_at

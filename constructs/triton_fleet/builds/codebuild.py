@@ -15,8 +15,8 @@ from constructs import Construct, IConstruct
 
 from triton_fleet.builds.commands import build_spec
 from triton_fleet.builds.machines import BuildMachine, ReservedMachines
-from triton_fleet.images.image import TritonImage
-from triton_fleet.network.endpoint_network import EndpointNetwork
+from triton_fleet.parts.images.image import TritonImage
+from triton_fleet.parts.network.endpoint_network import EndpointNetwork
 from triton_models.facts.build_machines import EXTRA_DISK_GB
 from triton_models.facts.build_machines import BuildMachine as OnDemand
 

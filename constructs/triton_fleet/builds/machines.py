@@ -5,9 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from triton_fleet.arguments.checks import number_range
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
 from triton_fleet.builds.machine_checks import (
     BUILD_GPU_IS_SERVING_GPU,
     build_gpu,
@@ -18,6 +15,9 @@ from triton_fleet.builds.machine_checks import (
     reserved_gpu,
     reserved_region,
 )
+from triton_fleet.parts.arguments.checks import number_range
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import Report
 from triton_models.facts.build_machines import (
     BUILD_MACHINES,

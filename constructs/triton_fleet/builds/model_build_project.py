@@ -16,12 +16,6 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from triton_fleet.arguments.checks import literal_list, look_up, not_literal, quantity_range
-from triton_fleet.arguments.late import LateProblems
-from triton_fleet.arguments.roles import advise_on_immutable, is_immutable
-from triton_fleet.arguments.service_model import hold_against_services
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
 from triton_fleet.builds import processing_jobs
 from triton_fleet.builds.checks import build_environment as build_environment_problems
 from triton_fleet.builds.checks import (
@@ -55,21 +49,27 @@ from triton_fleet.builds.machines import (
 )
 from triton_fleet.builds.source import check_source, declared_models, source_asset, source_contents
 from triton_fleet.builds.working_folder import timing_cache
-from triton_fleet.images.image import TritonImage
-from triton_fleet.images.serving import Serving
-from triton_fleet.network.endpoint_network import EndpointNetwork
-from triton_fleet.network.findings import acknowledge_network_interfaces
-from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.repository.portability_checks import PlanTarget
-from triton_fleet.repository.usage import BuiltModel
+from triton_fleet.parts.arguments.checks import literal_list, look_up, not_literal, quantity_range
+from triton_fleet.parts.arguments.late import LateProblems
+from triton_fleet.parts.arguments.roles import advise_on_immutable, is_immutable
+from triton_fleet.parts.arguments.service_model import hold_against_services
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.images.image import TritonImage
+from triton_fleet.parts.images.serving import Serving
+from triton_fleet.parts.network.endpoint_network import EndpointNetwork
+from triton_fleet.parts.network.findings import acknowledge_network_interfaces
+from triton_fleet.parts.repository.model_repository import ModelRepository
+from triton_fleet.parts.repository.portability_checks import PlanTarget
+from triton_fleet.parts.repository.usage import BuiltModel
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import Report
+from triton_models.check.survey import Survey
 from triton_models.declare.searched import sequence_models, variables_read
 from triton_models.facts.build_machines import BUILD_MACHINES
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.tensorrt import hardware_problems, precision_problems
-from triton_models.survey.survey import Survey
 
 # A Processing job gets an instance and pulls the image before it begins.
 _JOB_START_MINUTES = 30

@@ -24,8 +24,8 @@ from triton_fleet.builds.code.run_processing_job import LOG_GROUP
 from triton_fleet.builds.codebuild import log_statement, source_key_statements
 from triton_fleet.builds.commands import ENVIRONMENT, commands
 from triton_fleet.builds.inputs import BuildInputs
-from triton_fleet.images.image import TritonImage
-from triton_fleet.network.endpoint_network import EndpointNetwork
+from triton_fleet.parts.images.image import TritonImage
+from triton_fleet.parts.network.endpoint_network import EndpointNetwork
 from triton_models.facts.build_machines import VOLUME_GB
 from triton_models.facts.instances import Gpu
 

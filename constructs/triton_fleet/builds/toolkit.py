@@ -42,7 +42,7 @@ def toolkit_wheel() -> tuple[str, bytes]:
 
 def _package() -> Iterator[tuple[str, bytes]]:
     folder = Path(triton_models.__file__).parent
-    for path in source_files(folder, without=("starter",)):
+    for path in source_files(folder, without=("cli/starter",)):
         yield f"{_NAME}/{path.relative_to(folder).as_posix()}", path.read_bytes()
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_iam as iam
 
-from triton_fleet.arguments.typed import typed
-from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.repository.model_repository import ModelRepository
 
 
 @typed

@@ -5,5 +5,6 @@ arguments that both take. `imported` is an endpoint that something else has crea
 the instances may do. `sequence_advice` warns where sequence batching needs a single instance. `checks`,
 `instance_checks` and `multi_model_checks` check the arguments.
 
-Imports: arguments, functions, hosting, images, metrics, network, repository.
+`hosting` has the parts of an endpoint, and `functions` the custom resources that hold it back until its
+models are published.
 """

@@ -18,27 +18,27 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct, IDependable
 
-from triton_fleet.arguments.checks import in_unit, warn
-from triton_fleet.arguments.roles import is_immutable
-from triton_fleet.arguments.service_model import hold_against_services
-from triton_fleet.arguments.tokens import known
 from triton_fleet.endpoint.execution_role import execution_role, see_alarms
+from triton_fleet.endpoint.functions.endpoint_change import EndpointChange
+from triton_fleet.endpoint.functions.endpoint_start import EndpointStart
+from triton_fleet.endpoint.hosting.async_inference import AsyncInference
+from triton_fleet.endpoint.hosting.capture import DataCapture
+from triton_fleet.endpoint.hosting.deployment import WITHOUT_ROLLBACK, Deployment, deployment_advice
+from triton_fleet.endpoint.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
+from triton_fleet.endpoint.hosting.variants import DeployedVariant, Hosting
 from triton_fleet.endpoint.imported import ImportedEndpoint, invocation_grant
 from triton_fleet.endpoint.instance_checks import host_ami_reported
 from triton_fleet.endpoint.sequence_advice import SequenceAdvice
 from triton_fleet.endpoint.shared import Shared, alarm_names
-from triton_fleet.functions.endpoint_change import EndpointChange
-from triton_fleet.functions.endpoint_start import EndpointStart
-from triton_fleet.hosting.async_inference import AsyncInference
-from triton_fleet.hosting.capture import DataCapture
-from triton_fleet.hosting.deployment import WITHOUT_ROLLBACK, Deployment, deployment_advice
-from triton_fleet.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
-from triton_fleet.hosting.variants import DeployedVariant, Hosting
-from triton_fleet.images.checks import release_unlisted
-from triton_fleet.images.image import TritonImage
-from triton_fleet.metrics.published import VariantMetrics
-from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.repository.usage import ServedModels
+from triton_fleet.parts.arguments.checks import in_unit, warn
+from triton_fleet.parts.arguments.roles import is_immutable
+from triton_fleet.parts.arguments.service_model import hold_against_services
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.images.checks import release_unlisted
+from triton_fleet.parts.images.image import TritonImage
+from triton_fleet.parts.metrics.published import VariantMetrics
+from triton_fleet.parts.repository.model_repository import ModelRepository
+from triton_fleet.parts.repository.usage import ServedModels
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.suggest import did_you_mean

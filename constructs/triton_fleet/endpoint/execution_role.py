@@ -9,11 +9,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct, IDependable
 
-from triton_fleet.arguments.roles import advise_on_immutable, is_immutable
 from triton_fleet.endpoint.shared import Shared
-from triton_fleet.images.image import TritonImage
-from triton_fleet.metrics.facts import HOST_NAMESPACE, INVOCATION_NAMESPACE
-from triton_fleet.network.findings import acknowledge_network_interfaces
+from triton_fleet.parts.arguments.roles import advise_on_immutable, is_immutable
+from triton_fleet.parts.images.image import TritonImage
+from triton_fleet.parts.metrics.facts import HOST_NAMESPACE, INVOCATION_NAMESPACE
+from triton_fleet.parts.network.findings import acknowledge_network_interfaces
 
 
 def execution_role(

@@ -11,11 +11,11 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct
 
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
-from triton_fleet.hosting.checks import resource_name
-from triton_fleet.metrics.facts import DEFAULT_VARIANT
-from triton_fleet.metrics.published import EndpointMetrics, VariantMetrics
+from triton_fleet.endpoint.hosting.checks import resource_name
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.metrics.facts import DEFAULT_VARIANT
+from triton_fleet.parts.metrics.published import EndpointMetrics, VariantMetrics
 from triton_models.base.checks import Check, Report
 
 ENDPOINT_ARN = Check(id="endpoint-arn", source="assumption: the form of SageMaker's ARNs")

@@ -14,9 +14,11 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.checks import look_up, warn
-from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.hosting.core_dumps import CoreDumps
+from triton_fleet.endpoint.hosting.deployment import Deployment
+from triton_fleet.endpoint.hosting.server import TritonServer
+from triton_fleet.endpoint.hosting.variants import Hosting, InstancePool, Routing, production_variant
 from triton_fleet.endpoint.instance_checks import instance_pools as pool_problems
 from triton_fleet.endpoint.instance_checks import multi_model_pools, same_image
 from triton_fleet.endpoint.multi_model_checks import (
@@ -28,14 +30,12 @@ from triton_fleet.endpoint.multi_model_checks import (
     unload_stall,
 )
 from triton_fleet.endpoint.shared import Shared, alarm_names
-from triton_fleet.hosting.core_dumps import CoreDumps
-from triton_fleet.hosting.deployment import Deployment
-from triton_fleet.hosting.server import TritonServer
-from triton_fleet.hosting.variants import Hosting, InstancePool, Routing, production_variant
-from triton_fleet.images.serving import Serving
-from triton_fleet.metrics.facts import DEFAULT_VARIANT
-from triton_fleet.network.placement import Placement
-from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.parts.arguments.checks import look_up, warn
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.images.serving import Serving
+from triton_fleet.parts.metrics.facts import DEFAULT_VARIANT
+from triton_fleet.parts.network.placement import Placement
+from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_models.base.checks import Report
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type

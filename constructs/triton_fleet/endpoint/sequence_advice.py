@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import jsii
 from constructs import IConstruct, IValidation
 
-from triton_fleet.arguments.checks import warn
+from triton_fleet.parts.arguments.checks import warn
 from triton_models.base.checks import Check, Report
 from triton_models.base.suggest import some_of
 

@@ -10,17 +10,17 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_logs as logs
 
-from triton_fleet.arguments.checks import literal_list, look_up
-from triton_fleet.arguments.tokens import known
 from triton_fleet.endpoint.checks import container_environment, metric_interval
+from triton_fleet.endpoint.hosting.checks import resource_name
+from triton_fleet.endpoint.hosting.deployment import Deployment, check_deployment
+from triton_fleet.endpoint.hosting.server import TritonServer
+from triton_fleet.endpoint.hosting.variants import Hosting
 from triton_fleet.endpoint.instance_checks import host_ami, local_storage
-from triton_fleet.hosting.checks import resource_name
-from triton_fleet.hosting.deployment import Deployment, check_deployment
-from triton_fleet.hosting.server import TritonServer
-from triton_fleet.hosting.variants import Hosting
-from triton_fleet.images.serving import Serving
-from triton_fleet.network.placement import Placement
-from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.parts.arguments.checks import literal_list, look_up
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.images.serving import Serving
+from triton_fleet.parts.network.placement import Placement
+from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_models.base.checks import Report
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import Release

@@ -12,24 +12,24 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.checks import look_up
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.checks import async_features, single_model_artifact, variant_set
+from triton_fleet.endpoint.functions.artifact_ready import ArtifactReady
+from triton_fleet.endpoint.functions.checks import artifact_timeout as artifact_timeout_problem
+from triton_fleet.endpoint.hosting.async_inference import AsyncInference
+from triton_fleet.endpoint.hosting.capture import DataCapture
+from triton_fleet.endpoint.hosting.deployment import Deployment
+from triton_fleet.endpoint.hosting.server import PingMode, TritonServer
+from triton_fleet.endpoint.hosting.variants import Variant, production_variant
 from triton_fleet.endpoint.instance_checks import instance_pools, same_image
 from triton_fleet.endpoint.shared import Shared, alarm_names
-from triton_fleet.functions.artifact_ready import ArtifactReady
-from triton_fleet.functions.checks import artifact_timeout as artifact_timeout_problem
-from triton_fleet.hosting.async_inference import AsyncInference
-from triton_fleet.hosting.capture import DataCapture
-from triton_fleet.hosting.deployment import Deployment
-from triton_fleet.hosting.server import PingMode, TritonServer
-from triton_fleet.hosting.variants import Variant, production_variant
-from triton_fleet.images.image import CustomImage, TritonImage
-from triton_fleet.images.serving import Serving
-from triton_fleet.network.placement import Placement
-from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.parts.arguments.checks import look_up
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.images.image import CustomImage, TritonImage
+from triton_fleet.parts.images.serving import Serving
+from triton_fleet.parts.network.placement import Placement
+from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_models.base.checks import Report
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type

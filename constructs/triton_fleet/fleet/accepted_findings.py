@@ -15,9 +15,9 @@ from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+from triton_fleet.operations.scaling.alias import EndpointAlias
 from triton_fleet.operations.warm_up import EndpointWarmUp
-from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.scaling.alias import EndpointAlias
+from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_models.repository.documents import REQUESTS
 
 

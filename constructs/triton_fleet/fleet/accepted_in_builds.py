@@ -12,9 +12,9 @@ from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.processing_jobs import job_arns, log_arns
 from triton_fleet.builds.working_folder import runs as runs_folder
 from triton_fleet.builds.working_folder import timing_cache
+from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
 from triton_fleet.fleet.accepted_findings import Acceptance, bucket_arn, pattern, policy_of, reads_prefix
-from triton_fleet.functions.deployment_build import DeploymentBuild
-from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.parts.repository.model_repository import ModelRepository
 
 _NAMED_LATER = (
     "The objects in this folder get their names when a build runs. The role has no access outside the folder."

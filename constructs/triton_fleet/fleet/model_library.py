@@ -12,15 +12,15 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from triton_fleet.arguments.typed import typed
 from triton_fleet.builds.build_runs import BuildRuns
 from triton_fleet.builds.model_build_project import ModelBuildProject
+from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
 from triton_fleet.fleet.accepted_findings import accept
 from triton_fleet.fleet.accepted_in_builds import in_builds, in_repository
-from triton_fleet.functions.deployment_build import DeploymentBuild
-from triton_fleet.images.serving import Serving
-from triton_fleet.network.endpoint_network import EndpointNetwork
-from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.images.serving import Serving
+from triton_fleet.parts.network.endpoint_network import EndpointNetwork
+from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 
 FLEET_MODELS = Check(id="fleet-models", source=FROM_ARGUMENTS)

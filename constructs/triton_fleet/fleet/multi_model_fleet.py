@@ -16,27 +16,27 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
+from triton_fleet.endpoint.hosting.deployment import AllAtOnce, Deployment, Replace
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.fleet.accepted_findings import accept, in_alias, in_endpoint, in_warm_up
 from triton_fleet.fleet.given_requests import unfit_requests
 from triton_fleet.fleet.model_library import FLEET_MODELS, ModelLibrary
-from triton_fleet.hosting.deployment import AllAtOnce, Deployment, Replace
-from triton_fleet.images.serving import Serving
-from triton_fleet.network.placement import Placement
 from triton_fleet.operations.alarms import EndpointAlarms
 from triton_fleet.operations.budget import MonthlyBudget
 from triton_fleet.operations.dashboard import EndpointDashboard
 from triton_fleet.operations.notifications import AlarmTopic
 from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
+from triton_fleet.operations.scaling.alias import EndpointAlias, endpoint_name_for
+from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
+from triton_fleet.operations.scaling.target import ScalingTarget
+from triton_fleet.operations.scaling.tracking import CpuUtilization, GpuUtilization, InvocationsPerGpu
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
-from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
-from triton_fleet.scaling.endpoint_scaling import EndpointScaling
-from triton_fleet.scaling.target import ScalingTarget
-from triton_fleet.scaling.tracking import CpuUtilization, GpuUtilization, InvocationsPerGpu
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.images.serving import Serving
+from triton_fleet.parts.network.placement import Placement
+from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError
 from triton_models.facts.cost import dollars

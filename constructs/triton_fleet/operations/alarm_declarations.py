@@ -12,9 +12,9 @@ from enum import Enum
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.metrics.published import VariantMetrics, math_number
 from triton_fleet.operations.alarm_metrics import hosts_not_reporting, missing_instances, thrashing
 from triton_fleet.operations.thresholds import Thresholds
+from triton_fleet.parts.metrics.published import VariantMetrics, math_number
 from triton_models.base.alarm_condition import alarm_condition
 
 

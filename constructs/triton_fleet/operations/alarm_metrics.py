@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from triton_fleet.metrics.published import MINUTE, VariantMetrics, math_number
+from triton_fleet.parts.metrics.published import MINUTE, VariantMetrics, math_number
 
 
 def thrashing(metrics: VariantMetrics, *, below_hit_percent: float) -> cloudwatch.MathExpression:

@@ -11,13 +11,9 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.hosting.variants import DeployedVariant
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.hosting.variants import DeployedVariant
-from triton_fleet.metrics.published import MINUTE
-from triton_fleet.metrics.server_log import LOAD_FAILURE_PATTERN
 from triton_fleet.operations.alarm_declarations import (
     AlarmDeclaration,
     Severity,
@@ -32,8 +28,12 @@ from triton_fleet.operations.alarm_declarations import (
 from triton_fleet.operations.checks import same_variant
 from triton_fleet.operations.cpu_runbooks import without_gpu
 from triton_fleet.operations.queue_alarms import queueing
+from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.operations.thresholds import Thresholds
-from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.metrics.published import MINUTE
+from triton_fleet.parts.metrics.server_log import LOAD_FAILURE_PATTERN
 from triton_models.base.checks import Report
 
 __all__ = ["EndpointAlarms", "Severity", "Thresholds"]

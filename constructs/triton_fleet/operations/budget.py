@@ -8,10 +8,10 @@ from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
 from triton_fleet.operations.checks import budget_destination, email_address, monthly_limit
-from triton_fleet.scaling.alias import FLEET_TAG
+from triton_fleet.operations.scaling.alias import FLEET_TAG
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import Report
 
 # Percent of the limit, and whether it is spent or forecast.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from triton_fleet.arguments.tokens import known
-from triton_fleet.hosting.variants import DeployedVariant
-from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+from triton_fleet.endpoint.hosting.variants import DeployedVariant
+from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
+from triton_fleet.parts.arguments.tokens import known
 from triton_models.facts.cost import Estimate
 from triton_models.facts.prices import PRICES, Price
 

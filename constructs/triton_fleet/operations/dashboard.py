@@ -9,13 +9,8 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.arguments.checks import number_range
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.metrics.published import MINUTE, Failure, math_number
-from triton_fleet.metrics.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
 from triton_fleet.operations.alarms import EndpointAlarms
 from triton_fleet.operations.charts import (
     COUNT,
@@ -37,7 +32,17 @@ from triton_fleet.operations.charts import (
 from triton_fleet.operations.checks import hourly_price, same_variant
 from triton_fleet.operations.cost import estimate, price_of
 from triton_fleet.operations.queue_charts import queue_sections
-from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
+from triton_fleet.parts.arguments.checks import number_range
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.metrics.published import MINUTE, Failure, math_number
+from triton_fleet.parts.metrics.server_log import (
+    FAILED_LOADS,
+    LOADS_AND_UNLOADS,
+    MOST_LOADED,
+    SLOWEST_UNLOADS,
+)
 from triton_models.base.checks import Report
 
 PRICE_OF_ANOTHER_REGION = "triton-fleet:price-of-another-region"

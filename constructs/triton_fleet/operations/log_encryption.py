@@ -10,8 +10,8 @@ from aws_cdk import aws_logs as logs
 from constructs import IConstruct
 from jsii import implements
 
-from triton_fleet.arguments.typed import typed
-from triton_fleet.functions.endpoint_start import EndpointStart
+from triton_fleet.endpoint.functions.endpoint_start import EndpointStart
+from triton_fleet.parts.arguments.typed import typed
 
 
 @implements(IAspect)

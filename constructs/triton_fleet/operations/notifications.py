@@ -9,9 +9,9 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
 from triton_fleet.operations.checks import email_address
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import Report
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_fleet.metrics.published import VariantMetrics
 from triton_fleet.operations.alarm_declarations import AlarmDeclaration, Severity
 from triton_fleet.operations.thresholds import Thresholds
+from triton_fleet.parts.metrics.published import VariantMetrics
 
 
 def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triton_fleet.metrics.published import VariantMetrics
 from triton_fleet.operations.charts import MILLISECONDS, Line, Row, chart, numbers, question, row
+from triton_fleet.parts.metrics.published import VariantMetrics
 
 
 def queue_sections(

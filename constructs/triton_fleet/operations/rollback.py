@@ -15,21 +15,21 @@ from types import MappingProxyType
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.arguments.checks import look_up
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.execution_role import see_alarms
-from triton_fleet.hosting.checks import resource_name
-from triton_fleet.metrics.published import (
+from triton_fleet.endpoint.hosting.checks import resource_name
+from triton_fleet.operations.alarm_declarations import AlarmDeclaration, rolling_back
+from triton_fleet.operations.thresholds import Thresholds
+from triton_fleet.parts.arguments.checks import look_up
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.metrics.published import (
     EndpointMetrics,
     Failure,
     MathOptions,
     VariantMetrics,
     inner_options,
 )
-from triton_fleet.operations.alarm_declarations import AlarmDeclaration, rolling_back
-from triton_fleet.operations.thresholds import Thresholds
 from triton_models.base.checks import Report
 
 

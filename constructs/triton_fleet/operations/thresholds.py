@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from aws_cdk import Duration
 
-from triton_fleet.arguments.checks import Unit, in_unit, whole_quantity
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
 from triton_fleet.operations.checks import alarm_threshold
+from triton_fleet.parts.arguments.checks import Unit, in_unit, whole_quantity
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import Report
 
 _ONE_SECOND = Duration.seconds(1)

@@ -15,13 +15,13 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
+from triton_fleet.endpoint.functions.inline_function import InlineFunction
+from triton_fleet.endpoint.hosting.deployment import AllAtOnce
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.functions.inline_function import InlineFunction
-from triton_fleet.hosting.deployment import AllAtOnce
 from triton_fleet.operations.checks import warm_up_interval, warm_up_models, warm_up_request, warm_up_size
-from triton_fleet.scaling.alias import EndpointAlias
+from triton_fleet.operations.scaling.alias import EndpointAlias
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import Report
 from triton_models.repository.documents import REQUESTS
 from triton_models.repository.manifest import MANIFEST_NAME

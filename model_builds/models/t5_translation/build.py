@@ -88,7 +88,7 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 def write(job: BuildJob) -> None:
     """Export both networks into the version folder."""
-    from triton_models.config.pbtxt import CONFIG_FILE, read_config, write_config
+    from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, write_config
 
     folder = job.root / BUILD.name
     export(folder / "1")

@@ -5,5 +5,6 @@ archives. `networks` and `forest_head` read metadata of network files. `targets`
 determine the hardware that an artifact runs on. `staging` moves a finished folder to its place, and `refusal`
 marks a build that failed its verification.
 
-Imports: base, config, facts.
+`pbtxt` reads and writes configurations with NVIDIA's schema, as Triton does. `environments` puts Python
+packages next to a model, and `pack` writes the immutable .tar.gz.
 """

@@ -18,10 +18,10 @@ from typing import IO, Any
 
 from triton_models.artifact import archive
 from triton_models.artifact.archive import Member
+from triton_models.artifact.pbtxt import CONFIG_FILE
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.json_text import parsed
-from triton_models.config.pbtxt import CONFIG_FILE
 
 BUILD_RECORD = Check(id="build-record", source=FROM_ARGUMENTS)
 UNREADABLE = Check(id="unreadable", source=FROM_ARGUMENTS)

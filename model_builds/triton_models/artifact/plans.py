@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 
 from triton_models.artifact.layout import Layout, is_version
 from triton_models.artifact.networks import HEADER_BYTES, read_plan_header
+from triton_models.artifact.pbtxt import CONFIG_FILE, parse_config
 from triton_models.base.errors import Problem
-from triton_models.config.pbtxt import CONFIG_FILE, parse_config
 
 PORTABLE_VARIABLE = "FLEET_PORTABLE"
 

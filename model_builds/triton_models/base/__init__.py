@@ -5,6 +5,4 @@ source of the check that found a problem. `outcome` is the result of a command. 
 with annotated types, and `suggest` corrects mistyped names. `processes`, `unix_http`, `source_files` and
 `digests` wrap the standard library. `json_text` reads JSON of others, such as cdk.json. `extras` names
 what to install for a missing package, and `alarm_condition` words alarms.
-
-Imports: nothing of ours.
 """

@@ -29,6 +29,8 @@ _LEFTOVER = re.compile("|".join(map(fnmatch.translate, LEFTOVERS)))
 def source_files(folder: Path, *, without: Collection[str] = ()) -> Iterator[Path]:
     """Return the files in a folder and below it, in the same order on every machine.
 
+    `without` has paths in the folder, such as "cli/starter".
+
     Raises:
         OSError: A folder cannot be read.
     """
@@ -58,9 +60,9 @@ def _walk(folder: str, prefix: str, without: Collection[str]) -> Iterator[tuple[
     with os.scandir(folder) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
-        if _LEFTOVER.fullmatch(entry.name) or entry.name in without:
+        if _LEFTOVER.fullmatch(entry.name) or f"{prefix}{entry.name}" in without:
             continue
         if entry.is_dir():
-            yield from _walk(entry.path, f"{prefix}{entry.name}/", ())
+            yield from _walk(entry.path, f"{prefix}{entry.name}/", without)
         else:
             yield f"{prefix}{entry.name}", entry.path

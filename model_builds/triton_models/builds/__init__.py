@@ -5,6 +5,4 @@
 and `warmup` complete config.pbtxt, and `rehearsed` adds one for a rehearsal. `inputs` determines whether a
 build is needed. `locked` installs the build requirements. `adopted` serves Triton directories as they are.
 `called_models` runs in the server, next to the code of models that call others.
-
-Imports: artifact, base, check, client, config, declare, environments, facts, pack, repository.
 """

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.layout import read_layout
+from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, schema
 from triton_models.base.errors import FleetError
 from triton_models.base.json_text import parsed
 from triton_models.base.suggest import some_of
@@ -18,7 +19,6 @@ from triton_models.builds.export.weights import address_of, fetch
 from triton_models.builds.job import Job
 from triton_models.check.target import COMPLETED_BY
 from triton_models.client.encoding import decode
-from triton_models.config.pbtxt import CONFIG_FILE, read_config, schema
 from triton_models.declare.declaration import Example, Tensors
 from triton_models.declare.tensors import NUMPY_TYPES
 from triton_models.declare.weights import Weights
@@ -26,7 +26,7 @@ from triton_models.declare.weights import Weights
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from triton_models.config.pbtxt import ModelConfig
+    from triton_models.artifact.pbtxt import ModelConfig
 
 _OPEN_SIZE = 4
 _JSON = "application/json"

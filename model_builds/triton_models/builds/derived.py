@@ -17,7 +17,7 @@ from triton_models.declare.tensors import Tensor
 from triton_models.facts.releases import Release
 
 if TYPE_CHECKING:
-    from triton_models.config.pbtxt import ModelConfig
+    from triton_models.artifact.pbtxt import ModelConfig
 
 _SOURCE = "2026-11-21: Triton's model_configuration.md, and the backends' checks of a configuration"
 ENSEMBLE_STEPS = Check(id="ensemble-steps", source=_SOURCE)
@@ -75,7 +75,7 @@ def derived_ensemble(ensemble: Ensemble, models: Mapping[str, ModelConfig]) -> M
     Raises:
         FleetError: Its steps do not fit together.
     """
-    from triton_models.config import pbtxt as config
+    from triton_models.artifact import pbtxt as config
 
     connected = connect(ensemble, {name: _interface(each) for name, each in models.items()})
     report = Report(f"the steps of {ensemble.name!r}, by their configurations")
@@ -102,7 +102,7 @@ def derived_ensemble(ensemble: Ensemble, models: Mapping[str, ModelConfig]) -> M
 
 
 def _interface(model: ModelConfig) -> Interface:
-    from triton_models.config.pbtxt import schema
+    from triton_models.artifact.pbtxt import schema
 
     def tensors(side: Iterable[ModelConfig]) -> list[Tensor]:
         return [Tensor(each.name, schema().DataType.Name(each.data_type), tuple(each.dims)) for each in side]

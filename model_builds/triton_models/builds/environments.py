@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from triton_models.artifact.environments.declared import wheels_of, with_environment
+from triton_models.artifact.environments.slim import make_environment
+from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, write_config
 from triton_models.base.digests import file_digest
 from triton_models.builds.job import Job
-from triton_models.config.pbtxt import CONFIG_FILE, read_config, write_config
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment, Wheels
 from triton_models.declare.models import Ensemble, PythonModel
-from triton_models.environments.declared import wheels_of, with_environment
-from triton_models.environments.slim import make_environment
 
 FOLDER = "environment"
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"

@@ -77,8 +77,6 @@ _NOT_MAKING = (
     "facts/shared_memory.py",
     "repository/",
     "spec.py",
-    "survey/",
-    "verify/",
 )
 
 # Packages in requirements.txt that only transfer models and do not affect their bytes.
@@ -160,7 +158,7 @@ def tools_digest(*, release: str, gpu: str | None = None, package: Path = _PACKA
     """
     sources = {
         path: digest
-        for path, digest in contents(package, without=("starter",)).items()
+        for path, digest in contents(package, without=("cli/starter",)).items()
         if path.endswith(".py") and not path.startswith(_NOT_MAKING)
     }
     rows = [asdict(release_named(release)), asdict(gpu_named(gpu)) if gpu else None]

@@ -19,7 +19,7 @@ from triton_models.facts.releases import Release
 from triton_models.facts.tensorrt import LEVELS, QUANTIZED, Hardware, Precision
 
 if TYPE_CHECKING:
-    from triton_models.config.pbtxt import ModelConfig
+    from triton_models.artifact.pbtxt import ModelConfig
 
 DUPLICATE_MODEL = Check(id="duplicate-model", source=FROM_ARGUMENTS)
 PLAN_OPSET = Check(id="plan-opset", source="2026-11-22: the opsets of TensorRT in facts/releases.py")
@@ -72,7 +72,7 @@ class Job:
 
     def model(self, config: ModelConfig) -> Path:
         """See `BuildJob.model`."""
-        from triton_models.config.pbtxt import write_config
+        from triton_models.artifact.pbtxt import write_config
 
         version = self.folder(config.name)
         write_config(config, version.parent / "config.pbtxt")
@@ -158,7 +158,7 @@ class Job:
 
     def add_packages(self, version: Path, *names: str) -> None:
         """See `BuildJob.add_packages`."""
-        from triton_models.environments.packages import install
+        from triton_models.artifact.environments.packages import install
 
         installed = install(names, folder=version, release=self.release)
         self.sources.update({f"package:{name}": number for name, number in installed.items()})
@@ -176,7 +176,7 @@ def _check_opset(onnx: Path, release: Release) -> None:
 
 def _serve_with_onnxruntime(onnx: Path) -> None:
     """Configure the model directory of an ONNX file for ONNX Runtime."""
-    from triton_models.config.pbtxt import CONFIG_FILE, read_config, write_config
+    from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, write_config
 
     path = onnx.parent.parent / CONFIG_FILE
     config = read_config(path)

@@ -10,7 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from triton_models.artifact.environments.declared import environment_problems
 from triton_models.artifact.networks import Signature, onnx_signature
+from triton_models.artifact.pbtxt import CALLS, CONFIG_FILE, GPU_MEMORY, plain, write_config
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
 from triton_models.builds.derived import derived_ensemble, served_tensors
@@ -18,7 +20,6 @@ from triton_models.builds.environments import add_environments
 from triton_models.builds.job import Job
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.builds.warmup import add_warm_up
-from triton_models.config.pbtxt import CALLS, CONFIG_FILE, GPU_MEMORY, plain, write_config
 from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.inferred import with_inputs_of_examples
@@ -36,7 +37,6 @@ from triton_models.declare.models import (
 from triton_models.declare.reading import blame, place_of
 from triton_models.declare.requires import check_backends, check_requires
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
-from triton_models.environments.declared import environment_problems
 from triton_models.facts.tensorrt import QUANTIZED, Precision
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from triton_models.config.pbtxt import ModelConfig
+    from triton_models.artifact.pbtxt import ModelConfig
     from triton_models.facts.releases import Release
 
 BATCH = "batch"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from triton_models.artifact.pbtxt import CONFIG_FILE, ModelConfig, read_config, schema, write_config
 from triton_models.check.networks import FILE, PLATFORM
-from triton_models.config.pbtxt import CONFIG_FILE, ModelConfig, read_config, schema, write_config
 
 CONFIG_HERE = Path("configs") / "cpu.pbtxt"
 """The configuration that the server of a rehearsal prefers, with `--model-config-name=cpu`."""

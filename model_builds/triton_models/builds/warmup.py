@@ -18,7 +18,7 @@ from triton_models.declare.models import Forest, OnnxFile, ServedModel
 from triton_models.declare.tensors import DynamicDim, Tensor
 
 if TYPE_CHECKING:
-    from triton_models.config.pbtxt import ModelConfig
+    from triton_models.artifact.pbtxt import ModelConfig
 
 FOLDER = "warmup"
 """The folder for warm-up data inside the model directory."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from triton_models.artifact.layout import Layout
-from triton_models.config.pbtxt import ModelConfig
+from triton_models.artifact.pbtxt import ModelConfig
 
 # Platforms that belong to a backend, from the same file and constants.h.
 PLATFORM_BACKENDS: Mapping[str, str] = MappingProxyType(

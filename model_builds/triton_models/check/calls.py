@@ -11,11 +11,11 @@ import ast
 from dataclasses import dataclass
 
 from triton_models.artifact.layout import Layout
+from triton_models.artifact.pbtxt import CALLS, ModelConfig, calls_of
 from triton_models.check.python import instances_of
 from triton_models.check.report import Findings, rule
 from triton_models.check.subject import Model, Subject
 from triton_models.check.target import MULTI_MODEL_ENDPOINT
-from triton_models.config.pbtxt import CALLS, ModelConfig, calls_of
 from triton_models.facts.load_threads import MAX_CALLERS
 
 _SOURCE = "issues 5452 of triton-inference-server/server and 3299 of aws/deep-learning-containers"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.artifact.layout import BUILD_FILE, Layout, read_layout
+from triton_models.artifact.pbtxt import CONFIG_FILE
 from triton_models.base.errors import FleetError, Problem, one_line
 from triton_models.check import (
     calls,
@@ -31,7 +32,6 @@ from triton_models.check import (
 from triton_models.check.report import Findings
 from triton_models.check.subject import Subject, subject_of
 from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, CheckTarget, target
-from triton_models.config.pbtxt import CONFIG_FILE
 
 OF_ARTIFACTS = (layout, sagemaker, calls, ensemble, python, forests)
 OF_MODELS = (layout, configuration, scheduling, parameters, release, python, calls, networks, forests)

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from triton_models.artifact.pbtxt import ModelConfig, schema
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.backend import MODEL_FILES, PLATFORM_BACKENDS
 from triton_models.check.report import Findings, rule
 from triton_models.check.subject import Model, type_name
 from triton_models.check.target import ENDPOINTS, LET_COMPLETE, MULTI_MODEL_ENDPOINT
-from triton_models.config.pbtxt import ModelConfig, schema
 
 _SOURCE = "2026-11-21: Triton core 24.10, src/model_config_utils.cc"
 COMPOSING_NAME = rule("composing-name", _SOURCE)

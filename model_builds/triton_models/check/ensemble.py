@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from triton_models.artifact.pbtxt import CONFIG_FILE, ModelConfig
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.report import Findings, rule
 from triton_models.check.subject import Model, Subject, type_name
 from triton_models.check.target import MULTI_MODEL_ENDPOINT
-from triton_models.config.pbtxt import CONFIG_FILE, ModelConfig
 
 _SOURCE = (
     "2026-11-21: Triton core 24.10, src/model_config_utils.cc, ensemble_scheduler/, model_repository_manager/"

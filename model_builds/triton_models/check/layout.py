@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from triton_models.artifact.layout import BUILD_FILE, BUILD_RECORD
+from triton_models.artifact.pbtxt import CONFIG_FILE, ModelConfig
 from triton_models.artifact.targets import built_gpu
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
@@ -13,7 +14,6 @@ from triton_models.check.release import refuses_outside
 from triton_models.check.report import REFUSED, Findings, rule
 from triton_models.check.subject import MAX_VERSION, PORTABLE_FILES, Model, Subject, version_number
 from triton_models.check.target import LET_COMPLETE
-from triton_models.config.pbtxt import CONFIG_FILE, ModelConfig
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
 from triton_models.facts.tensorrt import TENSORRT_VERSION

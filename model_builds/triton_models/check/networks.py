@@ -27,10 +27,10 @@ from triton_models.artifact.networks import (
     read_onnx_file,
     read_onnx_head,
 )
+from triton_models.artifact.pbtxt import ModelConfig
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.report import Findings, rule
 from triton_models.check.subject import Model, is_on_cpu, type_name
-from triton_models.config.pbtxt import ModelConfig
 from triton_models.facts.releases import COMPILED_NETWORKS_SINCE
 
 _SOURCE = "2026-11-22: onnxruntime_backend and pytorch_backend r25.09, src/onnxruntime.cc and src/libtorch.cc"

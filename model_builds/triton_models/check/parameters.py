@@ -13,11 +13,11 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from triton_models.artifact.pbtxt import ModelConfig, schema
 from triton_models.base.checks import Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.report import Findings, rule
 from triton_models.check.subject import Model, parameter, tensors_of, type_name
-from triton_models.config.pbtxt import ModelConfig, schema
 from triton_models.facts.openvino import OPENVINO_TYPES
 from triton_models.facts.tensorrt import PLAN_TYPES
 

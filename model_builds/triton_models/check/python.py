@@ -16,14 +16,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from triton_models.artifact.environments.packages import loads_in
+from triton_models.artifact.environments.packed import problems_of
+from triton_models.artifact.pbtxt import ModelConfig
 from triton_models.check.parameters import check_values
 from triton_models.check.report import Findings, rule
 from triton_models.check.subject import Model, Subject, parameter, type_name
 from triton_models.check.target import ENDPOINTS
-from triton_models.config.pbtxt import ModelConfig
 from triton_models.declare.tensors import ELEMENT_BYTES
-from triton_models.environments.packages import loads_in
-from triton_models.environments.packed import problems_of
 from triton_models.facts.image_contents import NAME_ADDED, python_packages
 from triton_models.facts.shared_memory import PythonRegions, too_little_shared_memory
 

@@ -8,10 +8,10 @@ single-model endpoint, docker/sagemaker/serve of the same date starts the server
 from __future__ import annotations
 
 from triton_models.artifact.layout import MODEL_NAME
+from triton_models.artifact.pbtxt import CONFIG_FILE
 from triton_models.check.report import Findings, rule
 from triton_models.check.subject import Model, Subject
 from triton_models.check.target import ENDPOINTS, MULTI_MODEL_ENDPOINT, SINGLE_MODEL_ENDPOINT
-from triton_models.config.pbtxt import CONFIG_FILE
 
 _SOURCE = "triton-inference-server/server, src/sagemaker_server.cc and docker/sagemaker/serve of 2026-08-19"
 _MULTI = (MULTI_MODEL_ENDPOINT,)

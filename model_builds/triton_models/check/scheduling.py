@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from triton_models.artifact.pbtxt import ModelConfig, schema
 from triton_models.base.checks import Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.configuration import dims_count
 from triton_models.check.report import Findings, rule
 from triton_models.check.subject import Model, type_name
-from triton_models.config.pbtxt import ModelConfig, schema
 from triton_models.declare.tensors import ELEMENT_BYTES
 
 _SOURCE = "2026-11-21: Triton core 24.10, src/model_config_utils.cc and sequence_batch_scheduler.cc"

@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Any
 
 from triton_models.artifact.layout import Layout
+from triton_models.artifact.pbtxt import CONFIG_FILE, ModelConfig, read_text, schema, text_of
 from triton_models.base.errors import FleetError, Problem
 from triton_models.check.backend import Backend, backend_of
 from triton_models.check.target import MULTI_MODEL_ENDPOINT, CheckTarget
-from triton_models.config.pbtxt import CONFIG_FILE, ModelConfig, read_text, schema, text_of
 from triton_models.facts.image_contents import REPOSITORY_AGENTS, added
 
 # SageMaker's front end in Triton searches the raw text for this (server, src/sagemaker_server.cc of

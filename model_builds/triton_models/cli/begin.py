@@ -29,6 +29,6 @@ def init(parser: argparse.ArgumentParser) -> None:
 
 
 def _init(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.starter.init import run
+    from triton_models.cli.starter.init import run
 
     return run(arguments)

@@ -38,7 +38,7 @@ def new(parser: argparse.ArgumentParser) -> None:
 
 
 def _new(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.starter.new import run
+    from triton_models.cli.starter.new import run
 
     return run(arguments)
 
@@ -64,7 +64,7 @@ def adopt(parser: argparse.ArgumentParser) -> None:
 
 
 def _adopt(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.starter.adopted import run
+    from triton_models.cli.starter.adopted import run
 
     return run(arguments)
 
@@ -151,7 +151,7 @@ def verify(parser: argparse.ArgumentParser) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.verify.verify import run
+    from triton_models.deliver.verify.verify import run
 
     return run(arguments)
 

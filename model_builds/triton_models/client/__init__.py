@@ -3,8 +3,6 @@
 This package is the interface for applications: `Client`, the error it raises, and the encoding of tensors.
 `alias` and `resolving` find the endpoint and the artifact of a name, and `remembered` refreshes both in the
 background. `call`, `deadline` and `failures` handle a single request.
-
-Imports: artifact, base, facts, repository.
 """
 
 from __future__ import annotations

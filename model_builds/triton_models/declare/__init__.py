@@ -5,6 +5,4 @@
 finds every wrong value, with its line. `requires` checks a build's requirements, and `inferred` and
 `network_types` the inputs of networks. `searched` reads the source code of a folder without running it. Users
 import from `triton_models.spec`.
-
-Imports: base, facts.
 """

@@ -96,7 +96,7 @@ class BuildJob(Protocol):
     def add_packages(self, version: Path, *names: str) -> None:
         """Copy installed Python packages next to a Python model, if the Triton image lacks them.
 
-        See `triton_models.environments.packages` for the packages that can be copied.
+        See `triton_models.artifact.environments.packages` for the packages that can be copied.
 
         Raises:
             FleetError: A package is not installed here, or would not load in the release.

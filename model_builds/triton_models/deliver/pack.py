@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_models.artifact.layout import Layout
+from triton_models.artifact.pack.pack import Artifact, layout_to_pack, packing_problems, write
+from triton_models.artifact.pack.renaming import copies
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import progress
 from triton_models.check.check import check_layout
-from triton_models.pack.pack import Artifact, layout_to_pack, packing_problems, write
-from triton_models.pack.renaming import copies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.base.errors import raise_if_any
 from triton_models.builds.build import build
 from triton_models.builds.export.objects import tag
@@ -22,11 +23,10 @@ from triton_models.declare.reading import load_build
 from triton_models.deliver.example_request import example_request
 from triton_models.deliver.inside import apart
 from triton_models.deliver.worker import Report
-from triton_models.pack.pack import Artifact, pack
 
 if TYPE_CHECKING:
-    from triton_models.verify.serving import Server
-    from triton_models.verify.verify import Expected
+    from triton_models.deliver.verify.serving import Server
+    from triton_models.deliver.verify.verify import Expected
 
 # Packages of the build job that take seconds to import.
 _FRAMEWORKS = frozenset(
@@ -83,7 +83,7 @@ def make(order: Order, report: Report) -> Made:
     report("check")
     check_built(built.root)
     if order.verify:
-        from triton_models.verify.verify import compare, expected_answers
+        from triton_models.deliver.verify.verify import compare, expected_answers
 
         def expect() -> Expected:
             return expected_answers(built.root, load_build(order.name, order.models))
@@ -177,7 +177,7 @@ def check_built(root: Path) -> None:
 @functools.cache
 def process_server() -> Server:
     """Return the Triton server that all models of this process share; it starts on first use."""
-    from triton_models.verify.serving import serving
+    from triton_models.deliver.verify.serving import serving
 
     stack = contextlib.ExitStack()
     atexit.register(stack.close)

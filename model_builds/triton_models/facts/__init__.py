@@ -5,6 +5,4 @@ Start with `releases`, the contents of Triton releases, and `instances`, the har
 facts.
 `prices` and `cost` are about money, and `build_machines` about the machines that builds run on. `quotas`
 compares `quota_needs` with an account.
-
-Imports: base.
 """

@@ -4,6 +4,4 @@
 `publish` checks and uploads artifacts (`upload`) with their requests (`documents`), and updates names.
 `history`, `rollback`, `promote`, `prune` and `check_endpoint` are commands of `fleet`. `serving` describes
 the endpoints and Models of an account.
-
-Imports: artifact, base, check, declare, facts, pack.
 """

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triton_models.artifact.layout import ARCHIVE_SUFFIX
+from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.plans import is_rehearsal, refused
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
-from triton_models.pack.pack import Artifact
 from triton_models.repository.documents import request_name, store_request
 from triton_models.repository.download import not_as_recorded, read_digest
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository

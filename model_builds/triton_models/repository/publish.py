@@ -18,13 +18,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from triton_models.artifact.layout import ARCHIVE_SUFFIX, model_name, read_layout
+from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.plans import is_portable, is_rehearsal, refused, tensorrt_versions
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.digests import file_digest
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.check.check import check_layout
-from triton_models.pack.pack import Artifact
 from triton_models.repository.documents import store_request
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.s3 import (

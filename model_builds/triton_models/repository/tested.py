@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triton_models.artifact.layout import ARCHIVE_SUFFIX, MODEL_NAME
+from triton_models.artifact.pack.pack import DIGEST_LENGTH
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.whole_files import write_whole
-from triton_models.pack.pack import DIGEST_LENGTH
 from triton_models.repository.manifest import Manifest, Repository
 from triton_models.repository.manifest_document import SHA256, shown
 

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from triton_models.artifact.pack.pack import Artifact
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import progress
-from triton_models.pack.pack import Artifact
 from triton_models.repository.manifest import Manifest, Repository
 from triton_models.repository.s3 import LOST_RACE, NOT_FOUND, THREADS, contended, error_code, workers
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from triton_models.builds.locked import PACKAGES
-from triton_models.verify.process import SOCKETS
+from triton_models.deliver.verify.process import SOCKETS
 from triton_rehearsal.builds.python import install_python
 from triton_rehearsal.triton.command import install
 from triton_rehearsal.triton.machine import Machine

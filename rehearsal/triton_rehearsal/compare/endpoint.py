@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from triton_models.base.outcome import progress
+from triton_models.deliver.verify.comparing import answered, largest_difference
 from triton_models.spec import Ensemble, ModelDefinition
-from triton_models.verify.comparing import answered, largest_difference
 from triton_rehearsal.compare.comparison import Comparison
 from triton_rehearsal.compare.measurement import (
     Ask,

@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
+from triton_models.deliver.verify.comparing import answered, largest_difference
 from triton_models.spec import Example, ModelDefinition
-from triton_models.verify.comparing import answered, largest_difference
 from triton_rehearsal.compare.comparison import Comparison
 from triton_rehearsal.compare.measurement import (
     Ask,
@@ -164,9 +164,9 @@ def compare_locally(
 
 
 def _prepared(name: str, declared: ModelDefinition, place: Path, models: Path | None) -> Subject:
+    from triton_models.artifact.pack.pack import pack
     from triton_models.builds.build import build
     from triton_models.deliver.steps import check_built
-    from triton_models.pack.pack import pack
 
     progress(f"building {name}")
     root = build(name, output=place / "built", models=models)
@@ -181,7 +181,7 @@ def _prepared(name: str, declared: ModelDefinition, place: Path, models: Path | 
 
 def _backends(root: Path) -> tuple[str, ...]:
     """Return the backends of an artifact's models; an ensemble has those of its steps."""
-    from triton_models.config.pbtxt import read_config
+    from triton_models.artifact.pbtxt import read_config
 
     found = [read_config(path).backend for path in sorted(root.glob("*/config.pbtxt"))]
     return tuple(dict.fromkeys("tensorrt*" if each == "tensorrt" else each for each in found if each))

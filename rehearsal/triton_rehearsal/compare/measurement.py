@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any
 
 from triton_models.base.errors import FleetError
+from triton_models.deliver.verify.verify import own_function, reference_of
 from triton_models.spec import Example, ModelDefinition
-from triton_models.verify.verify import own_function, reference_of
 from triton_rehearsal.hosting.model_figures import percentile
 
 BLOCKS = 4

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.base.errors import FleetError, Problem
 from triton_models.client import Client
+from triton_models.deliver.verify.comparing import answered, is_text, largest_difference, shown
+from triton_models.deliver.verify.verify import reference_of
 from triton_models.spec import Example, ModelDefinition
-from triton_models.verify.comparing import answered, is_text, largest_difference, shown
-from triton_models.verify.verify import reference_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -26,7 +26,7 @@ from typing import BinaryIO
 _KIND = re.compile(r"\bkind\s*:\s*KIND_(\w+)")
 # The folder of a target model, with the platform's name for it, and the models of its ensemble below it.
 _FOLDER = re.compile(r"/opt/ml/models/([^/]+)/")
-_DECLARED = "gpu_memory_mb"  # GPU_MEMORY of triton_models.config.pbtxt
+_DECLARED = "gpu_memory_mb"  # GPU_MEMORY of triton_models.artifact.pbtxt
 _SECONDS = struct.Struct("d")
 _SERVER_POOL = 64 << 20  # SERVER_POOL_MIB of triton_models.facts.gpu_memory
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triton_models.artifact.pack.dali import without_origin
 from triton_models.base.errors import FleetError
 from triton_models.builds.job import Job
 from triton_models.declare.models import DaliPipeline
 from triton_models.declare.requires import IMAGE_MODULES, IMAGE_MODULES_SINCE, brings, check_requires
 from triton_models.facts.dali import dali_version, version_numbers
 from triton_models.facts.releases import Release
-from triton_models.pack.dali import without_origin
 
 if TYPE_CHECKING:
     from triton_models.declare.declaration import Tensors

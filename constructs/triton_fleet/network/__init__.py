@@ -1,8 +1,0 @@
-"""The private network of endpoints and builds, in a VPC that exists.
-
-- `endpoint_network`: subnets, security groups, and the VPC endpoints of the AWS services that they need.
-- `findings`: what compliance packs say of its permissions.
-- `checks`: the checks of its arguments.
-
-Imports: arguments, repository.
-"""

@@ -1,0 +1,252 @@
+"""An endpoint's alias: the name that applications know, whichever endpoint serves it.
+
+A plan that was compiled for one release and GPU does not load on another, and SageMaker refuses to change the
+instance type of a variant that is scaled. So instance type and release are part of the endpoint's name here.
+Another one is another name, for which CloudFormation makes another endpoint with its scaling. It is made only
+if it has an artifact for every name that the fleet serves; the alias moves there when all of that is ready,
+and the endpoint before is removed last. If anything fails, the deployment is rolled back: the endpoint before
+has served throughout, with the artifacts that it had.
+
+Both endpoints exist for some minutes: the account needs the quota for both, and pays for both so long. The
+new one starts without a loaded model, unless a `EndpointWarmUp` with this alias loads some.
+
+Source, read on 2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import ArnFormat, Stack, Tags, Token
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct, IConstruct
+
+from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.functions.names_ready import NamesReady
+from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
+from triton_fleet.parts.arguments.typed import typed
+from triton_models.base.checks import Check
+from triton_models.client.alias import alias_name
+from triton_models.facts.releases import DEFAULT_RELEASE
+
+ALIAS_ENDPOINT_NAME = Check(
+    id="alias-endpoint-name",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html",
+)
+"""An endpoint behind an alias is named after its instance type and its release."""
+
+_LONGEST_NAME = 63
+
+FLEET_TAG = "triton-fleet:fleet"
+"""The tag of an endpoint that says which fleet it serves; who may invoke the fleet is decided by it."""
+
+
+def endpoint_name_for(
+    fleet: str, *instance_types: str, release: str = DEFAULT_RELEASE, settings: str = ""
+) -> str:
+    """The name of a fleet's endpoint of these instance types and release: TritonFleet-g5-2xlarge-25-09.
+
+    Args:
+        fleet: The fleet's name, letters, digits and hyphens.
+        *instance_types: The type of each variant; the same type counts once.
+        release: The Triton release.
+        settings: More that makes another endpoint, such as a digest of its settings.
+
+    Raises:
+        FleetError: The name is longer than an endpoint's name may be.
+    """
+    types = dict.fromkeys(name.removeprefix("ml.").replace(".", "-") for name in instance_types)
+    name = "-".join((fleet, *types, release.replace(".", "-"), *([settings] if settings else ())))
+    if not Token.is_unresolved(name) and len(name) > _LONGEST_NAME:
+        raise ALIAS_ENDPOINT_NAME.error(
+            what=f"the endpoint's name {name!r} has {len(name)} characters",
+            where=f"the name of the fleet {fleet!r}",
+            why="SageMaker limits names to 63 characters, including the type and the release",
+            fix=f"shorten the fleet's name to {_LONGEST_NAME - len(name) + len(fleet)} characters",
+        )
+    return name
+
+
+@typed
+class EndpointAlias(Construct):
+    """A Systems Manager parameter with the name of a fleet's current endpoint, and its target.
+
+    Its value is one JSON object, so that both are read together:
+    {"endpoint": "TritonFleet-g5-2xlarge-25-09", "target": "sm86-trt10.13.3"}. It moves when the endpoint that
+    it names can take all traffic: after that one, its scaling and its warm-up, and if that endpoint has an
+    artifact for every name that the fleet serves. Applications read it, with
+    `triton_models.client.Client(alias=...)` or on their own, and go on working through a change of the
+    release, the GPU or the instance type.
+
+    What has to be ready before the new endpoint is created, such as a `DeploymentBuild` in the same stack, is
+    a dependency of this: `alias.node.add_dependency(build)`.
+
+    Attributes:
+        endpoint: The current endpoint.
+        fleet: The fleet's name.
+        parameter_name: Its own name, which never changes: /triton-fleet/<fleet>/endpoint.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: Endpoint,
+        fleet: str,
+        scaling: Sequence[EndpointScaling] = (),
+        not_needed: Sequence[str] = (),
+    ) -> None:
+        """Create the parameter.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint: The current endpoint. Its name must be `endpoint_name_for(fleet, instance_type,
+                release=release)`.
+            fleet: The fleet's name. It must not change: it is in the name that applications know.
+            scaling: The scaling of the endpoint's variants, which has to be there before traffic is.
+            not_needed: Models that are no longer built, and may be missing on another endpoint.
+
+        Raises:
+            FleetError: The endpoint is not named after its fleet, its instance types and its release.
+        """
+        super().__init__(scope, construct_id)
+        self.endpoint = endpoint
+        self.fleet = fleet
+        self.parameter_name = alias_name(fleet)
+        self._check()
+        self._parameter = ssm.CfnParameter(
+            self,
+            "Parameter",
+            name=self.parameter_name,
+            type="String",
+            value=f'{{"endpoint": "{endpoint.endpoint_name}", "target": "{endpoint.target}"}}',
+            description=f"The endpoint that serves the fleet {fleet} now, and its target",
+        )
+        self._ready = self._names_ready(not_needed)
+        # The endpoint alone: its model and configuration are not invoked.
+        Tags.of(endpoint.node.find_child("Resource")).add(FLEET_TAG, fleet)
+        endpoint._change._take_over(
+            alias=self.parameter_name,
+            alias_arn=self.parameter_arn,
+            endpoints=self._endpoint_arns,
+            most={each.variant.name: each.max_capacity for each in scaling},
+        )
+        self._scaling = tuple(scaling)
+        self.moves_after(endpoint._change.settled)
+        for each in scaling:
+            self.moves_after(each)
+
+    def moves_after(self, ready: IConstruct) -> None:
+        """Let the alias move only when something is ready, which needs the endpoint.
+
+        Args:
+            ready: Such as what warms the endpoint up.
+        """
+        self._parameter.node.add_dependency(ready)
+        if self._ready is not None:
+            self._ready.after.node.add_dependency(ready)
+
+    def _moves_once_warm(self, loads: IConstruct) -> None:
+        """Let auto scaling begin, and the alias move, after the first loads.
+
+        Auto scaling would remove instances that get no requests yet.
+        """
+        for each in self._scaling:
+            each._target.node.add_dependency(loads)
+        self.moves_after(loads)
+
+    def _names_ready(self, not_needed: Sequence[str]) -> NamesReady | None:
+        endpoint = self.endpoint
+        if not isinstance(endpoint, MultiModelEndpoint) or Token.is_unresolved(endpoint.literal_name):
+            return None
+        ready = NamesReady(
+            self,
+            "NamesReady",
+            repository=endpoint.repository,
+            alias=self.parameter_name,
+            alias_arn=self.parameter_arn,
+            endpoint_name=endpoint.literal_name,
+            target=str(endpoint.target),
+            not_needed=not_needed,
+        )
+        resource = endpoint.node.find_child("Resource")
+        if Stack.of(self).node.path == Stack.of(endpoint).node.path:
+            resource.node.add_dependency(ready.before)
+        ready.after.node.add_dependency(resource)
+        self._parameter.node.add_dependency(ready.after)
+        return ready
+
+    @property
+    def parameter_arn(self) -> str:
+        """The parameter's ARN."""
+        # The slash that the name begins with is the one that the ARN has anyway.
+        return Stack.of(self).format_arn(
+            service="ssm", resource="parameter", resource_name=self.parameter_name.removeprefix("/")
+        )
+
+    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to read which endpoint it is.
+
+        Args:
+            grantee: The principal that may read.
+        """
+        return iam.Grant.add_to_principal(
+            grantee=grantee, actions=["ssm:GetParameter"], resource_arns=[self.parameter_arn]
+        )
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to read the alias, and to invoke the fleet's endpoint on whichever instance type it is.
+
+        The endpoint's own `grant_invoke` names one endpoint: while the fleet moves to the next, an
+        application would be denied the one or the other. This one allows every endpoint whose name begins
+        with the fleet's and a hyphen, and that is tagged with the fleet's name: the fleet "search" must not
+        open "search-internal", whose endpoints' names begin the same way.
+
+        The resource type endpoint supports aws:ResourceTag. Source, read on 2026-11-21:
+        https://docs.aws.amazon.com/service-authorization/latest/reference/list_sagemaker.html
+
+        Args:
+            grantee: The principal that may invoke.
+        """
+        return self.grant_read(grantee).combine(
+            iam.Grant.add_to_principal(
+                grantee=grantee,
+                actions=["sagemaker:InvokeEndpoint"],
+                resource_arns=self._endpoint_arns,
+                conditions={"StringEquals": {f"aws:ResourceTag/{FLEET_TAG}": self.fleet}},
+            )
+        )
+
+    @property
+    def _endpoint_arns(self) -> list[str]:
+        """The ARNs of every endpoint that the fleet may have."""
+        # SageMaker writes a name in an ARN in lower case, and IAM compares as it is written.
+        later = Token.is_unresolved(self.fleet)
+        names = dict.fromkeys((self.fleet, self.fleet if later else self.fleet.lower()))
+        return [
+            Stack.of(self).format_arn(
+                service="sagemaker",
+                resource="endpoint",
+                resource_name=f"{name}-*",
+                arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+            )
+            for name in names
+        ]
+
+    def _check(self) -> None:
+        if Token.is_unresolved(self.endpoint.literal_name) or Token.is_unresolved(self.fleet):
+            return
+        types = [variant.instance.name for variant in self.endpoint.variants.values()]
+        name = self.endpoint.literal_name
+        expected = endpoint_name_for(self.fleet, *types, release=self.endpoint.release.name)
+        if name != expected and not name.startswith(f"{expected}-"):
+            raise ALIAS_ENDPOINT_NAME.error(
+                what=f"the endpoint is named {name!r}",
+                where=f"endpoint of {self.node.path}",
+                why="another type or release needs another endpoint, next to the current one",
+                fix=f"name it {expected!r}, with endpoint_name_for(fleet, instance_type, release=release)",
+            )

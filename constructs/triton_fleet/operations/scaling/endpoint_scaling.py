@@ -1,0 +1,213 @@
+"""Auto scaling: as many instances of an endpoint's variant as its load needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from aws_cdk import Annotations, Stack
+from aws_cdk import aws_applicationautoscaling as autoscaling
+from constructs import Construct
+
+from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+from triton_fleet.endpoint.sequence_advice import SequenceAdvice
+from triton_fleet.operations.scaling.checks import (
+    FROM_ZERO,
+    ONE_TARGET_PER_METRIC,
+    capacity,
+    one_scaling,
+    policy_name,
+    scaling_names,
+    scaling_number_now,
+    scaling_target,
+    statistic_name,
+    target_of_variant,
+)
+from triton_fleet.operations.scaling.schedules import ScheduledCapacity, check_schedules
+from triton_fleet.operations.scaling.steps import ScalingStep, StepPolicy, StepScaling
+from triton_fleet.operations.scaling.target import Cooldowns, ScalingTarget
+from triton_fleet.operations.scaling.tracking import GpuMemoryUtilization, ModelLatency, default_targets
+from triton_fleet.parts.arguments.service_model import hold_against_services
+from triton_fleet.parts.arguments.tokens import deferred, known
+from triton_fleet.parts.arguments.typed import typed
+from triton_models.base.checks import Report
+
+_DIMENSION = "sagemaker:variant:DesiredInstanceCount"
+
+
+@typed
+class EndpointScaling(Construct):
+    """Auto scaling of a variant of an endpoint.
+
+    With several targets the fleet grows if any asks for it, and shrinks only if all agree.
+
+    SageMaker refuses to change the instance type of a variant, or to remove it, for as long as it is scaled.
+    Give the endpoint a name with the instance type in it (`endpoint_name_for`) and applications an
+    `EndpointAlias`, and a change of the instance type is an ordinary deployment.
+
+    Attributes:
+        endpoint: The scaled endpoint.
+        variant: The variant of it.
+        min_capacity: The fewest instances.
+        max_capacity: The most instances.
+        targets: The targets.
+        steps: The step scaling policies.
+        schedules: The scheduled changes of the range.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: Endpoint,
+        variant: str | None = None,
+        min_capacity: int = 1,
+        max_capacity: int = 4,
+        targets: Sequence[ScalingTarget] | None = None,
+        steps: Sequence[StepScaling] = (),
+        schedules: Sequence[ScheduledCapacity] = (),
+        cooldowns: Cooldowns | None = None,
+    ) -> None:
+        """Register the variant, and create a policy for each target and for each set of steps.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint: The endpoint to scale.
+            variant: The name of the variant to scale; None for the only one, or the first. Give each further
+                one an EndpointScaling of its own.
+            min_capacity: The fewest instances, 1 or more. 0 is for asynchronous endpoints only: requests wait
+                in the queue meanwhile, and the first of them brings an instance back.
+            max_capacity: The most instances. The default is a new account's quota for one endpoint.
+            targets: The targets, each metric once. By default the requests and the utilization per GPU, or
+                the vCPU utilization without GPUs; for an asynchronous endpoint the backlog. No target is
+                possible with steps or schedules.
+            steps: Policies for metrics that are far from their targets.
+            schedules: Scheduled changes of the range.
+            cooldowns: The times to wait after scaling, for targets without cooldowns of their own.
+
+        Raises:
+            FleetError: There is no such variant, or it is scaled already; a capacity below one, or a minimum
+                above the maximum; nothing to scale by; a target out of its metric's reach, for GPUs where
+                there are none, or of a metric that such an endpoint does not publish; two policies of one
+                name; steps that overlap or go the wrong way; a schedule that sets nothing, sets no range, or
+                never comes due. All that apply are named.
+        """
+        super().__init__(scope, construct_id)
+        self.endpoint = endpoint
+        self.variant = endpoint.variant(variant)
+        self.min_capacity = min_capacity
+        self.max_capacity = max_capacity
+        self.targets = default_targets(self.variant) if targets is None else tuple(targets)
+        self.steps = tuple(steps)
+        self.schedules = tuple(schedules)
+        self._resource_id = f"endpoint/{endpoint.literal_name}/variant/{self.variant.name}"
+        self._check(cooldowns)
+        self._advise()
+        self._target = self._register()
+        for target in self.targets:
+            self._follow(target, cooldowns or Cooldowns())
+        for each in (*self.steps, *self._from_zero()):
+            StepPolicy(
+                self, each.name, scaling=each, prefix=self._prefix(), scaling_target_id=self._target.ref
+            )
+        hold_against_services(self)
+
+    def _register(self) -> autoscaling.CfnScalableTarget:
+        target = autoscaling.CfnScalableTarget(
+            self,
+            "Target",
+            service_namespace="sagemaker",
+            scalable_dimension=_DIMENSION,
+            resource_id=self._resource_id,
+            min_capacity=self.min_capacity,
+            max_capacity=self.max_capacity,
+            scheduled_actions=[each._render() for each in self.schedules] or None,
+        )
+        # The id above is a literal, so CloudFormation does not see that the endpoint has to be there first.
+        resource = self.endpoint.node.find_child("Resource")
+        target.node.add_dependency(resource, self.endpoint._change.settled)
+        return target
+
+    def _follow(self, target: ScalingTarget, cooldowns: Cooldowns) -> None:
+        autoscaling.CfnScalingPolicy(
+            self,
+            target._policy,
+            policy_name=f"{self._prefix()}-{target._policy}",
+            policy_type="TargetTrackingScaling",
+            scaling_target_id=self._target.ref,
+            target_tracking_scaling_policy_configuration=target._tracking(self.variant, cooldowns=cooldowns),
+        )
+
+    def _from_zero(self) -> Iterator[StepScaling]:
+        """The alarm that brings the first instance back, since the backlog per instance needs an instance.
+
+        Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
+        """
+        lowest = (self.min_capacity, *(each.min_capacity for each in self.schedules))
+        if self.variant.asynchronous and any(known(each) == 0 or deferred(each) for each in lowest):
+            yield StepScaling(
+                name=FROM_ZERO,
+                metric=self.variant.metric_has_backlog_without_capacity(),
+                steps=[ScalingStep(at=1, change=1)],
+                minutes=2,
+            )
+
+    def _prefix(self) -> str:
+        """Return the prefix of the names of policies, with the variant if the endpoint has several."""
+        name = self.endpoint.literal_name
+        return name if len(self.endpoint.variants) == 1 else f"{name}-{self.variant.name}"
+
+    def _check(self, cooldowns: Cooldowns | None) -> None:
+        report, has_queue = Report(self.node.path), self.variant.asynchronous
+        targets = report.at("targets")
+        if cooldowns is not None:
+            cooldowns._check(report.at("cooldowns"))
+        one_scaling(report.at("variant"), self._resource_id, already=self._scaled_by())
+        standing = (self.min_capacity, self.max_capacity)
+        capacity(report.at("min_capacity"), *map(known, standing), has_queue=has_queue)
+        names = [*(target._policy for target in self.targets), *(each.name for each in self.steps)]
+        scaling_names(targets, names)
+        if not (names or self.schedules):
+            fix = "add one, such as GpuUtilization(percent=60), or leave EndpointScaling out"
+            targets(ONE_TARGET_PER_METRIC, "no target", fix=fix)
+        for target in self.targets:
+            self._check_target(targets.at(target._policy[:60]), target)
+        for each in self.steps:
+            each._check(report.at("steps").at(each.name[:60]), has_queue=has_queue)
+        check_schedules(report.at("schedules"), self.schedules, standing=standing, has_queue=has_queue)
+        report.raise_if_any()
+
+    def _check_target(self, report: Report, target: ScalingTarget) -> None:
+        policy_name(report, target._policy)
+        if target.cooldowns is not None:
+            target.cooldowns._check(report)
+        if isinstance(target, ModelLatency):
+            statistic_name(report, target.statistic)
+        instance = self.variant.instance
+        if not target._deferred:
+            scaling_target(report, target._amount, limit=target._LIMIT, per=target._PER)
+        elif target._factor(gpu_count=instance.gpu_count, vcpus=instance.vcpus) != 1:
+            scaling_number_now(report, "the target")
+        target_of_variant(report, target, self.variant)
+
+    def _advise(self) -> None:
+        SequenceAdvice(
+            self, self.endpoint._sequence_models, instances=known(self.max_capacity), setting="max_capacity=1"
+        )
+        if isinstance(self.endpoint, MultiModelEndpoint) and any(
+            isinstance(target, GpuMemoryUtilization) for target in self.targets
+        ):
+            Annotations.of(self).add_warning_v2(
+                "triton-fleet:gpu-memory-of-many-models",
+                "GPU memory is the cache of a multi-model endpoint: it stays full however little is asked. "
+                "This target grows the fleet to its maximum and keeps it there. Use GpuUtilization.",
+            )
+
+    def _scaled_by(self) -> str | None:
+        """The path of what scales the variant already, in this stack."""
+        for each in Stack.of(self).node.find_all():
+            if isinstance(each, autoscaling.CfnScalableTarget) and each.resource_id == self._resource_id:
+                return each.node.path.rpartition("/")[0]
+        return None

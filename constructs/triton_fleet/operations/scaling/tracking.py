@@ -1,0 +1,318 @@
+"""Target tracking: metrics that auto scaling keeps constant by adding and removing instances.
+
+Sources, read on 2026-11-21:
+
+* https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-code-define.html
+* https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking-metric-math.html
+"""
+
+# ruff: noqa: ARG002 (every target is asked about a variant, whether or not its metric depends on it)
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from typing_extensions import Unpack
+
+from triton_fleet.endpoint.hosting.variants import DeployedVariant
+from triton_fleet.operations.scaling.metric_specification import Customized, Predefined, specification
+from triton_fleet.operations.scaling.target import Per, ScalingTarget
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.metrics.facts import METRICS
+from triton_fleet.parts.metrics.published import MetricOptions
+
+_MICROSECONDS_PER_MILLISECOND = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocations(ScalingTarget):
+    """Targets for requests per minute, per GPU or per instance: see the subclasses.
+
+    Attributes:
+        per_minute: Requests a minute.
+    """
+
+    _POLICY: ClassVar[str] = "Invocations"
+    _COUNTS_ANSWERS: ClassVar[bool] = True
+
+    per_minute: float
+
+    @property
+    def _amount(self) -> float:
+        """Requests a minute."""
+        return self.per_minute
+
+    def _metric(self, variant: DeployedVariant) -> Predefined:
+        return Predefined(predefined_metric_type="SageMakerVariantInvocationsPerInstance")
+
+
+@typed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvocationsPerGpu(Invocations):
+    """Target for the requests per minute per GPU, as AWS advises for multi-model endpoints.
+
+    The right number depends on the models and on how often they are cached: measure it, with
+    `from_load_test`.
+
+    Attributes:
+        per_minute: Requests per minute per GPU. The default of ten per second is low: too many instances cost
+            money, too few cost requests.
+    """
+
+    _PER: ClassVar[Per] = "GPU"
+
+    per_minute: float = 600
+
+    @classmethod
+    def from_load_test(cls, *, requests_per_second: float, safety_factor: float = 0.5) -> InvocationsPerGpu:
+        """The target for the highest rate that one GPU sustained.
+
+        Args:
+            requests_per_second: That rate.
+            safety_factor: The share of it to aim for: a new instance takes minutes to come, and
+                meanwhile the load grows. AWS starts at 0.5.
+        """
+        return cls(per_minute=requests_per_second * safety_factor * 60)
+
+
+@typed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvocationsPerInstance(Invocations):
+    """Target for the requests per minute per instance: for CPU types.
+
+    Attributes:
+        per_minute: Requests per minute per instance.
+    """
+
+    per_minute: float
+
+    @classmethod
+    def from_load_test(
+        cls, *, requests_per_second: float, safety_factor: float = 0.5
+    ) -> InvocationsPerInstance:
+        """The target for the highest rate that one instance sustained.
+
+        Args:
+            requests_per_second: That rate.
+            safety_factor: The share of it to aim for. AWS starts at 0.5.
+        """
+        return cls(per_minute=requests_per_second * safety_factor * 60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utilization(ScalingTarget):
+    """Targets for the utilization of a part of the instances: see the subclasses, such as `GpuUtilization`.
+
+    Attributes:
+        percent: 0 to 100, of each GPU or vCPU. SageMaker adds the percentages of an instance's up; here the
+            target is multiplied accordingly.
+    """
+
+    _LIMIT: ClassVar[float | None] = 100
+    _METRIC: ClassVar[str]
+
+    percent: float
+
+    @property
+    def _amount(self) -> float:
+        """Percent of each GPU or vCPU."""
+        return self.percent
+
+    def _metric(self, variant: DeployedVariant) -> Customized:
+        return _published(self._METRIC, variant)
+
+
+@typed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUtilization(Utilization):
+    """Target for GPU utilization, which follows the work instead of the number of requests.
+
+    Attributes:
+        percent: 0 to 100, of each GPU. The default leaves room for the minutes until a new instance serves.
+    """
+
+    _POLICY: ClassVar[str] = "GpuUtilization"
+    _PER: ClassVar[Per] = "GPU"
+    _METRIC: ClassVar[str] = "GPUUtilization"
+
+    percent: float = 60
+
+
+@typed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuMemoryUtilization(Utilization):
+    """Target for GPU memory utilization: for models whose requests need memory.
+
+    Not for a multi-model endpoint. There GPU memory is a cache: it fills with models and stays full however
+    little is asked, so the fleet would grow to its maximum and remain there.
+
+    Attributes:
+        percent: 0 to 100, of each GPU's memory. Above what the loaded model takes at rest.
+    """
+
+    _POLICY: ClassVar[str] = "GpuMemoryUtilization"
+    _PER: ClassVar[Per] = "GPU"
+    _METRIC: ClassVar[str] = "GPUMemoryUtilization"
+
+    percent: float
+
+
+@typed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuUtilization(Utilization):
+    """Target for vCPU utilization: for CPU instance types, and for Python backends next to a GPU.
+
+    Attributes:
+        percent: 0 to 100, of each vCPU. SageMaker publishes the sum over an instance's vCPUs, so that a
+            target written down as 60 would be 60 of 800 on eight of them; here it is multiplied.
+    """
+
+    _POLICY: ClassVar[str] = "CpuUtilization"
+    _PER: ClassVar[Per] = "vCPU"
+    _METRIC: ClassVar[str] = "CPUUtilization"
+
+    percent: float = 60
+
+
+@typed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelLatency(ScalingTarget):
+    """Target for the latency of models.
+
+    Latency does not fall in proportion to the instances, which is what target tracking assumes, and a quiet
+    fleet is not faster than a well used one: give it `disable_scale_in=True` and let another target shrink
+    the fleet.
+
+    Attributes:
+        latency: The time that the container takes to answer.
+        statistic: Of the requests of a minute: "Average", or a percentile such as "p90".
+    """
+
+    _POLICY: ClassVar[str] = "ModelLatency"
+    _UNITS: ClassVar[int] = _MICROSECONDS_PER_MILLISECOND
+
+    latency: Duration
+    statistic: str = "Average"
+
+    @property
+    def _amount(self) -> float:
+        """Milliseconds; SageMaker publishes microseconds."""
+        return self.latency.to_milliseconds(integral=False)
+
+    @property
+    def _deferred(self) -> bool:
+        return self.latency.is_unresolved()
+
+    def _metric(self, variant: DeployedVariant) -> Customized:
+        return _published("ModelLatency", variant, statistic=self.statistic)
+
+
+@typed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConcurrentRequests(ScalingTarget):
+    """Target for the concurrent requests per model, including queued ones.
+
+    It is published every ten seconds, so scaling starts minutes earlier than with any other metric. Made for
+    slow answers, such as generated text, of which a count per minute says little. SageMaker's page about the
+    metrics of multi-model endpoints promises them by the minute only: see there that it is published first.
+
+    Attributes:
+        per_model: Requests at one time in the model of one instance.
+    """
+
+    _POLICY: ClassVar[str] = "ConcurrentRequests"
+    _COUNTS_ANSWERS: ClassVar[bool] = True
+
+    per_model: float
+
+    @property
+    def _amount(self) -> float:
+        """Requests at one time."""
+        return self.per_model
+
+    def _metric(self, variant: DeployedVariant) -> Predefined:
+        return Predefined(predefined_metric_type="SageMakerVariantConcurrentRequestsPerModelHighResolution")
+
+
+@typed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogPerInstance(ScalingTarget):
+    """Target for the queued requests per instance of an asynchronous endpoint.
+
+    AWS's advice for these: it follows the queue, and lets the fleet shrink to nothing when that is empty. The
+    first instance is brought back by a policy of its own, see `EndpointScaling`.
+
+    Attributes:
+        requests: Requests in the queue, those being worked on included, for each instance. The default is
+            that of AWS's page: how long a caller waits is about this many times the model's latency.
+    """
+
+    _POLICY: ClassVar[str] = "Backlog"
+    _OF_QUEUE: ClassVar[bool] = True
+
+    requests: float = 5
+
+    @property
+    def _amount(self) -> float:
+        """Requests in the queue."""
+        return self.requests
+
+    def _metric(self, variant: DeployedVariant) -> Customized:
+        return specification(variant.metric_approximate_backlog_size_per_instance())
+
+
+@typed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricTarget(ScalingTarget):
+    """Target for any CloudWatch metric, or for an expression over several.
+
+    It has to fall when instances are added and rise when they are removed, about in proportion: a queue's
+    length for each instance, not the queue's length. Application Auto Scaling reads it by the minute,
+    whatever the metric's period is, in the endpoint's own account and region.
+
+    Attributes:
+        name: The construct's id and the last part of the policy's name, one of a kind in its scaling.
+        metric: A metric with any statistic, or a `MathExpression`, also over those of an endpoint.
+        target: The value to keep, of the metric as it is.
+    """
+
+    name: str
+    metric: cloudwatch.IMetric
+    target: float
+
+    @property
+    def _policy(self) -> str:
+        """The target's name."""
+        return self.name
+
+    @property
+    def _amount(self) -> float:
+        """The metric's value."""
+        return self.target
+
+    def _metric(self, variant: DeployedVariant) -> Customized:
+        return specification(self.metric)
+
+
+def default_targets(variant: DeployedVariant) -> tuple[ScalingTarget, ...]:
+    """Return the default targets.
+
+    The queue of an asynchronous endpoint; else requests and GPUs, or the CPU where there is no GPU.
+    """
+    if variant.asynchronous:
+        return (BacklogPerInstance(),)
+    if variant.instance.gpu is None:
+        return (CpuUtilization(),)
+    return (InvocationsPerGpu(), GpuUtilization())
+
+
+def _published(name: str, variant: DeployedVariant, **options: Unpack[MetricOptions]) -> Customized:
+    """A metric as SageMaker publishes it for the variant: under EndpointName and VariantName.
+
+    AWS's page about scaling multi-model endpoints says ModelName, under which nothing is published: such a
+    policy is accepted and never acts.
+    """
+    return specification(variant.metric(name, **options), unit=METRICS[name].unit)

@@ -1,0 +1,316 @@
+"""The model repository: the S3 prefix behind an endpoint."""
+
+from __future__ import annotations
+
+from aws_cdk import Annotations as Advice
+from aws_cdk import Arn, ArnFormat, Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from triton_fleet.parts.arguments.checks import role_arn
+from triton_fleet.parts.arguments.late import LateProblems
+from triton_fleet.parts.arguments.tokens import known
+from triton_fleet.parts.arguments.typed import typed
+from triton_fleet.parts.repository.checks import existing_bucket, own_policies, repository_prefix
+from triton_fleet.parts.repository.usage import RepositoryUsage
+from triton_models.artifact.layout import ARCHIVE_SUFFIX
+from triton_models.base.checks import Report
+from triton_models.repository.documents import REQUESTS
+from triton_models.repository.manifest import MANIFEST_NAME
+
+
+@typed
+class ModelRepository(Construct):
+    """A bucket of immutable model artifacts, and the key that encrypts them.
+
+    Nothing is public, and every request needs TLS 1.2. Deleting the stack keeps the models, because compiling
+    them again costs GPU hours. Every artifact has a name of its own and is never overwritten, because an
+    instance of the endpoint goes on serving the copy that it has downloaded.
+
+    An existing bucket can be used instead, such as one that a deleted stack has left: give it with its key.
+
+    Attributes:
+        bucket: The bucket, for what this class does not offer.
+        key: The customer-managed key; one that is made here is rotated every year.
+        owned: The bucket belongs to the stack. The stack does not change an existing bucket.
+        prefix: The prefix that the endpoint serves, with its final slash.
+        url: Such as "s3://bucket/models/".
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        prefix: str = "models/",
+        bucket: s3.IBucket | None = None,
+        encryption_key: kms.IKey | None = None,
+        access_logs: s3.IBucket | None = None,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    ) -> None:
+        """Create the bucket and its key, or take those that are given.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            prefix: The prefix of the artifacts' keys. A release may refuse a "/" in a target model, so there
+                are no folders below it.
+            bucket: A bucket that exists, such as `s3.Bucket.from_bucket_name(...)`. Its encryption, its
+                versions and its lifecycle stay as they are.
+            encryption_key: The key that encrypts `bucket`, or a new bucket. By default a new key.
+            access_logs: A bucket for S3's access log of every request. None by default: a fleet reads its
+                models all day, so the log grows without bound. CloudTrail data events answer the same
+                questions with the caller's identity.
+            removal_policy: The policy for bucket and key when the stack is deleted. By default they stay;
+                only a first deployment that fails removes them, while the bucket is empty.
+
+        Raises:
+            FleetError: A prefix with characters that mean something else in a URL or in a policy, or one that
+                names an archive; a bucket without its key, or with access_logs.
+        """
+        super().__init__(scope, construct_id)
+        report = Report(self.node.path)
+        repository_prefix(report.at("prefix"), known(prefix))
+        existing_bucket(
+            report.at("bucket"),
+            bucket=bucket is not None,
+            key=encryption_key is not None,
+            access_logs=access_logs is not None,
+        )
+        report.raise_if_any()
+        self.owned = bucket is None
+        self.prefix = f"{prefix.strip('/')}/"
+        self.key: kms.IKey = encryption_key or kms.Key(
+            self,
+            "Key",
+            description="Encrypts the artifacts of a model repository",
+            enable_key_rotation=True,
+            removal_policy=removal_policy,
+        )
+        self.bucket: s3.IBucket = bucket or s3.Bucket(
+            self,
+            "Bucket",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            encryption=s3.BucketEncryption.KMS,
+            encryption_key=self.key,
+            # One data key for the bucket instead of one for each download, which KMS bills and throttles.
+            bucket_key_enabled=True,
+            enforce_ssl=True,
+            minimum_tls_version=1.2,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            versioned=True,
+            lifecycle_rules=_lifecycle(),
+            server_access_logs_bucket=access_logs,
+            removal_policy=removal_policy,
+        )
+        if self.owned:
+            self._refuse_overwriting()
+        self.url = f"s3://{self.bucket.bucket_name}/{self.prefix}"
+        self._usage = RepositoryUsage()
+        LateProblems(self, self._usage.misfits)
+
+    @property
+    def artifacts_arn(self) -> str:
+        """The ARN pattern of everything below the prefix."""
+        return self.bucket.arn_for_objects(f"{self.prefix}*")
+
+    @property
+    def list_condition(self) -> dict[str, dict[str, list[str]]]:
+        """The condition of ListBucket: the prefix, with and without its slash, or a request that names none.
+
+        AWS's examples for SageMaker have no condition at all. HeadBucket, which asks for the same permission,
+        names no prefix, nor may SageMaker when it looks for the bucket; nothing documents what it does.
+        """
+        return {"StringLikeIfExists": {"s3:prefix": [self.prefix.removesuffix("/"), f"{self.prefix}*"]}}
+
+    @property
+    def working_prefix(self) -> str:
+        """The prefix of what builds keep next to the artifacts: no endpoint serves what is below it."""
+        return f"{self.prefix.removesuffix('/')}-builds/"
+
+    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to list and read the prefix, and nothing else.
+
+        ListBucket is part of it: without it S3 answers a missing artifact with 403 instead of 404, and
+        SageMaker cannot distinguish a wrong target model from a wrong role.
+        """
+        return (
+            self._grant_list(grantee)
+            .combine(self._grant_objects(grantee, "s3:GetObject"))
+            .combine(self._grant_key(grantee, "kms:Decrypt"))
+        )
+
+    def grant_resolve(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to read the manifest, which says the artifact of each name, and no artifact.
+
+        It is all that an application needs of the repository: SageMaker reads the weights. Listing is
+        limited to the manifest; without it S3 answers 403 while nothing is published yet.
+        """
+        manifest = f"{self.prefix}{MANIFEST_NAME}"
+        return (
+            iam.Grant.add_to_principal(
+                grantee=grantee,
+                actions=["s3:ListBucket"],
+                resource_arns=[self.bucket.bucket_arn],
+                conditions={"StringLikeIfExists": {"s3:prefix": [manifest]}},
+            )
+            .combine(
+                iam.Grant.add_to_principal(
+                    grantee=grantee,
+                    actions=["s3:GetObject"],
+                    resource_arns=[self.bucket.arn_for_objects(manifest)],
+                )
+            )
+            .combine(self._grant_key(grantee, "kms:Decrypt"))
+        )
+
+    def allow_reading(self, *role_arns: str) -> None:
+        """Let roles of other accounts read artifacts and manifest, as `fleet promote` does.
+
+        It takes two permissions: this one, in the policies of bucket and key, and the same actions in the
+        policy of the role, which its own account grants. The policies name the account and compare the role,
+        because S3 refuses a policy that names a role before it exists.
+
+        Args:
+            role_arns: The ARNs of the roles.
+
+        Raises:
+            FleetError: A string is no role's ARN, or the bucket or its key is not the stack's own, so that
+                their policies cannot be changed.
+        """
+        report = Report(self.node.path)
+        for arn in role_arns:
+            role_arn(report.at("role_arns"), known(arn))
+        own_policies(report.at("role_arns"), owned=self.owned and isinstance(self.key, kms.Key))
+        report.raise_if_any()
+        for arn in role_arns:
+            account = iam.AccountPrincipal(Arn.split(arn, ArnFormat.SLASH_RESOURCE_NAME).account)
+            reader = iam.PrincipalWithConditions(account, {"ArnEquals": {"aws:PrincipalArn": arn}})
+            listing = iam.PrincipalWithConditions(reader, self.list_condition)
+            bucket = self.bucket
+            for principal, action, resource in (
+                (listing, "s3:ListBucket", bucket.bucket_arn),
+                (reader, "s3:GetObject", self.artifacts_arn),
+            ):
+                bucket.add_to_resource_policy(
+                    iam.PolicyStatement(actions=[action], principals=[principal], resources=[resource])
+                )
+            self.key.add_to_resource_policy(
+                iam.PolicyStatement(actions=["kms:Decrypt"], principals=[reader], resources=["*"])
+            )
+
+    def grant_publish(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to add artifacts and to move names: no deleting, and nothing outside the prefix.
+
+        Reading belongs to it, for the manifest is read before it is replaced. So does Decrypt: S3 needs it to
+        put the parts of a large upload together.
+        """
+        return (
+            self._grant_list(grantee)
+            .combine(self._grant_objects(grantee, "s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"))
+            .combine(self._grant_key(grantee, "kms:Decrypt", "kms:GenerateDataKey"))
+        )
+
+    def grant_prune(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to delete artifacts that nothing needs any more, as `fleet prune` does: no new ones.
+
+        It looks first for artifacts that Models and endpoints of the account use; SageMaker lists neither by
+        resource. A bucket with versions keeps what is deleted for ninety days.
+        """
+        models = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=[
+                "sagemaker:DescribeEndpoint",
+                "sagemaker:DescribeEndpointConfig",
+                "sagemaker:DescribeModel",
+                "sagemaker:ListEndpoints",
+                "sagemaker:ListModels",
+            ],
+            resource_arns=["*"],
+        )
+        manifest = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["s3:PutObject"],
+            resource_arns=[self.bucket.arn_for_objects(f"{self.prefix}{MANIFEST_NAME}")],
+        )
+        objects = self._grant_objects(grantee, "s3:GetObject", "s3:DeleteObject")
+        key = self._grant_key(grantee, "kms:Decrypt", "kms:GenerateDataKey")
+        return self._grant_list(grantee).combine(objects).combine(manifest).combine(models).combine(key)
+
+    def expire(self, *, rule: str, prefix: str, after: Duration) -> None:
+        """Let S3 delete what is below a prefix of the bucket when it is old; of an existing bucket, say so.
+
+        Args:
+            rule: The lifecycle rule's id.
+            prefix: The prefix of the keys.
+            after: The age at which objects are deleted.
+        """
+        if isinstance(self.bucket, s3.Bucket):
+            self.bucket.add_lifecycle_rule(id=rule, prefix=prefix, expiration=after)
+            return
+        Advice.of(self).add_info(
+            f"Give the existing bucket a lifecycle rule that deletes {prefix} after {after.to_days():.0f} "
+            "days. Nothing reads it for longer, and the stack changes no bucket that it does not own."
+        )
+
+    def sequence_models(self) -> tuple[str, ...]:
+        """The models with sequence batching that build jobs publish here."""
+        return self._usage.sequence_models()
+
+    def _refuse_overwriting(self) -> None:
+        """Refuse to write an artifact or a request over another one, to every caller.
+
+        Parts of an upload have no such condition; its completion has. Source, read on 2026-11-25:
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
+        """
+        names = (f"*{ARCHIVE_SUFFIX}", f"{REQUESTS}/*")
+        self.bucket.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="NothingIsOverwritten",
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=["s3:PutObject"],
+                resources=[self.bucket.arn_for_objects(f"{self.prefix}{each}") for each in names],
+                conditions={
+                    "Null": {"s3:if-none-match": "true"},
+                    "Bool": {"s3:ObjectCreationOperation": "true"},
+                },
+            )
+        )
+
+    def _grant_list(self, grantee: iam.IGrantable) -> iam.Grant:
+        return iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["s3:ListBucket"],
+            resource_arns=[self.bucket.bucket_arn],
+            conditions=self.list_condition,
+        )
+
+    def _grant_objects(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
+        return iam.Grant.add_to_principal(
+            grantee=grantee, actions=list(actions), resource_arns=[self.artifacts_arn]
+        )
+
+    def _grant_key(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
+        return iam.Grant.add_to_principal(
+            grantee=grantee, actions=list(actions), resource_arns=[self.key.key_arn]
+        )
+
+
+def _lifecycle() -> list[s3.LifecycleRule]:
+    return [
+        s3.LifecycleRule(
+            id="AbandonedUploads",
+            # An interrupted upload of a large artifact is billed and invisible; none takes a week.
+            abort_incomplete_multipart_upload_after=Duration.days(7),
+        ),
+        s3.LifecycleRule(
+            id="OldVersions",
+            # Artifacts are never overwritten, so this is about manifests replaced and artifacts deleted:
+            # three months to notice a mistake.
+            noncurrent_version_expiration=Duration.days(90),
+            expired_object_delete_marker=True,
+        ),
+    ]

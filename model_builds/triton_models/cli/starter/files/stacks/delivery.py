@@ -1,0 +1,1 @@
+../../../../../../stacks/delivery.py

@@ -1,0 +1,1 @@
+../../../../../../stacks/inference.py

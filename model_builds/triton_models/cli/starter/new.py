@@ -1,0 +1,197 @@
+"""`fleet new`: start a model build: minimal, as a copy of a similar one, or from a trained file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.base.processes import stopped_by_sigterm
+from triton_models.cli.starter.cdk_json import cdk_json
+from triton_models.cli.starter.copied import copy_of
+from triton_models.cli.starter.from_file import fixed_batch, write_forest, write_minimal, write_onnx
+from triton_models.cli.starter.init import STARTER_MODELS, starter_models
+from triton_models.declare.declaration import NAME_RULE, is_name
+from triton_models.declare.reading import load_build, model_names, models_folder
+from triton_models.declare.requires import install_command, missing
+
+REPLACE_EXAMPLES = "replace the examples by real requests"
+_LONGEST_NAME = 200  # files named after it, such as its archive, have at most 255 bytes
+
+MODEL_NAME = Check(id="model-name", source=FROM_ARGUMENTS)
+MODEL_TAKEN = Check(id="model-taken", source=FROM_ARGUMENTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A new model build.
+
+    Attributes:
+        name: The name of the new model build.
+        folder: The folder of the new model build.
+        like: The model build that was copied; None without one.
+        renamed: The new names, by the names in the copied declaration.
+        next: The next thing to do in build.py.
+        needs: The properties of an endpoint that can serve the model, besides the usual ones.
+        install: The command that installs the packages of the reference; empty if it needs none.
+        fixed_batch: The rows that every request must have, because the network's first size is fixed.
+        named_in: The cdk.json whose fleet builds the model now; None if it has to be added there.
+    """
+
+    name: str
+    folder: Path
+    next: str = "declare the model"
+    needs: tuple[str, ...] = ()
+    like: str | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    install: str = ""
+    fixed_batch: int | None = None
+    named_in: Path | None = None
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON-ready data."""
+        return {
+            "name": self.name,
+            "like": self.like,
+            "folder": str(self.folder),
+            "renamed": dict(self.renamed),
+            "needs": list(self.needs),
+            "install": self.install or None,
+            "fixed_batch": self.fixed_batch,
+            "named_in": str(self.named_in) if self.named_in else None,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the folder, the new names and the next steps."""
+        yield str(self.folder)
+        for old, new in self.renamed.items():
+            yield f"  {old} is now {new}"
+        if self.fixed_batch is not None:
+            yield f"Its first size is {self.fixed_batch}, and every request needs as many rows: export with"
+            yield "dynamic_shapes to batch."
+        if self.install:
+            yield f"Its reference needs its framework here: {self.install}"
+        yield from (f"It needs {each}." for each in self.needs)
+        yield f"Next: {self.next} in {self.folder / 'build.py'}, then run `fleet build {self.name}` and"
+        in_aws = (
+            f"{self.named_in} names it: a deployment builds and serves it."
+            if self.named_in
+            else "Add it to `models` in cdk.json to build and serve it in AWS."
+        )
+        yield f"`fleet check build/{self.name}`. {in_aws}"
+
+
+def run(arguments: argparse.Namespace) -> Begun:
+    """Run `fleet new`.
+
+    Raises:
+        FleetError: The name is invalid or taken, the model to copy does not exist, or the file is invalid.
+    """
+    with stopped_by_sigterm():
+        return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> Begun:
+    models = arguments.models
+    if arguments.like:
+        return begin_like(arguments.name, like=arguments.like, models=models)
+    if arguments.onnx:
+        begun = begin(arguments.name, lambda folder: write_onnx(arguments.onnx, folder), models=models)
+        return replace(begun, next=REPLACE_EXAMPLES, fixed_batch=fixed_batch(arguments.onnx))
+    if arguments.forest:
+        modules: list[str] = []
+        begun = begin(
+            arguments.name,
+            lambda folder: modules.append(write_forest(arguments.forest, folder)),
+            models=models,
+        )
+        return replace(
+            begun, next=REPLACE_EXAMPLES, install=_install(begun.folder) if missing(modules) else ""
+        )
+    return begin(arguments.name, write_minimal, models=models)
+
+
+def _install(folder: Path) -> str:
+    """Return the command that installs a model's requirements, by the pip of its repository if it has one."""
+    models = folder.resolve().parent
+    pips = (place / ".venv" / "bin" / "pip" for place in (models.parent, models.parent.parent))
+    pip = next((os.path.relpath(each) for each in pips if each.is_file()), "pip")
+    return install_command(folder, otherwise="").replace("pip", pip, 1)
+
+
+def begin_like(name: str, *, like: str, models: Path | None = None) -> Begun:
+    """Start a model build as a copy of another.
+
+    Raises:
+        FleetError: The name is invalid or taken, or the model to copy does not exist.
+    """
+    renamed: dict[str, str] = {}
+    here = models or models_folder()
+    starts = like in starter_models() and not (here / like / "build.py").is_file()
+    source = STARTER_MODELS if starts else here
+    begun = begin(
+        name,
+        lambda folder: renamed.update(copy_of(like, name, models=source, staging=folder.parent)),
+        models=here,
+    )
+    return replace(begun, like=like, renamed=renamed)
+
+
+def begin(
+    name: str,
+    write: Callable[[Path], object],
+    *,
+    models: Path | None = None,
+    command: str = "fleet new",
+    servable: bool = True,
+) -> Begun:
+    """Start a model build, atomically, and name it in the cdk.json of its repository.
+
+    Args:
+        name: The name of the new model.
+        write: Creates and fills a folder with the model's name.
+        models: The folder of model builds; by default that of `models_folder`.
+        command: The command that starts it, for errors.
+        servable: False if the fleet in cdk.json cannot serve it, and must not name it.
+
+    Raises:
+        FleetError: The folder is missing, the name is invalid or taken, or what was written is not a valid
+            declaration.
+    """
+    folder = check_name(name, models, command=command)
+    fleet = cdk_json(folder)  # first, because one that is not valid must leave no folder
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as staging:
+        made = Path(staging) / name
+        write(made)
+        load_build(name, Path(staging))
+        made.rename(folder / name)
+    named = fleet is not None and (fleet.builds(name) or (servable and fleet.add(name)))
+    return Begun(name=name, folder=folder / name, named_in=fleet.path if fleet and named else None)
+
+
+def check_name(name: str, models: Path | None = None, *, command: str = "fleet new") -> Path:
+    """Check that a model may have a name, and return the folder of model builds.
+
+    Raises:
+        FleetError: The folder is missing, or the name is invalid or taken.
+    """
+    folder = models or models_folder()
+    model_names(folder)  # refuses a missing folder
+    report = Report(f"the name of {command}")
+    _check(report, name, folder)
+    report.raise_if_any()
+    return folder
+
+
+def _check(report: Report, name: str, folder: Path) -> None:
+    taken = next((each for each in folder.iterdir() if each.name.lower() == name.lower()), None)
+    if not is_name(name) or len(name) > _LONGEST_NAME:
+        report(MODEL_NAME, f"the name {name!r}", fix=f"choose a name of 1 to {_LONGEST_NAME} {NAME_RULE}")
+    elif taken is not None:
+        report(MODEL_TAKEN, f"{taken} exists", fix="choose another name, or remove that folder")

@@ -1,0 +1,254 @@
+"""Answers of a model: asked for, and compared with those declared and expected, component by component."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, schema
+from triton_models.base.errors import FleetError, Problem
+from triton_models.client.encoding import Parameters, Tensors
+from triton_models.declare.declaration import Example
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, Any]
+else:
+    Array = Any
+
+NEVER = float("inf")
+"""The difference of values that cannot be compared, which exceeds any tolerance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The component of an answer with the largest difference.
+
+    Attributes:
+        largest: Its absolute difference; infinite if a value is not a number, or if strings differ.
+        got: Its value in the answer, in readable form.
+        outside: The number of components that differ by more than the tolerance.
+    """
+
+    largest: float
+    index: tuple[int, ...]
+    got: str
+    expected: str
+    outside: int
+    components: int
+
+    def __str__(self) -> str:
+        by = f" by {self.largest:.2g}" if self.largest < NEVER else ""
+        place = ", ".join(map(str, self.index))
+        return f"the answer differs{by} at [{place}]: got {self.got}, expected {self.expected}"
+
+
+def difference(served: Array, expected: Array, *, tolerance: float) -> Difference:
+    """Compare two tensors of one shape, with at least one component.
+
+    Equal values do not differ, including infinite ones. NaN does not equal any value, not even NaN, because a
+    reference that contains it proves nothing.
+    """
+    import numpy as np
+
+    gaps = _gaps(served, expected)
+    index = np.unravel_index(int(gaps.argmax()), gaps.shape)
+    got, wanted = shown(served[index]), shown(expected[index])
+    if got == wanted and gaps[index]:  # values that differ look different
+        got, wanted = _exactly(served[index]), _exactly(expected[index])
+    return Difference(
+        largest=float(gaps[index]),
+        index=tuple(int(each) for each in index),
+        got=got,
+        expected=wanted,
+        outside=int((gaps > tolerance).sum()),
+        components=gaps.size,
+    )
+
+
+def largest_difference(served: Array, expected: Array) -> float:
+    """Return the largest absolute difference; infinity if it cannot be measured.
+
+    Different shapes, an empty result and NaN exceed any tolerance, because a server that answers 200 with an
+    empty result must not pass.
+    """
+    if served.shape != expected.shape or not served.size:
+        return NEVER
+    return float(_gaps(served, expected).max())
+
+
+def _gaps(served: Array, expected: Array) -> Array:
+    import numpy as np
+
+    if is_text(served) or is_text(expected):
+        unequal = [
+            _bytes(one) != _bytes(other) for one, other in zip(served.flat, expected.flat, strict=True)
+        ]
+        return np.where(np.array(unequal).reshape(served.shape), NEVER, 0.0)
+    wide, other = served.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
+        gaps = np.abs(wide - other)
+    gaps[wide == other] = 0.0
+    gaps[np.isnan(gaps)] = NEVER
+    if served.dtype.kind in "iu" and expected.dtype.kind in "iu":
+        gaps[(served != expected) & (gaps == 0)] = 1.0  # integers beyond 2**53, which a float64 rounds
+    return gaps
+
+
+def is_text(tensor: Array) -> bool:
+    """Return whether a tensor contains strings."""
+    return tensor.dtype.kind in "OSU"
+
+
+def _bytes(value: object) -> object:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _exactly(value: Any) -> str:
+    return f"{value:.17g}" if value.dtype.kind == "f" else str(value)
+
+
+def shown(value: object) -> str:
+    """Return a component in readable form."""
+    if isinstance(value, bytes):
+        return repr(value.decode("utf-8", "backslashreplace"))
+    return repr(str(value)) if isinstance(value, str) else f"{value:.7g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """An output declared in config.pbtxt.
+
+    Attributes:
+        data_type: Its data type, such as "FP32" or "STRING".
+        sizes: Its shape, with the batch dimension if the model has one; -1 for any size.
+    """
+
+    name: str
+    data_type: str
+    sizes: tuple[int, ...]
+
+    def problems(self, answer: Mapping[str, Array], *, where: str) -> Iterator[Problem]:
+        """Yield the problems with the type and shape of an answer's output."""
+        if self.name not in answer:
+            there = ", ".join(answer) or "nothing"
+            yield _wrong(f"the answer has no output {self.name!r} of {CONFIG_FILE}, only {there}", where)
+            return
+        tensor = answer[self.name]
+        if not _has_type(tensor, self.data_type):
+            what = f"output {self.name!r} has elements of type {tensor.dtype}"
+            yield _wrong(f"{what}, not {self.data_type} as in {CONFIG_FILE}", where)
+        if not self._fits(tensor.shape):
+            what = f"output {self.name!r} has the shape {list(tensor.shape)}"
+            yield _wrong(f"{what}, not {list(self.sizes)} as in {CONFIG_FILE}", where)
+
+    def _fits(self, shape: tuple[int, ...]) -> bool:
+        pairs = zip(shape, self.sizes, strict=False)
+        return len(shape) == len(self.sizes) and all(declared in {-1, size} for size, declared in pairs)
+
+
+def served_model(root: Path, record: Mapping[str, Any]) -> str:
+    """Return the model of a root that applications invoke: the one named in its record, or the only one.
+
+    Raises:
+        FleetError: There is no such model.
+    """
+    names = sorted(config.parent.name for config in root.glob(f"*/{CONFIG_FILE}"))
+    if record.get("model") in names:
+        return str(record["model"])
+    if len(names) == 1:
+        return names[0]
+    raise FleetError.of(
+        what=f"none of {', '.join(names) or 'no model directories'} is called {record.get('model')!r}",
+        where=str(root),
+        fix="rebuild the model",
+        rule="no-such-model",
+    )
+
+
+def outputs(root: Path, model: str) -> list[Output]:
+    """Return the outputs declared in a model's config.pbtxt.
+
+    Raises:
+        FleetError: The file cannot be read.
+    """
+    config = read_config(root / model / CONFIG_FILE)
+    batch = (-1,) if config.max_batch_size > 0 else ()
+    names = schema().DataType
+    return [
+        Output(
+            name=each.name,
+            data_type=names.Name(each.data_type).removeprefix("TYPE_"),
+            sizes=(*batch, *each.dims),
+        )
+        for each in config.output
+    ]
+
+
+def _has_type(tensor: Array, data_type: str) -> bool:
+    from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
+
+    if data_type == "STRING":
+        return bool(tensor.dtype.kind == "O")
+    # NumPy lacks BF16; the client library returns FP32 instead.
+    return bool(tensor.dtype == triton_to_np_dtype("FP32" if data_type == "BF16" else data_type))
+
+
+def _wrong(what: str, where: str) -> Problem:
+    return Problem(
+        what=what,
+        where=where,
+        why="applications rely on config.pbtxt",
+        fix="fix the model's code or its declared outputs, then build and verify again",
+        rule="wrong-answer",
+    )
+
+
+_IDS = 1 << 31
+
+Ask = Callable[[Tensors, Parameters], Tensors]
+
+
+def answered(example: Example, ask: Ask) -> dict[str, Any]:
+    """Return the answer to an example, or the answers to a sequence, stacked.
+
+    Raises:
+        FleetError: The requests of a sequence are not alike, or their answers are not.
+    """
+    import numpy as np
+
+    if not example.sequence:
+        return dict(ask(example.inputs, {}))
+    lengths = {len(each) for each in example.inputs.values()}
+    if len(lengths) != 1 or 0 in lengths:
+        found = ", ".join(f"{len(each)} of {name}" for name, each in example.inputs.items())
+        raise _uneven(example, found or "no inputs")
+    (length,) = lengths
+    number = secrets.randbelow(_IDS - 1) + 1
+    answers = [
+        ask(
+            {name: each[step] for name, each in example.inputs.items()},
+            {"sequence_id": number, "sequence_start": step == 0, "sequence_end": step == length - 1},
+        )
+        for step in range(length)
+    ]
+    for name in answers[0]:
+        shapes = {answer[name].shape for answer in answers}
+        if len(shapes) > 1:
+            found = " and ".join(str(list(shape)) for shape in sorted(shapes))
+            raise _uneven(example, f"answers with {name} of the shapes {found}")
+    return {name: np.stack([answer[name] for answer in answers]) for name in answers[0]}
+
+
+def _uneven(example: Example, what: str) -> FleetError:
+    return FleetError.of(
+        what=f"the sequence {example.name!r} has {what}",
+        where="examples() of the declaration",
+        why="the requests of a sequence are the first dimension of inputs and answers",
+        fix="pad them, or write two examples",
+        rule="sequence-example",
+    )

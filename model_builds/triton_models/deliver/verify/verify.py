@@ -1,0 +1,416 @@
+"""`fleet verify`: compare built models on a Triton server with their source, on the declared inputs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from triton_models.artifact import refusal as mark
+from triton_models.artifact.layout import BUILD_FILE, read_layout
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.base.errors import FleetError, Problem, one_line, raise_if_any
+from triton_models.base.outcome import progress
+from triton_models.builds.tensorrt.machine import query_gpus
+from triton_models.check.target import AUTO_COMPLETE
+from triton_models.client.encoding import Parameters, Tensors
+from triton_models.declare.declaration import Example, ModelDefinition
+from triton_models.declare.reading import blame, fix_of, load_build, model_names, read_folder
+from triton_models.deliver.verify.comparing import NEVER, Output, answered, difference, outputs, served_model
+from triton_models.facts.tensorrt import Precision
+
+if TYPE_CHECKING:
+    from triton_models.deliver.verify.comparing import Array
+    from triton_models.deliver.verify.serving import Server
+
+_T = TypeVar("_T")
+
+REFERENCE = Check(id="reference", source=FROM_ARGUMENTS)
+OUTSIDE_TOLERANCE = Check(id="outside-tolerance", source=FROM_ARGUMENTS)
+
+_BY_NAME = "return the model's outputs by name in reference()"
+_MEMORY = re.compile(r"(\d+) MiB")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """The accuracy of a built model that is within its tolerance.
+
+    Attributes:
+        precision: Its precision, such as "fp32", or "fp16+fp32" for several plans.
+        largest: The largest absolute difference of any component; None without a comparison.
+        tolerance: The allowed difference; None without a comparison.
+        output: The output with the largest difference.
+        gpu_memory_mb: The GPU memory that the model took, in MiB; None without a GPU.
+        environment_not_loaded: The reason for running with the server's packages instead of its environment;
+            empty if it ran with its own.
+    """
+
+    model: str
+    precision: str
+    examples: int
+    largest: float | None = None
+    tolerance: float | None = None
+    output: str | None = None
+    gpu_memory_mb: int | None = None
+    environment_not_loaded: str = ""
+
+    def line(self) -> str:
+        """Return the result as a line."""
+        why = self.environment_not_loaded
+        ran = f"; with this server's packages, its environment is not loaded: {why}" if why else ""
+        return f"{self._line()}{ran}"
+
+    def _line(self) -> str:
+        requests = f"{self.examples} example{'s' * (self.examples != 1)}"
+        memory = "" if self.gpu_memory_mb is None else f", {self.gpu_memory_mb} MiB of GPU memory"
+        begin = f"{self.model}: {self.precision}, {requests}{memory}"
+        if self.largest is not None:
+            return (
+                f"{begin}, largest difference {self.largest:.1e} in {self.output}, allowed {self.tolerance:g}"
+            )
+        if self.examples:
+            return f"{begin}, answers have the declared types and shapes; no reference to compare with"
+        return f"{begin}; it loads, and was not compared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The answers that a built model must give, as data.
+
+    Attributes:
+        output: The output that the reference must give.
+        allowed: The largest difference allowed; None without a reference.
+        answers: Each example with the reference's tensors, or its problems, or None without a reference.
+    """
+
+    name: str
+    output: str
+    precisions: tuple[Precision, ...]
+    allowed: float | None
+    answers: Sequence[tuple[Example, Mapping[str, Array] | tuple[Problem, ...] | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """The outcome of `fleet verify`: the accuracy or the problems of each root."""
+
+    found: dict[str, Accuracy | tuple[Problem, ...]]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every model is within its tolerance, otherwise 1."""
+        return 0 if all(isinstance(each, Accuracy) for each in self.found.values()) else 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return each path with its accuracy or its problems, as JSON-ready data."""
+        return {
+            "verified": self.exit_code == 0,
+            "paths": {
+                path: {"accuracy": asdict(each)}
+                if isinstance(each, Accuracy)
+                else {"problems": [problem.as_dict() for problem in each]}
+                for path, each in self.found.items()
+            },
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the problems in full, and one line per model."""
+        for path, each in self.found.items():
+            if isinstance(each, Accuracy):
+                yield each.line()
+                continue
+            for problem in each:
+                yield from (str(problem), "")
+            count = len(each)
+            yield f"{one_line(path)}: not verified, {count} problem{'s' * (count != 1)}"
+
+
+def run(arguments: argparse.Namespace) -> Verified:
+    """Run `fleet verify ROOT...` with one server for all roots; a failed root does not stop the others.
+
+    Raises:
+        FleetError: The server does not exist or does not start.
+    """
+    from triton_models.deliver.verify.serving import serving
+
+    found: dict[str, Accuracy | tuple[Problem, ...]] = {}
+    with serving(arguments.tritonserver, log=arguments.log) as server:
+        server.start()
+        for root in arguments.roots:
+            progress(f"verifying {root} ...")
+            try:
+                found[str(root)] = verify(root, declaration_of(root, arguments.models), server=server)
+            except FleetError as error:
+                found[str(root)] = error.problems
+    return Verified(found=found)
+
+
+def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accuracy:
+    """Send every example of a declaration to the built model, and compare the answers with its source's.
+
+    Every component of every output in the reference must be within the tolerance of the model's precision; of
+    several plans, the coarsest precision applies. Outputs must always have the types and shapes declared in
+    config.pbtxt.
+
+    A root that fails is marked, and `fleet pack` refuses it until it is rebuilt or verified. A server that
+    does not start leaves no mark, because the model is not at fault.
+
+    Args:
+        root: A root written by `fleet build`. It receives the mark and Python's bytecode, which artifacts do
+            not contain.
+        declaration: The declaration it was built from.
+        server: The server from `serving(...)` of this folder. One is enough for any number of roots,
+            because it starts on demand, and again after a crash.
+
+    Raises:
+        FleetError: The model does not load, an answer is an error, late, or outside the tolerance, or the
+            declaration's own code fails. Each problem names the model and the example.
+    """
+    return compare(root, lambda: expected_answers(root, declaration), server=server)
+
+
+def compare(root: Path, expect: Callable[[], Expected], *, server: Server) -> Accuracy:
+    """Verify a root against answers that may be computed in another process, as `verify` does.
+
+    Raises:
+        FleetError: As `verify`.
+    """
+    record = _record(root)
+    server.open_plugins(_plugins(record))
+    server.complete(completes=record.get(AUTO_COMPLETE) is True)
+    server.start()
+    try:
+        found = _verify(root, record, expect(), server)
+    except FleetError as error:
+        problems = [_with_left_out(problem, record) for problem in error.problems]
+        mark.refuse(root, problems)
+        raise FleetError(problems) from error
+    mark.accept(root)
+    return found
+
+
+def expected_answers(root: Path, declaration: ModelDefinition) -> Expected:
+    """Return the examples of a declaration with the answers of its reference. This runs the model's own code.
+
+    Raises:
+        FleetError: The examples fail, or the declaration has no tolerance for the precision of the root.
+    """
+    precisions: Sequence[Precision] = _record(root).get("precisions") or ("fp32",)
+    compares = declaration.reference is not None
+    allowed = max(declaration.allowed(each) for each in precisions) if compares else None
+    examples = own_function(f"examples() of {declaration.name!r}", lambda: list(declaration.examples()))
+    return Expected(
+        name=declaration.name,
+        output=declaration.output,
+        precisions=tuple(precisions),
+        allowed=allowed,
+        answers=[(example, reference_of(declaration, example)) for example in examples],
+    )
+
+
+def reference_of(
+    declaration: ModelDefinition, example: Example
+) -> Mapping[str, Array] | tuple[Problem, ...] | None:
+    """Return the reference's answer to an example, or its problems; None if none is declared."""
+    import numpy as np
+
+    reference = declaration.reference
+    if reference is None:
+        return None
+    try:
+        return own_function(
+            f"reference() of {declaration.name!r}, example {example.name!r}",
+            lambda: {name: np.asarray(each) for name, each in reference(example.inputs).items()},
+        )
+    except FleetError as error:
+        return error.problems
+
+
+def declaration_of(root: Path, models: Path | None = None) -> ModelDefinition:
+    """Return the declaration that a root was built from.
+
+    Raises:
+        FleetError: The folder is not such a root, or its declaration is missing or invalid.
+    """
+    name = str(_record(root).get("model"))
+    folders = model_names(models)
+    if name in folders:
+        return load_build(name, models)
+    for folder in (each for each in folders if name.startswith(each)):
+        for build in read_folder(folder, models).forms.values():
+            if build.name == name:
+                return build
+    return load_build(name, models)  # its error lists the available models
+
+
+@dataclass(slots=True, kw_only=True)
+class _Comparison:
+    """The comparison of a built model's answers."""
+
+    expected: Expected
+    model: str
+    outputs: Sequence[Output]
+    largest: float | None = None
+    output: str | None = None
+
+    @property
+    def precision(self) -> str:
+        """The model's precisions, in readable form."""
+        return "+".join(self.expected.precisions)
+
+    def problems(
+        self, example: Example, expected: Mapping[str, Array] | tuple[Problem, ...] | None, server: Server
+    ) -> Iterator[Problem]:
+        """Yield the problems of the answer to one example."""
+        where = f"model {self.model!r}, example {example.name!r}"
+        wrong: list[Problem] = []
+
+        def ask(inputs: Tensors, parameters: Parameters) -> Tensors:
+            answer = server.infer(self.model, inputs, parameters=parameters, where=where)
+            wrong.extend(
+                problem for output in self.outputs for problem in output.problems(answer, where=where)
+            )
+            return answer
+
+        answer = answered(example, ask)
+        yield from wrong
+        if wrong or expected is None:
+            return
+        if isinstance(expected, tuple):
+            yield from expected
+            return
+        report = Report(f"reference() of {self.expected.name!r}, example {example.name!r}")
+        if self.expected.output not in expected:
+            given = ", ".join(expected) or "nothing"
+            report(REFERENCE, f"it gives {given}, without {self.expected.output}", fix=_BY_NAME)
+        for name, tensor in expected.items():
+            if name in answer:
+                compared = Report(f"{where}, output {name!r}")
+                self._compare(answer[name], tensor, name, compared)
+                report.add(compared.problems)
+            else:
+                others = ", ".join(answer)
+                report(REFERENCE, f"it gives {name!r}, which is not one of {others}", fix=_BY_NAME)
+        yield from report.problems
+
+    def _compare(self, served: Array, expected: Array, output: str, report: Report) -> None:
+        largest, again = NEVER, "then build and verify again"
+        if served.shape != expected.shape:
+            shapes = f"{list(served.shape)}, and the reference {list(expected.shape)}"
+            fix = f"fix the model's code or its export, {again}"
+            report(OUTSIDE_TOLERANCE, f"the answer has the shape {shapes}", fix=fix)
+        elif not served.size:
+            what = f"the answer and the reference are empty: their shape is {list(served.shape)}"
+            report(OUTSIDE_TOLERANCE, what, fix="choose an example with a non-empty answer")
+        else:
+            allowed = self.expected.allowed or 0.0
+            found = difference(served, expected, tolerance=allowed)
+            largest = found.largest
+            if found.outside:
+                report(
+                    OUTSIDE_TOLERANCE,
+                    f"{found}; {found.outside} of {found.components} components are outside the tolerance "
+                    f"of {allowed:g} in {self.precision}",
+                    fix="fix the model, or build it with a higher precision; raise `tolerance` in build.py "
+                    f"only if applications can accept the difference; {again}",
+                )
+        if self.largest is None or largest > self.largest:
+            self.largest, self.output = largest, output
+
+
+def _with_left_out(problem: Problem, record: Mapping[str, Any]) -> Problem:
+    """Extend a problem of serving a portable build with the parts that only the rehearsal can omit."""
+    if problem.rule != "not-served" or not record.get("left_out"):
+        return problem
+    lacks = ", ".join(record["left_out"])
+    more = f"; it is portable and lacks {lacks}, which only the rehearsal's server can omit"
+    return replace(problem, fix=problem.fix + more)
+
+
+def _verify(root: Path, record: Mapping[str, Any], expected: Expected, server: Server) -> Accuracy:
+    model = served_model(root, record)
+    comparison = _Comparison(expected=expected, model=model, outputs=outputs(root, model))
+    problems: list[Problem] = []
+    before = _used_memory_mb()
+    with server.loaded(root, model):
+        for example, answer in expected.answers:
+            try:
+                problems.extend(comparison.problems(example, answer, server))
+            except FleetError as error:
+                problems.extend(error.problems)
+                if not server.alive:
+                    break
+        after = _used_memory_mb()
+        not_loaded = server.environment_not_loaded()
+    raise_if_any(problems)
+    return Accuracy(
+        model=model,
+        precision=comparison.precision,
+        examples=len(expected.answers),
+        largest=comparison.largest,
+        tolerance=None if comparison.largest is None else expected.allowed,
+        output=comparison.output,
+        gpu_memory_mb=max((now - then for now, then in zip(after, before, strict=False)), default=None),
+        environment_not_loaded=not_loaded,
+    )
+
+
+def _plugins(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the libraries of TensorRT plugins that the plans of a root need, in the order of their names."""
+    plans = record.get("plans", {}).values()
+    return tuple(sorted({path for plan in plans for path in plan.get("plugins", "").split(";") if path}))
+
+
+def _used_memory_mb() -> list[int]:
+    """Return the memory in use on each GPU of this machine that reports it, in MiB."""
+    found = (_MEMORY.fullmatch(used) for used, *_ in query_gpus("memory.used"))
+    return [int(used[1]) for used in found if used]
+
+
+def _record(root: Path) -> dict[str, Any]:
+    """Read build.json of a root."""
+    record = read_layout(root).build() if root.is_dir() else {}
+    if "model" in record:
+        return record
+    raise FleetError.of(
+        what=f"no {BUILD_FILE} that names a model",
+        where=str(root),
+        why=f"{BUILD_FILE} names the declaration with the examples and the reference",
+        fix="build the model, and pass the path printed by `fleet build`",
+        rule="no-build",
+    )
+
+
+def own_function(called: str, function: Callable[[], _T]) -> _T:
+    """Call a declaration's own function, described by `called`, and return its result.
+
+    Raises:
+        FleetError: The function fails; the error names the line of the declaration.
+    """
+    try:
+        # Frameworks print, but standard output is reserved for the command's result.
+        with contextlib.redirect_stdout(sys.stderr):
+            return function()
+    except FleetError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise FleetError.of(
+            what=f"{called} failed: {type(error).__name__}: {error}",
+            where=_line(error),
+            why="a model that cannot be verified is not published",
+            fix=fix_of(error, otherwise="fix that line, then verify again"),
+            rule="declaration-failed",
+        ) from error
+
+
+def _line(error: BaseException) -> str:
+    """Return the location of an error in the declaration's folder."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    return blame(error, Path(own[0].filename).parent) if own else "its build.py"
