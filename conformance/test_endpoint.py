@@ -20,7 +20,7 @@ from conformance.models import body, model
 from conformance.records import Asked
 from conformance.sweep import VARIANT, absent
 from triton_fleet.endpoint.functions.code.warm_up import REFUSED_INPUT
-from triton_models.facts.payload import PAYLOAD_LIMIT
+from triton_models.facts.limits import PAYLOAD_LIMIT
 
 pytestmark = account(minutes=0)  # unless a test says otherwise
 hosted = endpoints.hosted

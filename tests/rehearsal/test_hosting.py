@@ -19,9 +19,9 @@ from tests.rehearsal.served_models import ensemble, onnx_model, python_model, ta
 from tests.rehearsal.traces import traces
 from tests.triton_models.hostile_archives import HOSTILE
 from tests.triton_models.publishing_aws import EARLIER, file_name, record_of
+from triton_models.base.encoding import BINARY_TYPE
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
-from triton_models.client.encoding import BINARY_TYPE
 from triton_models.repository.manifest import Manifest, Publication
 from triton_rehearsal.hosting.gateway import PAYLOAD_LIMIT
 from triton_rehearsal.hosting.service import Hosting

@@ -14,7 +14,7 @@ from triton_models.artifact.layout import digest_of_artifact
 from triton_models.base.errors import FleetError
 from triton_models.client import BINARY_TYPE, Client, InvocationError
 from triton_models.client.alias import alias_name
-from triton_models.facts.payload import PAYLOAD_LIMIT
+from triton_models.facts.limits import PAYLOAD_LIMIT
 from triton_rehearsal.hosting.gateway import Gateway
 from triton_rehearsal.hosting.runtime_api import ApiError, Reply
 

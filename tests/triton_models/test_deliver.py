@@ -29,10 +29,10 @@ from tests.triton_models.publishing_aws import (
     stored,
 )
 from triton_models.artifact.pack.pack import pack
+from triton_models.base.encoding import BINARY_TYPE
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
-from triton_models.client.encoding import BINARY_TYPE
 from triton_models.declare.declaration import Example
 from triton_models.declare.reading import load_build
 from triton_models.deliver.deliver import Delivery, deliver

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 
+from triton_models.base.encoding import BINARY_TYPE, JSON_TYPE, decode, encode
 from triton_models.base.errors import FleetError
-from triton_models.client.encoding import BINARY_TYPE, JSON_TYPE, decode, encode
 
 ROW = np.array([[1.0, 2.0]], dtype=np.float32)
 TYPES = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")

@@ -28,6 +28,9 @@ UNREADABLE = Check(id="unreadable", source=FROM_ARGUMENTS)
 UNPACKABLE = Check(id="unpackable", source=FROM_ARGUMENTS)
 
 BUILD_FILE = "build.json"
+AUTO_COMPLETE = "auto_complete"
+"""The key of build.json that is true if the server must complete the configurations."""
+
 REQUEST = "request"
 """The key of build.json with the inputs of a request to the model."""
 

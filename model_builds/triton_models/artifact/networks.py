@@ -21,6 +21,12 @@ from triton_models.base.protobuf import Content, Message
 
 NETWORK_FILE = Check(id="network-file", source=FROM_ARGUMENTS)
 
+AOTI_PLATFORM = "torch_aoti"
+"""The platform of networks that AotInductor compiled."""
+
+AOTI_FILE = "model.pt2"
+"""The file of such a network that the backend opens if the configuration names no other."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkTensor:

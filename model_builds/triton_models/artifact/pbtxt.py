@@ -26,6 +26,9 @@ CONFIG_SYNTAX = Check(id="config-syntax", source="ModelConfig of the installed t
 
 CONFIG_FILE = "config.pbtxt"
 
+COMPLETED_BY = "TritonServer(auto_complete_config=True)"
+"""What lets the server complete a configuration, for errors."""
+
 GPU_MEMORY = "gpu_memory_mb"
 """The parameter with the declared memory of an instance on its GPU. Triton's backends do not read it."""
 

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.layout import read_layout
-from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, schema
+from triton_models.artifact.pbtxt import COMPLETED_BY, CONFIG_FILE, read_config, schema
+from triton_models.base.encoding import decode
 from triton_models.base.errors import FleetError
 from triton_models.base.json_text import parsed
 from triton_models.base.suggest import some_of
 from triton_models.builds.export.weights import address_of, fetch
 from triton_models.builds.job import Job
-from triton_models.check.target import COMPLETED_BY
-from triton_models.client.encoding import decode
 from triton_models.declare.declaration import Example, Tensors
 from triton_models.declare.tensors import NUMPY_TYPES
 from triton_models.declare.weights import Weights

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.layout import BUILD_FILE, REQUEST
+from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, REQUEST
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, request_of
 from triton_models.artifact.plans import is_rehearsal
 from triton_models.artifact.staging import refuse_foreign, replace_folder, staging_folder
@@ -26,7 +26,6 @@ from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
 from triton_models.builds.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
-from triton_models.check.target import AUTO_COMPLETE
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.reading import blame, fix_of, folder_of, load_build, load_builds, place_of
 from triton_models.declare.weights import RandomWeights

@@ -69,7 +69,7 @@ _NOT_MAKING = (
     "facts/cost.py",
     "facts/host_amis.py",
     "facts/instances.py",
-    "facts/payload.py",
+    "facts/limits.py",
     "facts/prices.py",
     "facts/quota_needs.py",
     "facts/quotas.py",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from triton_models.artifact.networks import AOTI_FILE, AOTI_PLATFORM
 from triton_models.artifact.pbtxt import CONFIG_FILE, ModelConfig, read_config, schema, write_config
-from triton_models.check.networks import FILE, PLATFORM
 
 CONFIG_HERE = Path("configs") / "cpu.pbtxt"
 """The configuration that the server of a rehearsal prefers, with `--model-config-name=cpu`."""
@@ -45,7 +45,7 @@ def _without_gpu(config: ModelConfig) -> Iterator[str]:
 
 def _with_an_older_platform(config: ModelConfig) -> Iterator[str]:
     """Name the compiled network by its file, because Triton before 26.03 refuses the platform."""
-    if config.platform == PLATFORM:
+    if config.platform == AOTI_PLATFORM:
         config.platform = ""
-        config.default_model_filename = config.default_model_filename or FILE
+        config.default_model_filename = config.default_model_filename or AOTI_FILE
         yield "asks for the platform torch_aoti; here PyTorch's Python package runs it"

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.artifact.networks import (
+    AOTI_FILE,
+    AOTI_PLATFORM,
     CompiledHead,
     Forward,
     NetworkTensor,
@@ -42,12 +44,6 @@ AOTI_RELEASE = rule("aoti-release", _AOTI)
 AOTI_BATCHES = rule("aoti-batches", _AOTI)
 AOTI_TARGET = rule("aoti-target", _AOTI)
 
-PLATFORM = "torch_aoti"
-"""The platform of compiled networks."""
-
-FILE = "model.pt2"
-"""The file of a compiled network that the backend opens if the configuration names no other."""
-
 _OF_ARCHIVES = 1 << 29  # maximum bytes of a packed file to check, because it is read into memory
 _KEPT = 8  # number of cached heads, because several checks need them
 _COMPARED = "the backend compares them, and refuses the model"
@@ -66,7 +62,7 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
                 by_name = {each.name: each for each in tensors}
                 _compare(report, config, path, side, tensors=by_name, constants=head.constants)
             _check_inputs(report, config, path, head)
-    elif model.backend.platform == PLATFORM:
+    elif model.backend.platform == AOTI_PLATFORM:
         _check_compiled(report, model, config)
     elif model.backend.platform == "pytorch_libtorch":
         for path in model.paths(model.backend.filename or "model.pt"):
@@ -121,7 +117,7 @@ def _check_forward(report: Findings, config: ModelConfig, forward: Forward) -> N
 def _check_compiled(report: Findings, model: Model, config: ModelConfig) -> None:
     release, gpu = model.target.release, model.target.gpu
     if release is not None and release.name < COMPILED_NETWORKS_SINCE:
-        what = f"the platform {PLATFORM} with release {release.name}"
+        what = f"the platform {AOTI_PLATFORM} with release {release.name}"
         fix = f"serve it with release {COMPILED_NETWORKS_SINCE} or newer, or {_EXPORT}"
         why = "the server refuses this platform of the pytorch backend"
         report(AOTI_RELEASE, what, at="platform", fix=fix, why=why)
@@ -202,7 +198,7 @@ def _read_file(path: Path, *_: int) -> OnnxHead | None:
 
 
 def _compiled_heads(model: Model) -> Iterator[tuple[str, CompiledHead]]:
-    for path in model.paths(model.backend.filename or FILE):
+    for path in model.paths(model.backend.filename or AOTI_FILE):
         file = model.layout.sources.get(path) or _packed(model, path)
         head = read_compiled(file) if file else None
         if head is not None:

@@ -12,12 +12,11 @@ import posixpath
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from triton_models.artifact.networks import HEADER_BYTES, read_plan_header
+from triton_models.artifact.networks import AOTI_FILE, AOTI_PLATFORM, HEADER_BYTES, read_plan_header
 from triton_models.artifact.pbtxt import ModelConfig
 from triton_models.artifact.targets import built_gpu, plan_runs_on
 from triton_models.artifact.targets import plan_gpu as compiled_on
 from triton_models.base.suggest import CLOSER, close_to, did_you_mean
-from triton_models.check.networks import FILE, PLATFORM
 from triton_models.check.report import REFUSED, Findings, rule
 from triton_models.check.subject import Model, tensors_of, type_name
 from triton_models.facts.image_contents import BACKEND_LIBRARIES, NAME_ADDED, REPOSITORY_AGENTS, backends
@@ -68,7 +67,7 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
         _check_backend(report, model, config)
         if model.backend.name == "tensorrt":
             _check_tensorrt(report, model, config)
-        if model.backend.name == "tensorrt" or model.backend.platform == PLATFORM:
+        if model.backend.name == "tensorrt" or model.backend.platform == AOTI_PLATFORM:
             _check_plans(report, model, config)
 
 
@@ -153,7 +152,7 @@ def _check_plans(report: Findings, model: Model, config: ModelConfig) -> None:
     slower or fail. A build must opt in, with hardware "sameComputeCapability" or "ampere+".
     """
     release, gpu = model.target.release, model.target.gpu
-    by_capability, usual = config.cc_model_filenames, model.backend.filename or FILE
+    by_capability, usual = config.cc_model_filenames, model.backend.filename or AOTI_FILE
     for path in model.paths(*dict.fromkeys((usual, *by_capability.values()))) if release else ():
         header = read_plan_header(model.layout.beginning(path, HEADER_BYTES) or b"")
         if release and header is not None and not header.loads_in(release.tensorrt):

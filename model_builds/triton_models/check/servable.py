@@ -22,7 +22,7 @@ from triton_models.declare.requires import check_backends
 from triton_models.declare.searched import written_plans
 from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_of
 from triton_models.facts.instances import Gpu
-from triton_models.facts.payload import PAYLOAD_LIMIT
+from triton_models.facts.limits import PAYLOAD_LIMIT
 from triton_models.facts.releases import Release
 from triton_models.facts.shared_memory import PythonRegions, too_little_shared_memory
 from triton_models.facts.tensorrt import Precision, plan_problems

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from triton_models.artifact.layout import AUTO_COMPLETE
+from triton_models.artifact.pbtxt import COMPLETED_BY
 from triton_models.artifact.targets import built_gpu
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
@@ -18,10 +20,6 @@ from triton_models.facts.tensorrt import TENSORRT_VERSION
 
 UNKNOWN_ENDPOINT = Check(id="unknown-endpoint", source=FROM_ARGUMENTS)
 
-AUTO_COMPLETE = "auto_complete"
-"""The key of build.json that is true if the server must complete the configurations."""
-
-COMPLETED_BY = "TritonServer(auto_complete_config=True)"
 LET_COMPLETE = f"serve it with {COMPLETED_BY} and pass --auto-complete to `fleet adopt` or `fleet check`"
 """The way to serve a model that relies on it, for fixes."""
 

@@ -7,10 +7,10 @@ background. `call`, `deadline` and `failures` handle a single request.
 
 from __future__ import annotations
 
+from triton_models.base.encoding import BINARY_TYPE, JSON_TYPE, Content, Parameters, Tensors, decode, encode
 from triton_models.client.call import InvocationError
 from triton_models.client.client import DEADLINE_S, READY_LIMIT_S, Client
 from triton_models.client.deadline import Clock
-from triton_models.client.encoding import BINARY_TYPE, JSON_TYPE, Content, Parameters, Tensors, decode, encode
 
 __all__ = [
     "BINARY_TYPE",

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.base.encoding import Content, Parameters, Tensors, decode, encode
 from triton_models.base.errors import FleetError
 from triton_models.client.alias import ALIAS_AGE_S, Aliased, read_alias
 from triton_models.client.call import Call, InvocationError
 from triton_models.client.deadline import CLOCK, Clock, Deadline
-from triton_models.client.encoding import Content, Parameters, Tensors, decode, encode
 from triton_models.client.failures import Again, Failure, Retries, crowded, failure_of, late
 from triton_models.client.remembered import Remembered
 from triton_models.client.resolving import Names
 from triton_models.client.workers import HungError, Workers
-from triton_models.facts.payload import PAYLOAD_LIMIT
+from triton_models.facts.limits import PAYLOAD_LIMIT
 from triton_models.repository.manifest import Repository
 from triton_models.repository.stored_manifest import MANIFEST_AGE_S
 

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from triton_models.declare.mistakes import Mistake, declared_values
+from triton_models.facts.limits import BUCKET_RULE
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.*[^/]/?")
-
-BUCKET_RULE = "a bucket's name has 3 to 63 lowercase letters, digits, dots and hyphens"
-"""The rule of https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, for errors."""
 
 _LISTING = re.compile(r"[0-9a-f]{16}")
 

@@ -6,9 +6,9 @@ import base64
 import json
 from collections.abc import Iterator
 
-from triton_models.client.encoding import Parameters, encode
+from triton_models.base.encoding import Parameters, encode
 from triton_models.declare.declaration import Example, ModelDefinition
-from triton_models.facts.payload import PAYLOAD_LIMIT
+from triton_models.facts.limits import PAYLOAD_LIMIT
 
 _ALONE: Parameters = {"sequence_id": 1, "sequence_start": True, "sequence_end": True}
 

@@ -21,7 +21,7 @@ from typing import Any
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare.weights import BUCKET_RULE
+from triton_models.facts.limits import BUCKET_RULE
 from triton_models.repository.manifest_document import (
     MOST_LEVELS,
     ModelLines,

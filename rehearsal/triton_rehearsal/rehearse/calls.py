@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triton_models.base.encoding import encode
 from triton_models.base.errors import FleetError
-from triton_models.client.encoding import encode
 
 if TYPE_CHECKING:
     from triton_models.spec import ModelDefinition

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 from triton_models.base.whole_files import write_whole
-from triton_models.declare.weights import BUCKET_RULE
+from triton_models.facts.limits import BUCKET_RULE
 
 if TYPE_CHECKING:
     from triton_models.repository.manifest import Repository

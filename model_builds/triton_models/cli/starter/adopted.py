@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from triton_models.artifact.layout import read_layout
-from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
+from triton_models.artifact.pbtxt import COMPLETED_BY, CONFIG_FILE, read_config
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.processes import stopped_by_sigterm
 from triton_models.builds.adopted import adopted, models_in, recorded_examples, recorded_reference
 from triton_models.builds.export.weights import fetch
 from triton_models.builds.job import Job
 from triton_models.check.check import check_path
-from triton_models.check.target import COMPLETED_BY, MULTI_MODEL_ENDPOINT, CheckTarget, target
+from triton_models.check.target import MULTI_MODEL_ENDPOINT, CheckTarget, target
 from triton_models.cli.starter.cdk_json import cdk_json
 from triton_models.cli.starter.from_file import literal, refuse_unprintable
 from triton_models.cli.starter.new import REPLACE_EXAMPLES, Begun, begin, check_name

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, schema
+from triton_models.base.encoding import Parameters, Tensors
 from triton_models.base.errors import FleetError, Problem
-from triton_models.client.encoding import Parameters, Tensors
 from triton_models.declare.declaration import Example
 
 if TYPE_CHECKING:

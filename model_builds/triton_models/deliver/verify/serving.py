@@ -20,8 +20,8 @@ from typing import Any
 import urllib3
 
 from triton_models.artifact.pbtxt import CONFIG_FILE
+from triton_models.base.encoding import BINARY_TYPE, Parameters, Tensors, decode, encode
 from triton_models.base.errors import FleetError
-from triton_models.client.encoding import BINARY_TYPE, Parameters, Tensors, decode, encode
 from triton_models.deliver.verify.process import (
     OK,
     POLL_S,

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from triton_models.artifact import refusal as mark
-from triton_models.artifact.layout import BUILD_FILE, read_layout
+from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, read_layout
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.base.encoding import Parameters, Tensors
 from triton_models.base.errors import FleetError, Problem, one_line, raise_if_any
 from triton_models.base.outcome import progress
 from triton_models.builds.tensorrt.machine import query_gpus
-from triton_models.check.target import AUTO_COMPLETE
-from triton_models.client.encoding import Parameters, Tensors
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import blame, fix_of, load_build, model_names, read_folder
 from triton_models.deliver.verify.comparing import NEVER, Output, answered, difference, outputs, served_model

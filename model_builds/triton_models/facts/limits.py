@@ -1,0 +1,7 @@
+"""Limits of AWS's services."""
+
+PAYLOAD_LIMIT = 6291456
+"""InvokeEndpoint's limit for a request, in bytes (API model of sagemaker-runtime, botocore 1.44.5)."""
+
+BUCKET_RULE = "a bucket's name has 3 to 63 lowercase letters, digits, dots and hyphens"
+"""The rule of https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, for errors."""
