@@ -27,7 +27,7 @@ _SOURCES = Path(__file__).with_name("code")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 _SHARED = re.compile(
-    r"^from triton_fleet\.functions\.code\.(\w+) import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE
+    rf"^from {re.escape(__package__)}\.code\.(\w+) import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE
 )
 _BEGINNING = re.compile(r'\A"""[^"]*"""\n+from __future__ import annotations\n+')
 
