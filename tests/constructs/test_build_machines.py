@@ -21,14 +21,12 @@ from triton_fleet import (
     ProcessingJob,
     ReservedMachines,
 )
-from triton_fleet.builds.machine_checks import another_way, nowhere_to_build
 from triton_fleet.builds.machines import build_machine, check_machine
 from triton_models.base.errors import Problem
 from triton_models.facts.build_machines import (
     BUILD_MACHINES,
     PROCESSING_TYPES,
     RESERVED_MACHINES,
-    RESERVED_REGIONS,
     VOLUME_GB,
     automatic_machine,
     processing_type,
@@ -118,7 +116,7 @@ def test_every_gpu_is_built_for_somewhere_or_told(name: str) -> None:
     chosen = automatic_machine(instance, "us-east-1")
 
     assert (chosen is None) == (processing_type(instance) is None)
-    assert (chosen is None) == bool(problems_of(nowhere_to_build, instance, "us-east-1"))
+    assert (chosen is None) == bool(problems_of(check_machine, None, instance, "us-east-1"))
 
 
 @pytest.mark.parametrize(
@@ -158,22 +156,6 @@ def test_a_gpu_that_nobody_rents_is_left_to_the_users_own_machine_or_to_plans_fo
 
 
 @pytest.mark.parametrize(
-    ("instance_type", "advised"),
-    [
-        ("ml.p4d.24xlarge", True),
-        ("ml.p6-b200.48xlarge", True),
-        ("ml.g5.xlarge", False),
-        ("ml.p3.2xlarge", False),
-    ],
-)
-def test_to_compile_on_another_gpu_is_advised_where_such_plans_load(
-    instance_type: str, *, advised: bool
-) -> None:
-    fix = another_way(INSTANCE_TYPES[instance_type], None)
-    assert ('TensorRt(hardware="ampere+")' in fix) == advised
-
-
-@pytest.mark.parametrize(
     ("given", "what"),
     [
         ({"machine": OnDemandMachine(), "instance_type": "ml.g6.xlarge"}, "CodeBuild has no L4 on demand"),
@@ -187,6 +169,10 @@ def test_to_compile_on_another_gpu_is_advised_where_such_plans_load(
         ({"machine": ProcessingJob(), "instance_type": "ml.p4d.24xlarge"}, "no Processing job on ml.p4d"),
         ({"machine": ProcessingJob(instance_type="ml.g6.xlarge")}, "a Processing job on 'ml.g6.xlarge'"),
         ({"machine": ProcessingJob(instance_type="ml.g5.huge")}, "a Processing job on 'ml.g5.huge'"),
+        (
+            {"machine": ProcessingJob(instance_type="ml.p5.48xlarge"), "instance_type": "ml.p5.48xlarge"},
+            "a Processing job on 'ml.p5.48xlarge'",
+        ),
         ({"machine": OnDemandMachine(), "instance_type": "ml.c7i.xlarge"}, "which has no GPU"),
     ],
 )
@@ -205,7 +191,7 @@ def test_to_leave_the_machine_open_is_advised_where_that_helps(
     choice: BuildMachineChoice, region: str | None
 ) -> None:
     for instance in (facts for facts in INSTANCE_TYPES.values() if facts.gpu):
-        helps = not problems_of(nowhere_to_build, instance, region)
+        helps = automatic_machine(instance, region) is not None
         found = problems_of(check_machine, choice, instance, region)
         for problem in found:
             assert ("leave `machine` out" in problem.fix) is helps
@@ -232,7 +218,3 @@ def test_a_gpu_that_no_job_has_is_reported_once_whatever_type_is_asked_for(make:
     problem = _problem(lambda: make(instance_type="ml.p4d.24xlarge", machine=job))
 
     assert "nor on another type with its GPU, A100-40GB" in problem.what
-
-
-def test_reserved_machines_are_there_for_every_family_in_the_same_regions() -> None:
-    assert sorted(RESERVED_REGIONS) == list(RESERVED_REGIONS)

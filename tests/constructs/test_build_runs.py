@@ -181,6 +181,8 @@ def test_a_fleet_has_as_many_builds_as_reserved_machines_and_four_elsewhere(
     usual = build("Usual")
 
     assert BuildRuns(stack, "Reserved", builds=reserved).max_concurrency == 7
+    with reported("build-runs"):
+        BuildRuns(stack, "More", builds=reserved, max_concurrency=8)
     assert BuildRuns(stack, "OnDemand", builds=usual).max_concurrency == 4
 
 
@@ -311,6 +313,7 @@ def test_the_same_runs_are_the_same_template(source: Path) -> None:
     ("arguments", "rules"),
     [
         ({"models_per_build": 1001, "max_concurrency": 10_001}, ["number-range", "number-range"]),
+        ({"models_per_build": 0, "max_concurrency": 0}, ["number-range", "number-range"]),
         ({"timeout": Duration.seconds(59)}, ["number-range"]),
     ],
 )

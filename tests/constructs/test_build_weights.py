@@ -16,9 +16,8 @@ from declared import Build
 from synthesised import Resources
 
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository
-from triton_fleet.builds.checks import BUILD_WEIGHTS
 from triton_fleet.builds.code import run_processing_job
-from triton_fleet.builds.inputs import RANDOM_WEIGHTS, weights_advice
+from triton_fleet.builds.inputs import BUILD_WEIGHTS, RANDOM_WEIGHTS, weights_advice
 from triton_models.declare.searched import variables_read
 from triton_models.spec import models_folder
 

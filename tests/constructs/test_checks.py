@@ -12,8 +12,7 @@ import botocore.session
 import pytest
 from aws_cdk import CfnParameter, Duration, Size, Stack
 
-from triton_fleet.builds import checks as builds
-from triton_fleet.builds import machine_checks as machines
+from triton_fleet.builds import inputs as builds
 from triton_fleet.endpoint import checks as endpoint
 from triton_fleet.endpoint import instance_checks as instances
 from triton_fleet.endpoint import multi_model_checks as multi_model
@@ -196,12 +195,6 @@ RULES = (
     rule("artifact-timeout", functions.artifact_timeout, [60, 3600], [None, 59, 3601]),
     rule("inline-code", functions.inline_code, [given(size=1), given(size=999_999)],
          [given(size=0), given(size=1_000_000)]),
-    rule("number-range", builds.build_runs, [given(models_per_build=1000, max_concurrency=10_000)],
-         [given(models_per_build=0, max_concurrency=1), given(models_per_build=1001, max_concurrency=1),
-          given(models_per_build=1, max_concurrency=0), given(models_per_build=1, max_concurrency=10_001)],
-         reserved=None),
-    rule("build-runs", builds.build_runs, [given(max_concurrency=2)],
-         [given(max_concurrency=3)], models_per_build=1, reserved=2),
     # hardware and images
     rule("host-ami", instances.host_ami,
          [given(ami=None, instance=ml("g7.2xlarge"), release=release("25.09")),
@@ -278,32 +271,7 @@ RULES = (
     rule("one-target-per-metric", scaling.scaling_names, [["Invocations", "GpuUtilization"], []],
          [["Invocations", "GpuUtilization", "Invocations"], ["Target"], ["FromZero"]]),
     # builds: where they run, and what they read
-    rule("build-gpu-is-serving-gpu", machines.build_gpu, [ml("g5.xlarge"), ml("m5.large")],
-         [ml("g4dn.xlarge"), ml("p4d.24xlarge")], region=None),
-    rule("build-gpu-is-serving-gpu", machines.build_region,
-         [given(instance=ml("g5.xlarge"), region="us-west-2"),
-          given(instance=ml("m5.large"), region="us-east-2")],
-         [given(instance=ml("g5.xlarge"), region="us-east-2")]),
-    rule("build-gpu-is-serving-gpu", machines.nowhere_to_build,
-         [given(instance=ml("g5.xlarge"), region="eu-north-1"),
-          given(instance=ml("p5.48xlarge"), region=None)],
-         [given(instance=ml("p4d.24xlarge"), region="eu-west-1"),
-          given(instance=ml("p6-b200.48xlarge"), region="us-east-1")]),
-    rule("build-gpu-is-serving-gpu", machines.processing_gpu,
-         [ml("g6.48xlarge"), ml("p5.48xlarge"), ml("m5.large")],
-         [ml("p4d.24xlarge")], region="us-east-1"),
-    rule("build-gpu-is-serving-gpu", machines.processing_instance,
-         [given(name="ml.g5.xlarge", instance=ml("g5.48xlarge")),
-          given(name="ml.g5.xlarge", instance=ml("p4d.24xlarge"))],
-         [given(name="ml.g6.xlarge", instance=ml("g5.48xlarge")),
-          given(name="ml.p5.48xlarge", instance=ml("p5.48xlarge"))]),
-    rule("build-gpu-is-serving-gpu", machines.reserved_gpu, [ml("p4d.24xlarge"), ml("m5.large")],
-         [ml("p4de.24xlarge")], region=None),
-    rule("build-gpu-is-serving-gpu", machines.reserved_region,
-         [given(region="ap-southeast-2"), given(region=None)],
-         [given(region="ca-central-1")], instance=ml("g5.xlarge")),
-    rule("build-network", builds.s3_of_builds, [given(narrowed=False)], [given(narrowed=True)]),
-    rule("build-environment", builds.build_environment,
+    rule("build-environment", builds.check_environment,
          [{"PIP_INDEX_URL": "https://index.example.com/simple"},
           {"HTTPS_PROXY": "http://proxy.example.com:3128", **PAST_PROXY}],
          [{"FLEET_MODELS": "a"}, {"PIP_USER": "0"}, {"A-B": "c"}, {"T5_WEIGHTS": "s3://bucket/t5.pt"},

@@ -15,7 +15,7 @@ from synthesised import Resources
 from tests.reported import reported
 from tests.triton_models import declared_models
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository, MultiModelFleet
-from triton_fleet.builds.checks import BUILD_WEIGHTS
+from triton_fleet.builds.inputs import BUILD_WEIGHTS
 from triton_fleet.parts.arguments.late import late_problems
 
 

@@ -19,7 +19,7 @@ from tests.reported import reported
 from triton_fleet import ProcessingJob
 from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.commands import commands
-from triton_fleet.builds.toolkit import FOLDER, toolkit_wheel
+from triton_fleet.builds.source import FOLDER, toolkit_wheel
 from triton_models.facts.instances import GPUS
 from triton_rehearsal.builds.python import install_python
 

@@ -11,7 +11,7 @@ import pytest
 from aws_cdk import App, Stack
 
 from triton_fleet import ModelBuildProject, ModelRepository
-from triton_fleet.builds.toolkit import FOLDER, toolkit_wheel
+from triton_fleet.builds.source import FOLDER, toolkit_wheel
 
 
 @pytest.fixture

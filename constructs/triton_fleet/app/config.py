@@ -11,7 +11,7 @@ from aws_cdk import Duration, Stack
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
-from triton_fleet.builds.checks import MOST_BUILDS
+from triton_fleet.builds.build_runs import MOST_BUILDS
 from triton_fleet.endpoint.hosting.deployment import (
     AllAtOnce,
     Canary,

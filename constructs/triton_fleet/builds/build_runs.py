@@ -1,4 +1,13 @@
-"""Runs of many builds: every model that changed, several builds at a time, and a result for each model."""
+"""Runs of many builds: every model that changed, several builds at a time, and a result for each model.
+
+The state machine is written with JSONPath. A run keeps everything in a folder of the repository's bucket, and
+hands from state to state no more than where that is: thousands of models would not fit into 256 KiB.
+
+Sources, read on 2026-11-21:
+https://docs.aws.amazon.com/step-functions/latest/dg/connect-codebuild.html
+https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html
+https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html (256 KiB, 10 000 children)
+"""
 
 from __future__ import annotations
 
@@ -10,9 +19,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
+from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
-from triton_fleet.builds.checks import LONGEST_RUN_S, build_runs
 from triton_fleet.builds.codebuild import (
     CODEBUILD,
     codebuild_statements,
@@ -25,13 +34,26 @@ from triton_fleet.builds.codebuild import (
 from triton_fleet.builds.commands import changed_commands, summary_commands
 from triton_fleet.builds.machines import ReservedMachines
 from triton_fleet.builds.model_build_project import ModelBuildProject
-from triton_fleet.builds.run_states import ITEMS, LABEL, definition
 from triton_fleet.builds.working_folder import WorkingFolder, runs
-from triton_fleet.parts.arguments.checks import quantity_range
+from triton_fleet.parts.arguments.checks import number_range, quantity_range
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.network.findings import acknowledge_network_interfaces
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
+
+BUILD_RUNS = Check(
+    id="build-runs",
+    source=(
+        "2026-11-21: https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html"
+        " https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AppSpecification.html"
+    ),
+)
+
+MOST_BUILDS = 10_000
+"""Child executions of a Distributed Map at a time."""
+# A Processing job takes 100 arguments of 256 characters, which are the names of its models.
+_MOST_MODELS = 1000
+_LONGEST_RUN_S = 31_536_000  # a year
 
 # The fewest builds at a time that a new account is usually given when it asks for any on a GPU is one; four
 # is a request that is granted without a talk, and builds a thousand models in a night.
@@ -42,6 +64,31 @@ _KEPT_DAYS = 90
 
 _ONE_DAY = Duration.days(1)
 _SMALL_STEP = Duration.hours(1)
+
+# The execution of a Distributed Map, and what a run keeps: what each build is to make, a document of each
+# build about its models, and the summary of all.
+_LABEL, _ITEMS, _RESULTS, _SUMMARY = "Builds", "items.json", "results/", "summary.json"
+
+# A build that could not be started: CodeBuild's queue is full, which has five times as many places as builds
+# may run, or it was asked too often, or did not answer. Waited for up to about four hours, the most that a
+# queue of builds of two hours takes to get shorter. Source of the queue, read 2026-11-21:
+# https://docs.aws.amazon.com/codebuild/latest/userguide/builds-working.html
+_NOT_STARTED = (
+    "CodeBuild.AccountLimitExceededException",
+    "CodeBuild.ThrottlingException",
+    "CodeBuild.AWSCodeBuildException",
+    "CodeBuild.SdkClientException",
+)
+_FIRST_WAIT = Duration.seconds(30)
+_LONGEST_WAIT = Duration.minutes(10)
+_ATTEMPTS = 30
+
+# What the description of a build says whose machine failed. A model that fails makes it FAILED, and a build
+# that takes too long TIMED_OUT: both would be the same again.
+_MACHINE_FAILED = '*"BuildStatus":"FAULT"*'
+
+_FAILED = "States.TaskFailed"
+_ERROR = "$.error"
 
 
 @typed
@@ -135,7 +182,7 @@ class BuildRuns(Construct):
     @property
     def items_arn(self) -> str:
         """The ARN pattern of the lists of models for each build of a run."""
-        return self.folder.repository.bucket.arn_for_objects(f"{self.folder.prefix}*/{ITEMS}")
+        return self.folder.repository.bucket.arn_for_objects(f"{self.folder.prefix}*/{_ITEMS}")
 
     @property
     def execution_arns(self) -> tuple[str, str]:
@@ -148,7 +195,7 @@ class BuildRuns(Construct):
                 resource_name=f"{self.state_machine.state_machine_name}{rest}",
                 arn_format=ArnFormat.COLON_RESOURCE_NAME,
             )
-            for rest in (f"/{LABEL}:*", ":*")
+            for rest in (f"/{_LABEL}:*", ":*")
         )
         return children, every
 
@@ -156,13 +203,18 @@ class BuildRuns(Construct):
         self, models_per_build: int, max_concurrency: int | None, timeout: Duration, reserved: int | None
     ) -> None:
         report = Report(self.node.path)
-        build_runs(
-            report.at("models_per_build and max_concurrency"),
-            models_per_build=known(models_per_build),
-            max_concurrency=known(max_concurrency),
-            reserved=known(reserved),
-        )
-        quantity_range(report.at("timeout"), timeout, least=60, most=LONGEST_RUN_S, name="timeout")
+        place, builds = report.at("models_per_build and max_concurrency"), known(max_concurrency)
+        number_range(place, known(models_per_build), least=1, most=_MOST_MODELS, name="models_per_build")
+        number_range(place, builds, least=1, most=MOST_BUILDS, name="max_concurrency")
+        machines = known(reserved)
+        if machines is not None and builds is not None and builds > machines:
+            place(
+                BUILD_RUNS,
+                f"{builds} builds at a time have {machines} reserved machines",
+                fix=f"use {machines} or fewer, or give ReservedMachines a larger base_capacity",
+                why="the others would wait in CodeBuild's queue, and fail there after eight hours",
+            )
+        quantity_range(report.at("timeout"), timeout, least=60, most=_LONGEST_RUN_S, name="timeout")
         report.raise_if_any()
 
     def _step_role(self) -> iam.Role:
@@ -252,7 +304,7 @@ class BuildRuns(Construct):
         return role
 
     def _state_machine(self, timeout: Duration, topic: sns.ITopic | None) -> sfn.StateMachine:
-        states = definition(
+        states = _definition(
             self,
             changed=self.changed_project,
             builds=self.builds.project,
@@ -298,3 +350,137 @@ class BuildRuns(Construct):
                 ),
             ],
         )
+
+
+def _definition(
+    scope: Construct,
+    *,
+    changed: codebuild.IProject,
+    builds: codebuild.IProject,
+    summary: codebuild.IProject,
+    folder: WorkingFolder,
+    max_concurrency: int,
+    topic: sns.ITopic | None,
+) -> sfn.IChainable:
+    """The states of a run."""
+    items, results, document = (f"{folder.url}{{}}/{name}" for name in (_ITEMS, _RESULTS, _SUMMARY))
+    find = _build(
+        scope,
+        "FindChanged",
+        changed,
+        {"FLEET_ITEMS": _of_run(items), "FLEET_RESULTS": _of_run(f"{results}changed.json")},
+    )
+    parallel = _map(scope, folder, results=results, max_concurrency=max_concurrency)
+    parallel.item_processor(_one_build(scope, builds))
+    summarize = _build(
+        scope,
+        "Summarize",
+        summary,
+        {
+            "FLEET_ITEMS": _of_run(items),
+            "FLEET_RESULTS": _of_run(results),
+            "FLEET_SUMMARY": _of_run(document),
+        },
+    )
+    # Whatever became of the builds, the summary says it: no item at all is not a failure, and of a list that
+    # could not be read every model is without a result.
+    parallel.add_catch(summarize, result_path=_ERROR)
+    summarize.add_catch(_failed(scope, document, topic), result_path=_ERROR)
+    return find.next(parallel).next(summarize)
+
+
+def _of_run(pattern: str) -> str:
+    """An address in which the run's name stands for {}."""
+    return sfn.JsonPath.format(pattern, sfn.JsonPath.execution_name)
+
+
+def _build(
+    scope: Construct, name: str, project: codebuild.IProject, variables: Mapping[str, str]
+) -> tasks.CodeBuildStartBuild:
+    """A build, until it has ended; started again only if it could not be started."""
+    state = tasks.CodeBuildStartBuild(
+        scope,
+        name,
+        project=project,
+        integration_pattern=sfn.IntegrationPattern.RUN_JOB,
+        environment_variables_override={
+            variable: codebuild.BuildEnvironmentVariable(value=value) for variable, value in variables.items()
+        },
+        result_path=sfn.JsonPath.DISCARD,
+    )
+    state.add_retry(
+        errors=list(_NOT_STARTED),
+        interval=_FIRST_WAIT,
+        backoff_rate=2,
+        max_delay=_LONGEST_WAIT,
+        max_attempts=_ATTEMPTS,
+        jitter_strategy=sfn.JitterType.FULL,
+    )
+    return state
+
+
+def _map(
+    scope: Construct, folder: WorkingFolder, *, results: str, max_concurrency: int
+) -> sfn.DistributedMap:
+    """A build for each item. However many fail, the others go on: their results say which did."""
+    return sfn.DistributedMap(
+        scope,
+        "BuildChanged",
+        label=_LABEL,
+        map_execution_type=sfn.StateMachineType.STANDARD,  # an express one ends after five minutes
+        item_reader=sfn.S3JsonItemReader(
+            bucket=folder.repository.bucket, key=_of_run(f"{folder.prefix}{{}}/{_ITEMS}")
+        ),
+        item_selector={
+            "models": sfn.JsonPath.string_at("$$.Map.Item.Value.models"),
+            "results": sfn.JsonPath.format(
+                f"{results}{{}}.json",
+                sfn.JsonPath.execution_name,
+                sfn.JsonPath.string_at("$$.Map.Item.Index"),
+            ),
+        },
+        max_concurrency=max_concurrency,
+        tolerated_failure_percentage=100,
+        result_path=sfn.JsonPath.DISCARD,
+    )
+
+
+def _one_build(scope: Construct, project: codebuild.IProject) -> sfn.IChainable:
+    """The build of an item; once more if its machine failed, which built what it had built by then."""
+    variables = {
+        "FLEET_MODELS": sfn.JsonPath.string_at("$.models"),
+        "FLEET_RESULTS": sfn.JsonPath.string_at("$.results"),
+    }
+    failed = sfn.Fail(scope, "BuildFailed", error_path=f"{_ERROR}.Error", cause_path=f"{_ERROR}.Cause")
+    why = (
+        sfn.Choice(scope, "WhyFailed")
+        .when(
+            sfn.Condition.string_matches(f"{_ERROR}.Cause", _MACHINE_FAILED),
+            _build(scope, "BuildAgain", project, variables),
+        )
+        .otherwise(failed)
+    )
+    return _build(scope, "Build", project, variables).add_catch(why, errors=[_FAILED], result_path=_ERROR)
+
+
+def _failed(scope: Construct, document: str, topic: sns.ITopic | None) -> sfn.IChainable:
+    """The end of a run in which a model failed: it names what to read."""
+    message = (
+        "Not every model was built. Those that were are published. "
+        f"Which were not, and why: {document}; without that, the log of the build that writes it."
+    )
+    name = sfn.Pass(scope, "NameSummary", parameters={"message": _of_run(message)})
+    failed = sfn.Fail(scope, "ModelsFailed", error="ModelsFailed", cause_path="$.message")
+    if topic is None:
+        return name.next(failed)
+    notify = tasks.SnsPublish(
+        scope,
+        "Notify",
+        topic=topic,
+        subject="Models were not built",
+        message=sfn.TaskInput.from_json_path_at("$.message"),
+        result_path=sfn.JsonPath.DISCARD,
+    )
+    # Without the notice, the run itself shows it.
+    notify.add_catch(failed, result_path=_ERROR)
+    return name.next(notify).next(failed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from triton_fleet.builds.toolkit import FOLDER
+from triton_fleet.builds.source import FOLDER
 from triton_models.facts.instances import Gpu
 
 # The image's Python is marked as managed by Ubuntu; the container is thrown away after the build. What a

@@ -17,15 +17,6 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from triton_fleet.builds import processing_jobs
-from triton_fleet.builds.checks import build_environment as build_environment_problems
-from triton_fleet.builds.checks import (
-    build_weights,
-    outgoing_ports,
-    s3_of_builds,
-    weights_prefixes,
-    weights_unreadable,
-    weights_uploaded,
-)
 from triton_fleet.builds.codebuild import (
     CODEBUILD,
     build_environment,
@@ -39,7 +30,16 @@ from triton_fleet.builds.codebuild import (
     variables,
 )
 from triton_fleet.builds.commands import commands
-from triton_fleet.builds.inputs import BuildInputs, weights_advice
+from triton_fleet.builds.inputs import (
+    BuildInputs,
+    build_weights,
+    check_environment,
+    outgoing_ports,
+    weights_advice,
+    weights_prefixes,
+    weights_unreadable,
+    weights_uploaded,
+)
 from triton_fleet.builds.machines import (
     BuildMachineChoice,
     OnDemandMachine,
@@ -63,13 +63,19 @@ from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_fleet.parts.repository.portability_checks import PlanTarget
 from triton_fleet.parts.repository.usage import BuiltModel
 from triton_models.artifact.targets import ArtifactTarget
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
 from triton_models.check.survey import Survey
 from triton_models.declare.searched import sequence_models, variables_read
 from triton_models.facts.build_machines import BUILD_MACHINES
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.tensorrt import hardware_problems, precision_problems
+
+BUILD_NETWORK = Check(
+    id="build-network",
+    source="2026-11-23: https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-s3.html",
+)
+"""Builds in a VPC reach all of S3 that they need."""
 
 # A Processing job gets an instance and pulls the image before it begins.
 _JOB_START_MINUTES = 30
@@ -200,8 +206,14 @@ class ModelBuildProject(Construct):
         _check_weights(report, weights, folder)
         literal_list(report.at("weights_from"), weights_from, name="weights_from")
         weights_prefixes(report.at("weights_from"), weights_from)
-        build_environment_problems(report.at("environment"), environment, weights=weights)
-        s3_of_builds(report.at("network"), narrowed=network is not None and network.s3_endpoint is not None)
+        check_environment(report.at("environment"), environment, weights=weights)
+        if network is not None and network.s3_endpoint is not None:
+            report.at("network")(
+                BUILD_NETWORK,
+                "the network creates the VPC endpoint for S3",
+                fix="give builds a network with VpcService.S3 in existing_vpc_endpoints, or a NAT gateway",
+                why="that endpoint lets models be read: builds also write, and read sources and weights",
+            )
         report.raise_if_any()
         assert instance is not None and triton is not None  # noqa: S101, PT018 -- what is missing was raised
         self.repository = repository
