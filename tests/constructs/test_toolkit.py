@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,9 @@ def upload(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
         stack = Stack(App(outdir=str(output)), "Fleet")
         repository = ModelRepository(stack, "Repository")
         builds = ModelBuildProject(stack, "Builds", repository=repository, source=source, models=["minilm"])
-        return output / builds.source.asset_path
+        with zipfile.ZipFile(output / builds.source.asset_path) as archive:
+            archive.extractall(output / "unpacked")
+        return output / "unpacked"
 
     return find
 
@@ -45,6 +48,19 @@ def test_a_file_behind_a_link_is_uploaded(
     labels = upload() / "models" / "minilm" / "labels.txt"
     assert not labels.is_symlink()
     assert labels.read_text() == "cat\n"
+
+
+def test_the_same_files_give_the_same_bytes_and_programs_stay_executable(
+    source: Path, upload: Callable[[], Path]
+) -> None:
+    program = source / "models" / "minilm" / "labels.sh"
+    program.write_text("echo cat\n")
+    program.chmod(0o755)
+    first, second = (next(upload().parent.glob("asset.*.zip")) for _ in range(2))
+
+    assert first.read_bytes() == second.read_bytes()
+    with zipfile.ZipFile(first) as archive:
+        assert archive.getinfo("models/minilm/labels.sh").external_attr >> 16 == 0o755
 
 
 def test_pip_installs_the_wheel_with_its_locks_and_the_command_runs(tmp_path: Path) -> None:

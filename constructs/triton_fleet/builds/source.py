@@ -10,20 +10,21 @@ import functools
 import hashlib
 import importlib.metadata
 import io
-import tempfile
+import shutil
+import stat
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, cast
 
-from aws_cdk import AssetHashType, IgnoreMode, SymlinkFollowMode
+from aws_cdk import AssetHashType, Stage
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 import triton_models
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.digests import digest_of
-from triton_models.base.source_files import LEFTOVERS, contents, source_files
+from triton_models.base.source_files import contents, source_files
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.reading import FORM_MARK
 
@@ -83,27 +84,26 @@ def source_contents(source: Path) -> dict[str, str]:
 
 
 def source_asset(scope: Construct, source: Path, files: Mapping[str, str]) -> assets.Asset:
-    """The folder as an asset, with the toolkit."""
+    """The folder as an asset, with the toolkit: one zip file, because copying thousands takes long."""
     name, wheel = toolkit_wheel()
-    left_out = (*_not_uploaded(source), FOLDER)
-    with tempfile.TemporaryDirectory(prefix="fleet-source-") as staging:
-        for entry in source.iterdir():
-            if entry.name not in left_out:
-                (Path(staging) / entry.name).symlink_to(entry.resolve())
-        toolkit = Path(staging) / FOLDER
-        toolkit.mkdir()
-        (toolkit / name).write_bytes(wheel)
-        return assets.Asset(
-            scope,
-            "Source",
-            path=staging,
-            exclude=list(LEFTOVERS),
-            ignore_mode=IgnoreMode.GIT,
-            follow_symlinks=SymlinkFollowMode.ALWAYS,
-            asset_hash=digest_of({**files, f"{FOLDER}/{name}": hashlib.sha256(wheel).hexdigest()}),
-            asset_hash_type=AssetHashType.CUSTOM,
-            display_name="Model builds",
-        )
+    digest = digest_of({**files, f"{FOLDER}/{name}": hashlib.sha256(wheel).hexdigest()})
+    # Where the CDK keeps an asset with this hash, so that a file that is there is neither written nor copied.
+    kept = f"asset.{hashlib.sha256(digest.encode()).hexdigest()}.zip"
+    archive = Path(cast("Stage", Stage.of(scope)).asset_outdir) / kept
+    if not archive.exists():
+        entries: dict[str, bytes | Path] = {path: source / path for path in files}
+        part = archive.with_suffix(".part")
+        with part.open("wb") as file:
+            _write_zip(file, {**entries, f"{FOLDER}/{name}": wheel})
+        part.replace(archive)
+    return assets.Asset(
+        scope,
+        "Source",
+        path=str(archive),
+        asset_hash=digest,
+        asset_hash_type=AssetHashType.CUSTOM,
+        display_name="Model builds",
+    )
 
 
 def _not_uploaded(source: Path) -> tuple[str, ...]:
@@ -119,13 +119,26 @@ def toolkit_wheel() -> tuple[str, bytes]:
     files = {**dict(_package()), **_metadata(info)}
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as wheel:
+    _write_zip(packed, files)
+    return f"{info.removesuffix('.dist-info')}-py3-none-any.whl", packed.getvalue()
+
+
+def _write_zip(into: IO[bytes], files: Mapping[str, bytes | Path]) -> None:
+    """Write a zip file that depends on the files' names, content and executable bits alone."""
+    with zipfile.ZipFile(into, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             entry = zipfile.ZipInfo(name, _EPOCH)
-            entry.external_attr = 0o644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            wheel.writestr(entry, content)
-    return f"{info.removesuffix('.dist-info')}-py3-none-any.whl", packed.getvalue()
+            entry.external_attr = 0o644 << 16
+            if isinstance(content, bytes):
+                archive.writestr(entry, content)
+                continue
+            found = content.stat()
+            entry.file_size = found.st_size
+            if found.st_mode & stat.S_IXUSR:
+                entry.external_attr = 0o755 << 16
+            with content.open("rb") as file, archive.open(entry, "w") as packed:
+                shutil.copyfileobj(file, packed)
 
 
 def _package() -> Iterator[tuple[str, bytes]]:
