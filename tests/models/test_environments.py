@@ -20,7 +20,6 @@ from triton_models.artifact.plans import is_portable
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
-from triton_models.facts.releases import RELEASES
 from triton_models.spec import load_build
 
 DECLARATION = """
@@ -146,15 +145,12 @@ def test_a_backend_that_names_another_environment_is_refused(given: Given, model
 # What fits a release
 
 
-@pytest.mark.parametrize("name", [name for name in RELEASES if name < "24.12"])
-def test_numpy_2_is_refused_before_release_24_12_without_asking_pip(
-    name: str, given: Given, make: Made
-) -> None:
+def test_numpy_2_is_refused_before_release_24_12_without_asking_pip(given: Given, make: Made) -> None:
     given('Wheels(["numpy==2.2.6"])')
 
-    (problem,) = refused(lambda: make(release=name))
+    (problem,) = refused(lambda: make(release="24.11"))
 
-    assert (problem.rule, problem.what) == ("environment-numpy", f"numpy==2.2.6 with release {name}")
+    assert (problem.rule, problem.what) == ("environment-numpy", "numpy==2.2.6 with release 24.11")
     assert "numpy<2" in problem.fix
 
 
@@ -312,8 +308,8 @@ def test_the_wheels_that_a_refusal_adds_are_enough(given: Given, make: Made, req
     assert check_path(make()) == []
 
 
-def test_a_pin_that_another_wheel_does_not_accept_is_refused(
-    given: Given, make: Made, requiring: Path
+def test_a_pin_that_another_wheel_does_not_accept_is_refused_unless_it_is_not_needed(
+    given: Given, make: Made, requiring: Path, models: Path
 ) -> None:
     given('Wheels(["numpy==2.2.6", "learner==1.0", "bases==1.5"], not_needed=["hints", "New"])')
 
@@ -321,13 +317,8 @@ def test_a_pin_that_another_wheel_does_not_accept_is_refused(
 
     assert problem.rule == "environment-requires"
     assert problem.what == "learner==1.0 requires bases>=2, and the wheels have bases==1.5"
-
-
-def test_what_a_model_does_not_need_may_be_missing_or_another_version(
-    given: Given, make: Made, requiring: Path
-) -> None:
-    given('Wheels(["numpy==2.2.6", "learner==1.0", "bases==1.5"], not_needed=["hints", "New", "bases"])')
-
+    path = models / "sums" / "build.py"
+    path.write_text(path.read_text().replace('"New"]', '"New", "bases"]'))
     assert check_path(make()) == []
 
 
@@ -409,28 +400,8 @@ def test_a_packed_environment_that_would_not_load_is_refused(
     assert (problem.rule, problem.what) == ("packed-environment", what)
 
 
-def test_a_packed_environment_with_numpy_2_is_refused_before_release_24_12(packed: Path, make: Made) -> None:
-    pack_environment(packed, [name.replace("3.12", "3.10") for name in SOUND])
-
-    (problem,) = refused(lambda: make(release="24.09"))
-
-    assert problem.what == "environment.tar.gz has NumPy 2.2.6"
-    assert "numpy<2" in problem.fix
-
-
-def cut_off(archive: bytes) -> bytes:
-    padded = gzip.decompress(archive) + bytes(1 << 20)  # the checksum comes after all of it
-    return gzip.compress(padded)[:-8]
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [lambda _: b"no archive", lambda _: gzip.compress(b"x" * 9000), lambda _: b"", cut_off],
-    ids=["anything", "compressed, and no archive", "nothing", "cut off"],
-)
-def test_what_is_no_archive_is_refused(spoil: Callable[[bytes], bytes], packed: Path, make: Made) -> None:
-    pack_environment(packed, SOUND)
-    packed.write_bytes(spoil(packed.read_bytes()))
+def test_what_is_no_archive_is_refused(packed: Path, make: Made) -> None:
+    packed.write_bytes(b"no archive")
 
     (problem,) = refused(make)
 
@@ -444,14 +415,7 @@ def test_a_packed_environment_may_hold_links_and_pyvenv_cfg_twice_as_venv_pack_w
     plain = gzip.decompress(packed.read_bytes())
     link = tarfile.TarInfo("bin/python")
     link.type, link.linkname = tarfile.SYMTYPE, "/usr/bin/python3"
-    packed.write_bytes(gzip.compress(link.tobuf() + plain))
-
-    assert check_path(make()) == []
-
-
-def test_a_packed_environment_need_not_be_compressed(packed: Path, make: Made) -> None:
-    pack_environment(packed, SOUND)
-    packed.write_bytes(gzip.decompress(packed.read_bytes()))
+    packed.write_bytes(link.tobuf() + plain)  # which need not be compressed
 
     assert check_path(make()) == []
 

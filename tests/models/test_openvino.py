@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 from triton_models.artifact.pbtxt import ModelConfig, read_config, schema, write_config
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.check.servable import check_declaration
+from triton_models.check.survey import check_declaration
 from triton_models.declare.mistakes import find_mistakes
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import (

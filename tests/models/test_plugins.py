@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from triton_models.artifact.plans import PORTABLE_VARIABLE
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.check.servable import check_declaration
+from triton_models.check.survey import check_declaration
 from triton_models.declare.mistakes import find_mistakes
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import TensorRt, load_build

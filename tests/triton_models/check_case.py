@@ -52,12 +52,13 @@ class Correct:
 
 @dataclass(frozen=True)
 class Case:
-    """What a check refuses: a correct artifact after these changes, or on another server."""
+    """What a check refuses, so many times: a correct artifact after these changes, or on another server."""
 
     id: str
     correct: Correct
     spoils: tuple[Spoil, ...]
     elsewhere: Mapping[str, str | None]
+    times: int = 1
 
     def spoil(self, root: Path) -> Path:
         """Write the wrong artifact."""
@@ -74,6 +75,6 @@ class Case:
         return f"{self.id}, {self.correct.name}"
 
 
-def case(check: str, correct: Correct, *spoils: Spoil, **elsewhere: str | None) -> Case:
+def case(check: str, correct: Correct, *spoils: Spoil, times: int = 1, **elsewhere: str | None) -> Case:
     """Return the case of a check's id."""
-    return Case(check, correct, spoils, elsewhere)
+    return Case(check, correct, spoils, elsewhere, times)

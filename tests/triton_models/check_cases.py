@@ -107,11 +107,11 @@ FILES = (
     case("unreadable", RESNET50, without(".")),
     case("unpackable", RESNET50, linked("resnet50/shared", "/usr")),
     case("unpackable", RESNET50, linked("resnet50/shared", "nowhere")),
-    case("unpackable", RESNET50, linked("one", "two"), linked("two", "one")),
+    case("unpackable", RESNET50, linked("one", "two"), linked("two", "one"), times=2),
     case("unpackable", RESNET50, with_a_pipe),
     case("unpackable", RESNET50, with_a_name_of_bytes),
     case("archive-damaged", PACKED_RESNET50, cut_short),
-    case("archive-link", PACKED_RESNET50, packed_with_a_link_outside),
+    case("archive-link", PACKED_RESNET50, packed_with_a_link_outside, times=2),
 )
 
 SAGEMAKER = (
@@ -147,7 +147,7 @@ CONFIGURATION = (
     case("instance-gpu", RESNET50, said("resnet50", "gpus: [ 0 ]", "gpus: [ 1 ]")),
     case("instance-gpu", RESNET50, said("resnet50", "gpus: [ 0 ]", ""), instance_type=NO_GPU),
     case("warm-up", RESNET50.on(endpoint=None), listing_twice("resnet50", "input")),
-    case("ensemble-cycle", REPOSITORY, ensembles_in_a_circle),
+    case("ensemble-cycle", REPOSITORY, ensembles_in_a_circle, times=2),
     case("decoupled-inputs", STREAMING, streaming("minilm_encoder")),
     case("step-model", MINILM, stepped(1, lambda it: setattr(it, "model_name", "minilm_encodr"))),
     case("step-tensor", REPOSITORY, stepped(1, lambda it: it.input_map.update(words="ids"))),
@@ -174,12 +174,12 @@ BACKENDS = (
     case("model-metrics", RESNET50, said("resnet50", "10, 100", "")),
     case("openvino-kind", INTEL, added("net", "instance_group { kind: KIND_GPU }")),
     case("openvino-batches", INTEL, having("net", max_batch_size=4)),
-    case("openvino-type", INTEL, said("net", "TYPE_FP32", "TYPE_FP64")),
+    case("openvino-type", INTEL, said("net", "TYPE_FP32", "TYPE_FP64"), times=2),
 )
 
 FORESTS = (
     case("fil-parameter", FOREST, said("forest", "xgboost_json", "xgboost_text")),
-    case("fil-parameter", FOREST, said("forest", '"true"', '"True"')),
+    case("fil-parameter", FOREST, said("forest", '"true"', '"True"'), times=2),
     case("fil-parameter", FOREST, said("forest", "output_class", "is_classifier"), release="25.04"),
     case("fil-parameter", FOREST, said("forest", '"threshold"', '"limit"')),
     case("fil-tensor", FOREST, said("forest", "input__0", "FEATURES")),
@@ -252,11 +252,11 @@ ENVIRONMENTS = (
 NETWORKS = (
     case("onnx-version", ROWS, written(ROWS_FILE, onnx_file(ir_version=12))),
     case("onnx-version", ROWS, written(ROWS_FILE, onnx_file(opset=24))),
-    case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(source="z"))),
+    case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(source="z")), times=2),
     case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(also=["mask"]))),
-    case("onnx-tensor", ROWS, said("rows", "TYPE_FP32", "TYPE_FP16")),
-    case("onnx-tensor", ROWS, said("rows", "max_batch_size: 8", "max_batch_size: 0")),
-    case("onnx-tensor", PACKED_ROWS, packed_rows_of_another_size),
+    case("onnx-tensor", ROWS, said("rows", "TYPE_FP32", "TYPE_FP16"), times=2),
+    case("onnx-tensor", ROWS, said("rows", "max_batch_size: 8", "max_batch_size: 0"), times=2),
+    case("onnx-tensor", PACKED_ROWS, packed_rows_of_another_size, times=2),
     case("torchscript-tensor", ROWS, written("script/1/model.pt", script_file(EXTRA_ARGUMENT))),
     case("torchscript-tensor", ROWS, added("script", 'output { name: "b" data_type: TYPE_FP32 dims: 4 }')),
     case("aoti-release", COMPILED, release="25.12"),

@@ -5,16 +5,8 @@ import re
 import botocore.session
 import pytest
 
-from triton_models.base.errors import FleetError
-from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, GPUS, INSTANCE_TYPES, gpu, instance_type
-
-
-def test_the_default_instance_type_has_one_a10g_and_is_documented_for_multi_model() -> None:
-    default = instance_type(DEFAULT_INSTANCE_TYPE)
-
-    assert default.gpu == gpu("A10G")
-    assert (default.gpu_count, default.vcpus, default.memory_gib, default.nvme_gb) == (1, 8, 32, 450)
-    assert default.multi_model_documented
+from tests.reported import reported
+from triton_models.facts.instances import INSTANCE_TYPES, gpu, instance_type
 
 
 def test_every_instance_type_is_one_that_sagemaker_hosts() -> None:
@@ -23,13 +15,13 @@ def test_every_instance_type_is_one_that_sagemaker_hosts() -> None:
     assert set(INSTANCE_TYPES) <= set(model.shape_for("ProductionVariantInstanceType").enum)
 
 
+def test_multi_model_endpoints_accept_every_type_without_a_gpu() -> None:
+    assert all(known.multi_model_documented for known in INSTANCE_TYPES.values() if not known.gpu)
+
+
 def test_no_instance_type_has_a_processor_that_cannot_run_the_image() -> None:
     # EC2 marks Graviton with a g behind the generation: c7g, m6gd, g5g. Triton's image is for x86-64.
     assert [name for name in INSTANCE_TYPES if re.match(r"ml\.[a-z]+\d+[a-z]*g", name)] == []
-
-
-def test_what_is_documented_for_multi_model_has_at_most_one_gpu() -> None:
-    assert all(known.gpu_count <= 1 for known in INSTANCE_TYPES.values() if known.multi_model_documented)
 
 
 def test_the_documented_gpu_types_are_the_ones_on_the_aws_page() -> None:
@@ -43,33 +35,21 @@ def test_the_documented_gpu_types_are_the_ones_on_the_aws_page() -> None:
     }
 
 
-def test_two_gpu_models_share_a_compute_capability() -> None:
-    assert GPUS["L4"].compute_capability == GPUS["L40S"].compute_capability
-    assert GPUS["L4"] != GPUS["L40S"]
-
-
-def test_an_unknown_instance_type_is_answered_with_close_ones() -> None:
-    with pytest.raises(FleetError) as caught:
-        instance_type("g5.2xlarge")
-
-    (problem,) = caught.value.problems
-    assert "'g5.2xlarge'" in problem.what
-    assert "ml.g5.2xlarge" in problem.fix
-
-
 @pytest.mark.parametrize(
     ("given", "fix"),
     [
+        ("g5.2xlarge", "ml.g5.2xlarge"),
         ("ml.inf2.xlarge", "use ml.g5.2xlarge"),
         ("ml.g5.3xlarge", "did you mean ml.g5."),
         ("ml.r7i.xlarg", "ml.r7i.xl"),
     ],
 )
 def test_only_types_of_the_same_kind_are_suggested(given: str, fix: str) -> None:
-    with pytest.raises(FleetError) as caught:
+    with reported("unknown-instance-type") as problems:
         instance_type(given)
 
-    assert fix in caught.value.problems[0].fix
+    assert fix in problems[0].fix
+    assert repr(given) in problems[0].what
 
 
 @pytest.mark.parametrize(
@@ -81,23 +61,27 @@ def test_only_types_of_the_same_kind_are_suggested(given: str, fix: str) -> None
     ],
 )
 def test_an_unknown_gpu_is_answered_with_a_close_one(given: str, fix: str) -> None:
-    with pytest.raises(FleetError) as caught:
+    with reported("unknown-gpu") as problems:
         gpu(given)
 
-    assert caught.value.problems[0].fix.startswith(fix)
+    assert problems[0].fix.startswith(fix)
 
 
 @pytest.mark.parametrize(
-    ("name", "vcpus", "memory_gib"),
+    ("name", "gpus", "vcpus", "memory_gib", "nvme_gb"),
     [
-        ("ml.m5.24xlarge", 96, 384),
-        ("ml.c5.9xlarge", 36, 72),
-        ("ml.c7i.large", 2, 4),
-        ("ml.r7i.48xlarge", 192, 1536),
+        ("ml.m5.24xlarge", 0, 96, 384, 0),
+        ("ml.c7i.large", 0, 2, 4, 0),
+        ("ml.r7i.48xlarge", 0, 192, 1536, 0),
+        ("ml.g4dn.16xlarge", 1, 64, 256, 900),
+        ("ml.g6.12xlarge", 4, 48, 192, 3760),
+        ("ml.g6e.48xlarge", 8, 192, 1536, 7600),
     ],
 )
-def test_cpu_types_have_the_sizes_that_ec2_says(name: str, vcpus: int, memory_gib: float) -> None:
+def test_types_have_the_sizes_that_ec2_says(
+    name: str, gpus: int, vcpus: int, memory_gib: float, nvme_gb: int
+) -> None:
     found = instance_type(name)
 
-    assert (found.gpu, found.vcpus, found.memory_gib, found.nvme_gb) == (None, vcpus, memory_gib, 0)
-    assert found.multi_model_documented
+    assert (found.gpu_count, found.vcpus, found.memory_gib) == (gpus, vcpus, memory_gib)
+    assert (found.nvme_gb, found.gpu is None) == (nvme_gb, not gpus)

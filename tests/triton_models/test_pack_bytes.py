@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from tests.reported import reported
 from tests.triton_models.model_folders import write, write_ensemble, write_plain
-from triton_models.artifact.pack import stream, tar
-from triton_models.artifact.pack.choice import repeated
+from triton_models.artifact.pack import stream
 from triton_models.artifact.pack.content import InMemory
 from triton_models.artifact.pack.pack import Artifact, pack
+from triton_models.artifact.pack.stream import repeated
 from triton_models.base.errors import FleetError
 
 MEGABYTE = 1 << 20
@@ -80,7 +80,7 @@ def test_what_saves_a_megabyte_is_compressed_and_the_digest_covers_by_what(
     assert artifact.size < MEGABYTE + len(TEXT) / 4
     assert Artifact.read(artifact.path) == artifact
 
-    monkeypatch.setattr("triton_models.artifact.pack.pack.COMPRESSOR", "zlib 9, level 4")
+    monkeypatch.setattr("triton_models.artifact.pack.stream.COMPRESSOR", "zlib 9, level 4")
     assert pack(root, output=tmp_path / "out").digest != artifact.digest
 
 
@@ -134,7 +134,7 @@ def test_any_reader_of_gzip_gets_all_parts_and_finds_their_checksum_right(
 @pytest.mark.parametrize("size", [0, 8 * 1024**3 - 1, 8 * 1024**3, 10**12])
 @pytest.mark.parametrize("name", ["a", "x" * 100, "x" * 101, "ä", "deep/" * 60 + "file"])
 def test_python_reads_names_and_sizes_as_they_were(name: str, size: int) -> None:
-    with tarfile.open(fileobj=BytesIO(tar.file_header(name, size) + tar.END), mode="r:") as archive:
+    with tarfile.open(fileobj=BytesIO(stream.file_header(name, size) + stream.END), mode="r:") as archive:
         member = archive.next()
 
     assert member is not None

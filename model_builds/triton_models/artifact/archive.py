@@ -137,15 +137,10 @@ class Member:
 
 
 def members(source: IO[bytes], *, where: str, form: Form = ARTIFACT) -> Iterator[Member]:
-    """Yield every member of an archive, in order.
+    """Yield every member of an archive, in order; it is read once from start to end.
 
     Problems that do not prevent reading are raised together at the end, without yielding their members.
     Members must therefore not be trusted before the iteration ends.
-
-    Args:
-        source: The archive, read once from start to end.
-        where: The archive's name in errors.
-        form: The accepted form.
 
     Raises:
         FleetError: The archive is damaged, unsafe or too large.
@@ -165,14 +160,7 @@ def tar_stream(source: IO[bytes], *, where: str) -> IO[bytes]:
 def unpack(
     source: IO[bytes], folder: Path, *, where: str, executables: bool = True, form: Form = ARTIFACT
 ) -> None:
-    """Unpack an archive into a folder, atomically.
-
-    Args:
-        source: The archive, read once from start to end.
-        folder: The folder to create. Its parent exists.
-        where: The archive's name in errors.
-        executables: True to keep files executable.
-        form: The accepted form, without links.
+    """Unpack an archive into a new folder, atomically.
 
     Raises:
         FleetError: The archive is damaged, unsafe or too large. No files are left.
@@ -196,13 +184,7 @@ def unpack(
 
 
 def limit_problems(paths: Collection[str], *, size: int, where: str) -> tuple[Problem, ...]:
-    """Return the problems of files and folders that exceed the limits of an artifact.
-
-    Args:
-        paths: Their paths in the archive.
-        size: The total size of the files, in bytes.
-        where: The model's name in errors.
-    """
+    """Return the problems of paths, and of a total size in bytes, that exceed the limits of an artifact."""
     report = Report(where)
     for what in filter(None, (_too_long(path, ARTIFACT) for path in paths)):
         report(LIMIT, what, fix=_FIXES[LIMIT])
@@ -245,8 +227,6 @@ class _Entry(NamedTuple):
 
 
 class _Archive:
-    """The state of reading an archive."""
-
     def __init__(self, source: IO[bytes], where: str, form: Form) -> None:
         self._source = source
         self._form = form

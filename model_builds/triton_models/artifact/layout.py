@@ -19,12 +19,11 @@ from typing import IO, Any
 from triton_models.artifact import archive
 from triton_models.artifact.archive import Member
 from triton_models.artifact.pbtxt import CONFIG_FILE
-from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.checks import FROM_ARGUMENTS, UNREADABLE, Check
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.json_text import parsed
 
 BUILD_RECORD = Check(id="build-record", source=FROM_ARGUMENTS)
-UNREADABLE = Check(id="unreadable", source=FROM_ARGUMENTS)
 UNPACKABLE = Check(id="unpackable", source=FROM_ARGUMENTS)
 
 BUILD_FILE = "build.json"
@@ -37,7 +36,7 @@ REQUEST = "request"
 ARCHIVE_SUFFIX = ".tar.gz"
 
 REFUSED_FILE = ".refused.json"
-"""The mark of a failed verification in a built root; see `triton_models.artifact.refusal`."""
+"""The mark of a failed verification in a built root; see `triton_models.artifact.roots`."""
 
 # Leftovers of tools. SageMaker could mistake .ipynb_checkpoints for the model.
 LEFT_OUT = frozenset({"__pycache__", ".DS_Store", ".ipynb_checkpoints", REFUSED_FILE})
@@ -168,12 +167,10 @@ class Layout:
             said = None
         if isinstance(said, dict):
             return said
-        raise BUILD_RECORD.error(
-            what=f"{BUILD_FILE} is not a JSON object",
-            where=self.place(BUILD_FILE),
-            why="without it a plan for another GPU or TensorRT fails only when it loads",
-            fix="rebuild the model, or remove the file",
-        )
+        what = f"{BUILD_FILE} is not a JSON object"
+        why = "without it a plan for another GPU or TensorRT fails only when it loads"
+        fix = "rebuild the model, or remove the file"
+        raise BUILD_RECORD.error(what=what, where=self.place(BUILD_FILE), why=why, fix=fix)
 
 
 def is_version(name: str) -> bool:
@@ -213,18 +210,13 @@ def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
         if path.is_file():
             return _read_archive(path)
     except OSError as error:
-        raise UNREADABLE.error(
-            what=f"cannot read the files: {error.strerror}",
-            where=str(error.filename or path),
-            why="unreadable files can be neither checked nor packed",
-            fix="check the permissions and the disk",
-        ) from None
-    raise UNREADABLE.error(
-        what=f"the file or directory {str(path)!r} does not exist",
-        where=str(path),
-        why="it can be neither checked nor packed",
-        fix=f"name a model directory or a {ARCHIVE_SUFFIX}, such as build/NAME of `fleet build NAME`",
-    )
+        what = f"cannot read the files: {error.strerror}"
+        why = "unreadable files can be neither checked nor packed"
+        fix = "check the permissions and the disk"
+        raise UNREADABLE.error(what=what, where=str(error.filename or path), why=why, fix=fix) from None
+    what = f"the file or directory {str(path)!r} does not exist"
+    fix = f"name a model directory or a {ARCHIVE_SUFFIX}, such as build/NAME of `fleet build NAME`"
+    raise UNREADABLE.error(what=what, where=str(path), why="it can be neither checked nor packed", fix=fix)
 
 
 def _parent(path: str) -> str:
@@ -269,8 +261,6 @@ def _is_bare(files: Mapping[str, int], directories: set[str]) -> bool:
 
 
 class _Walk:
-    """The tree below a directory, collected entry by entry, in the order of names."""
-
     def __init__(self, root: Path, *, follow_links: bool) -> None:
         self.files: dict[str, int] = {}
         self.directories: set[str] = set()
@@ -347,12 +337,10 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 def _read_archive(path: Path) -> Layout:
     if not path.name.endswith(ARCHIVE_SUFFIX):
-        raise UNREADABLE.error(
-            what=f"a file that is not a {ARCHIVE_SUFFIX}: {path.name!r}",
-            where=str(path),
-            why="SageMaker accepts only gzipped tar archives for a multi-model endpoint",
-            fix="create one with `fleet pack DIRECTORY -o DIR`",
-        )
+        what = f"a file that is not a {ARCHIVE_SUFFIX}: {path.name!r}"
+        why = "SageMaker accepts only gzipped tar archives for a multi-model endpoint"
+        fix = "create one with `fleet pack DIRECTORY -o DIR`"
+        raise UNREADABLE.error(what=what, where=str(path), why=why, fix=fix)
     members = _Members(where=str(path))
     with path.open("rb") as content:
         for member in archive.members(content, where=str(path)):
@@ -368,8 +356,6 @@ def _read_archive(path: Path) -> Layout:
 
 
 class _Members:
-    """The layout of an archive, collected member by member."""
-
     def __init__(self, *, where: str) -> None:
         self.files: dict[str, int] = {}
         self.directories: set[str] = set()
@@ -396,11 +382,8 @@ class _Members:
         beginning = member.content.read(size)
         self._kept_bytes += len(beginning)
         if self._kept_bytes > _MAX_KEPT_BYTES:
-            raise archive.LIMIT.error(
-                what=f"more than {_MAX_KEPT_BYTES} bytes of configurations and code",
-                where=self._where,
-                fix="shorten or split the model",
-            )
+            what = f"more than {_MAX_KEPT_BYTES} bytes of configurations and code"
+            raise archive.LIMIT.error(what=what, where=self._where, fix="shorten or split the model")
         return beginning
 
     def _add_directory(self, path: str) -> None:

@@ -148,11 +148,8 @@ def onnx_signature(path: Path) -> Signature:
     else:
         why = "it is not an ONNX file, or has no outputs"
     if head is None:
-        raise NETWORK_FILE.error(
-            what=f"cannot read {path.name} as ONNX: {why}",
-            where=str(path),
-            fix="export it again, with torch.onnx.export or another exporter",
-        )
+        fix = "export it again, with torch.onnx.export or another exporter"
+        raise NETWORK_FILE.error(what=f"cannot read {path.name} as ONNX: {why}", where=str(path), fix=fix)
     return head.signature
 
 
@@ -352,11 +349,7 @@ def plan_beginning(tensorrt: str) -> bytes:
 
 
 def read_plan_header(beginning: bytes) -> PlanHeader | None:
-    """Read the header at the beginning of a file; return None if the file is not a plan.
-
-    Args:
-        beginning: At least the first 28 bytes of the file, or all of a shorter one.
-    """
+    """Read the header in the first 28 bytes of a file, or more; return None if the file is not a plan."""
     if len(beginning) < HEADER_BYTES:
         return None
     tag, layout = struct.unpack_from("<II", beginning)

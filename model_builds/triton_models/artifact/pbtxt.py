@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from triton_models.base.checks import Check
+from triton_models.base.checks import UNREADABLE, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.extras import explained
 from triton_models.base.suggest import did_you_mean
@@ -23,6 +23,8 @@ from triton_models.declare.serving import Batching, DynamicBatching, SequenceBat
 from triton_models.declare.tensors import Tensor
 
 CONFIG_SYNTAX = Check(id="config-syntax", source="ModelConfig of the installed tritonclient")
+
+CONFIG_VALUE = Check(id="config-value", source=CONFIG_SYNTAX.source)
 
 CONFIG_FILE = "config.pbtxt"
 
@@ -82,11 +84,8 @@ def tensor(name: str, data_type: str, dims: Sequence[int]) -> Tensor:
     full = data_type if data_type.startswith("TYPE_") else f"TYPE_{data_type}"
     known = data_types()
     if full not in known:
-        raise FleetError.of(
-            what=f"unknown data type {data_type!r}",
-            where=f"tensor {name!r}",
-            fix=did_you_mean(full, known, otherwise=f"use one of {', '.join(known)}; the prefix is optional"),
-        )
+        fix = did_you_mean(full, known, otherwise=f"use one of {', '.join(known)}; the prefix is optional")
+        raise CONFIG_VALUE.error(what=f"unknown data type {data_type!r}", where=f"tensor {name!r}", fix=fix)
     return Tensor(name, full, tuple(dims))
 
 
@@ -109,17 +108,7 @@ def plain(
 ) -> ModelConfig:
     """Return the configuration of a model that a backend runs.
 
-    Args:
-        name: The model's name, equal to its directory's.
-        backend: The backend, such as "onnxruntime", "tensorrt" or "python".
-        max_batch_size: 0 if the tensors have no batch dimension.
-        inputs: Its inputs.
-        outputs: Its outputs.
-        instances: The number of parallel copies, on each GPU or on the CPU.
-        kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose a GPU if there is one, so
-            the same artifact also runs on a host without a GPU.
-        batching: None executes every request separately.
-        parameters: The backend's `parameters`.
+    See `triton_models.declare.models` and `Instances` for the values.
 
     Raises:
         FleetError: `kind` is not an instance kind of Triton.
@@ -130,11 +119,8 @@ def plain(
     if kind is not None:
         kinds = tuple(schema().ModelInstanceGroup.Kind.keys())
         if kind not in kinds:
-            raise FleetError.of(
-                what=f"unknown instance kind {kind!r}",
-                where=f"model {name!r}",
-                fix=did_you_mean(kind, kinds, otherwise=f"omit it, or use one of {', '.join(kinds)}"),
-            )
+            fix = did_you_mean(kind, kinds, otherwise=f"omit it, or use one of {', '.join(kinds)}")
+            raise CONFIG_VALUE.error(what=f"unknown instance kind {kind!r}", where=f"model {name!r}", fix=fix)
         group.kind = schema().ModelInstanceGroup.Kind.Value(kind)
     if isinstance(batching, DynamicBatching):
         _schedule(message.dynamic_batching, batching)
@@ -242,11 +228,9 @@ def _refuse_unknown_escape(text: str, *, where: str) -> None:
             if escape[1] not in _KNOWN_ESCAPES:
                 at = token.start() + escape.start()
                 line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+                what, fix = f"unknown escape {escape[0]}", "use an escape of C, such as \\\\ for a backslash"
                 raise CONFIG_SYNTAX.error(
-                    what=f"unknown escape {escape[0]}",
-                    where=f"{where}:{line}:{column}",
-                    why="Triton refuses the model",
-                    fix="use an escape of C, such as \\\\ for a backslash",
+                    what=what, where=f"{where}:{line}:{column}", why="Triton refuses the model", fix=fix
                 )
 
 
@@ -259,11 +243,9 @@ def read_config(path: Path) -> ModelConfig:
     try:
         return parse_config(decode(path.read_bytes(), where=str(path)), where=str(path))
     except OSError as error:
-        raise FleetError.of(
-            what=f"cannot read the model configuration: {error.strerror}",
-            where=str(path),
-            fix=f"check the path, and the permissions of {CONFIG_FILE}",
-        ) from None
+        what = f"cannot read the model configuration: {error.strerror}"
+        fix = f"check the path, and the permissions of {CONFIG_FILE}"
+        raise UNREADABLE.error(what=what, where=str(path), fix=fix) from None
 
 
 def calls_of(config: ModelConfig) -> dict[str, str]:
@@ -295,12 +277,10 @@ def decode(content: bytes, *, where: str) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise CONFIG_SYNTAX.error(
-            what=f"a byte that is not UTF-8: 0x{content[error.start]:02x}",
-            where=f"{where}:{line}",
-            why="names and strings in another encoding would change",
-            fix="save the file as UTF-8",
-        ) from None
+        what = f"a byte that is not UTF-8: 0x{content[error.start]:02x}"
+        why = "names and strings in another encoding would change"
+        fix = "save the file as UTF-8"
+        raise CONFIG_SYNTAX.error(what=what, where=f"{where}:{line}", why=why, fix=fix) from None
 
 
 def to_text(message: ModelConfig) -> str:
@@ -332,9 +312,5 @@ def _syntax_problem(error: Any, *, where: str) -> Problem:
     place = where if line is None else f"{where}:{line}" if column is None else f"{where}:{line}:{column}"
     # The parser's message starts with the line and column, which `where` already contains.
     said = str(error).removeprefix(f"{line}:{column}").lstrip(" :")
-    return CONFIG_SYNTAX.problem(
-        what=said.rstrip("."),
-        where=place,
-        why="Triton refuses the model",
-        fix="fix that line; docs.nvidia.com lists every field under 'Model Configuration'",
-    )
+    fix = "fix that line; docs.nvidia.com lists every field under 'Model Configuration'"
+    return CONFIG_SYNTAX.problem(what=said.rstrip("."), where=place, why="Triton refuses the model", fix=fix)

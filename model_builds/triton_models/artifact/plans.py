@@ -15,7 +15,10 @@ from collections.abc import Iterable, Iterator
 from triton_models.artifact.layout import Layout, is_version
 from triton_models.artifact.networks import HEADER_BYTES, read_plan_header
 from triton_models.artifact.pbtxt import CONFIG_FILE, parse_config
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
+
+PORTABLE_ARTIFACT = Check(id="portable-artifact", source=FROM_ARGUMENTS)
 
 PORTABLE_VARIABLE = "FLEET_PORTABLE"
 
@@ -61,7 +64,6 @@ def _tensorrt_models(layout: Layout) -> Iterator[str]:
 
 
 def _versions(layout: Layout, folder: str) -> Iterator[list[str]]:
-    """Yield the files directly inside each version folder of a model."""
     for version in layout.children(folder):
         if is_version(version):
             inside = posixpath.join(folder, version)
@@ -71,11 +73,10 @@ def _versions(layout: Layout, folder: str) -> Iterator[list[str]]:
 def refused(portable: Iterable[str], *, repository: str) -> Iterator[Problem]:
     """Yield the problems of publishing portable artifacts to a repository of endpoints."""
     for name in portable:
-        yield Problem(
+        yield PORTABLE_ARTIFACT.problem(
             what=f"{name} is portable, so it lacks parts for an endpoint, such as a plan",
             where=repository,
             why="an endpoint would report InService, but refuse the model on every request",
             fix="build it with --gpu for a GPU endpoint, otherwise with --cpu, as a build job does; a "
             f"rehearsal sets {PORTABLE_VARIABLE}=1",
-            rule="portable-artifact",
         )

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.instances import gpu as find_gpu
 from triton_models.facts.releases import Release, known_release
 from triton_models.facts.releases import release as find_release
 from triton_models.facts.tensorrt import AMPERE, AMPERE_PLUS, SAME_COMPUTE_CAPABILITY
+
+UNKNOWN_TARGET = Check(id="unknown-target", source=FROM_ARGUMENTS)
 
 ANY_HARDWARE, CPU = "any", "cpu"
 
@@ -54,12 +56,7 @@ class ArtifactTarget:
 
     @classmethod
     def of(cls, *, release: Release, gpu: Gpu | None) -> ArtifactTarget:
-        """Return the target of an endpoint.
-
-        Args:
-            release: The release of the endpoint.
-            gpu: The GPU of its instances; None without a GPU.
-        """
+        """Return the target of an endpoint whose instances have a GPU, or None."""
         hardware = CPU if gpu is None else _hardware(gpu)
         return cls(hardware=hardware, tensorrt=_version(release))
 
@@ -94,12 +91,7 @@ ANY = ArtifactTarget()
 
 
 def built_target(*, release: str, gpu: str | None, cpu: bool) -> ArtifactTarget | None:
-    """Return the target of the endpoint to build for; None for a portable build.
-
-    Args:
-        release: The release, as in `fleet build`.
-        gpu: The GPU, as in `fleet build`.
-        cpu: True for CPUs, as in `fleet build`.
+    """Return the target of the endpoint that `fleet build` builds for; None for a portable build.
 
     Raises:
         FleetError: The release or the GPU is unknown.
@@ -113,10 +105,6 @@ def content_targets(build: Mapping[str, Any], plans: Sequence[str]) -> tuple[Art
     """Return the targets that an artifact's content runs on; only `ANY` if it does not depend on one.
 
     Facts that the build did not record are not compared.
-
-    Args:
-        build: The content of its build.json.
-        plans: The TensorRT versions of its plans.
     """
     said = build.get("tensorrt")
     version = next(iter(plans), None) or (str(said) if said else "")
@@ -134,22 +122,13 @@ def content_targets(build: Mapping[str, Any], plans: Sequence[str]) -> tuple[Art
 
 
 def built_gpu(record: Mapping[str, Any]) -> str | None:
-    """Return the GPU model that an artifact has plans for; None without a plan or a record.
-
-    Args:
-        record: The content of build.json.
-    """
+    """Return the GPU model that an artifact has plans for, by its build.json; None without one."""
     said = record.get("gpu")
     return said if isinstance(said, str) else None
 
 
 def plan_gpu(record: Mapping[str, Any], path: str) -> str | None:
-    """Return the GPU model that compiled a plan; None if not recorded.
-
-    Args:
-        record: The content of build.json.
-        path: The plan's path in the artifact.
-    """
+    """Return the GPU model that compiled the plan at a path, by its build.json; None if not recorded."""
     plans = record.get("plans")
     plan = plans.get(path) if isinstance(plans, Mapping) else None
     if isinstance(plan, Mapping) and plan.get("gpu"):
@@ -158,13 +137,7 @@ def plan_gpu(record: Mapping[str, Any], path: str) -> str | None:
 
 
 def plan_runs_on(record: Mapping[str, Any], path: str, gpu: Gpu) -> bool:
-    """Return True if a plan also runs on a GPU other than the one that compiled it.
-
-    Args:
-        record: The content of build.json.
-        path: The plan's path in the artifact.
-        gpu: The GPU.
-    """
+    """Return True if the plan at a path also runs on a GPU other than the one that compiled it."""
     plans = record.get("plans")
     plan = plans.get(path) if isinstance(plans, Mapping) else None
     level = plan.get("hardware") if isinstance(plan, Mapping) else None
@@ -172,13 +145,7 @@ def plan_runs_on(record: Mapping[str, Any], path: str, gpu: Gpu) -> bool:
 
 
 def runs_on(level: str | None, *, built: Gpu | None, gpu: Gpu) -> bool:
-    """Return True if a level of hardware compatibility allows a plan to run on another GPU.
-
-    Args:
-        level: The level as spelled by trtexec; None without one.
-        built: The GPU that compiled it, if known.
-        gpu: The GPU.
-    """
+    """Return True if a level of hardware compatibility, as trtexec spells it, includes another GPU."""
     if level == AMPERE_PLUS:
         return float(gpu.compute_capability) >= float(AMPERE)
     return (
@@ -189,7 +156,6 @@ def runs_on(level: str | None, *, built: Gpu | None, gpu: Gpu) -> bool:
 
 
 def _compatible(build: Mapping[str, Any]) -> str | None:
-    """Return the wider hardware that all plans of an artifact were compiled for."""
     plans = build.get("plans")
     levels = {plan.get("hardware") for plan in plans.values()} if isinstance(plans, Mapping) else set()
     return AMPERE_PLUS if levels == {AMPERE_PLUS} else None
@@ -215,10 +181,6 @@ def _short(version: str) -> str:
 def _parsed(text: str) -> ArtifactTarget:
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise FleetError.of(
-            what=f"{text!r} is not a target",
-            where="the target",
-            fix="write sm86-trt10.13.3, cpu-trt10.13.3 or any; `fleet history` lists published targets",
-            rule="unknown-target",
-        )
+        fix = "write sm86-trt10.13.3, cpu-trt10.13.3 or any; `fleet history` lists published targets"
+        raise UNKNOWN_TARGET.error(what=f"{text!r} is not a target", where="the target", fix=fix)
     return ArtifactTarget(hardware=match["hardware"] or ANY_HARDWARE, tensorrt=match["tensorrt"] or "")

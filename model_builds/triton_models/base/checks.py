@@ -42,23 +42,12 @@ class Report:
     """
 
     def __init__(self, where: str) -> None:
-        """Start without a problem.
-
-        Args:
-            where: The place that the problems name, such as a file or a construct's path.
-        """
+        """Start without a problem at a place, such as a file or a construct's path."""
         self.where = where
         self._found: dict[Problem, None] = {}
 
     def __call__(self, check: Check, what: str, *, fix: str, why: str = "") -> None:
-        """Add a problem.
-
-        Args:
-            check: The check that found it.
-            what: The mistake, with the given value quoted.
-            fix: The next thing to do, with the accepted values.
-            why: The consequence, in one sentence; empty if it is obvious.
-        """
+        """Add a problem: what is wrong, with the given value, the fix, and why if that is not obvious."""
         self.add([check.problem(what=what, where=self.where, fix=fix, why=why)])
 
     def at(self, part: str) -> Report:
@@ -84,3 +73,7 @@ class Report:
             FleetError: There is at least one.
         """
         raise_if_any(self._found)
+
+
+UNREADABLE = Check(id="unreadable", source=FROM_ARGUMENTS)
+"""The check of files and folders that cannot be read."""

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 
+EXTRA_MISSING = Check(id="extra-missing", source=FROM_ARGUMENTS)
 DISTRIBUTION = "triton-fleet"
 
 EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
@@ -19,8 +21,7 @@ EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
         "build": frozenset(
             {
                 *("huggingface_hub", "onnx", "onnxscript", "packaging", "safetensors", "tokenizers", "torch"),
-                "transformers",
-                "treelite",
+                *("transformers", "treelite"),
             }
         ),
         "rehearse": frozenset(
@@ -74,12 +75,8 @@ def explained(error: ModuleNotFoundError, *, where: str, own: str = "") -> Fleet
         return error
     if own and extra != "constructs":
         extra = max(extra, own, key=[*EXTRAS].index)
-    return FleetError.of(
-        what=f"the package {module!r} is not installed",
-        where=where,
-        fix=install_command(extra),
-        rule="extra-missing",
-    )
+    what = f"the package {module!r} is not installed"
+    return EXTRA_MISSING.error(what=what, where=where, fix=install_command(extra))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
 
+CDK_JSON = Check(id="cdk-json", source=FROM_ARGUMENTS)
 UNKNOWN_STAGE = Check(id="unknown-stage", source=FROM_ARGUMENTS)
 
 
@@ -57,9 +58,5 @@ def check_stage(report: Report, name: str, declared: Collection[str]) -> None:
 
 
 def _invalid(what: str, where: str) -> FleetError:
-    return FleetError.of(
-        what=what,
-        where=where,
-        fix="correct it there: it is a JSON object, without comments or a comma after the last entry",
-        rule="cdk-json",
-    )
+    fix = "correct it there: it is a JSON object, without comments or a comma after the last entry"
+    return CDK_JSON.error(what=what, where=where, fix=fix)

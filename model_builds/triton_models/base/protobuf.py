@@ -69,7 +69,6 @@ class Message(NamedTuple):
         return b"".join(map(bytes, self.parts(number)))
 
     def _varint(self, at: int) -> tuple[int, int]:
-        """Return the number at a position, and the position after it."""
         number = 0
         for index in range(_MAX_VARINT_BYTES):
             if at + index >= self.end:

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
+from triton_models.base.checks import UNREADABLE
 from triton_models.base.digests import file_digest
-from triton_models.base.errors import FleetError
 
 LEFTOVERS: Final = (
     "__pycache__",
@@ -46,17 +46,15 @@ def contents(folder: Path, *, without: Collection[str] = ()) -> dict[str, str]:
     try:
         return {name: file_digest(path) for name, path in _walk(str(folder), "", without)}
     except OSError as error:
-        raise FleetError.of(
+        raise UNREADABLE.error(
             what=f"a file of the source folder cannot be read: {error.strerror or error}",
             where=str(error.filename or folder),
             why="builds use all of them, and a change to any of them changes the model",
             fix="make it readable, or remove it",
-            rule="unreadable",
         ) from None
 
 
 def _walk(folder: str, prefix: str, without: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the path of each file in the folder, relative and full."""
     with os.scandir(folder) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:

@@ -16,7 +16,7 @@ from typing import Any
 from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, REQUEST
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, request_of
 from triton_models.artifact.plans import is_rehearsal
-from triton_models.artifact.staging import refuse_foreign, replace_folder, staging_folder
+from triton_models.artifact.roots import refuse_foreign, replace_folder, staging_folder
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
 from triton_models.builds.job import Job

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from triton_models.artifact.environments.declared import wheels_of, with_environment
-from triton_models.artifact.environments.slim import make_environment
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, write_config
 from triton_models.base.digests import file_digest
 from triton_models.builds.job import Job
@@ -45,6 +44,8 @@ class _Slim:
 
     def write(self, place: Path) -> None:
         """Create the environment."""
+        from triton_models.artifact.environments.slim import make_environment  # needs a package of builds
+
         make_environment(place, wheels=self.wheels, python=self.python, not_needed=self.not_needed)
 
     def describe(self) -> str:

@@ -49,7 +49,7 @@ _DIGITS = 16
 _NOT_MAKING = (
     "__main__.py",
     "artifact/plans.py",
-    "artifact/refusal.py",
+    "artifact/roots.py",
     "artifact/targets.py",
     "base/alarm_condition.py",
     "base/errors.py",

@@ -4,6 +4,6 @@
 GPU and endpoint to check for, and `report` collects the problems. The other modules hold rules, each of one
 topic, such as `ensemble`: `check_artifact` looks at all models together, `check_model` at one.
 
-`survey` reads thousands of declarations during a synthesis, and caches those without problems; `servable`
-finds those that no endpoint of a release could serve.
+`survey` reads thousands of declarations during a synthesis, caches those without problems, and finds those
+that no endpoint of a release could serve.
 """

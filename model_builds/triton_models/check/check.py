@@ -17,7 +17,6 @@ from triton_models.artifact.layout import BUILD_FILE, Layout, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE
 from triton_models.base.errors import FleetError, Problem, one_line
 from triton_models.check import (
-    calls,
     configuration,
     ensemble,
     forests,
@@ -26,15 +25,14 @@ from triton_models.check import (
     parameters,
     python,
     release,
-    sagemaker,
     scheduling,
 )
 from triton_models.check.report import Findings
 from triton_models.check.subject import Subject, subject_of
 from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, CheckTarget, target
 
-OF_ARTIFACTS = (layout, sagemaker, calls, ensemble, python, forests)
-OF_MODELS = (layout, configuration, scheduling, parameters, release, python, calls, networks, forests)
+OF_ARTIFACTS = (layout, python, ensemble, forests)
+OF_MODELS = (layout, configuration, scheduling, parameters, release, python, networks, forests)
 
 
 def check_layout(content: Layout, *, target: CheckTarget = MULTI_MODEL) -> list[Problem]:
@@ -134,7 +132,6 @@ def _problems(subject: Subject) -> list[Problem]:
 
 
 def _with_composing_models(subject: Subject, path: Path, target: CheckTarget) -> Subject:
-    """Add the composing models next to a bare model directory with an ensemble."""
     neighbors = path.absolute().parent
     if len(subject.models) != 1 or not path.is_dir() or not (path / CONFIG_FILE).is_file():
         return subject

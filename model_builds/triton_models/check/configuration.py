@@ -64,13 +64,10 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
         # A multi-model endpoint renames the model, so that AWS's examples have any name.
         alone = subject.target.endpoint is None and len(subject.models) == 1
         hint = "; for an endpoint that names the models itself: --endpoint-kind multi-model" if alone else ""
-        report(
-            COMPOSING_NAME,
-            f"the model in folder {model.folder!r} has the name {config.name!r}",
-            at="name",
-            fix="make folder and name equal, or remove the name" + hint,
-            why='Triton refuses the model, and ensembles with it: "not available or ambiguous"',
-        )
+        what = f"the model in folder {model.folder!r} has the name {config.name!r}"
+        fix = "make folder and name equal, or remove the name" + hint
+        why = 'Triton refuses the model, and ensembles with it: "not available or ambiguous"'
+        report(COMPOSING_NAME, what, at="name", fix=fix, why=why)
     if config.max_batch_size < 0:
         fix = "write the largest batch, or 0 for a model without a batch dimension"
         report(MAX_BATCH_SIZE, f"max_batch_size: {config.max_batch_size}", at="max_batch_size", fix=fix)
@@ -156,7 +153,6 @@ def _check_tensor(report: Findings, model: Model, part: str, tensor: Any) -> Non
 
 
 def _check_reshape(report: Findings, config: ModelConfig, called: str, tensor: Any) -> None:
-    """Check that a reshape keeps the number of elements before, between and after variable sizes."""
     dims, shape = list(tensor.dims), list(tensor.reshape.shape)
     if not dims or _invalid([*dims, *shape]):
         return

@@ -102,7 +102,6 @@ def _check_fields(report: Findings, model: Model, config: ModelConfig) -> None:
 
 
 def _check_step(report: Findings, ensemble: str, at: str, step: Any, folders: Set[str]) -> None:
-    """Check that a step names its model, its inputs and its outputs, and that the model exists."""
     missing = [name for name in ("model_name", "input_map", "output_map") if not getattr(step, name)]
     if missing:
         what = f"{at} ({step.model_name or 'no name'}) has no {', '.join(missing)}"
@@ -120,7 +119,6 @@ def _check_step(report: Findings, ensemble: str, at: str, step: Any, folders: Se
 
 
 def _check_step_model(report: Findings, ensemble: ModelConfig, at: str, step: Any, model: Model) -> None:
-    """Check that the model of a step has the version, the tensors and the batch size that it needs."""
     config: ModelConfig = model.config
     file, versions = f"{step.model_name}/{CONFIG_FILE}", model.available_versions()
     if versions and step.model_version not in {_ANY_VERSION, *versions}:
@@ -155,7 +153,6 @@ def _check_step_model(report: Findings, ensemble: ModelConfig, at: str, step: An
 
 
 def _check_tensors(report: Findings, config: ModelConfig) -> None:
-    """Check that every tensor comes from an input or a step, and goes to a step or an output."""
     all_written = Counter(
         name for step in config.ensemble_scheduling.step for name in step.output_map.values()
     )
@@ -175,12 +172,12 @@ def _check_tensors(report: Findings, config: ModelConfig) -> None:
         "is read by a step but cannot be written before it": read - ready - outputs,
         "is written by a step but never read": (written & ready) - read - outputs,
     }
-    for what, tensors in faults.items() if steps else ():
+    for fault, tensors in faults.items() if steps else ():
         for tensor in sorted(tensors):
             fix = "map an input or output of a step to it, or remove it"
             report(
                 TENSOR_UNCONNECTED,
-                f"tensor {tensor!r} {what}",
+                f"tensor {tensor!r} {fault}",
                 at=f"tensor {tensor!r}",
                 fix=fix,
                 why=_REFUSED,
@@ -188,7 +185,6 @@ def _check_tensors(report: Findings, config: ModelConfig) -> None:
 
 
 def _check_uses(report: Findings, own: Iterable[_Use], by_steps: Iterable[_Use]) -> None:
-    """Check that each tensor's first use agrees with every other on its data type and shape."""
     first: dict[str, _Use] = {}
     for use in own:
         first.setdefault(use.tensor, use)
@@ -225,8 +221,6 @@ def _runnable(steps: list[Any], names: Iterable[str]) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Use:
-    """The use of an ensemble's tensor by one model."""
-
     tensor: str
     user: str
     data_type: int

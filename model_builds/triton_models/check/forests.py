@@ -133,7 +133,6 @@ def _check_parameters(report: Findings, config: ModelConfig) -> None:
 
 
 def _check_xgboost(report: Findings, model: Model, config: ModelConfig) -> None:
-    """Check that the release's Treelite knows the format of a file of XGBoost."""
     release, kind, found = model.target.release, _kind(config), {}
     if release is None or kind not in {"xgboost_json", "xgboost_ubj"}:
         return
@@ -143,12 +142,11 @@ def _check_xgboost(report: Findings, model: Model, config: ModelConfig) -> None:
         if _CATEGORIES in (model.layout.beginning(path, _BEGINNING) or b""):
             what = f"{model.layout.place(path)} was written by XGBoost 3.1 or newer"
             found[what] = "use an older XGBoost, or release 26.01 or newer"
-    for what, otherwise in found.items():
+    for file, otherwise in found.items():
         fix = f"declare a Forest, built as a checkpoint that releases from 24.03 on read; or {otherwise}"
         why = "its Treelite does not know the format, so the model does not load"
-        report(
-            FIL_XGBOOST, f"{what}, for release {release.name}", at="parameters: model_type", fix=fix, why=why
-        )
+        what = f"{file}, for release {release.name}"
+        report(FIL_XGBOOST, what, at="parameters: model_type", fix=fix, why=why)
 
 
 def _check_on_gpu(report: Findings, config: ModelConfig, path: str, head: ForestHead) -> None:
@@ -174,7 +172,6 @@ def _runs_on_gpu(model: Model, config: ModelConfig) -> bool:
 
 
 def _files(model: Model, config: ModelConfig) -> Iterator[str]:
-    """Yield the files of a forest's versions."""
     name = config.default_model_filename or _FILES.get(_kind(config), "")
     paths = (posixpath.join(model.path, str(version), name) for version in model.versions)
     return (path for path in paths if path in model.layout.files)

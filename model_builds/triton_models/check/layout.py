@@ -1,10 +1,15 @@
-"""Checks of folders and files that Triton must find in a model directory."""
+"""Checks of folders and files: what Triton must find, and which model SageMaker serves.
+
+The multi-model front end of Triton serves the last directory that the file system lists, unless a directory
+declares an ensemble (server, src/sagemaker_server.cc of 2026-08-19). So an artifact must be unambiguous. On a
+single-model endpoint, docker/sagemaker/serve of the same date starts the server.
+"""
 
 from __future__ import annotations
 
 import posixpath
 
-from triton_models.artifact.layout import BUILD_FILE, BUILD_RECORD
+from triton_models.artifact.layout import BUILD_FILE, BUILD_RECORD, MODEL_NAME
 from triton_models.artifact.pbtxt import CONFIG_FILE, ModelConfig
 from triton_models.artifact.targets import built_gpu
 from triton_models.base.errors import FleetError
@@ -13,7 +18,7 @@ from triton_models.check.backend import MODEL_FILES
 from triton_models.check.release import refuses_outside
 from triton_models.check.report import REFUSED, Findings, rule
 from triton_models.check.subject import MAX_VERSION, PORTABLE_FILES, Model, Subject, version_number
-from triton_models.check.target import LET_COMPLETE
+from triton_models.check.target import ENDPOINTS, LET_COMPLETE, MULTI_MODEL_ENDPOINT, SINGLE_MODEL_ENDPOINT
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
 from triton_models.facts.tensorrt import TENSORRT_VERSION
@@ -27,6 +32,18 @@ VERSION_NUMBER = rule("version-number", _SOURCE)
 MODEL_FILE_MISSING = rule("model-file-missing", _SOURCE)
 LABEL_FILE = rule("label-file", _SOURCE)
 LFS_POINTER = rule("lfs-pointer", _SOURCE)
+
+_FRONT_END = "2026-08-19: server, src/sagemaker_server.cc and docker/sagemaker/serve"
+_MULTI = (MULTI_MODEL_ENDPOINT,)
+MODEL_NAME_RULE = rule("model-name", _FRONT_END, endpoints=ENDPOINTS)
+SEVERAL_MODELS = rule("several-models", _FRONT_END, endpoints=_MULTI)
+SEVERAL_ENSEMBLES = rule("several-ensembles", _FRONT_END, endpoints=_MULTI)
+STRAY_DIRECTORY = rule("stray-directory", _FRONT_END, endpoints=_MULTI)
+ENSEMBLE_UNDETECTED = rule("ensemble-undetected", _FRONT_END, endpoints=_MULTI)
+ENSEMBLE_IN_COMMENT = rule("ensemble-in-comment", _FRONT_END, endpoints=_MULTI)
+DECOUPLED = rule("decoupled", _FRONT_END, endpoints=_MULTI)
+COMPOSING_CACHE = rule("composing-cache", _FRONT_END, endpoints=_MULTI)
+ROOT_CONFIG = rule("root-config", _FRONT_END, endpoints=(SINGLE_MODEL_ENDPOINT,))
 
 _LFS_POINTER = b"version https://git-lfs"
 _LFS_POINTER_BYTES = range(100, 300)  # three short lines: a version, a digest and a size
@@ -56,6 +73,8 @@ def check_artifact(report: Findings, subject: Subject) -> None:
         _check_record(report.file(BUILD_FILE), subject)
     for model in subject.models:
         _check_versions(report.file(model.path), model)
+    _check_choice(report, subject)
+    _check_features(report, subject)
 
 
 def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
@@ -82,7 +101,6 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
 
 
 def _check_configurations(report: Findings, subject: Subject) -> None:
-    """Check that every model directory has a configuration, unless the backend generates one."""
     missing, otherwise = {}, ""
     if subject.target.auto_complete:
         for model in subject.models:
@@ -100,7 +118,6 @@ def _check_configurations(report: Findings, subject: Subject) -> None:
 
 
 def _check_record(report: Findings, subject: Subject) -> None:
-    """Check that a build record has a valid TensorRT, and a release and a GPU that are known."""
     record, target, unknown = subject.record, subject.target, []
     gpu, tensorrt = built_gpu(record), record.get("tensorrt")
     if record.get("release") is not None and target.release is None:
@@ -120,7 +137,6 @@ def _check_record(report: Findings, subject: Subject) -> None:
 
 
 def _check_versions(report: Findings, model: Model) -> None:
-    """Check that a model has a version that its policy makes available, and none too large."""
     for name in model.layout.children(model.path):
         if abs(version_number(name) or 0) > MAX_VERSION:
             what, fix = f"a version folder {name!r}", f"use a number of at most {MAX_VERSION}"
@@ -161,7 +177,6 @@ def _opened(model: Model, config: ModelConfig) -> tuple[str, ...]:
 
 
 def _no_version(model: Model) -> tuple[str, str]:
-    """Return what is wrong if no version is available, and the fix."""
     if model.versions:
         return (
             f"no version of {model.folder!r} is available under its version_policy",
@@ -185,3 +200,65 @@ def _nested(subject: Subject) -> list[str]:
         for path in (subject.layout.files if not subject.models else ())
         if path.count("/") == _BELOW_A_FOLDER and posixpath.basename(path) == CONFIG_FILE
     )
+
+
+# SageMaker
+
+
+def _check_choice(report: Findings, subject: Subject) -> None:
+    models = [model.folder for model in subject.models]
+    ensembles = [model.folder for model in subject.ensembles]
+    if not MODEL_NAME.fullmatch(subject.layout.model):
+        fix = "rename it: a letter or digit, then at most 199 letters, digits, dots, underscores, hyphens"
+        why = "the name becomes an S3 key and SageMaker's TargetModel"
+        report(MODEL_NAME_RULE, f"the name {subject.layout.model!r}", fix=fix, why=why)
+    why = "SageMaker would serve only the one that the file system lists last"
+    if len(models) > 1 and not ensembles:
+        what = f"{len(models)} plain models in one artifact: {', '.join(models)}"
+        fix = "pack each into its own artifact, or combine them in an ensemble"
+        report(SEVERAL_MODELS, what, fix=fix, why=why)
+    if len(ensembles) > 1:
+        what = f"{len(ensembles)} ensembles in one artifact: {', '.join(ensembles)}"
+        fix = "pack each into its own artifact, with copies of the composing models"
+        report(SEVERAL_ENSEMBLES, what, fix=fix, why=why)
+    if any(model.path == "" for model in subject.models):
+        fix = "pack the model with `fleet pack`, which adds a folder with the model's name"
+        why = "the container of a single-model endpoint does not start"
+        report.file(CONFIG_FILE)(ROOT_CONFIG, f"{CONFIG_FILE} at the top", fix=fix, why=why)
+    elif models and not ensembles:
+        known = {*models, *subject.unconfigured()}
+        for folder in subject.layout.children(""):
+            if folder not in known:
+                fix = f"move {folder!r} into the model directory, or remove it"
+                why = "SageMaker may take the other folder for the model, and the load fails"
+                what = f"a folder {folder!r} next to a plain model"
+                report.file(folder)(STRAY_DIRECTORY, what, fix=fix, why=why)
+    for model in subject.models:
+        _check_detection(report.of(model), model)
+
+
+def _check_features(report: Findings, subject: Subject) -> None:
+    steps, ensembles = subject.step_names(), [model.folder for model in subject.ensembles]
+    answering = {*steps, *(ensembles or (model.folder for model in subject.models))}
+    for model, config in subject.parsed():
+        if config.model_transaction_policy.decoupled and model.folder in answering:
+            fix = "remove model_transaction_policy, or use a single-model endpoint"
+            why, at = "the model loads, but every invocation fails with 400", "model_transaction_policy"
+            report.of(model)(DECOUPLED, f"{model.folder!r} is decoupled", at=at, fix=fix, why=why)
+        if config.response_cache.enable and model.folder in steps:
+            # The cache's key has the names of composing models, not the artifact's.
+            what, why = f"{model.folder!r} caches its answers", "requests may get another model's results"
+            report.of(model)(COMPOSING_CACHE, what, at="response_cache", fix="remove response_cache", why=why)
+
+
+def _check_detection(report: Findings, model: Model) -> None:
+    if model.is_ensemble and not model.looks_like_ensemble:
+        what = f"{model.folder!r} is an ensemble that SageMaker does not recognize"
+        fix = 'write exactly platform: "ensemble", in double quotes, without a space before the colon'
+        why = "SageMaker would serve one of the composing models instead, without an error"
+        report(ENSEMBLE_UNDETECTED, what, at="platform", fix=f"{fix}; and remove backend", why=why)
+    alone = len(report.subject.models) == 1
+    if model.looks_like_ensemble and not model.is_ensemble and model.config is not None and not alone:
+        what = f'{model.folder!r} is not an ensemble, but its text contains platform: "ensemble"'
+        why = "SageMaker searches the raw text, and may serve this model instead"
+        report(ENSEMBLE_IN_COMMENT, what, fix="reword the comment", why=why)

@@ -73,22 +73,18 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
 
 
 def _check_versions(report: Findings, head: OnnxHead) -> None:
-    """Check that the release's ONNX Runtime can read an ONNX file's format and operators."""
     release = report.subject.target.release
     if release is None:
         return
-    for what, given, most, fix in (
+    for what, given, most, lower in (
         ("IR version", head.ir_version, release.onnx_ir_version, "set its ir_version to"),
         ("opset", head.opset, release.onnx_opset, "export it again with opset_version"),
     ):
         if given > most:
             newest = f"the newest for ONNX Runtime {release.onnxruntime} of release {release.name}"
-            report(
-                ONNX_VERSION,
-                f"an ONNX file with {what} {given}",
-                fix=f"{fix} {most}, {newest}; or serve it with a newer release",
-                why="ONNX Runtime refuses the file, and the model does not load",
-            )
+            fix = f"{lower} {most}, {newest}; or serve it with a newer release"
+            why = "ONNX Runtime refuses the file, and the model does not load"
+            report(ONNX_VERSION, f"an ONNX file with {what} {given}", fix=fix, why=why)
 
 
 def _check_inputs(report: Findings, config: ModelConfig, path: str, head: OnnxHead) -> None:
@@ -102,7 +98,6 @@ def _check_inputs(report: Findings, config: ModelConfig, path: str, head: OnnxHe
 
 
 def _check_forward(report: Findings, config: ModelConfig, forward: Forward) -> None:
-    """Check that a configuration has as many tensors as a TorchScript file's forward()."""
     given = len(config.input) + len(_fed_by_triton(config))
     if forward.inputs is not None and config.input and given != len(forward.inputs):
         what = f"{given} inputs for forward({', '.join(forward.inputs)})"
@@ -152,7 +147,6 @@ def _compare(
     tensors: Mapping[str, NetworkTensor],
     constants: frozenset[str],
 ) -> None:
-    """Report the differences between the inputs or outputs of a configuration and of its ONNX file."""
     filled = {name for each in config.batch_output for name in each.target_name}
     batches = config.max_batch_size > 0
     for each in getattr(config, side):

@@ -1,9 +1,14 @@
-"""Checks of Python models: parameters, names, environments, imports and shared memory.
+"""Checks of Python models: parameters, names, environments, imports, shared memory, and calls of others.
 
 GetPythonEnvironment in src/stub_launcher.cc and src/pb_env.cc of python_backend (main of 2026-07-17, read
 2026-11-21) use a folder directly, and only check that it has bin/activate. The interpreter then looks for
 python3 on PATH and for pyvenv.cfg next to it (Modules/getpath.py of CPython). StubSetup in src/pb_stub.cc
 (r25.09, read 2026-11-22) lets a model import modules from its version folder and its directory.
+
+SageMaker loads one model of an artifact, or its ensemble with the steps: issues 5452 of server and 3299 of
+aws/deep-learning-containers. A model that calls others, which Triton calls business logic scripting, must
+load them, and Triton looks for them among all artifacts of the instance; tests/models/test_called_models.py
+tests both on the bundled server.
 """
 
 from __future__ import annotations
@@ -18,13 +23,14 @@ from contextlib import suppress
 
 from triton_models.artifact.environments.packages import loads_in
 from triton_models.artifact.environments.packed import problems_of
-from triton_models.artifact.pbtxt import ModelConfig
+from triton_models.artifact.pbtxt import CALLS, ModelConfig, calls_of
 from triton_models.check.parameters import check_values
 from triton_models.check.report import Findings, rule
 from triton_models.check.subject import Model, Subject, parameter, type_name
-from triton_models.check.target import ENDPOINTS
+from triton_models.check.target import ENDPOINTS, MULTI_MODEL_ENDPOINT
 from triton_models.declare.tensors import ELEMENT_BYTES
 from triton_models.facts.image_contents import NAME_ADDED, python_packages
+from triton_models.facts.load_threads import MAX_CALLERS
 from triton_models.facts.shared_memory import PythonRegions, too_little_shared_memory
 
 _SOURCE = "2026-11-21: python_backend, src/stub_launcher.cc and src/pb_env.cc; CPython, Modules/getpath.py"
@@ -38,6 +44,15 @@ ENVIRONMENT_FILES = rule("environment-files", _SOURCE)
 ENVIRONMENT_PYTHON = rule("environment-python", _SOURCE)
 ENVIRONMENT_NUMPY = rule("environment-numpy", _SOURCE)
 ENVIRONMENT_WHEEL = rule("environment-wheel", _SOURCE)
+
+_ISSUES = "issues 5452 of triton-inference-server/server and 3299 of aws/deep-learning-containers"
+_SEEN = "2026-11-24: seen on Triton 24.10"
+_MULTI_MODEL = (MULTI_MODEL_ENDPOINT,)
+INNER_MODEL = rule("inner-model", _ISSUES, endpoints=_MULTI_MODEL)
+INNER_MODEL_NAME = rule("inner-model-name", _ISSUES, endpoints=_MULTI_MODEL)
+INNER_MODEL_INSTANCES = rule("inner-model-instances", _SEEN, endpoints=_MULTI_MODEL)
+INNER_MODEL_UNLOAD = rule("inner-model-unload", _SEEN, endpoints=_MULTI_MODEL)
+INNER_MODEL_CALLERS = rule("inner-model-callers", "triton_models.facts.load_threads", endpoints=_MULTI_MODEL)
 
 _ENVIRONMENT = "EXECUTION_ENV_PATH"
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
@@ -57,11 +72,19 @@ _NAMES_CHECKED_SINCE = "25.08"
 _DECLARED = "declare them in `packages` of the PythonModel, or an `environment` with them"
 _WRITTEN = f"put them next to model.py, or into an environment that the parameter {_ENVIRONMENT} names"
 _LARGEST = 1 << 20
+_FUNCTIONS = {"InferenceRequest", "load_model"}
+_NAMES = (b"InferenceRequest", b"load_model", b"CalledModels")
 _IMPORT_ERRORS = frozenset({"BaseException", "Exception", "ImportError", "ModuleNotFoundError"})
 
 
 def check_artifact(report: Findings, subject: Subject) -> None:
     """Report what is wrong in the environments of an artifact, and in what its Python models share."""
+    callers = [model.folder for model, config in subject.parsed() if calls_of(config)]
+    if len(callers) > MAX_CALLERS:
+        what = f"{len(callers)} models call others: {', '.join(callers)}"
+        fix = f"call them from at most {MAX_CALLERS} models of an artifact"
+        why = "each waits in a loading thread; if all threads wait, no model loads again"
+        report(INNER_MODEL_CALLERS, what, fix=fix, why=why)
     named = (_environment_path(model, config) for model, config in subject.served())
     for path in dict.fromkeys(path for path in named if path is not None):
         if path in subject.layout.files:
@@ -78,7 +101,8 @@ def check_artifact(report: Findings, subject: Subject) -> None:
 
 
 def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
-    """Report what is wrong in the parameters, the names and the code of a Python model."""
+    """Report what is wrong in the parameters, the names, the calls and the code of a Python model."""
+    _check_calls(report, model, config)
     if model.backend.name != "python" or model.is_ensemble:
         return
     filename, value = config.default_model_filename, parameter(config, _ENVIRONMENT) or ""
@@ -97,12 +121,30 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
         fix = "pack the environment into the model as a folder or .tar.gz, or correct the path"
         report(PYTHON_PARAMETER, f"there is no {path!r}", at=at, fix=fix)
     _check_process_names(report, model, config)
+    for path in model.paths(model.backend.filename):
+        _check_code(report, path)
     if not model.record.get("left_out"):  # portable models run in another Python
         _check_imports(report, model, config)
 
 
+def _check_calls(report: Findings, model: Model, config: ModelConfig) -> None:
+    calls, count = calls_of(config), instances_of(config)
+    there = {each.folder for each in report.subject.models} if calls else set()
+    for declared, name in calls.items():
+        if name not in there:
+            others = ", ".join(sorted(there - {model.folder})) or "no other model"
+            what = f"the code calls the model {name!r}, which is not in the artifact"
+            fix = f"add the model {name}/, or remove the parameter; there is {others}"
+            why = "the caller cannot load it, and so does not load"
+            report(INNER_MODEL, what, at=f"parameters: {CALLS}{declared}", fix=fix, why=why)
+    if calls and count > 1:
+        what = f"{count} instances of a model that calls others"
+        fix = "set count: 1; dynamic batching lets one instance take several requests"
+        why = "each unloads the called models, and in a race the server aborts"
+        report(INNER_MODEL_INSTANCES, what, at="instance_group", fix=fix, why=why)
+
+
 def _check_process_names(report: Findings, model: Model, config: ModelConfig) -> None:
-    """Check that the names passed to a Python model's process have no special characters of a shell."""
     release = model.target.release
     if release is None or release.name < _NAMES_CHECKED_SINCE:
         return
@@ -134,7 +176,6 @@ def _check_imports(report: Findings, model: Model, config: ModelConfig) -> None:
 
 
 def _check_environment(report: Findings, path: str) -> None:
-    """Check that an unpacked environment is complete, and for the release's Python."""
     layout, release = report.subject.layout, report.subject.target.release
     needed = {
         "bin/activate": "Triton refuses the model",
@@ -182,7 +223,6 @@ def _check_numpy(report: Findings, environment: str, folder: str) -> None:
 
 
 def _check_wheel(report: Findings, path: str, name: str, python: str) -> None:
-    """Check that a package of an environment is built for the images' platform and Python."""
     layout = report.subject.layout
     content = layout.beginning(path, _WHEEL_BYTES) if path in layout.files else b""
     tags = [tag.decode(errors="replace") for tag in _TAG.findall(content or b"")]
@@ -274,3 +314,39 @@ def _regions(config: ModelConfig) -> PythonRegions:
         for each in tensors
     )
     return PythonRegions(count=instances_of(config), row=row, rows=max(config.max_batch_size, 1))
+
+
+# The code of models that call others
+
+
+def _check_code(report: Findings, path: str) -> None:
+    source = report.subject.layout.beginning(path, _LARGEST) or b""
+    try:
+        tree = ast.parse(source if any(each in source for each in _NAMES) else b"")
+    except (SyntaxError, ValueError):
+        return  # loading the model gives a better error
+    place, fixed, called = report.file(path), dict[str, int](), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            function = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+            called.add(function)
+            if function in _FUNCTIONS and (name := _model_name(node, function)):
+                fixed.setdefault(name, node.lineno)
+    for name, line in fixed.items():
+        what = f"the code calls the model {name!r} by a fixed name"
+        fix = f'declare PythonModel(..., calls=["{name}"]), and call the unique name that CalledModels has'
+        why = "another version with the name on the instance answers in its place, or both fail"
+        place(INNER_MODEL_NAME, what, at=f"line {line}", fix=fix, why=why)
+    if "CalledModels" in called and "unload" not in called:
+        what = "the code creates CalledModels and never unloads them"
+        fix = "add a method finalize(self) that calls unload()"
+        why = "the called models would stay in memory after SageMaker evicts their caller"
+        place(INNER_MODEL_UNLOAD, what, fix=fix, why=why)
+
+
+def _model_name(call: ast.Call, function: str) -> str:
+    """Return the model's name in a call; empty if it is known only at run time."""
+    value = next((each.value for each in call.keywords if each.arg == "model_name"), None)
+    if value is None and function == "load_model":
+        value = next(iter(call.args), None)
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""

@@ -72,7 +72,6 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
 
 
 def _check_backend(report: Findings, model: Model, config: ModelConfig) -> None:
-    """Check that the image has the backend and its library, or that the model contains it."""
     target, name = model.target, model.backend.name
     libraries, removed = BACKEND_LIBRARIES.get(name, ()), REMOVED_BACKENDS.get(name)
     known = backends(target.release, cpu=target.gpu_count == 0)
@@ -98,9 +97,8 @@ def _check_backend(report: Findings, model: Model, config: ModelConfig) -> None:
         otherwise += f"put libtriton_{name}.so into the model"
         fix = did_you_mean(name, known, otherwise=otherwise)
         why = "the model does not load: unable to find backend library"
-        report(
-            BACKEND_UNKNOWN, f"the backend {name!r}, which {of}{cpus} lacks", at="backend", fix=fix, why=why
-        )
+        what = f"the backend {name!r}, which {of}{cpus} lacks"
+        report(BACKEND_UNKNOWN, what, at="backend", fix=fix, why=why)
 
 
 def _check_agents(report: Findings, model: Model, names: list[str]) -> None:
@@ -126,7 +124,6 @@ def refuses_outside(release: Release | None, label_filename: str) -> bool:
 
 
 def _check_tensorrt(report: Findings, model: Model, config: ModelConfig) -> None:
-    """Check that the release's TensorRT supports the GPU and the types of a plan."""
     release, gpu = model.target.release, model.target.gpu
     if release and gpu and not _supports(release, gpu):
         newest = [each.name for each in RELEASES.values() if _supports(each, gpu)][-1]

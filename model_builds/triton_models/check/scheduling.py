@@ -120,7 +120,6 @@ def _check_sequences(report: Findings, model: Model, config: ModelConfig, batchi
 
 
 def _check_states(report: Findings, model: Model, states: Sequence[Any]) -> None:
-    """Check that a state's initial tensor has the type and shape of the state."""
     started: set[str] = set()
     at = "sequence_batching: state"
     for entry in states:
@@ -137,7 +136,6 @@ def _check_states(report: Findings, model: Model, states: Sequence[Any]) -> None
 
 
 def _check_control(report: Findings, at: str, control: Any) -> None:
-    """Check that a control has values, or a data type if it is the correlation id."""
     kind, given = _kind(control.kind), [each for each in _VALUES if len(getattr(control, each))]
     values = list(getattr(control, given[0])) if len(given) == 1 else []
     if kind == "CONTROL_SEQUENCE_CORRID":

@@ -90,12 +90,10 @@ def target(
         FleetError: One of the names is unknown.
     """
     if endpoint is not None and endpoint not in ENDPOINTS:
-        raise UNKNOWN_ENDPOINT.error(
-            what=f"unknown kind of endpoint {endpoint!r}",
-            where="the target of the check",
-            why="each kind of endpoint has its own limits",
-            fix=did_you_mean(endpoint, ENDPOINTS, otherwise=f"use {' or '.join(ENDPOINTS)}, or omit it"),
-        )
+        what = f"unknown kind of endpoint {endpoint!r}"
+        why = "each kind of endpoint has its own limits"
+        fix = did_you_mean(endpoint, ENDPOINTS, otherwise=f"use {' or '.join(ENDPOINTS)}, or omit it")
+        raise UNKNOWN_ENDPOINT.error(what=what, where="the target of the check", why=why, fix=fix)
     instance = instance_type_named(instance_type) if instance_type else None
     named = gpu_named(gpu) if gpu else None
     return CheckTarget(

@@ -171,11 +171,8 @@ class TensorRt:
         """Check that plugins are libraries that every process finds."""
         for plugin in self.plugins:
             if not is_plugin(plugin):
-                yield Mistake(
-                    "plugins",
-                    f"the plugin {plugin!r}",
-                    fix=f"name the library by {PLUGIN_RULE}, such as /opt/plugins/libscale.so",
-                )
+                fix = f"name the library by {PLUGIN_RULE}, such as /opt/plugins/libscale.so"
+                yield Mistake("plugins", f"the plugin {plugin!r}", fix=fix)
 
     def configure(self, config: Any) -> None:
         """Write the options that differ from the backend's defaults into a ModelConfig."""

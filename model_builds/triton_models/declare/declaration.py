@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
-from triton_models.declare.calls import call_mistakes, unused_models
-from triton_models.declare.ensembles import Interface, connect
+from triton_models.declare.ensembles import Interface, call_mistakes, connect, unused_models
 from triton_models.declare.mistakes import Mistake
 from triton_models.declare.models import (
     Ensemble,
@@ -35,6 +34,8 @@ from triton_models.declare.weights import (
 )
 from triton_models.facts.tensorrt import Precision
 
+NO_TOLERANCE = Check(id="no-tolerance", source=FROM_ARGUMENTS)
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -47,6 +48,8 @@ else:
 # port takes every error message with these letters for "out of memory" and answers 507 (sagemaker_server.cc
 # of the Triton server).
 _NAME = re.compile(r"(?!.*OOM)[A-Za-z0-9][A-Za-z0-9_.-]*")
+_FILES: Mapping[type[Model], str] = {OnnxFile: "ONNX file", Forest: "forest", TensorFlowGraph: "frozen graph"}
+
 NAME_RULE = "letters, digits, '_', '.' and '-', without 'OOM'"
 
 
@@ -148,13 +151,12 @@ class ModelDefinition:
     def precisions(self) -> frozenset[Precision]:
         """The precisions of its plans, "tf32" if another backend uses it, and "bf16" for OpenVINO."""
         backends = [model.backend for model in self.models if not isinstance(model, Ensemble)]
-        coarse = (
-            each
+        return frozenset(
+            each.precision
             for each in backends
-            if isinstance(each, OpenVino)
+            if isinstance(each, OpenVino | TensorRt)
             or (isinstance(each, OnnxRuntime | LibTorch | AotInductor) and each.tf32)
         )
-        return frozenset(each.precision for each in (*coarse, *_plans(backends)))
 
     def allowed(self, precision: Precision = "fp32") -> float:
         """Return the largest difference allowed at a precision; a build without plans computes in FP32.
@@ -166,13 +168,10 @@ class ModelDefinition:
             return self.tolerance
         if self.tolerance is not None and precision in self.tolerance:
             return self.tolerance[precision]
-        raise FleetError.of(
-            what=f"no tolerance for {precision}, only for {', '.join(self.tolerance or ()) or 'nothing'}",
-            where=f"the declaration of {self.name!r}",
-            why="the built model could not be verified",
-            fix=f'add "{precision}" to tolerance={{...}}, with the difference that applications can tolerate',
-            rule="no-tolerance",
-        )
+        what = f"no tolerance for {precision}, only for {', '.join(self.tolerance or ()) or 'nothing'}"
+        why = "the built model could not be verified"
+        fix = f'add "{precision}" to tolerance={{...}}, with the difference that applications can tolerate'
+        raise NO_TOLERANCE.error(what=what, where=f"the declaration of {self.name!r}", why=why, fix=fix)
 
     def widest(self) -> float:
         """Return the largest difference allowed on any endpoint: on a GPU, plans compute in their precision.
@@ -195,11 +194,8 @@ class ModelDefinition:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that the models have valid names and fit together."""
         if not self.models and self.write is None:
-            yield Mistake(
-                "models",
-                f"{self.name!r} has neither models nor write",
-                fix="write models=[...], or write=a function of the BuildJob",
-            )
+            what = f"{self.name!r} has neither models nor write"
+            yield Mistake("models", what, fix="write models=[...], or write=a function of the BuildJob")
         yield from self._tolerances()
         yield from self._names()
         yield from self._ensembles()
@@ -209,48 +205,33 @@ class ModelDefinition:
 
     def _weights(self) -> Iterator[Mistake]:
         for model in self.models:
-            if isinstance(model, PythonModel) and model.weights_files and not _is_folder(self.weights):
-                names = ", ".join(model.weights_files)
-                yield _bad_weights(f"{model.name!r} takes {names} from the weights", "a folder or repository")
-            if isinstance(model, OnnxFile) and not _is_file(model.weights or self.weights):
-                yield _bad_weights(f"{model.name!r} is the ONNX file of the weights", "one file")
-            if (
-                isinstance(model, Forest)
-                and model.estimator is None
-                and not _is_file(model.weights or self.weights)
-            ):
-                yield _bad_weights(f"{model.name!r} is the forest of the weights", "one file")
-            if isinstance(model, TensorFlowGraph) and not _is_file(model.weights or self.weights):
-                yield _bad_weights(f"{model.name!r} is the frozen graph of the weights", "one file")
+            if isinstance(model, PythonModel):
+                if model.weights_files and not _is_folder(self.weights):
+                    names = ", ".join(model.weights_files)
+                    yield _bad_weights(f"{model.name!r} takes {names} from", "a folder or repository")
+            elif isinstance(model, OnnxFile | Forest | TensorFlowGraph):
+                estimated = isinstance(model, Forest) and model.estimator is not None
+                if not estimated and not _is_file(model.weights or self.weights):
+                    yield _bad_weights(f"{model.name!r} is the {_FILES[type(model)]} of", "one file")
 
     def _tolerances(self) -> Iterator[Mistake]:
+        fix = "write the largest difference that an application bears, or one for each precision"
         if self.tolerance is None:
             if self.reference is not None:
-                yield Mistake(
-                    "tolerance",
-                    f"{self.name!r} has a reference and no tolerance",
-                    fix="write the largest difference that an application bears, or one for each precision",
-                )
+                yield Mistake("tolerance", f"{self.name!r} has a reference and no tolerance", fix=fix)
             return
         given = {"": self.tolerance} if isinstance(self.tolerance, int | float) else dict(self.tolerance)
         if not given or not all(value >= 0 for value in given.values()):
-            yield Mistake(
-                "tolerance",
-                f"the tolerance {self.tolerance!r}",
-                fix="write the largest difference that an application bears, or one for each precision",
-            )
+            yield Mistake("tolerance", f"the tolerance {self.tolerance!r}", fix=fix)
         for precision in sorted(self.precisions):
             if "" not in given and precision not in given:
-                yield Mistake(
-                    "tolerance",
-                    f"no tolerance for {precision}, a precision of {self.name!r}",
-                    fix=f"add one for {precision}",
-                )
+                what = f"no tolerance for {precision}, a precision of {self.name!r}"
+                yield Mistake("tolerance", what, fix=f"add one for {precision}")
 
     def _names(self) -> Iterator[Mistake]:
         names = [model.name for model in self.models]
         for name in sorted({name for name in names if names.count(name) > 1}):
-            yield _bad_models(f"two models are called {name!r}", fix="rename one")
+            yield Mistake("models", f"two models are called {name!r}", fix="rename one")
         for model in self.models:
             if not is_name(model.name):
                 what = f"the model's name {model.name!r}"
@@ -259,20 +240,14 @@ class ModelDefinition:
             return
         top = next((model for model in self.models if model.name == self.name), None)
         if top is None:
-            yield _bad_models(
-                f"no model is called {self.name!r}, only {', '.join(names)}",
-                fix="rename the model that answers: applications use the declaration's name",
-            )
+            fix = "rename the model that answers: applications use the declaration's name"
+            yield Mistake("models", f"no model is called {self.name!r}, only {', '.join(names)}", fix=fix)
         elif len(names) > 1 and not isinstance(top, Ensemble):
-            yield _bad_models(
-                f"{len(names)} models, and {self.name!r} is not an ensemble",
-                fix="add the Ensemble: SageMaker loads one model per artifact, and the models it depends on",
-            )
+            fix = "add the Ensemble: SageMaker loads one model per artifact, and the models it depends on"
+            yield Mistake("models", f"{len(names)} models, and {self.name!r} is not an ensemble", fix=fix)
         elif unused := unused_models(self.models, self.name):
-            yield _bad_models(
-                f"no request to {self.name!r} reaches {', '.join(unused)}",
-                fix="add them to steps or calls, or remove them",
-            )
+            what = f"no request to {self.name!r} reaches {', '.join(unused)}"
+            yield Mistake("models", what, fix="add them to steps or calls, or remove them")
 
     def _ensembles(self) -> Iterator[Mistake]:
         names = [model.name for model in self.models]
@@ -296,15 +271,8 @@ class ModelDefinition:
 
     def _unknown_output(self, known: Sequence[str]) -> Iterator[Mistake]:
         if known and self.output not in known:
-            yield Mistake(
-                "output",
-                f"the output {self.output!r}",
-                fix=did_you_mean(self.output, known, otherwise=f"use one of {', '.join(known)}"),
-            )
-
-
-def _plans(backends: Iterable[Any]) -> list[TensorRt]:
-    return [each for each in backends if isinstance(each, TensorRt)]
+            fix = did_you_mean(self.output, known, otherwise=f"use one of {', '.join(known)}")
+            yield Mistake("output", f"the output {self.output!r}", fix=fix)
 
 
 def interface_of(model: Model) -> Interface | None:
@@ -315,10 +283,6 @@ def interface_of(model: Model) -> Interface | None:
         return Interface(inputs=(), outputs=(), batches=True)
     outputs = [each if isinstance(each, Tensor) else Tensor(each, "", ()) for each in model.outputs]
     return Interface(inputs=model.inputs, outputs=outputs, batches=model.max_batch_size != 0)
-
-
-def _bad_models(what: str, *, fix: str) -> Mistake:
-    return Mistake("models", what, fix=fix)
 
 
 def _is_folder(weights: Weights | None) -> bool:
@@ -341,4 +305,4 @@ def _is_file(weights: Weights | None) -> bool:
 
 def _bad_weights(what: str, kind: str) -> Mistake:
     fix = f"set weights that are {kind}, such as HubWeights, S3Weights or LocalWeights"
-    return Mistake("weights", what, fix=fix)
+    return Mistake("weights", f"{what} the weights", fix=fix)

@@ -1,4 +1,4 @@
-"""The inputs and outputs of an ensemble, derived from those of its steps."""
+"""Models that use others: ensembles, whose tensors are those of their steps, and models that call others."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.mistakes import Mistake
-from triton_models.declare.models import Ensemble, EnsembleStep, steps_of
+from triton_models.declare.models import Ensemble, EnsembleStep, Model, PythonModel, steps_of
 from triton_models.declare.tensors import Tensor
+from triton_models.facts.load_threads import MAX_CALLERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +42,7 @@ class Connected:
 
 
 def connect(ensemble: Ensemble, models: Mapping[str, Interface]) -> Connected:
-    """Connect the steps of an ensemble.
-
-    Args:
-        ensemble: The ensemble; each of its steps must be one of the models.
-        models: The inputs and outputs of each model, by name.
-    """
+    """Connect the steps of an ensemble, whose interfaces are given by name."""
     connected = Connected()
     made: dict[str, Tensor] = {}
     taken: dict[str, Tensor] = {}
@@ -117,35 +113,93 @@ def _differences(
     )
     if one.full_type != other.full_type or not fits:
         takers = f"another step and {step.model_name!r} take" if step else "a step returns and another takes"
-        yield _mistake(
-            ensemble,
+        what = (
             f"{takers} {one.name!r} of {ensemble.name!r} differently: "
-            f"{one.full_type} {list(one.sizes)} and {other.full_type} {list(other.sizes)}",
-            fix="use one Tensor for both, or map them to different names",
+            f"{one.full_type} {list(one.sizes)} and {other.full_type} {list(other.sizes)}"
         )
+        yield _mistake(ensemble, what, fix="use one Tensor for both, or map them to different names")
 
 
 def _mixed_batches(ensemble: Ensemble, models: Mapping[str, Interface]) -> Iterator[Mistake]:
     names = [step.model_name for step in steps_of(ensemble)]
     if len({models[name].batches for name in names}) > 1:
         without = [name for name in names if not models[name].batches]
-        yield _mistake(
-            ensemble,
-            f"{', '.join(without)} of {ensemble.name!r} has no batch dimension, unlike other steps",
-            fix="set max_batch_size above 0 in all steps, or to 0 in all",
-        )
+        what = f"{', '.join(without)} of {ensemble.name!r} has no batch dimension, unlike other steps"
+        yield _mistake(ensemble, what, fix="set max_batch_size above 0 in all steps, or to 0 in all")
 
 
 def _missing_outputs(ensemble: Ensemble, made: Mapping[str, Tensor]) -> Iterator[Mistake]:
     for name in ensemble.outputs:
         if name not in made:
-            yield Mistake(
-                "outputs",
-                f"{ensemble.name!r} has the output {name!r}, which no step produces",
-                fix=did_you_mean(name, made, otherwise=f"remove it, or use one of {', '.join(made)}"),
-                owner=ensemble,
-            )
+            what = f"{ensemble.name!r} has the output {name!r}, which no step produces"
+            fix = did_you_mean(name, made, otherwise=f"remove it, or use one of {', '.join(made)}")
+            yield Mistake("outputs", what, fix=fix, owner=ensemble)
 
 
-def _mistake(ensemble: Ensemble, what: str, *, fix: str) -> Mistake:
-    return Mistake("steps", what, fix=fix, owner=ensemble)
+# Models that call others
+
+
+def call_mistakes(models: Sequence[Model]) -> Iterator[Mistake]:
+    """Yield the mistakes in which models call which."""
+    callers = [model for model in models if isinstance(model, PythonModel) and model.calls]
+    steps = {step.model_name for each in models if isinstance(each, Ensemble) for step in steps_of(each)}
+    for caller in callers:
+        for name in caller.calls:
+            yield from _call(caller, name, models, steps)
+        if caller.instances.count > 1:
+            what = f"{caller.name!r} calls models, and has {caller.instances.count} instances"
+            fix = "remove the count: each would unload the models that the others still call"
+            yield _mistake(caller, what, fix=fix)
+    calls = {caller.name: caller.calls for caller in callers}
+    for caller in callers:
+        if caller.name in _reached(caller.calls, calls):
+            what = f"{caller.name!r} calls itself, directly or through {', '.join(caller.calls)}"
+            fix = "remove one of the calls: none of the models could load before the others"
+            yield _mistake(caller, what, fix=fix)
+    if len(callers) > MAX_CALLERS:
+        fix = f"call from at most {MAX_CALLERS}: each caller occupies a thread that loads models"
+        yield _mistake(callers[-1], f"{len(callers)} models call others: {', '.join(calls)}", fix=fix)
+
+
+def unused_models(models: Sequence[Model], top: str) -> list[str]:
+    """Return the names of the models that a request to the top model never reaches.
+
+    Empty if a step or a called model is unknown: that is reported first.
+    """
+    edges: dict[str, Sequence[str]] = {}
+    for model in models:
+        if isinstance(model, Ensemble):
+            edges[model.name] = [step.model_name for step in steps_of(model)]
+        elif isinstance(model, PythonModel):
+            edges[model.name] = model.calls
+    reached = _reached([top], edges)
+    names = [model.name for model in models]
+    return [name for name in names if name not in reached] if reached <= set(names) else []
+
+
+def _call(caller: PythonModel, name: str, models: Sequence[Model], steps: set[str]) -> Iterator[Mistake]:
+    others = [model.name for model in models if model.name != caller.name]
+    if name != caller.name and name not in others:
+        what = f"{caller.name!r} calls {name!r}"
+        yield _mistake(caller, what, fix=did_you_mean(name, others, otherwise="declare that model too"))
+    elif any(isinstance(model, Ensemble) and model.name == name for model in models):
+        fix = "call its steps one after the other: SageMaker would load either of two ensembles"
+        yield _mistake(caller, f"{caller.name!r} calls the ensemble {name!r}", fix=fix)
+    elif name in steps:
+        fix = "declare it again under another name: Triton unloads a called model with its caller"
+        yield _mistake(caller, f"{caller.name!r} calls {name!r}, which is a step of an ensemble too", fix=fix)
+
+
+def _reached(start: Sequence[str], edges: Mapping[str, Sequence[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = list(start)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting.extend(edges.get(name, ()))
+    return reached
+
+
+def _mistake(owner: Ensemble | PythonModel, what: str, *, fix: str) -> Mistake:
+    return Mistake("steps" if isinstance(owner, Ensemble) else "calls", what, fix=fix, owner=owner)

@@ -51,25 +51,17 @@ class Wheels:
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that all wheels are pinned, and that releases have the versions of Python."""
-        if isinstance(self.wheels, Mapping):
-            yield from self._mapping_mistakes(self.wheels)
-        elif not callable(self.wheels):
-            yield from pin_mistakes(self.wheels)
+        if not isinstance(self.wheels, Mapping):
+            yield from () if callable(self.wheels) else pin_mistakes(self.wheels)
+            return
 
-    @staticmethod
-    def _mapping_mistakes(wheels: Mapping[str, Sequence[str]]) -> Iterator[Mistake]:
         known = release_pythons()
-        for python, pins in wheels.items():
+        for python, pins in self.wheels.items():
             if python in known:
                 yield from pin_mistakes(pins)
                 continue
-            yield Mistake(
-                "wheels",
-                f"wheels for {python!r}",
-                fix=did_you_mean(
-                    python, known, otherwise=f"name the Python of a release: {', '.join(known)}"
-                ),
-            )
+            fix = did_you_mean(python, known, otherwise=f"name the Python of a release: {', '.join(known)}")
+            yield Mistake("wheels", f"wheels for {python!r}", fix=fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +87,8 @@ class PackedEnvironment:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that it is an archive that Triton can unpack."""
         if not self.path.endswith((".tar.gz", ".tgz")):
-            yield Mistake(
-                "path",
-                f"the packed environment {self.path!r}",
-                fix="pack it as a .tar.gz: conda-pack -o environment.tar.gz",
-            )
+            what = f"the packed environment {self.path!r}"
+            yield Mistake("path", what, fix="pack it as a .tar.gz: conda-pack -o environment.tar.gz")
 
 
 Environment: TypeAlias = Wheels | PackedEnvironment

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import ast
 import functools
-import types
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Union, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
@@ -19,9 +18,6 @@ from triton_models.base.matching import advice, fits, matcher, with_kind
 from triton_models.base.suggest import did_you_mean
 
 BAD_DECLARATION = Check(id="bad-declaration", source=FROM_ARGUMENTS)
-
-_NONE = type(None)
-_UNIONS = (Union, types.UnionType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +39,14 @@ class Mistake:
 
 
 def find_mistakes(*declared: object) -> list[tuple[object, Mistake]]:
-    """Return every mistake in declared values and the values in them, each with the value it belongs to.
+    """Return every mistake in declared values and the values in them, each with the value it belongs to."""
+    return mistakes_in(declared_values(*declared))
 
-    Classes with a method `mistakes` check their own fields. A value that several others contain is checked
-    only once.
-    """
+
+def mistakes_in(declared: Iterable[object]) -> list[tuple[object, Mistake]]:
+    """Return the same for `declared_values`. Classes with a method `mistakes` check their own fields."""
     found: list[tuple[object, Mistake]] = []
-    for each in declared_values(*declared):
+    for each in declared:
         mistyped = _type_mistakes(each)
         fields_of_them = {mistake.field for mistake in mistyped}
         found += [(each, mistake) for mistake in (*mistyped, *_too_small(each, fields_of_them))]
@@ -59,7 +56,6 @@ def find_mistakes(*declared: object) -> list[tuple[object, Mistake]]:
 
 
 def _too_small(declared: Any, mistyped: Collection[str]) -> Iterator[Mistake]:
-    """Yield the numbers below those in LEAST of a class, by field."""
     for name, least in getattr(declared, "LEAST", {}).items():
         value = getattr(declared, name)
         if name not in mistyped and isinstance(value, int) and value < least:
@@ -105,7 +101,6 @@ def field_types(declared: Any) -> Mapping[str, Any]:
 
 @functools.cache
 def _holders(declared: Any) -> tuple[str, ...]:
-    """Return the fields of a declared class that can hold declared values."""
     return tuple(name for name, hint in field_types(declared).items() if _can_hold(hint))
 
 
@@ -115,25 +110,21 @@ def _can_hold(hint: Any) -> bool:
 
 @functools.cache
 def _field_matchers(declared: Any) -> tuple[tuple[str, Callable[[Any], bool], Any], ...]:
-    """Return the name, test and type of each field of a declared class."""
     return tuple((name, matcher(hint), hint) for name, hint in field_types(declared).items())
 
 
 def _type_mistakes(declared: object) -> list[Mistake]:
     owner: Any = type(declared)
-    return [
-        Mistake(
-            name,
-            f"{owner.__name__}.{name} is {with_kind(getattr(declared, name))}",
-            fix=advice(getattr(declared, name), hint),
-        )
-        for name, matches, hint in _field_matchers(owner)
-        if not matches(getattr(declared, name))
-    ]
+    found = []
+    for name, matches, hint in _field_matchers(owner):
+        value = getattr(declared, name)
+        if not matches(value):
+            what = f"{owner.__name__}.{name} is {with_kind(value)}"
+            found.append(Mistake(name, what, fix=advice(value, hint)))
+    return found
 
 
 def _children(declared: object) -> list[object]:
-    """Return the declared values in a value's fields."""
     found: list[object] = []
     owner: Any = type(declared)
     for name in _holders(owner):
@@ -144,19 +135,12 @@ def _children(declared: object) -> list[object]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
-    """One argument of a call that creates a declared value.
-
-    Attributes:
-        name: The name of the field; "argument N" for a positional argument beyond the last field.
-        value: The expression in the source code.
-    """
+class _Argument(NamedTuple):
+    """An argument of a call that creates a declared value, named "argument N" beyond the last field."""
 
     owner: type
     name: str
     value: ast.expr
-    line: int
 
 
 class Places:
@@ -178,7 +162,7 @@ class Places:
         value = getattr(owner, field)
         same = [each for each in candidates if _literal(each.value) == (value,)] or candidates
         if len(same) == 1:
-            return f"{self._path}:{same[0].line}"
+            return f"{self._path}:{same[0].value.lineno}"
         calls = [call.lineno for kind, call in self._calls if kind is type(owner)]
         return f"{self._path}:{calls[0]}" if len(calls) == 1 else str(self._path)
 
@@ -188,35 +172,26 @@ class Places:
             known = field_types(each.owner)
             literal = _literal(each.value)
             if each.name not in known:
-                yield self._problem(
-                    f"{each.owner.__name__} has no {each.name!r}",
-                    each.line,
-                    fix=did_you_mean(
-                        each.name, known, otherwise=f"remove it, or use one of {', '.join(known)}"
-                    ),
-                )
+                otherwise = f"remove it, or use one of {', '.join(known)}"
+                fix = did_you_mean(each.name, known, otherwise=otherwise)
+                yield self._problem(f"{each.owner.__name__} has no {each.name!r}", each.value, fix=fix)
             elif literal and not fits(literal[0], known[each.name]):
-                yield self._problem(
-                    f"{each.owner.__name__}.{each.name} is {with_kind(literal[0])}",
-                    each.line,
-                    fix=advice(literal[0], known[each.name]),
-                )
+                what = f"{each.owner.__name__}.{each.name} is {with_kind(literal[0])}"
+                yield self._problem(what, each.value, fix=advice(literal[0], known[each.name]))
         yield from self._missing()
 
     def _missing(self) -> Iterator[Problem]:
         for owner, call in self._calls:
             given = {each.name for each in _arguments(owner, call)}
             unpacked = any(keyword.arg is None for keyword in call.keywords)
-            missing = [name for name in _required(owner) if name not in given]
+            required = _required(owner)
+            missing = [name for name in required if name not in given]
             if missing and not unpacked:
-                yield self._problem(
-                    f"{owner.__name__} lacks {', '.join(missing)}",
-                    call.lineno,
-                    fix=f"write {owner.__name__}({', '.join(f'{name}=...' for name in _required(owner))})",
-                )
+                fix = f"write {owner.__name__}({', '.join(f'{name}=...' for name in required)})"
+                yield self._problem(f"{owner.__name__} lacks {', '.join(missing)}", call, fix=fix)
 
-    def _problem(self, what: str, line: int, *, fix: str) -> Problem:
-        return BAD_DECLARATION.problem(what=what, where=f"{self._path}:{line}", fix=fix)
+    def _problem(self, what: str, node: ast.expr, *, fix: str) -> Problem:
+        return BAD_DECLARATION.problem(what=what, where=f"{self._path}:{node.lineno}", fix=fix)
 
 
 def _callee(call: ast.Call) -> str:
@@ -225,16 +200,16 @@ def _callee(call: ast.Call) -> str:
     return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
-def _arguments(owner: type, call: ast.Call) -> Iterator[Argument]:
+def _arguments(owner: type, call: ast.Call) -> Iterator[_Argument]:
     names = list(field_types(owner))
     for number, value in enumerate(call.args):
         if isinstance(value, ast.Starred):
             break
         name = names[number] if number < len(names) else f"argument {number + 1}"
-        yield Argument(owner=owner, name=name, value=value, line=value.lineno)
+        yield _Argument(owner, name, value)
     for keyword in call.keywords:
         if keyword.arg is not None:
-            yield Argument(owner=owner, name=keyword.arg, value=keyword.value, line=keyword.value.lineno)
+            yield _Argument(owner, keyword.arg, keyword.value)
 
 
 def _literal(node: ast.expr) -> tuple[Any] | None:

@@ -92,18 +92,15 @@ class PyTorchNetwork:
         if isinstance(self.backend, OpenVino):
             yield from _for_openvino(self)
         if isinstance(self.backend, AotInductor) and self.max_batch_size:
-            yield Mistake(
-                "max_batch_size",
-                f"max_batch_size {self.max_batch_size} of {self.name!r}, for AotInductor",
-                fix="write 0; a DynamicDim as the first size of each input allows several rows per request",
-            )
+            what = f"max_batch_size {self.max_batch_size} of {self.name!r}, for AotInductor"
+            fix = "write 0; a DynamicDim as the first size of each input allows several rows per request"
+            yield Mistake("max_batch_size", what, fix=fix)
         names = [tensor.name for tensor in self.inputs] + list(self.outputs)
         yield from _repeated(names, field="outputs")
         yield from _controls_of_network(self)
         if not self.outputs:
-            yield Mistake(
-                "outputs", f"{self.name!r} has no outputs", fix="name the return values of forward()"
-            )
+            what = f"{self.name!r} has no outputs"
+            yield Mistake("outputs", what, fix="name the return values of forward()")
         for tensor in self.inputs:
             if tensor.full_type == "TYPE_STRING":
                 yield _bad(tensor, "is a string", fix="tokenize it in a model before this one")
@@ -113,11 +110,8 @@ class PyTorchNetwork:
         if isinstance(self.backend, TensorRt):
             best = self.backend.opt_batch
             if best is not None and not 1 <= best <= self.max_batch_size:
-                yield Mistake(
-                    "backend",
-                    f"opt_batch {best} for TensorRT",
-                    fix=f"use 1 to max_batch_size, {self.max_batch_size}, or remove it",
-                )
+                fix = f"use 1 to max_batch_size, {self.max_batch_size}, or remove it"
+                yield Mistake("backend", f"opt_batch {best} for TensorRT", fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,11 +156,8 @@ class OnnxFile:
         if isinstance(self.backend, OpenVino):
             yield from _for_openvino(self)
         if self.profile and not isinstance(self.backend, TensorRt):
-            yield Mistake(
-                "profile",
-                "a profile for another backend",
-                fix="remove it: only TensorRt has one, and other backends accept any shape",
-            )
+            fix = "remove it: only TensorRt has one, and other backends accept any shape"
+            yield Mistake("profile", "a profile for another backend", fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,11 +217,9 @@ class PythonModel:
         yield from _repeated([*(tensor.name for tensor in self.inputs), *filled], field="inputs")
         yield from _repeated([tensor.name for tensor in self.outputs], field="outputs")
         if self.environment is not None and self.backend.environment is not None:
-            yield Mistake(
-                "environment",
-                f"{self.name!r} has an environment, and its backend names another",
-                fix="remove the backend's: the build writes the environment's path into the configuration",
-            )
+            what = f"{self.name!r} has an environment, and its backend names another"
+            fix = "remove the backend's: the build writes the environment's path into the configuration"
+            yield Mistake("environment", what, fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,11 +274,8 @@ class DaliPipeline:
         yield from _repeated([tensor.name for tensor in self.inputs], field="inputs")
         yield from _repeated([tensor.name for tensor in self.outputs], field="outputs")
         if not self.inputs or not self.outputs:
-            yield Mistake(
-                "inputs",
-                f"{self.name!r} has {len(self.inputs)} inputs and {len(self.outputs)} outputs",
-                fix="name its external sources and its outputs",
-            )
+            what = f"{self.name!r} has {len(self.inputs)} inputs and {len(self.outputs)} outputs"
+            yield Mistake("inputs", what, fix="name its external sources and its outputs")
         yield from _batched(self, "DALI works on batches")
 
 
@@ -342,17 +328,12 @@ class Forest:
         yield from _served(self)
         yield from _batched(self, "the backend works on batches")
         if self.weights is not None and self.estimator is not None:
-            yield Mistake(
-                "estimator",
-                f"{self.name!r} has weights and an estimator",
-                fix="remove the one that is not served",
-            )
+            what = f"{self.name!r} has weights and an estimator"
+            yield Mistake("estimator", what, fix="remove the one that is not served")
         if not 0 < self.threshold < 1 or (self.threshold != _MIDDLE and self.answer != "class"):
-            yield Mistake(
-                "threshold",
-                f'threshold {self.threshold} of {self.name!r}, whose answer is "{self.answer}"',
-                fix='use a number between 0 and 1, with answer="class", or remove it',
-            )
+            what = f'threshold {self.threshold} of {self.name!r}, whose answer is "{self.answer}"'
+            fix = 'use a number between 0 and 1, with answer="class", or remove it'
+            yield Mistake("threshold", what, fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -462,57 +443,38 @@ def unknown_steps(ensemble: Ensemble, known: Sequence[str]) -> Iterator[Mistake]
     """Yield a mistake per step that is not a model of the declaration."""
     for step in steps_of(ensemble):
         if step.model_name not in known:
-            yield Mistake(
-                "steps",
-                f"the ensemble {ensemble.name!r} has the step {step.model_name!r}",
-                fix=did_you_mean(step.model_name, known, otherwise="declare that model too"),
-                owner=ensemble,
-            )
+            what = f"the ensemble {ensemble.name!r} has the step {step.model_name!r}"
+            fix = did_you_mean(step.model_name, known, otherwise="declare that model too")
+            yield Mistake("steps", what, fix=fix, owner=ensemble)
 
 
 def _served(model: ServedModel) -> Iterator[Mistake]:
     if model.max_batch_size < 0:
-        yield Mistake(
-            "max_batch_size",
-            f"max_batch_size {model.max_batch_size} of {model.name!r}",
-            fix="write the largest batch, or 0 if the tensors have no batch dimension",
-        )
+        fix = "write the largest batch, or 0 if the tensors have no batch dimension"
+        yield Mistake("max_batch_size", f"max_batch_size {model.max_batch_size} of {model.name!r}", fix=fix)
         return
     if isinstance(model.batching, DynamicBatching) and model.max_batch_size == 0:
-        yield Mistake(
-            "batching",
-            f"{model.name!r} joins requests, with max_batch_size 0",
-            fix="raise max_batch_size, or remove batching",
-        )
+        what = f"{model.name!r} joins requests, with max_batch_size 0"
+        yield Mistake("batching", what, fix="raise max_batch_size, or remove batching")
     if controls_of(model) and model.warm_up is not None:
-        yield Mistake(
-            "warm_up",
-            f"{model.name!r} has a warm-up and controls of sequences",
-            fix="remove the warm-up: its requests have no controls, so it fails and nothing loads",
-        )
+        fix = "remove the warm-up: its requests have no controls, so it fails and nothing loads"
+        yield Mistake("warm_up", f"{model.name!r} has a warm-up and controls of sequences", fix=fix)
     largest = max(model.max_batch_size, 1)
     preferred = model.batching.preferred if isinstance(model.batching, DynamicBatching) else ()
     warm = model.warm_up.batch_sizes if model.warm_up is not None else ()
     for name, given in (("batching", preferred), ("warm_up", warm)):
         if given and max(given) > largest:
-            yield Mistake(
-                name,
-                f"{name} of {model.name!r} has a batch of {max(given)}",
-                fix=f"use at most {largest}, or raise max_batch_size",
-            )
+            what = f"{name} of {model.name!r} has a batch of {max(given)}"
+            yield Mistake(name, what, fix=f"use at most {largest}, or raise max_batch_size")
 
 
 def _batched(model: ServedModel, why: str) -> Iterator[Mistake]:
     if model.max_batch_size == 0:
-        yield Mistake(
-            "max_batch_size",
-            f"max_batch_size 0 of {model.name!r}",
-            fix=f"write the largest batch, 1 or more: {why}",
-        )
+        what = f"max_batch_size 0 of {model.name!r}"
+        yield Mistake("max_batch_size", what, fix=f"write the largest batch, 1 or more: {why}")
 
 
 def _for_pytorch(network: PyTorchNetwork) -> Iterator[Mistake]:
-    """Yield mistakes for the PyTorch backend: names have positions, and some types are missing."""
     backend = type(network.backend).__name__
     exact = isinstance(network.backend, AotInductor)
     for tensor in network.inputs:
@@ -534,31 +496,21 @@ def _for_pytorch(network: PyTorchNetwork) -> Iterator[Mistake]:
 
 
 def _controls_of_network(network: PyTorchNetwork) -> Iterator[Mistake]:
-    """Yield a mistake per control that is not an input of the network."""
     known = {tensor.name: tensor.full_type for tensor in network.inputs}
     for control in controls_of(network):
         if known and known.get(control.name) != f"TYPE_{control.data_type}":
-            yield Mistake(
-                "inputs",
-                f"{network.name!r} has no input {control.name!r} of {control.data_type}",
-                fix=f'add Tensor("{control.name}", "{control.data_type}", [1])',
-            )
+            what = f"{network.name!r} has no input {control.name!r} of {control.data_type}"
+            yield Mistake("inputs", what, fix=f'add Tensor("{control.name}", "{control.data_type}", [1])')
 
 
 def _for_openvino(network: PyTorchNetwork | OnnxFile) -> Iterator[Mistake]:
-    """Yield mistakes for OpenVINO, which runs on the CPU and joins no requests."""
     if network.max_batch_size > 1:
-        yield Mistake(
-            "max_batch_size",
-            f"max_batch_size {network.max_batch_size} of {network.name!r}, for OpenVino",
-            fix="write 0; an open first size of each tensor allows several rows per request",
-        )
+        what = f"max_batch_size {network.max_batch_size} of {network.name!r}, for OpenVino"
+        fix = "write 0; an open first size of each tensor allows several rows per request"
+        yield Mistake("max_batch_size", what, fix=fix)
     if network.instances.kind not in {None, "KIND_AUTO", "KIND_CPU"} or network.instances.gpu_memory_mb:
-        yield Mistake(
-            "instances",
-            f"{network.name!r} asks for a GPU, for OpenVino",
-            fix="remove kind and gpu_memory_mb: the backend runs on the CPU",
-        )
+        what = f"{network.name!r} asks for a GPU, for OpenVino"
+        yield Mistake("instances", what, fix="remove kind and gpu_memory_mb: the backend runs on the CPU")
 
 
 def _bad(tensor: Tensor, what: str, *, fix: str) -> Mistake:
@@ -574,8 +526,5 @@ def _unequal_sizes(inputs: Sequence[Tensor]) -> Iterator[Mistake]:
     sizes: dict[str, DynamicDim] = {}
     for size in (size for tensor in inputs for size in tensor.dims if isinstance(size, DynamicDim)):
         if sizes.setdefault(size.name, size) != size:
-            yield Mistake(
-                "inputs",
-                f"two sizes are called {size.name!r}: {sizes[size.name]} and {size}",
-                fix="rename one, or use the same one in both places",
-            )
+            what = f"two sizes are called {size.name!r}: {sizes[size.name]} and {size}"
+            yield Mistake("inputs", what, fix="rename one, or use the same one in both places")

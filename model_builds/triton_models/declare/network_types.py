@@ -24,14 +24,7 @@ _SUPPORTED = {
 def check_types(
     report: Report, tensors: Iterable[tuple[str, str]], *, backend: str, release: Release
 ) -> None:
-    """Check that the backend of a release supports the type of each tensor.
-
-    Args:
-        report: The report of the network.
-        tensors: A description, such as "input 'x'", and the data type of each tensor.
-        backend: The backend that runs the network.
-        release: The Triton release.
-    """
+    """Check that the backend of a release supports the type of each tensor."""
     reader, supported = _SUPPORTED.get(backend, ("", _KNOWN))
     for tensor, data_type in tensors:
         what = f"{tensor} is {data_type}, for {backend} of release {release.name}"

@@ -11,21 +11,24 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.extras import build_extra
 from triton_models.base.matching import fits
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare import backends, models, serving, tensors, weights
-from triton_models.declare.declaration import NAME_RULE, Example, ModelDefinition, is_name
-from triton_models.declare.mistakes import BAD_DECLARATION, Mistake, Places, declared_values, find_mistakes
+from triton_models.declare import backends, declaration, environments, models, serving, tensors, weights
+from triton_models.declare.declaration import NAME_RULE, ModelDefinition, is_name
+from triton_models.declare.mistakes import BAD_DECLARATION, Mistake, Places, declared_values, mistakes_in
 from triton_models.declare.models import PythonModel
 from triton_models.declare.requires import install_command
-from triton_models.declare.tensors import ShapeRange
+
+UNKNOWN_FORM = Check(id="unknown-form", source=FROM_ARGUMENTS)
+UNKNOWN_MODEL = Check(id="unknown-model", source=FROM_ARGUMENTS)
 
 _PLACES = (Path("model_builds") / "models", Path("models"))
 """The folder of model builds, relative to the root of a repository or the source folder of a build."""
@@ -37,43 +40,12 @@ FORM_MARK = ":"
 """The separator between a folder's name and the name of one of its forms."""
 
 _CLASSES: dict[str, type] = {
-    each.__name__: each
-    for each in (
-        ModelDefinition,
-        Example,
-        ShapeRange,
-        tensors.DynamicDim,
-        tensors.Tensor,
-        serving.Instances,
-        serving.Control,
-        serving.DynamicBatching,
-        serving.SequenceBatching,
-        serving.WarmUp,
-        backends.OnnxRuntime,
-        backends.TensorRt,
-        backends.AotInductor,
-        backends.LibTorch,
-        backends.OpenVino,
-        backends.PythonBackend,
-        backends.Dali,
-        backends.Fil,
-        backends.TensorFlow,
-        weights.HubWeights,
-        weights.S3Weights,
-        weights.LocalWeights,
-        weights.RegistryWeights,
-        weights.PackageWeights,
-        weights.RandomWeights,
-        models.PyTorchNetwork,
-        models.OnnxFile,
-        models.PythonModel,
-        models.DaliPipeline,
-        models.Forest,
-        models.TensorFlowGraph,
-        models.Ensemble,
-        models.EnsembleStep,
-    )
+    name: each
+    for module in (backends, declaration, environments, models, serving, tensors, weights)
+    for name, each in vars(module).items()
+    if is_dataclass(each) and isinstance(each, type) and each.__module__ == module.__name__
 }
+"""The classes of declared values, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,21 +71,13 @@ class DeclaredFolder:
             return self.build
         if form not in self.forms:
             known = list(self.forms)
-            raise FleetError.of(
-                what=f"{folder!r} has no form {form!r}",
-                where=str(self.path),
-                fix=did_you_mean(form, known, otherwise=f"add it to FORMS, or use {folder} without a form"),
-                rule="unknown-form",
-            )
+            fix = did_you_mean(form, known, otherwise=f"add it to FORMS, or use {folder} without a form")
+            raise UNKNOWN_FORM.error(what=f"{folder!r} has no form {form!r}", where=str(self.path), fix=fix)
         return self.forms[form]
 
 
 class FolderReader:
-    """Reads the declarations of models, and a folder only once while its forms are read one after another.
-
-    Args:
-        models: The folder of model builds; by default that of `models_folder`.
-    """
+    """Reads the declarations of models, and a folder only once while its forms are read one after another."""
 
     def __init__(self, models: Path | None = None) -> None:
         self._models = models
@@ -160,12 +124,10 @@ def model_names(models: Path | None = None) -> list[str]:
     """
     folder = models or models_folder()
     if not folder.is_dir():
-        raise FleetError.of(
-            what=f"no folder {str(folder)!r}",
-            where="the folder of model builds (--models)",
-            fix="run the command from the repository, or name the folder that has one subfolder per model",
-        )
-    return sorted(declaration.parent.name for declaration in folder.glob("*/build.py"))
+        what = f"no folder {str(folder)!r}"
+        fix = "run the command from the repository, or name the folder that has one subfolder per model"
+        raise UNKNOWN_MODEL.error(what=what, where="the folder of model builds (--models)", fix=fix)
+    return sorted(path.parent.name for path in folder.glob("*/build.py"))
 
 
 def folder_of(name: str, models: Path | None = None) -> Path:
@@ -291,12 +253,8 @@ def _unknown(name: str, models: Path) -> FleetError:
     marked = [f"{each}{FORM_MARK}{name[len(each) + 1 :]}" for each in known if name.startswith(f"{each}_")]
     others = f", or use one of {', '.join(known)}" if known else ""
     hint = did_you_mean(name, known, otherwise=f"add {models / name / 'build.py'}{others}")
-    return FleetError.of(
-        what=f"unknown model {name!r}",
-        where=f"the model builds in {models}",
-        fix=f"{hint} (a form would be {marked[-1]})" if marked else hint,
-        rule="unknown-model",
-    )
+    fix = f"{hint} (a form would be {marked[-1]})" if marked else hint
+    return UNKNOWN_MODEL.error(what=f"unknown model {name!r}", where=f"the model builds in {models}", fix=fix)
 
 
 def _form_names(
@@ -326,32 +284,25 @@ def _form_problem(what: str, where: str, *, fix: str) -> Problem:
 
 
 def _problems(builds: Sequence[ModelDefinition], path: Path) -> Iterator[Problem]:
-    found = [*find_mistakes(*builds), *_missing_files(declared_values(*builds), path.parent)]
-    places = Places(path, classes=_CLASSES) if found else None
+    declared = declared_values(*builds)
+    found = [*mistakes_in(declared), *_missing_files(declared, path.parent)]
+    if not found:
+        return
+    places = Places(path, classes=_CLASSES)
     for owner, mistake in found:
+        why = "the model could not be built or served"
         yield BAD_DECLARATION.problem(
-            what=mistake.what,
-            where=places.of(owner, mistake.field) if places else str(path),
-            why="the model could not be built or served",
-            fix=mistake.fix,
+            what=mistake.what, where=places.of(owner, mistake.field), why=why, fix=mistake.fix
         )
 
 
 def _missing_files(declared: Iterable[object], folder: Path) -> Iterator[tuple[object, Mistake]]:
     for model in (each for each in declared if isinstance(each, PythonModel)):
         for field, names in (("code", [model.code]), ("files", model.files)):
-            if not fits(names, Sequence[str]):
-                continue
-            for name in names:
+            for name in names if fits(names, Sequence[str]) else ():
                 if not (folder / name).is_file():
-                    yield (
-                        model,
-                        Mistake(
-                            field,
-                            f"there is no file {name!r} for the model {model.name!r}",
-                            fix=f"add it to {folder}, or correct its name",
-                        ),
-                    )
+                    what = f"there is no file {name!r} for the model {model.name!r}"
+                    yield model, Mistake(field, what, fix=f"add it to {folder}, or correct its name")
 
 
 class _FreshLoader(SourceFileLoader):

@@ -5,16 +5,22 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.declare.backends import AotInductor
 from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.models import Ensemble, Forest, PyTorchNetwork
+from triton_models.declare.models import Ensemble, Forest
 from triton_models.facts.releases import COMPILED_NETWORKS_SINCE, REMOVED_BACKENDS, Release
+
+BUILD_REQUIRES = Check(id="build-requires", source=FROM_ARGUMENTS)
+BACKEND_REMOVED = Check(id="backend-removed", source="triton_models.facts.releases")
+FOREST_RELEASE = Check(id="forest-release", source="triton_models.facts.releases")
+AOTI_RELEASE = Check(id="aoti-release", source="triton_models.facts.releases")
 
 # Folders of modules that only the Triton images have. Their DALI backend includes the DALI wheel that it is
 # built with (src/dali_executor/CMakeLists.txt of dali_backend, since r24.05), and NVIDIA's images have the
@@ -44,12 +50,7 @@ def brings(release: Release, module: str) -> bool:
 
 
 def install_command(folder: Path | None, *, otherwise: str) -> str:
-    """Return the command that installs a model's own requirements.
-
-    Args:
-        folder: The folder of the model's declaration; None if unknown.
-        otherwise: The command if it has no requirements.txt.
-    """
+    """Return the command that installs the requirements.txt in a model's folder; `otherwise` without one."""
     if folder is None or not (folder / REQUIREMENTS).is_file():
         return otherwise
     own = folder / REQUIREMENTS
@@ -63,28 +64,23 @@ def check_requires(
 ) -> None:
     """Check that modules can be imported, and make those that only the image has importable.
 
-    Args:
-        modules: The names of the modules.
-        release: The release of the build; None if it does not matter.
-        folder: The folder whose requirements.txt names the packages of a reference; None for a build.
+    A folder is that of a reference, whose requirements.txt may name them.
 
     Raises:
         FleetError: A module is missing; the message has the command that installs it.
     """
     raise_if_any(
-        Problem(
+        BUILD_REQUIRES.problem(
             what=f"{module} is not installed here",
             where="`requires` of the declaration" if folder is None else "the model's reference",
             why="the model's build or its reference imports it",
             fix=install_command(folder, otherwise=_way_to(module, release)),
-            rule="build-requires",
         )
         for module in missing(modules)
     )
 
 
 def _way_to(module: str, release: Release | None) -> str:
-    """Return the fix for a missing module."""
     if release is not None and module in IMAGE_MODULES_SINCE and not brings(release, module):
         since = IMAGE_MODULES_SINCE[module]
         return f"build for release {since} or newer: the image of {release.name} does not have it"
@@ -102,45 +98,27 @@ def check_backends(build: ModelDefinition, release: Release) -> None:
     Raises:
         FleetError: The release lacks a backend, or cannot read a forest; one problem per model.
     """
-    raise_if_any([*_removed(build, release), *_too_old(build, release)])
-
-
-def _removed(build: ModelDefinition, release: Release) -> Iterator[Problem]:
+    problems: list[Problem] = []
     for model in build.models:
-        backend = "" if isinstance(model, Ensemble) else model.backend.backend
-        removed = REMOVED_BACKENDS.get(backend)
-        if removed is not None and release.name >= removed:
-            yield Problem(
-                what=f"{model.name!r} needs the backend {backend!r}, for release {release.name}",
-                where=f"the backend of {model.name!r}",
-                why=f"release {removed} removed the backend",
-                fix=f"use a release before {removed}, or export it to ONNX: OnnxRuntime() or TensorRt()",
-                rule="backend-removed",
-            )
-
-
-def _too_old(build: ModelDefinition, release: Release) -> Iterator[Problem]:
-    for model in build.models:
+        report = Report(f"the backend of {model.name!r}")
+        backend = None if isinstance(model, Ensemble) else model.backend
+        removed = REMOVED_BACKENDS.get(backend.backend) if backend else None
+        if backend and removed is not None and release.name >= removed:
+            what = f"{model.name!r} needs the backend {backend.backend!r}, for release {release.name}"
+            why = f"release {removed} removed the backend"
+            fix = f"use a release before {removed}, or export it to ONNX: OnnxRuntime() or TensorRt()"
+            report(BACKEND_REMOVED, what, fix=fix, why=why)
         if isinstance(model, Forest) and release.treelite < (4, 0):
-            yield Problem(
-                what=f"{model.name!r} is a forest, for release {release.name}",
-                where="--release",
-                why="older releases do not read the checkpoints of Treelite 4 that builds write",
-                fix="choose release 24.03 or newer",
-                rule="forest-release",
-            )
-        if (
-            isinstance(model, PyTorchNetwork)
-            and isinstance(model.backend, AotInductor)
-            and release.name < COMPILED_NETWORKS_SINCE
-        ):
-            yield Problem(
-                what=f"{model.name!r} is compiled by AotInductor, for release {release.name}",
-                where="--release",
-                why="the backend of older releases does not load model.pt2",
-                fix=f"choose release {COMPILED_NETWORKS_SINCE} or newer, or a backend such as LibTorch()",
-                rule="aoti-release",
-            )
+            what = f"{model.name!r} is a forest, for release {release.name}"
+            why = "older releases do not read the checkpoints of Treelite 4 that builds write"
+            report(FOREST_RELEASE, what, fix="choose release 24.03 or newer", why=why)
+        if isinstance(backend, AotInductor) and release.name < COMPILED_NETWORKS_SINCE:
+            what = f"{model.name!r} is compiled by AotInductor, for release {release.name}"
+            why = "the backend of older releases does not load model.pt2"
+            fix = f"choose release {COMPILED_NETWORKS_SINCE} or newer, or a backend such as LibTorch()"
+            report(AOTI_RELEASE, what, fix=fix, why=why)
+        problems += report.problems
+    raise_if_any(problems)
 
 
 def _found(module: str) -> bool:

@@ -80,11 +80,7 @@ _THIS_GPU = "this-gpu"
 
 
 def written_plans(folder: Path) -> frozenset[str]:
-    """Return the hardware of the plans that code in a folder makes, as in `TensorRt`; empty without plans.
-
-    Args:
-        folder: The folder of the declaration.
-    """
+    """Return the hardware of the plans that code in a folder makes, as in `TensorRt`; empty without plans."""
     return frozenset(level for path in source_files(folder) for level in _plans_of(path))
 
 
@@ -136,13 +132,7 @@ _SUFFIXES = (".py", ".pbtxt")
 
 
 def sequence_models(source: Path, files: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
-    """Return the folders of models whose code or configurations mention sequence batching.
-
-    Args:
-        source: The folder that contains models/.
-        files: The paths of the files in it.
-        names: The names of the models: folders, or `folder:form`.
-    """
+    """Return the folders below models/ of a source whose code or configurations mention sequence batching."""
     folders = {name.partition(FORM_MARK)[0] for name in names}
     found: dict[str, None] = {}
     for path in files:

@@ -42,12 +42,11 @@ class Instances:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that there is at least one instance, and that one on a GPU takes memory."""
         if self.gpu_memory_mb is not None and (self.gpu_memory_mb < 1 or self.kind == "KIND_CPU"):
-            yield Mistake(
-                "gpu_memory_mb",
-                f"{self.gpu_memory_mb} MiB of GPU memory"
-                + (" for an instance on the CPU" if self.kind == "KIND_CPU" else ""),
-                fix="use at least 1 for an instance on a GPU, otherwise omit it",
+            what = f"{self.gpu_memory_mb} MiB of GPU memory" + (
+                " for an instance on the CPU" if self.kind == "KIND_CPU" else ""
             )
+            fix = "use at least 1 for an instance on a GPU, otherwise omit it"
+            yield Mistake("gpu_memory_mb", what, fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +85,11 @@ class DynamicBatching:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that sizes are positive and times are not negative."""
         if self.default_priority is not None and not 1 <= self.default_priority <= (self.priorities or 0):
-            yield Mistake(
-                "default_priority",
-                f"default_priority {self.default_priority} of {self.priorities or 'no'} priorities",
-                fix="use a priority from 1 to the number of priorities",
-            )
+            what = f"default_priority {self.default_priority} of {self.priorities or 'no'} priorities"
+            yield Mistake("default_priority", what, fix="use a priority from 1 to the number of priorities")
         if any(size < 1 for size in self.preferred):
-            yield Mistake(
-                "preferred",
-                f"the preferred batch sizes {list(self.preferred)}",
-                fix="use sizes from 1 to max_batch_size, or remove them",
-            )
+            what = f"the preferred batch sizes {list(self.preferred)}"
+            yield Mistake("preferred", what, fix="use sizes from 1 to max_batch_size, or remove them")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +117,8 @@ class Control:
         """Check that the type fits."""
         types = _OF_IDS if self.says == "id" else _OF_FLAGS
         if self.data_type not in types:
-            yield Mistake(
-                "data_type",
-                f"{self.name!r} says {self.says!r} in {self.data_type}",
-                fix=f"use one of {', '.join(types)}",
-            )
+            what = f"{self.name!r} says {self.says!r} in {self.data_type}"
+            yield Mistake("data_type", what, fix=f"use one of {', '.join(types)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,18 +155,12 @@ class SequenceBatching:
         """Check that controls are unique, and that numbers are possible."""
         given = [f"{part} {getattr(each, part)!r}" for part in ("name", "says") for each in self.controls]
         for value in sorted({value for value in given if given.count(value) > 1}):
-            yield Mistake(
-                "controls",
-                f"two controls with {value}",
-                fix="remove one; each has a name and a kind of its own",
-            )
+            what = f"two controls with {value}"
+            yield Mistake("controls", what, fix="remove one; each has a name and a kind of its own")
         unfit = (self.max_sequences is None) == (self.strategy == "oldest")
         if unfit or (self.max_sequences is not None and self.max_sequences < 1):
-            yield Mistake(
-                "max_sequences",
-                f"max_sequences is {self.max_sequences}, for {self.strategy!r}",
-                fix='set 1 or more for "oldest", and nothing for "direct"',
-            )
+            what = f"max_sequences is {self.max_sequences}, for {self.strategy!r}"
+            yield Mistake("max_sequences", what, fix='set 1 or more for "oldest", and nothing for "direct"')
 
 
 Batching: TypeAlias = DynamicBatching | SequenceBatching
@@ -211,8 +195,5 @@ class WarmUp:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that there is at least one valid batch size and one request."""
         if not self.batch_sizes or min(self.batch_sizes) < 1:
-            yield Mistake(
-                "batch_sizes",
-                f"a warm-up with the batch sizes {list(self.batch_sizes)}",
-                fix="use sizes from 1 to max_batch_size, or omit it for a batch of one",
-            )
+            fix = "use sizes from 1 to max_batch_size, or omit it for a batch of one"
+            yield Mistake("batch_sizes", f"a warm-up with the batch sizes {list(self.batch_sizes)}", fix=fix)

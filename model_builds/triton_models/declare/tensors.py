@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -11,20 +11,8 @@ from triton_models.base.suggest import did_you_mean
 from triton_models.declare.mistakes import Mistake
 
 DATA_TYPES = (
-    "BOOL",
-    "UINT8",
-    "UINT16",
-    "UINT32",
-    "UINT64",
-    "INT8",
-    "INT16",
-    "INT32",
-    "INT64",
-    "FP16",
-    "FP32",
-    "FP64",
-    "STRING",
-    "BF16",
+    *("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64"),
+    *("FP16", "FP32", "FP64", "STRING", "BF16"),
 )
 """The data types of NVIDIA's schema, without the prefix TYPE_. Listed here so that reading a declaration does
 not need protobuf; a test compares the list with the schema."""
@@ -41,18 +29,14 @@ NUMPY_TYPES: Mapping[str, str] = MappingProxyType(
 # The names that NumPy and PyTorch use for these types, where they differ from Triton's.
 _OTHER_NAMES: Mapping[str, str] = MappingProxyType(
     {
-        "float16": "FP16",
+        **{theirs: ours for ours, theirs in NUMPY_TYPES.items() if theirs.startswith("float")},
         "half": "FP16",
         "bfloat16": "BF16",
         "float": "FP32",
-        "float32": "FP32",
         "double": "FP64",
-        "float64": "FP64",
-        "long": "INT64",
         "int": "INT32",
-        "object": "STRING",
-        "bytes": "STRING",
-        "str": "STRING",
+        "long": "INT64",
+        **dict.fromkeys(("object", "bytes", "str"), "STRING"),
     }
 )
 
@@ -95,17 +79,11 @@ class DynamicDim:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that the name is valid and the sizes are in order."""
         if not self.name.isidentifier() or self.name == "batch":
-            yield Mistake(
-                "name",
-                f"DynamicDim.name is {self.name!r}",
-                fix="name what is counted in letters, digits and _, such as 'tokens'; 'batch' is taken",
-            )
+            fix = "name what is counted in letters, digits and _, such as 'tokens'; 'batch' is taken"
+            yield Mistake("name", f"DynamicDim.name is {self.name!r}", fix=fix)
         if not 1 <= self.min <= self.usual <= self.max:
-            yield Mistake(
-                "max",
-                f"{self.name!r} goes from {self.min} to {self.max}, with opt {self.usual}",
-                fix="write 1 <= min <= opt <= max",
-            )
+            what = f"{self.name!r} goes from {self.min} to {self.max}, with opt {self.usual}"
+            yield Mistake("max", what, fix="write 1 <= min <= opt <= max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,35 +117,29 @@ class Tensor:
     @property
     def least_bytes(self) -> int:
         """The size of the smallest possible value in bytes, for one row of a batch."""
-        sizes = (size.min if isinstance(size, DynamicDim) else max(size, 1) for size in self.dims)
-        return math.prod(sizes) * ELEMENT_BYTES.get(self.full_type, 0)
+        return self._bytes(size.min if isinstance(size, DynamicDim) else size for size in self.dims)
 
     @property
     def most_bytes(self) -> int:
         """The size of the largest value in bytes, for one row. Sizes without a limit count as 1."""
-        sizes = (size.max if isinstance(size, DynamicDim) else max(size, 1) for size in self.dims)
-        return math.prod(sizes) * ELEMENT_BYTES.get(self.full_type, 0)
+        return self._bytes(size.max if isinstance(size, DynamicDim) else size for size in self.dims)
+
+    def _bytes(self, sizes: Iterable[int]) -> int:
+        return math.prod(max(size, 1) for size in sizes) * ELEMENT_BYTES.get(self.full_type, 0)
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that the data type exists and the dimensions are sizes."""
         if not self.name:
             yield Mistake("name", "a tensor without a name", fix="name it")
         if self.full_type.removeprefix("TYPE_") not in DATA_TYPES:
-            yield Mistake(
-                "data_type",
-                f"unknown data type {self.data_type!r} of tensor {self.name!r}",
-                fix=f"did you mean {meant}?"
-                if (meant := _OTHER_NAMES.get(self.data_type.lower().rpartition(".")[2]))
-                else did_you_mean(
-                    self.data_type, DATA_TYPES, otherwise=f"use one of {', '.join(DATA_TYPES)}"
-                ),
-            )
+            meant = _OTHER_NAMES.get(self.data_type.lower().rpartition(".")[2])
+            otherwise = f"use one of {', '.join(DATA_TYPES)}"
+            fix = did_you_mean(meant or self.data_type, DATA_TYPES, otherwise=otherwise)
+            what = f"unknown data type {self.data_type!r} of tensor {self.name!r}"
+            yield Mistake("data_type", what, fix=f"did you mean {meant}?" if meant else fix)
         if not self.dims or any(size < 1 and size != -1 for size in self.sizes):
-            yield Mistake(
-                "dims",
-                f"the dims {list(self.sizes)} of tensor {self.name!r}",
-                fix="write a size or -1 for each dimension except the batch; [1] for one value",
-            )
+            fix = "write a size or -1 for each dimension except the batch; [1] for one value"
+            yield Mistake("dims", f"the dims {list(self.sizes)} of tensor {self.name!r}", fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

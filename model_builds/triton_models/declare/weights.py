@@ -52,17 +52,11 @@ class HubWeights:
         if not _HUB_ID.fullmatch(self.id):
             yield Mistake("id", f"the hub id {self.id!r}", fix="copy owner/name from the model's page")
         if not _COMMIT.fullmatch(self.revision):
-            yield Mistake(
-                "revision",
-                f"the revision {self.revision!r} of {self.id}",
-                fix="copy the 40 digits of a commit from 'Files and versions': branches and tags move",
-            )
+            fix = "copy the 40 digits of a commit from 'Files and versions': branches and tags move"
+            yield Mistake("revision", f"the revision {self.revision!r} of {self.id}", fix=fix)
         if self.file is not None and self.files:
-            yield Mistake(
-                "files",
-                f"one file and patterns of files of {self.id}",
-                fix="remove file for a folder, or files for a single file",
-            )
+            what = f"one file and patterns of files of {self.id}"
+            yield Mistake("files", what, fix="remove file for a folder, or files for a single file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +89,11 @@ class S3Weights:
     def mistakes(self) -> Iterator[Mistake]:
         """Check that the URL names an object or a prefix."""
         if not _S3_URL.fullmatch(self.url):
-            yield Mistake(
-                "url",
-                f"the S3 address {self.url!r}",
-                fix=f"write s3://bucket/key, or s3://bucket/prefix/; {BUCKET_RULE}",
-            )
+            what = f"the S3 address {self.url!r}"
+            yield Mistake("url", what, fix=f"write s3://bucket/key, or s3://bucket/prefix/; {BUCKET_RULE}")
         if self.digest is not None and not _LISTING.fullmatch(self.digest):
-            yield Mistake(
-                "digest",
-                f"the digest {self.digest!r} of {self.url}",
-                fix="write any 16 hexadecimal digits: the error of the build has the right ones",
-            )
+            fix = "write any 16 hexadecimal digits: the error of the build has the right ones"
+            yield Mistake("digest", f"the digest {self.digest!r} of {self.url}", fix=fix)
         yield from _file_of_one(self.file, self.url, is_folder=self.is_prefix or is_archive(self.url))
 
 
@@ -221,8 +209,5 @@ def weights_at(address: str | None, *, otherwise: Weights) -> Weights:
 
 def _file_of_one(file: str | None, place: str, *, is_folder: bool) -> Iterator[Mistake]:
     if file is not None and not is_folder:
-        yield Mistake(
-            "file",
-            f"the file {file!r} of {place}, which is one object",
-            fix="remove it, or end the prefix with a slash",
-        )
+        what = f"the file {file!r} of {place}, which is one object"
+        yield Mistake("file", what, fix="remove it, or end the prefix with a slash")

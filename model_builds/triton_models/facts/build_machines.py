@@ -143,10 +143,6 @@ def automatic_machine(instance: InstanceType, region: str | None) -> Automatic |
 
     CodeBuild on demand comes first, because its builds start sooner: a Processing job first waits for an
     instance and pulls the image. None if every machine with that GPU costs money while idle.
-
-    Args:
-        instance: The endpoint's instance type.
-        region: The region of the endpoint; None if not yet known.
     """
     rented = BUILD_MACHINES.get(instance.gpu.name) if instance.gpu is not None else None
     if rented is not None and rented.offered_in(region):

@@ -26,17 +26,8 @@ IMAGE_SERVER = Path("/opt/tritonserver/bin/tritonserver")
 
 _BACKENDS = frozenset(
     {
-        "dali",
-        "fil",
-        "identity",
-        "onnxruntime",
-        "openvino",
-        "python",
-        "pytorch",
-        "repeat",
-        "square",
-        "tensorflow",
-        "tensorrt",
+        *("dali", "fil", "identity", "onnxruntime", "openvino", "python", "pytorch", "repeat", "square"),
+        *("tensorflow", "tensorrt"),
     }
 )
 
@@ -78,31 +69,18 @@ NAME_ADDED = f"{CUSTOM_IMAGE_ADDS} of the declaration, or --image-adds of `fleet
 
 
 def backends(release: Release | None = None, *, cpu: bool = False) -> frozenset[str]:
-    """Return the backends of an image.
-
-    Args:
-        release: The release; None for the backends of all releases together.
-        cpu: True for the image for instances without a GPU, AWS's `-cpu`.
-    """
+    """Return the backends of a release's image, or of all together; with `cpu`, of AWS's `-cpu` image."""
     gone = {name for name, since in REMOVED_BACKENDS.items() if release is not None and release.name >= since}
     return _BACKENDS - gone - (_NEED_CUDA if cpu else frozenset())
 
 
 def python_packages(release: Release | None = None) -> frozenset[str]:
-    """Return the modules that Python models can import from a release's image.
-
-    Args:
-        release: The release; None for the modules of all releases together.
-    """
+    """Return the modules that Python models can import from a release's image, or from any."""
     since = (each for name, each in _MODULES_SINCE.items() if release is None or release.name >= name)
     return _MODULES.union({"triton_python_backend_utils"}, *since)
 
 
 def added(record: Mapping[str, Any]) -> frozenset[str]:
-    """Return the backends, agents and modules that a custom image adds.
-
-    Args:
-        record: The content of build.json.
-    """
+    """Return the backends, agents and modules that a custom image adds, by a build.json."""
     said = record.get(CUSTOM_IMAGE_ADDS)
     return frozenset(str(name) for name in said) if isinstance(said, list) else frozenset()

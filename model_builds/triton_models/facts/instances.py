@@ -27,8 +27,9 @@ from types import MappingProxyType
 from triton_models.base.checks import Check
 from triton_models.base.suggest import CLOSER, did_you_mean
 
-UNKNOWN_GPU = Check(id="unknown-gpu", source="the table of triton_models.facts.instances")
-UNKNOWN_INSTANCE_TYPE = Check(id="unknown-instance-type", source="the table of triton_models.facts.instances")
+_TABLE = "the table of triton_models.facts.instances"
+UNKNOWN_GPU = Check(id="unknown-gpu", source=_TABLE)
+UNKNOWN_INSTANCE_TYPE = Check(id="unknown-instance-type", source=_TABLE)
 
 DEFAULT_INSTANCE_TYPE = "ml.g5.2xlarge"
 _KIND = re.compile(r"ml\.[a-z]+(?=\d)")
@@ -57,9 +58,7 @@ class InstanceType:
     Attributes:
         name: SageMaker's name for it, such as "ml.g5.2xlarge".
         gpu: Its GPU model; None for a type without a GPU.
-        gpu_count: Number of GPUs.
-        vcpus: Number of virtual CPUs.
-        memory_gib: Host memory in GiB.
+        memory_gib: Host memory.
         nvme_gb: Local NVMe in GB (10**9 bytes), which is also the disk cache of a multi-model endpoint; 0
             without local NVMe. Types that have it refuse VolumeSizeInGB.
         multi_model_documented: True if AWS lists the type for multi-model endpoints. AWS does not document
@@ -130,65 +129,26 @@ def _cpu_family(family: str, gib_per_vcpu: int, vcpus: tuple[int, ...]) -> dict[
     return _family(family, None, rows, multi_model=tuple(row[0] for row in rows))
 
 
-_SINGLE_GPU = ("xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge")
+# The sizes of most families with GPUs: GPUs and vCPUs.
+_SIZES = {"xlarge": (1, 4), "2xlarge": (1, 8), "4xlarge": (1, 16), "8xlarge": (1, 32), "12xlarge": (4, 48)}
+_SIZES |= {"16xlarge": (1, 64), "24xlarge": (4, 96), "48xlarge": (8, 192)}
+_SINGLE_GPU = tuple(size for size, (count, _) in _SIZES.items() if count == 1)
+
+
+def _gpu_family(
+    family: str, gpu: str, gib_per_vcpu: int, *nvme: int, multi_model: tuple[str, ...] = ()
+) -> dict[str, InstanceType]:
+    """Return a family of the usual sizes, as many as there are sizes of NVMe."""
+    sizes = zip(_SIZES.items(), nvme, strict=False)
+    rows = tuple((size, count, vcpus, vcpus * gib_per_vcpu, gb) for (size, (count, vcpus)), gb in sizes)
+    return _family(family, gpu, rows, multi_model=multi_model)
+
 
 INSTANCE_TYPES: Mapping[str, InstanceType] = MappingProxyType(
-    _family(
-        "g4dn",
-        "T4",
-        (
-            ("xlarge", 1, 4, 16, 125),
-            ("2xlarge", 1, 8, 32, 225),
-            ("4xlarge", 1, 16, 64, 225),
-            ("8xlarge", 1, 32, 128, 900),
-            ("12xlarge", 4, 48, 192, 900),
-            ("16xlarge", 1, 64, 256, 900),
-        ),
-        multi_model=_SINGLE_GPU,
-    )
-    | _family(
-        "g5",
-        "A10G",
-        (
-            ("xlarge", 1, 4, 16, 250),
-            ("2xlarge", 1, 8, 32, 450),
-            ("4xlarge", 1, 16, 64, 600),
-            ("8xlarge", 1, 32, 128, 900),
-            ("12xlarge", 4, 48, 192, 3800),
-            ("16xlarge", 1, 64, 256, 1900),
-            ("24xlarge", 4, 96, 384, 3800),
-            ("48xlarge", 8, 192, 768, 7600),
-        ),
-        multi_model=_SINGLE_GPU,
-    )
-    | _family(
-        "g6",
-        "L4",
-        (
-            ("xlarge", 1, 4, 16, 250),
-            ("2xlarge", 1, 8, 32, 450),
-            ("4xlarge", 1, 16, 64, 600),
-            ("8xlarge", 1, 32, 128, 900),
-            ("12xlarge", 4, 48, 192, 3760),
-            ("16xlarge", 1, 64, 256, 1880),
-            ("24xlarge", 4, 96, 384, 3760),
-            ("48xlarge", 8, 192, 768, 7520),
-        ),
-    )
-    | _family(
-        "g6e",
-        "L40S",
-        (
-            ("xlarge", 1, 4, 32, 250),
-            ("2xlarge", 1, 8, 64, 450),
-            ("4xlarge", 1, 16, 128, 600),
-            ("8xlarge", 1, 32, 256, 900),
-            ("12xlarge", 4, 48, 384, 3800),
-            ("16xlarge", 1, 64, 512, 1900),
-            ("24xlarge", 4, 96, 768, 3800),
-            ("48xlarge", 8, 192, 1536, 7600),
-        ),
-    )
+    _gpu_family("g4dn", "T4", 4, 125, 225, 225, 900, 900, 900, multi_model=_SINGLE_GPU)
+    | _gpu_family("g5", "A10G", 4, 250, 450, 600, 900, 3800, 1900, 3800, 7600, multi_model=_SINGLE_GPU)
+    | _gpu_family("g6", "L4", 4, 250, 450, 600, 900, 3760, 1880, 3760, 7520)
+    | _gpu_family("g6e", "L40S", 8, 250, 450, 600, 900, 3800, 1900, 3800, 7600)
     | _family(
         "g7",
         "RTX-PRO-4500",
@@ -247,12 +207,10 @@ def gpu(name: str) -> Gpu:
         return GPUS[name]
     except KeyError:
         otherwise = f"use that of the endpoint's instance type, one of {', '.join(GPUS)}"
-        raise UNKNOWN_GPU.error(
-            what=f"unknown GPU {name!r}",
-            where="the GPU a model is built for",
-            why="a TensorRT plan is compiled for one GPU model",
-            fix=did_you_mean(name, GPUS, otherwise=otherwise, cutoff=CLOSER),
-        ) from None
+        what = f"unknown GPU {name!r}"
+        why = "a TensorRT plan is compiled for one GPU model"
+        fix = did_you_mean(name, GPUS, otherwise=otherwise, cutoff=CLOSER)
+        raise UNKNOWN_GPU.error(what=what, where="the GPU a model is built for", why=why, fix=fix) from None
 
 
 def _of_its_kind(name: str) -> list[str]:
@@ -270,9 +228,8 @@ def instance_type(name: str) -> InstanceType:
     try:
         return INSTANCE_TYPES[name]
     except KeyError:
+        why = "SageMaker refuses other instance types, but only during the deployment"
+        fix = did_you_mean(name, _of_its_kind(name), otherwise=f"use {DEFAULT_INSTANCE_TYPE}")
         raise UNKNOWN_INSTANCE_TYPE.error(
-            what=f"unknown instance type {name!r}",
-            where="the endpoint's instance type",
-            why="SageMaker refuses other instance types, but only during the deployment",
-            fix=did_you_mean(name, _of_its_kind(name), otherwise=f"use {DEFAULT_INSTANCE_TYPE}"),
+            what=f"unknown instance type {name!r}", where="the endpoint's instance type", why=why, fix=fix
         ) from None

@@ -124,11 +124,7 @@ class Quotas:
 
 
 def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
-    """Read the account's values.
-
-    Args:
-        wanted: The quotas to read.
-        client: A client of Service Quotas, in the region.
+    """Read the account's values by a client of Service Quotas.
 
     Raises:
         FleetError: Service Quotas has no quota with one of the names; one problem per name.
@@ -225,7 +221,6 @@ def _by_name(service: str, names: set[str], client: Any) -> dict[str, Mapping[st
 
 
 def _applied(need: Need, default: Mapping[str, Any] | None, client: Any) -> Quota:
-    """Return the quota with the account's own value, otherwise with AWS's default."""
     code = need.code or (default or {})["QuotaCode"]
     try:
         quota = client.get_service_quota(ServiceCode=need.service, QuotaCode=code)["Quota"]

@@ -30,15 +30,11 @@ from types import MappingProxyType
 from triton_models.base.checks import Check
 from triton_models.base.suggest import CLOSER, did_you_mean
 
-UNKNOWN_RELEASE = Check(id="unknown-release", source="the table of triton_models.facts.releases")
-RELEASE_NOT_ON_SAGEMAKER = Check(
-    id="release-not-on-sagemaker", source="the table of triton_models.facts.releases"
-)
-RELEASE_NOT_IN_REGION = Check(id="release-not-in-region", source="the table of triton_models.facts.releases")
-
-RELEASE_UNLISTED = Check(
-    id="triton-fleet:release-unlisted", source="the table of triton_models.facts.releases"
-)
+_TABLE = "the table of triton_models.facts.releases"
+UNKNOWN_RELEASE = Check(id="unknown-release", source=_TABLE)
+RELEASE_NOT_ON_SAGEMAKER = Check(id="release-not-on-sagemaker", source=_TABLE)
+RELEASE_NOT_IN_REGION = Check(id="release-not-in-region", source=_TABLE)
+RELEASE_UNLISTED = Check(id="triton-fleet:release-unlisted", source=_TABLE)
 
 DEFAULT_RELEASE = "25.09"
 IMAGE_REPOSITORY = "sagemaker-tritonserver"
@@ -388,33 +384,24 @@ def _offered() -> list[str]:
     return [known.name for known in RELEASES.values() if known.on_sagemaker]
 
 
-def image_account(*, region: str, release: str | Release) -> str:
+def image_account(*, region: str, release: Release) -> str:
     """Return the AWS account whose ECR registry holds the release's image in a region.
 
     Raises:
-        FleetError: The release or the region is unknown, or the image is not published in that region.
+        FleetError: The region is unknown, or the image is not published in it.
     """
-    wanted = release if isinstance(release, Release) else _release(release)
-    if region in wanted.regions:
+    if region in release.regions:
         return IMAGE_ACCOUNTS[region]
-    if not wanted.on_sagemaker:
-        raise RELEASE_NOT_ON_SAGEMAKER.error(
-            what=f"Triton release {wanted.name} is not published on SageMaker",
-            where="the endpoint's release",
-            why="SageMaker would find no image to pull",
-            fix=f"use {DEFAULT_RELEASE}, or another one of {', '.join(_offered())}",
-        )
+    if not release.on_sagemaker:
+        what = f"Triton release {release.name} is not published on SageMaker"
+        why = "SageMaker would find no image to pull"
+        fix = f"use {DEFAULT_RELEASE}, or another one of {', '.join(_offered())}"
+        raise RELEASE_NOT_ON_SAGEMAKER.error(what=what, where="the endpoint's release", why=why, fix=fix)
     if region in IMAGE_ACCOUNTS:
         newest = [known.name for known in RELEASES.values() if region in known.regions][-1]
         fix = f"use release {newest}, the newest in {region}, or another region"
     else:
-        fix = did_you_mean(region, wanted.regions, otherwise=f"use one of {', '.join(wanted.regions)}")
-    raise RELEASE_NOT_IN_REGION.error(
-        what=f"no image of Triton release {wanted.name} in region {region!r}",
-        where="the region of the inference stack",
-        why="SageMaker pulls the image from a registry in its own region",
-        fix=fix,
-    )
-
-
-_release = release  # the function, for `image_account`, which has an argument with the same name
+        fix = did_you_mean(region, release.regions, otherwise=f"use one of {', '.join(release.regions)}")
+    what = f"no image of Triton release {release.name} in region {region!r}"
+    why = "SageMaker pulls the image from a registry in its own region"
+    raise RELEASE_NOT_IN_REGION.error(what=what, where="the region of the inference stack", why=why, fix=fix)

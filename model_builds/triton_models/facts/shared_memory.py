@@ -50,21 +50,14 @@ class PythonRegions:
 
 
 def too_little_shared_memory(models: Mapping[str, PythonRegions], *, where: str) -> Iterator[Problem]:
-    """Yield a problem if an artifact's Python models do not fit into a container with full batches.
-
-    Args:
-        models: The shared memory of each model, by its name.
-        where: The artifact, for the message.
-    """
+    """Yield a problem if an artifact's Python models do not fit into a container with full batches."""
     total = sum(model.count * model.each for model in models.values())
     if total > CONTAINER_BYTES:
         parts = (
             f"{model.count} x {math.ceil(model.each / _MIB)} MiB for {name!r}"
             for name, model in models.items()
         )
-        yield PYTHON_SHARED_MEMORY.problem(
-            what=f"{math.ceil(total / _MIB)} MiB of shared memory for Python models: {', '.join(parts)}",
-            where=where,
-            why=f"a container's models share {CONTAINER_BYTES // _MIB} MiB, and each instance keeps a batch",
-            fix="use fewer instances, a smaller max_batch_size, or smaller tensors",
-        )
+        what = f"{math.ceil(total / _MIB)} MiB of shared memory for Python models: {', '.join(parts)}"
+        why = f"a container's models share {CONTAINER_BYTES // _MIB} MiB, and each instance keeps a batch"
+        fix = "use fewer instances, a smaller max_batch_size, or smaller tensors"
+        yield PYTHON_SHARED_MEMORY.problem(what=what, where=where, why=why, fix=fix)

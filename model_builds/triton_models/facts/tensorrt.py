@@ -96,15 +96,7 @@ def is_plugin(path: str) -> bool:
 def plan_problems(
     precision: Precision, hardware: Hardware, *, release: Release | None, gpu: Gpu | None, where: str
 ) -> Iterator[Problem]:
-    """Yield the reasons why a plan of this precision for this hardware cannot be compiled.
-
-    Args:
-        precision: The declared precision.
-        hardware: The declared hardware.
-        release: The release whose TensorRT compiles; None to check the GPU only.
-        gpu: The GPU that compiles; None if unknown.
-        where: The declaration, for messages.
-    """
+    """Yield the reasons why a plan of this precision for this hardware cannot be compiled."""
     yield from hardware_problems(hardware, release=release, gpu=gpu, where=where)
     yield from precision_problems(precision, release=release, gpu=gpu, where=where)
 

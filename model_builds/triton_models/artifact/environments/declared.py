@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Protocol
 
 from triton_models.artifact.environments.packed import packed_problems
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment, Wheels, pin_mistakes, pins
 from triton_models.declare.models import PythonModel
 from triton_models.facts.releases import Release
 
+_RELEASES = "triton_models.facts.releases"
+ENVIRONMENT_PYTHON = Check(id="environment-python", source=_RELEASES)
+ENVIRONMENT_NUMPY = Check(id="environment-numpy", source=_RELEASES)
+ENVIRONMENT_WHEELS = Check(id="environment-wheels", source=FROM_ARGUMENTS)
+
 
 class Served(Protocol):
-    """The release that a declaration is built for, and the declaration's folder: part of a `BuildJob`."""
+    """What a declaration is built for: part of a `BuildJob`."""
 
     @property
     def release(self) -> Release:
@@ -40,7 +46,7 @@ def with_environment(build: ModelDefinition) -> Iterator[PythonModel]:
 
 
 def wheels_of(model: PythonModel, served: Served) -> Sequence[str]:
-    """Return the wheels declared for a served.
+    """Return the wheels declared for a release.
 
     Raises:
         FleetError: No wheels are declared for the release's Python.
@@ -52,13 +58,10 @@ def wheels_of(model: PythonModel, served: Served) -> Sequence[str]:
     if isinstance(environment.wheels, Mapping):
         if python in environment.wheels:
             return environment.wheels[python]
-        raise FleetError.of(
-            what=f"no wheels for Python {python}, only for {', '.join(environment.wheels) or 'none'}",
-            where=_where(model, served.release),
-            why="a package built for one Python version does not load in another",
-            fix=f"add {python!r}: [...] to the wheels, or build for a release with another Python",
-            rule="environment-python",
-        )
+        what = f"no wheels for Python {python}, only for {', '.join(environment.wheels) or 'none'}"
+        why = "a package built for one Python version does not load in another"
+        fix = f"add {python!r}: [...] to the wheels, or build for a release with another Python"
+        raise ENVIRONMENT_PYTHON.error(what=what, where=_where(model, served.release), why=why, fix=fix)
     if callable(environment.wheels):
         return environment.wheels(served)
     return environment.wheels
@@ -76,16 +79,13 @@ def _problems(model: PythonModel, served: Served) -> Iterator[Problem]:
         yield from error.problems
         return
     for mistake in pin_mistakes(wheels):
-        yield Problem(what=mistake.what, where=where, fix=mistake.fix, rule="environment-wheels")
+        yield ENVIRONMENT_WHEELS.problem(what=mistake.what, where=where, fix=mistake.fix)
     numpy, below = pins(wheels).get("numpy"), served.release.numpy_below
     if numpy is not None and below is not None and int(numpy.partition(".")[0]) >= below:
-        yield Problem(
-            what=f"numpy=={numpy} with release {served.release.name}",
-            where=where,
-            why="the model would load and answer with empty tensors and status 200",
-            fix=f"pin numpy<{below}, for this Python alone with Wheels({{{served.release.python!r}: [...]}})",
-            rule="environment-numpy",
-        )
+        what = f"numpy=={numpy} with release {served.release.name}"
+        why = "the model would load and answer with empty tensors and status 200"
+        fix = f"pin numpy<{below}, for this Python alone with Wheels({{{served.release.python!r}: [...]}})"
+        yield ENVIRONMENT_NUMPY.problem(what=what, where=where, why=why, fix=fix)
 
 
 def _where(model: PythonModel, release: Release) -> str:

@@ -24,8 +24,11 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 
-from triton_models.base.errors import Problem, raise_if_any
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.facts.releases import Release
+
+PACKAGE_ABSENT = Check(id="package-absent", source=FROM_ARGUMENTS)
+PACKAGE_PYTHON = Check(id="package-python", source=FROM_ARGUMENTS)
 
 # Files that an installer adds or rewrites; they differ between installations of the same wheel.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"})
@@ -34,27 +37,23 @@ _PYTHON = re.compile(r"(?:cp|py)(\d)(\d*)")
 
 
 def install(names: Sequence[str], *, folder: Path, release: Release) -> dict[str, str]:
-    """Copy installed packages into a folder.
+    """Copy installed packages into the version folder of a model.
 
     Dependencies are not included: name each package that the model imports. (Including them would
     add, with `tokenizers`, a download client that tokenizing never calls.)
-
-    Args:
-        names: Names of distributions, such as "tokenizers".
-        folder: The version folder of a model, which holds model.py.
-        release: The release whose Python must be able to import them.
 
     Raises:
         FleetError: A package is not installed here as a wheel, or that wheel does not load in the release;
             all such packages are reported together.
     """
     found = {name: _distribution(name) for name in names}
-    raise_if_any(
-        problem for name, installed in found.items() for problem in _problems(name, installed, release)
-    )
+    report = Report("add_packages(...)")
+    for name, installed in found.items():
+        _check(report, name, installed, release)
+    report.raise_if_any()
     versions = {}
     for name, installed in found.items():
-        if installed is not None:  # always true, because _problems reports missing packages
+        if installed is not None:  # always true, because _check reports missing packages
             for source, relative in _payload(installed):
                 target = folder / relative
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -64,12 +63,7 @@ def install(names: Sequence[str], *, folder: Path, release: Release) -> dict[str
 
 
 def loads_in(tag: str, python: str) -> bool:
-    """Return True if the CPython of a Triton image can import a wheel with that tag.
-
-    Args:
-        tag: A compatibility tag as in a WHEEL file, such as "cp310-abi3-manylinux_2_17_x86_64".
-        python: The image's version, such as "3.12". The images are x86-64 with glibc.
-    """
+    """Return True if the image's Python, such as "3.12", can import a wheel with a tag of a WHEEL file."""
     interpreters, abi, platform = tag.split("-")
     if platform != "any" and not (platform.startswith("manylinux") and platform.endswith("_x86_64")):
         return False
@@ -91,28 +85,19 @@ def _distribution(name: str) -> metadata.Distribution | None:
         return None
 
 
-def _problems(name: str, installed: metadata.Distribution | None, release: Release) -> Iterator[Problem]:
-    where = f"add_packages(..., {name!r})"
+def _check(report: Report, name: str, installed: metadata.Distribution | None, release: Release) -> None:
     wheel = installed.read_text("WHEEL") if installed else None
     if installed is None or wheel is None or not installed.files:
-        yield Problem(
-            what=f"the package {name!r} is not installed here from a wheel",
-            where=where,
-            why="the artifact contains a copy of it",
-            fix="add it to requirements.txt in the model's folder and install that, but not as editable",
-            rule="package-absent",
-        )
+        what = f"the package {name!r} is not installed here from a wheel"
+        fix = "add it to requirements.txt in the model's folder and install that, but not as editable"
+        report(PACKAGE_ABSENT, what, fix=fix, why="the artifact contains a copy of it")
         return
     tags = re.findall(r"^Tag: (\S+)$", wheel, flags=re.MULTILINE)
     if not any(loads_in(tag, release.python) for tag in tags):
-        yield Problem(
-            what=f"{name} {installed.version} is installed as {', '.join(tags)}",
-            where=where,
-            why=f"the model would not load in release {release.name}",
-            fix=f"build the model with Python {release.python}, as the build job does, or use a package that "
-            "is pure Python or built for the stable ABI",
-            rule="package-python",
-        )
+        what = f"{name} {installed.version} is installed as {', '.join(tags)}"
+        fix = f"build the model with Python {release.python}, as the build job does, or use a package that "
+        fix += "is pure Python or built for the stable ABI"
+        report(PACKAGE_PYTHON, what, fix=fix, why=f"the model would not load in release {release.name}")
 
 
 def _payload(installed: metadata.Distribution) -> Iterator[tuple[Path, PurePosixPath]]:

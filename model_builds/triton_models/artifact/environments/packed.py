@@ -115,9 +115,6 @@ def _check_content(report: Report, found: _Found, name: str, release: Release | 
     below = release.numpy_below if release is not None else None
     for version in sorted(found.numpy):
         if below is not None and int(version.partition(".")[0]) >= below:
-            report(
-                PACKED,
-                f"{name} has NumPy {version}",
-                fix=f"recreate the environment with 'numpy<{below}', or serve with release 24.12 or newer",
-                why="the model would load and answer with empty tensors and status 200",
-            )
+            fix = f"recreate the environment with 'numpy<{below}', or serve with release 24.12 or newer"
+            why = "the model would load and answer with empty tensors and status 200"
+            report(PACKED, f"{name} has NumPy {version}", fix=fix, why=why)

@@ -8,18 +8,33 @@ It replaces the image's packages, so it must include NumPy; the interpreter and 
 those of the image. `PythonModel.packages` is lighter, for packages that load in any Python: see
 `triton_models.artifact.environments.packages`. A declaration names the wheels:
 `triton_models.declare.environments`.
+
+The requirements of the wheels must be among them, because the model does not see the image's packages: those
+of METADATA (Requires-Dist), with the markers of the release's Python on Linux x86-64.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from email.parser import HeaderParser
 from pathlib import Path
 
-from triton_models.base.errors import FleetError
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
+
+from triton_models.artifact.environments.declared import ENVIRONMENT_WHEELS
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.errors import FleetError, Problem
+
+ENVIRONMENT_REQUIRES = Check(id="environment-requires", source=FROM_ARGUMENTS)
 
 # The folder of the interpreter in the Triton images: Ubuntu's own.
 _IMAGE_PYTHON = "/usr/bin"
@@ -41,6 +56,11 @@ export PATH="$environment/bin:$PATH"
 # Never run: Python finds its packages relative to this path.
 _PLACEHOLDER = f'#!/bin/sh\nexec {_IMAGE_PYTHON}/python3 "$@"\n'
 
+# The Python of Ubuntu 22.04 and 24.04, the systems of the images.
+_FULL_VERSIONS = {"3.10": "3.10.12", "3.12": "3.12.3"}
+_RESOLVE_S = 120.0
+_UNKNOWN = "VERSION"
+
 
 def make_environment(
     folder: Path, *, wheels: Sequence[str], python: str, not_needed: Collection[str] = ()
@@ -50,13 +70,11 @@ def make_environment(
     Raises:
         FleetError: pip found no matching wheel, or the wheels require others.
     """
-    from triton_models.artifact.environments.required import refuse_unmet  # needs a package of builds
-
     packages = folder / "lib" / f"python{python}" / "site-packages"
     packages.mkdir(parents=True)
     command = _pip(packages, python)
     _install(command, wheels, packages, python)
-    refuse_unmet(packages, python=python, not_needed=not_needed, pip=[*command, *wheels])
+    _refuse_unmet(packages, python=python, not_needed=not_needed, pip=[*command, *wheels])
     (folder / "bin").mkdir()
     (folder / "bin" / "activate").write_text(_ACTIVATE)
     (folder / "bin" / "python3").write_text(_PLACEHOLDER)
@@ -81,15 +99,191 @@ def _install(command: Sequence[str], wheels: Sequence[str], packages: Path, pyth
     run = subprocess.run([*command, *wheels], env=own, capture_output=True, text=True, check=False)
     if run.returncode:
         said = [line for line in run.stderr.splitlines() if line.startswith("ERROR: ")]
-        raise FleetError.of(
+        raise ENVIRONMENT_WHEELS.error(
             what=f"pip cannot install {', '.join(wheels)}: {' '.join(said) or run.stderr.strip()[-500:]}",
             where=f"the environment {packages}",
             why="the model would lack its packages",
             fix=f"fix the names and versions: each needs a wheel for Python {python} on Linux x86-64; or set "
             "PIP_INDEX_URL or PIP_FIND_LINKS",
-            rule="environment-wheels",
         )
     shutil.rmtree(packages / "bin", ignore_errors=True)  # scripts that contain paths of this machine
     for record in packages.glob("*.dist-info/*"):
         if record.name in _INSTALLER_FILES:
             record.unlink()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Package:
+    name: str
+    version: str
+    requires: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unmet:
+    """A requirement that an environment does not meet.
+
+    Attributes:
+        wanted: The required package with its versions, such as "numpy>=2.3".
+        found: The version in the environment; None without one.
+    """
+
+    by: _Package
+    name: str
+    wanted: str
+    found: str | None
+
+
+def _refuse_unmet(
+    site_packages: Path, *, python: str, not_needed: Collection[str], pip: Sequence[str]
+) -> None:
+    packages = {each.name: each for each in _installed(site_packages)}
+    unmet = _unmet(packages, python, not_needed)
+    if not unmet:
+        return
+    raise FleetError([*_missing(packages, unmet, python, not_needed, pip), *_conflicts(unmet)])
+
+
+def _missing(
+    packages: Mapping[str, _Package],
+    unmet: Sequence[_Unmet],
+    python: str,
+    not_needed: Collection[str],
+    pip: Sequence[str],
+) -> Iterator[Problem]:
+    by: dict[str, list[str]] = {}
+    for each in unmet:
+        if each.found is None:
+            by.setdefault(each.by.name, []).append(each.name)
+    if not by:
+        return
+    wanted = _to_add(packages, python, not_needed, pip)
+    names = sorted({name for each in by.values() for name in each})
+    yield ENVIRONMENT_REQUIRES.problem(
+        what="; ".join(f"{name} requires {', '.join(each)}" for name, each in by.items())
+        + f": the wheels lack {'it' if len(names) == 1 else 'them'}",
+        where="the wheels of the environment",
+        why="the import may fail at the endpoint",
+        fix=f"add {', '.join(json.dumps(each) for each in wanted)}; name what the model never imports in "
+        f"Wheels(..., not_needed={json.dumps(names)})",
+    )
+
+
+def _conflicts(unmet: Sequence[_Unmet]) -> Iterator[Problem]:
+    for each in unmet:
+        if each.found is not None:
+            yield ENVIRONMENT_REQUIRES.problem(
+                what=f"{each.by.name}=={each.by.version} requires {each.wanted}, and the wheels have "
+                f"{each.name}=={each.found}",
+                where="the wheels of the environment",
+                why="the import may fail at the endpoint",
+                fix=f"pin another version of either; if they work together, say "
+                f"Wheels(..., not_needed=[{json.dumps(each.name)}])",
+            )
+
+
+def _to_add(
+    packages: Mapping[str, _Package], python: str, not_needed: Collection[str], pip: Sequence[str]
+) -> list[str]:
+    """Return what is missing, directly or not, pinned to the versions that pip finds."""
+    have, found, asked = dict(packages), dict[str, _Package](), list[str]()
+    while missing := {each.name: each.wanted for each in _unmet(have, python, not_needed) if not each.found}:
+        if missing.keys() - found.keys():
+            # By name, because pip evaluates markers for the Python that runs it.
+            asked += missing.values()
+            found = {each.name: each for each in _resolved([*pip, *asked])}
+        for name in missing:
+            have[name] = found.get(name, _Package(name=name, version=_UNKNOWN, requires=()))
+    return [f"{name}=={have[name].version}" for name in sorted(set(have) - set(packages))]
+
+
+def _resolved(pip: Sequence[str]) -> Iterator[_Package]:
+    """Yield the packages that pip would install with their requirements; none if it fails."""
+    without = [each for each in pip if each != "--no-deps"]
+    try:
+        run = subprocess.run(
+            [*without, "--dry-run", "--ignore-installed", "--report", "-"],
+            capture_output=True,
+            check=True,
+            timeout=_RESOLVE_S,
+        )
+        report = json.loads(run.stdout)
+    except (subprocess.SubprocessError, OSError, ValueError):
+        return
+    for each in report["install"]:
+        about = each["metadata"]
+        yield _Package(
+            name=canonicalize_name(about["name"]),
+            version=about["version"],
+            requires=about.get("requires_dist", ()),
+        )
+
+
+def _installed(site_packages: Path) -> Iterator[_Package]:
+    for path in sorted(site_packages.glob("*.dist-info/METADATA")):
+        about = HeaderParser().parsestr(path.read_text(encoding="utf-8", errors="replace"))
+        yield _Package(
+            name=canonicalize_name(about["Name"]),
+            version=about["Version"],
+            requires=[str(each) for each in about.get_all("Requires-Dist", ())],
+        )
+
+
+def _unmet(packages: Mapping[str, _Package], python: str, not_needed: Collection[str]) -> list[_Unmet]:
+    """Return every requirement of the packages that they do not meet, with the extras that they ask for."""
+    ignored = {canonicalize_name(name) for name in not_needed}
+    extras: dict[str, set[str]] = defaultdict(set)
+    before = -1
+    while before != (before := sum(map(len, extras.values()))):  # an extra may require further extras
+        for package in packages.values():
+            for wanted in _wanted(package, python, extras[package.name]):
+                extras[canonicalize_name(wanted.name)] |= wanted.extras
+    found = []
+    for package in packages.values():
+        for wanted in _wanted(package, python, extras[package.name]):
+            name = canonicalize_name(wanted.name)
+            have = packages.get(name)
+            if name not in ignored and not (have and _fits(have.version, wanted)):
+                found.append(
+                    _Unmet(
+                        by=package,
+                        name=name,
+                        wanted=f"{name}{wanted.specifier}",
+                        found=have.version if have else None,
+                    )
+                )
+    return found
+
+
+def _fits(version: str, wanted: Requirement) -> bool:
+    try:
+        return wanted.specifier.contains(version, prereleases=True)
+    except InvalidVersion:
+        return True
+
+
+def _wanted(package: _Package, python: str, extras: Collection[str]) -> Iterator[Requirement]:
+    for text in package.requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:  # of old wheels, which pip ignores as well
+            continue
+        marker = requirement.marker
+        if marker is None or any(marker.evaluate(_environment(python, extra)) for extra in {"", *extras}):
+            yield requirement
+
+
+def _environment(python: str, extra: str) -> dict[str, str]:
+    full = _FULL_VERSIONS.get(python, f"{python}.0")
+    return {
+        "extra": extra,
+        "implementation_name": "cpython",
+        "implementation_version": full,
+        "os_name": "posix",
+        "platform_machine": "x86_64",
+        "platform_python_implementation": "CPython",
+        "platform_system": "Linux",
+        "python_full_version": full,
+        "python_version": python,
+        "sys_platform": "linux",
+    }

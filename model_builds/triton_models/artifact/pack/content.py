@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from triton_models.base.checks import FROM_ARGUMENTS, UNREADABLE, Check
 from triton_models.base.errors import FleetError
+
+CHANGED_WHILE_PACKED = Check(id="changed-while-packed", source=FROM_ARGUMENTS)
 
 
 class Content(Protocol):
@@ -96,12 +99,8 @@ def _opened(path: str) -> Iterator[int]:
     except FileNotFoundError:
         raise _changed(path) from None
     except OSError as error:
-        raise FleetError.of(
-            what=f"cannot read the file: {error.strerror or error}",
-            where=path,
-            fix="check the permissions and the disk",
-            rule="unreadable",
-        ) from None
+        what = f"cannot read the file: {error.strerror or error}"
+        raise UNREADABLE.error(what=what, where=path, fix="check the permissions and the disk") from None
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:
@@ -109,10 +108,7 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
 
 
 def _changed(path: str | Path) -> FleetError:
-    return FleetError.of(
-        what="the file changed while the model was packed",
-        where=str(path),
-        why="the artifact would mix two states, neither of which was checked",
-        fix="wait until no process writes to the model, then pack it again",
-        rule="changed-while-packed",
-    )
+    what = "the file changed while the model was packed"
+    why = "the artifact would mix two states, neither of which was checked"
+    fix = "wait until no process writes to the model, then pack it again"
+    return CHANGED_WHILE_PACKED.error(what=what, where=str(path), why=why, fix=fix)

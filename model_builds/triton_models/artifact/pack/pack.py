@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from triton_models.artifact.archive import limit_problems, tar_stream
-from triton_models.artifact.layout import ARCHIVE_SUFFIX, UNREADABLE, Layout, read_layout
-from triton_models.artifact.pack import dali, stream, tar
-from triton_models.artifact.pack.called import called_models, uniquely_named
-from triton_models.artifact.pack.choice import worth_compressing
+from triton_models.artifact.layout import ARCHIVE_SUFFIX, Layout, read_layout
+from triton_models.artifact.pack import dali, stream
 from triton_models.artifact.pack.content import Content, InMemory, OnDisk
-from triton_models.artifact.pack.stream import COMPRESSOR
-from triton_models.artifact.refusal import refused
-from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.artifact.pack.renaming import called_models, uniquely_named
+from triton_models.artifact.roots import refused
+from triton_models.base.checks import FROM_ARGUMENTS, UNREADABLE, Check
 from triton_models.base.digests import file_digest
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.errors import Problem, raise_if_any
 
 ARTIFACT_NAME = Check(id="artifact-name", source=FROM_ARGUMENTS)
 CHANGED = Check(id="artifact-changed", source=FROM_ARGUMENTS)
@@ -81,34 +79,24 @@ class Artifact:
         """
         match = _FILE_NAME.fullmatch(path.name)
         if match is None and path.is_file():
-            raise ARTIFACT_NAME.error(
-                what=f"{path.name!r} is not <model>-<{DIGEST_LENGTH} hexadecimal digits>{ARCHIVE_SUFFIX}",
-                where=str(path),
-                why="an object overwritten under the same name may be served in both versions",
-                fix="run `fleet pack DIRECTORY -o DIR`, which names it after its content",
-            )
+            what = f"{path.name!r} is not <model>-<{DIGEST_LENGTH} hexadecimal digits>{ARCHIVE_SUFFIX}"
+            why = "an object overwritten under the same name may be served in both versions"
+            fix = "run `fleet pack DIRECTORY -o DIR`, which names it after its content"
+            raise ARTIFACT_NAME.error(what=what, where=str(path), why=why, fix=fix)
         layout = read_layout(path)
         if match is None:
-            raise ARTIFACT_NAME.error(
-                what="a directory instead of an artifact",
-                where=str(path),
-                fix=f"run `fleet pack {path} -o DIR`, and pass the path it prints",
-            )
+            fix = f"run `fleet pack {path} -o DIR`, and pass the path it prints"
+            raise ARTIFACT_NAME.error(what="a directory instead of an artifact", where=str(path), fix=fix)
         sha256 = file_digest(path)
         if not sha256.startswith(match["digest"]):
-            raise CHANGED.error(
-                what=f"the content's SHA-256 starts with {sha256[:DIGEST_LENGTH]}, not {match['digest']}",
-                where=str(path),
-                why="the file was changed or copied incompletely",
-                fix="pack the model again",
-            )
+            what = f"the content's SHA-256 starts with {sha256[:DIGEST_LENGTH]}, not {match['digest']}"
+            why = "the file was changed or copied incompletely"
+            raise CHANGED.error(what=what, where=str(path), why=why, fix="pack the model again")
         if not _has_own_headers(path, layout):
-            raise AMBIGUOUS.error(
-                what="its headers are not those that `fleet pack` writes",
-                where=str(path),
-                why="the endpoint could unpack other files than those that were checked",
-                fix="unpack it, and pack the model again with `fleet pack`",
-            )
+            what = "its headers are not those that `fleet pack` writes"
+            why = "the endpoint could unpack other files than those that were checked"
+            fix = "unpack it, and pack the model again with `fleet pack`"
+            raise AMBIGUOUS.error(what=what, where=str(path), why=why, fix=fix)
         return cls(
             model=match["model"],
             digest=match["digest"],
@@ -128,10 +116,6 @@ def pack(path: Path, *, output: Path) -> Artifact:
 
     The file appears under its name only when complete.
 
-    Args:
-        path: An artifact root or a bare model directory.
-        output: The folder to write to, created if missing.
-
     Raises:
         FleetError: A verification refused the model, it cannot be packed, or the file cannot be written.
     """
@@ -147,18 +131,12 @@ def layout_to_pack(path: Path, *, output: Path) -> Layout:
         FleetError: The path is not that of a readable directory, or contains the output folder.
     """
     if path.is_file():
-        raise UNREADABLE.error(
-            what="a file instead of a directory",
-            where=str(path),
-            fix="pass the directory of a model; use `fleet check` to read archives",
-        )
+        fix = "pass the directory of a model; use `fleet check` to read archives"
+        raise UNREADABLE.error(what="a file instead of a directory", where=str(path), fix=fix)
     if path.is_dir() and output.resolve().is_relative_to(path.resolve()):
-        raise FleetError.of(
-            what=f"the output folder {str(output)!r} is inside the model",
-            where=str(path),
-            why="the artifact would become part of the next one",
-            fix="choose another folder with -o",
-        )
+        what = f"the output folder {str(output)!r} is inside the model"
+        why = "the artifact would become part of the next one"
+        raise UNWRITABLE.error(what=what, where=str(path), why=why, fix="choose another folder with -o")
     return read_layout(path)
 
 
@@ -179,22 +157,20 @@ def write(layout: Layout, *, output: Path) -> Artifact:
     if called_models(layout):
         layout = uniquely_named(layout, contents)
         contents = _contents(layout)
-    compress = worth_compressing(contents)
+    compress = stream.worth_compressing(contents)
     try:
         output.mkdir(parents=True, exist_ok=True)
         with _replacing(output) as (temporary, file):
             parts = _parts(layout, contents, compress=compress)
-            written = stream.write(parts, file, comment=COMPRESSOR if compress else "")
+            written = stream.write(parts, file, comment=stream.COMPRESSOR if compress else "")
             file.close()  # some file systems report only now that they are full
             digest = written.sha256[:DIGEST_LENGTH]
             path = output / f"{layout.model}-{digest}{ARCHIVE_SUFFIX}"
             temporary.replace(path)
     except OSError as error:
-        raise UNWRITABLE.error(
-            what=f"cannot write the artifact: {error.strerror or error}",
-            where=str(error.filename or output),
-            fix="choose another folder with -o, or free some space",
-        ) from None
+        what = f"cannot write the artifact: {error.strerror or error}"
+        fix = "choose another folder with -o, or free some space"
+        raise UNWRITABLE.error(what=what, where=str(error.filename or output), fix=fix) from None
     return Artifact(
         model=layout.model,
         digest=digest,
@@ -219,7 +195,6 @@ def _replacing(folder: Path) -> Iterator[tuple[Path, IO[bytes]]]:
 
 
 def _contents(layout: Layout) -> dict[str, Content]:
-    """Return the content to pack for each file."""
     root = Path(layout.where).resolve()
     return {name: _content(layout, name, root=root) for name in layout.files}
 
@@ -236,9 +211,8 @@ def _content(layout: Layout, name: str, *, root: Path) -> Content:
 def _parts(
     layout: Layout, contents: Mapping[str, Content], *, compress: frozenset[str]
 ) -> Iterator[stream.Part]:
-    """Yield the parts of the archive in order."""
     sizes = {name: content.size for name, content in contents.items()}
-    for frame, name in tar.frames(layout.directories, sizes):
+    for frame, name in stream.frames(layout.directories, sizes):
         yield from stream.parts_of(InMemory(frame))
         if name is not None:
             yield from stream.parts_of(contents[name], compress=name in compress)
@@ -251,7 +225,7 @@ def _has_own_headers(path: Path, layout: Layout) -> bool:
             return False
         file.seek(0)
         content = tar_stream(file, where=str(path))
-        for frame, name in tar.frames(layout.directories, layout.files):
+        for frame, name in stream.frames(layout.directories, layout.files):
             if content.read(len(frame)) != frame:
                 return False
             left = layout.files[name] if name is not None else 0

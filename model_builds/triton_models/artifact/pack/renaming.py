@@ -1,7 +1,14 @@
-"""A model under other names: its directories, its configurations, and its build record."""
+"""A model under other names: its directories, its configurations, and its build record.
+
+Triton finds a called model by its name among all artifacts of an instance. If two have the name, as two
+versions of a model would, one answers in place of the other, or calls to both fail (seen on Triton 24.10). So
+`fleet pack` adds a digest of the content, which the caller's configuration names; see
+`triton_models.builds.called_models`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -9,18 +16,16 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from triton_models.artifact.layout import BUILD_FILE, Layout
-from triton_models.artifact.pbtxt import CALLS, CONFIG_FILE, ModelConfig, parse_config, to_text
+from triton_models.artifact.pack.content import Content
+from triton_models.artifact.pbtxt import CALLS, CONFIG_FILE, ModelConfig, calls_of, parse_config, to_text
 
 _OTHER_CONFIGS = "configs"
+_DIGITS = 12
+_CHUNK_BYTES = 1 << 20
 
 
 def renamed(layout: Layout, names: Mapping[str, str]) -> Layout:
-    """Return a layout with other names for some of its models, without disk copies.
-
-    Args:
-        layout: The models, which `check` accepts.
-        names: The new name of each model, by its directory.
-    """
+    """Return a layout with new names for some of its models, by directory, without disk copies."""
 
     def moved(path: str) -> str:
         return _moved(path, names)
@@ -38,17 +43,29 @@ def renamed(layout: Layout, names: Mapping[str, str]) -> Layout:
 
 
 def copies(layout: Layout, count: int) -> Iterator[Layout]:
-    """Yield a model as `<name>-1`, `<name>-2` and so on, to test an endpoint with many models.
-
-    Args:
-        layout: The model, which `check` accepts, with the other models in its artifact.
-        count: The number of copies.
-    """
+    """Yield a model as `<name>-1`, `<name>-2` and so on, to test an endpoint with many models."""
     models = {
         directory for directory in layout.children("") if f"{directory}/{CONFIG_FILE}" in layout.texts
     } | {layout.model}
     for number in range(1, count + 1):
         yield renamed(layout, {model: f"{model}-{number}" for model in sorted(models)})
+
+
+def called_models(layout: Layout) -> dict[str, str]:
+    """Return the declared name of each model that others call, by its directory."""
+    configs = [layout.texts.get(f"{directory}/{CONFIG_FILE}") for directory in layout.children("")]
+    return {
+        directory: declared
+        for text in configs
+        if text is not None and CALLS.encode() in text
+        for declared, directory in calls_of(parse_config(text.decode(), where=layout.where)).items()
+    }
+
+
+def uniquely_named(layout: Layout, contents: Mapping[str, Content]) -> Layout:
+    """Return a layout whose called models have a digest of the artifact's content in their names."""
+    digest = _digest(contents)
+    return renamed(layout, {name: f"{name}-{digest}" for name in called_models(layout)})
 
 
 def _moved(path: str, names: Mapping[str, str]) -> str:
@@ -89,3 +106,12 @@ def _rename_in(config: ModelConfig, names: Mapping[str, str]) -> None:
     for key, parameter in config.parameters.items():
         if key.startswith(CALLS):
             parameter.string_value = names.get(parameter.string_value, parameter.string_value)
+
+
+def _digest(contents: Mapping[str, Content]) -> str:
+    digest = hashlib.sha256()
+    for name, content in sorted(contents.items()):
+        digest.update(f"{name}\0{content.size}\0".encode())
+        for offset in range(0, content.size, _CHUNK_BYTES):
+            digest.update(content.read(min(_CHUNK_BYTES, content.size - offset), offset=offset))
+    return digest.hexdigest()[:_DIGITS]
