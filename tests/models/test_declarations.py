@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from buildable import every_model
 
+from tests.reported import reported
 from triton_models.artifact.pbtxt import read_config, schema
 from triton_models.base.errors import FleetError
 from triton_models.spec import Tensor, load_build, model_names
@@ -75,10 +76,9 @@ def test_every_example_fits_the_six_megabytes_of_an_invocation(name):
 
 
 def test_an_unknown_model_is_answered_with_the_close_name():
-    with pytest.raises(FleetError) as caught:
+    with reported("unknown-model") as problems:
         load_build("minlm")
-    (problem,) = caught.value.problems
-    assert (problem.rule, problem.fix) == ("unknown-model", "did you mean minilm?")
+    assert problems[0].fix == "did you mean minilm?"
 
 
 def test_a_missing_folder_of_models_is_named(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from one_server import serving
 from onnx import TensorProto, helper
 
+from tests.reported import reported
 from triton_models.artifact.pbtxt import GPU_MEMORY, read_config
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
@@ -99,24 +100,20 @@ def test_classes_have_the_names_of_the_labels_file(declared, models, relu, tmp_p
 
 
 def test_labels_are_for_an_output(declared, relu):
-    with pytest.raises(FleetError) as caught:
+    with reported("model-labels"):
         declared(relu.replace("OPTIONS", "labels={'z': 'classes.txt'}"))
-    (problem,) = caught.value.problems
-    assert problem.rule == "model-labels"
 
 
 def test_the_shown_output_is_one_of_the_files(declared, relu):
-    with pytest.raises(FleetError) as caught:
+    with reported("unknown-output") as problems:
         declared(relu.replace("OPTIONS", ""), output="SAM")
-    (problem,) = caught.value.problems
-    assert (problem.rule, problem.fix) == ("unknown-output", "did you mean SAME?")
+    assert problems[0].fix == "did you mean SAME?"
 
 
 def test_a_profile_that_does_not_fit_the_file_is_refused_without_a_gpu(declared, relu):
     profile = "profile={'x': ShapeRange(min=(1,), opt=(1,), max=(8,))}, backend=TensorRt()"
-    with pytest.raises(FleetError) as caught:
+    with reported("plan-shapes"):
         declared(relu.replace("OPTIONS", profile))
-    assert [problem.rule for problem in caught.value.problems] == ["plan-shapes"]
 
 
 def test_weights_that_are_not_there_are_reported_before_anything_is_exported(declared, models):
@@ -124,10 +121,9 @@ def test_weights_that_are_not_there_are_reported_before_anything_is_exported(dec
         'weights=LocalWeights(path="/nowhere/weights.pt"), models=[PyTorchNetwork(name="m", network=None or '
     )
     text += 'exit, inputs=[Tensor("x", "FP32", [1])], outputs=["SAME"], max_batch_size=4)]'
-    with pytest.raises(FleetError) as caught:
+    with reported("weights") as problems:
         declared(text)
-    (problem,) = caught.value.problems
-    assert (problem.rule, problem.what) == ("weights", "No such file or directory")
+    assert problems[0].what == "No such file or directory"
 
 
 def test_a_cpu_build_takes_onnx_runtimes_place_without_tensorrts_parameters(declared, relu):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -135,3 +136,10 @@ def untar(archive: Path, folder: Path) -> None:
     """Unpack with tar: Python 3.10.0 to 3.10.11 and 3.11.0 to 3.11.3 have no filters in tarfile."""
     folder.mkdir(parents=True)
     subprocess.run(["tar", "-xzf", archive, "-C", folder], check=True)
+
+
+def peak_bytes(code: str, *arguments: Path) -> int:
+    """Run code in a process of its own, and return the most memory that it took."""
+    peak = 'print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])'
+    command = [sys.executable, "-c", f"import re, sys\nfrom pathlib import Path\n{code}\n{peak}", *arguments]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout) * 1024

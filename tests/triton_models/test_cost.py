@@ -45,12 +45,6 @@ def test_the_claim_of_the_post_is_half_and_more_than_13_000_dollars_a_year() -> 
     assert (two.apart - two.floor) * 12 == pytest.approx(13_184, abs=1)
 
 
-def test_the_floor_is_the_fewest_instances_and_the_ceiling_the_most() -> None:
-    made = estimate(least=2, most=5)
-    assert made.floor == pytest.approx(2 * 1.505 * 730)
-    assert made.ceiling == pytest.approx(5 * 1.505 * 730)
-
-
 def test_without_models_nothing_is_said_of_them() -> None:
     made = estimate(models=0)
     assert (made.per_model, made.saving) == (None, None)

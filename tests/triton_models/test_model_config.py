@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tests.reported import reported
 from triton_models.artifact.pbtxt import ensemble, parse_config, plain, read_config, step, tensor, to_text
-from triton_models.base.errors import FleetError
 from triton_models.declare.mistakes import find_mistakes
 from triton_models.declare.serving import DynamicBatching
 
@@ -84,24 +83,24 @@ def test_a_configuration_that_is_not_utf8_names_the_line(tmp_path: Path) -> None
     path = tmp_path / "config.pbtxt"
     path.write_bytes(b'name: "x"\nbackend: "\xff"\n')
 
-    with pytest.raises(FleetError) as caught:
+    with reported("config-syntax") as problems:
         read_config(path)
 
-    assert caught.value.problems[0].where == f"{path}:2"
+    assert problems[0].where == f"{path}:2"
 
 
 def test_a_missing_configuration_is_a_users_mistake(tmp_path: Path) -> None:
-    with pytest.raises(FleetError, match="No such file"):
+    with reported("unreadable"):
         read_config(tmp_path / "config.pbtxt")
 
 
 def test_an_unknown_data_type_is_answered_with_a_close_one() -> None:
-    with pytest.raises(FleetError) as caught:
+    with reported("config-value") as problems:
         tensor("x", "FLOAT32", [1])
 
-    assert "TYPE_FP32" in caught.value.problems[0].fix
+    assert "TYPE_FP32" in problems[0].fix
 
 
 def test_an_unknown_kind_is_a_users_mistake() -> None:
-    with pytest.raises(FleetError, match="KIND_TPU"):
+    with reported("config-value"):
         plain(name="m", backend="python", max_batch_size=0, inputs=[], outputs=[], kind="KIND_TPU")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,25 +11,15 @@ import pytest
 
 import triton_models.artifact.pack.pack as pack_module
 from tests.reported import reported
-from tests.triton_models.model_folders import write, write_plain
+from tests.triton_models.model_folders import peak_bytes, write, write_plain
 from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pack.content import OnDisk
 from triton_models.artifact.pack.pack import pack
 
-PEAK = r"""
-import re, sys
-from pathlib import Path
+PACK = """
 from triton_models.artifact.pack.pack import pack
 pack(Path(sys.argv[1]), output=Path(sys.argv[2]))
-print(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
 """
-
-
-def _peak_bytes(root: Path, output: Path) -> int:
-    run = subprocess.run(
-        [sys.executable, "-c", PEAK, str(root), str(output)], check=True, capture_output=True, text=True
-    )
-    return int(run.stdout) * 1024
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -43,7 +32,7 @@ def test_memory_does_not_grow_with_the_model(noise: bool, tmp_path: Path) -> Non
         with (root / "resnet50" / "1" / "model.onnx").open("wb") as file:
             for _ in range(megabytes):
                 file.write(piece)
-        peaks.append(_peak_bytes(root, tmp_path / "out"))
+        peaks.append(peak_bytes(PACK, root, tmp_path / "out"))
 
     assert peaks[1] - peaks[0] < 32 << 20
     assert peaks[1] < 80 << 20

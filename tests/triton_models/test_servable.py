@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from triton_models.base.errors import FleetError, Problem
+from tests.reported import reported
+from triton_models.base.errors import Problem
 from triton_models.check.survey import CheckedDeclaration, check_declaration, problems_together
 from triton_models.declare.requires import check_requires
 from triton_models.facts.releases import RELEASES
@@ -112,10 +113,8 @@ def test_numpy_2_in_an_environment_for_a_release_that_cannot_use_it() -> None:
 
 
 def test_modules_that_only_the_build_needs_are_not_looked_for_here() -> None:
-    with pytest.raises(FleetError) as caught:
+    with reported("build-requires"):
         check_requires(["no_such_package"])
-
-    assert [problem.rule for problem in caught.value.problems] == ["build-requires"]
     assert rules(replace(build("reader", python()), requires=["no_such_package"])) == []
 
 

@@ -55,21 +55,17 @@ def test_a_long_text_at_the_end_wraps_at_words_below_itself() -> None:
     assert shown[3] == "b      s3://bucket/a-very-long-key-that-is-whole"
 
 
-def test_columns_names_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "72")
-
-    assert output_width() == 72
-
-
-@pytest.mark.parametrize("columns", ["", "0", "wide"])
-def test_without_a_terminal_the_width_is_that_of_a_log(
-    columns: str, monkeypatch: pytest.MonkeyPatch, tmp_path
+@pytest.mark.parametrize(
+    ("columns", "width"), [("72", 72), ("", LOG_WIDTH), ("0", LOG_WIDTH), ("wide", LOG_WIDTH)]
+)
+def test_without_a_terminal_the_width_is_that_of_columns_or_of_a_log(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     with (tmp_path / "log").open("w") as log:
         monkeypatch.setattr(sys, "stdout", log)
 
-        assert output_width() == LOG_WIDTH
+        assert output_width() == width
 
 
 def test_on_a_terminal_it_is_the_terminals(monkeypatch: pytest.MonkeyPatch) -> None:

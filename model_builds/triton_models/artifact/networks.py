@@ -32,12 +32,8 @@ AOTI_FILE = "model.pt2"
 class NetworkTensor:
     """An input or output of a network.
 
-    Attributes:
-        name: Its name.
-        data_type: The type as spelled in config.pbtxt, such as "TYPE_FP32", otherwise as in the network, such
-            as "FLOAT8E4M3FN" or "sequence".
-        dims: The shape: sizes, names of open dimensions, and None for unnamed open dimensions. None if the
-            number of dimensions is unknown.
+    The type is as spelled in config.pbtxt, such as "TYPE_FP32", otherwise as in the network, such as
+    "FLOAT8E4M3FN" or "sequence". Open dimensions are names or None; all are None if their number is unknown.
     """
 
     name: str
@@ -69,31 +65,33 @@ _DOMAINS = frozenset({b"", b"ai.onnx"})
 
 # TensorProto.DataType by number, as Triton spells it if it supports the type. Source:
 # ConvertOnnxTypeToConfigDataType of onnxruntime_backend (main of 2026-06-29), read on 2026-11-21.
-_ELEMENTS = {
-    1: "TYPE_FP32",
-    2: "TYPE_UINT8",
-    3: "TYPE_INT8",
-    4: "TYPE_UINT16",
-    5: "TYPE_INT16",
-    6: "TYPE_INT32",
-    7: "TYPE_INT64",
-    8: "TYPE_STRING",
-    9: "TYPE_BOOL",
-    10: "TYPE_FP16",
-    11: "TYPE_FP64",
-    12: "TYPE_UINT32",
-    13: "TYPE_UINT64",
-    14: "COMPLEX64",
-    15: "COMPLEX128",
-    16: "TYPE_BF16",
-    17: "FLOAT8E4M3FN",
-    18: "FLOAT8E4M3FNUZ",
-    19: "FLOAT8E5M2",
-    20: "FLOAT8E5M2FNUZ",
-    21: "UINT4",
-    22: "INT4",
-    23: "FLOAT4E2M1",
-}
+_ELEMENTS = dict(
+    enumerate(
+        (
+            *(
+                "TYPE_FP32",
+                "TYPE_UINT8",
+                "TYPE_INT8",
+                "TYPE_UINT16",
+                "TYPE_INT16",
+                "TYPE_INT32",
+                "TYPE_INT64",
+            ),
+            *(
+                "TYPE_STRING",
+                "TYPE_BOOL",
+                "TYPE_FP16",
+                "TYPE_FP64",
+                "TYPE_UINT32",
+                "TYPE_UINT64",
+                "COMPLEX64",
+            ),
+            *("COMPLEX128", "TYPE_BF16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
+            *("UINT4", "INT4", "FLOAT4E2M1"),
+        ),
+        start=1,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,12 +228,7 @@ _TUPLE = "Tuple"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
-    """The signature of a network's forward().
-
-    Attributes:
-        inputs: The names of its arguments; None if one of them is not a tensor.
-        outputs: The number of tensors it returns; None if it is not fixed.
-    """
+    """The signature of a forward(): its arguments if all are tensors, and how many tensors it returns."""
 
     inputs: tuple[str, ...] | None
     outputs: int | None
@@ -286,12 +279,7 @@ _METADATA = "_metadata.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledHead:
-    """The target in a model.pt2.
-
-    Attributes:
-        device: "cuda" or "cpu".
-        compute_capability: That of the GPU, such as "8.6"; empty for a CPU.
-    """
+    """The target in a model.pt2: "cuda" or "cpu", and a GPU's compute capability, such as "8.6"."""
 
     device: str
     compute_capability: str
@@ -327,11 +315,7 @@ _PLAN_VERSION = slice(24, 28)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanHeader:
-    """The header of a plan, readable without loading the plan.
-
-    Attributes:
-        tensorrt: The version of TensorRT that compiled it, with four numbers.
-    """
+    """The header of a plan, readable without loading the plan; its TensorRT version has four numbers."""
 
     tensorrt: str
 

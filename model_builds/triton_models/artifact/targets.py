@@ -129,18 +129,13 @@ def built_gpu(record: Mapping[str, Any]) -> str | None:
 
 def plan_gpu(record: Mapping[str, Any], path: str) -> str | None:
     """Return the GPU model that compiled the plan at a path, by its build.json; None if not recorded."""
-    plans = record.get("plans")
-    plan = plans.get(path) if isinstance(plans, Mapping) else None
-    if isinstance(plan, Mapping) and plan.get("gpu"):
-        return str(plan["gpu"])
-    return built_gpu(record)
+    gpu = _plan(record, path).get("gpu")
+    return str(gpu) if gpu else built_gpu(record)
 
 
 def plan_runs_on(record: Mapping[str, Any], path: str, gpu: Gpu) -> bool:
     """Return True if the plan at a path also runs on a GPU other than the one that compiled it."""
-    plans = record.get("plans")
-    plan = plans.get(path) if isinstance(plans, Mapping) else None
-    level = plan.get("hardware") if isinstance(plan, Mapping) else None
+    level = _plan(record, path).get("hardware")
     return runs_on(level, built=GPUS.get(plan_gpu(record, path) or ""), gpu=gpu)
 
 
@@ -153,6 +148,12 @@ def runs_on(level: str | None, *, built: Gpu | None, gpu: Gpu) -> bool:
         and built is not None
         and built.compute_capability == gpu.compute_capability
     )
+
+
+def _plan(record: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    plans = record.get("plans")
+    plan = plans.get(path) if isinstance(plans, Mapping) else None
+    return plan if isinstance(plan, Mapping) else {}
 
 
 def _compatible(build: Mapping[str, Any]) -> str | None:

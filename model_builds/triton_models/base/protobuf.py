@@ -81,14 +81,7 @@ class Message(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A field of a message.
-
-    Attributes:
-        number: Its number.
-        value: Its integer; otherwise the size of its content.
-        message: Its content, if it has a length.
-        raw: All of its bytes.
-    """
+    """A field of a message: its number, its integer or the size of its content, the content, all bytes."""
 
     number: int
     value: int

@@ -74,13 +74,7 @@ _MAX_MODEL_PY = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """The backend of a model.
-
-    Attributes:
-        name: The backend's name; "" if it is unknown, or for an ensemble.
-        platform: The given platform, or the backend's default; may be "".
-        filename: The given or default name of the file that it opens in a version folder; may be "".
-    """
+    """The backend of a model, its platform, and the file that it opens in a version folder; "" if unknown."""
 
     name: str = ""
     platform: str = ""

@@ -14,11 +14,9 @@ from triton_models.facts.load_threads import MAX_CALLERS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """The inputs and outputs of a model.
+    """The inputs and outputs of a model; an output without a type is only known by name.
 
-    Attributes:
-        outputs: Its outputs. If the data type is empty, only the name is known.
-        batches: True if its tensors have a batch dimension, which is not part of their shapes.
+    With batches, its tensors have a batch dimension that is not part of their shapes.
     """
 
     inputs: Sequence[Tensor]
@@ -28,12 +26,7 @@ class Interface:
 
 @dataclass(kw_only=True)
 class Connected:
-    """An ensemble whose steps are connected by name.
-
-    Attributes:
-        inputs: The tensors that no step produces.
-        steps: Its steps, each with a mapping for every tensor.
-    """
+    """An ensemble whose steps are connected by name. Its inputs are the tensors that no step produces."""
 
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)

@@ -22,13 +22,9 @@ BAD_DECLARATION = Check(id="bad-declaration", source=FROM_ARGUMENTS)
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A problem of a declared value, whose place is found when it is reported.
+    """A problem of a field, whose place is found when it is reported.
 
-    Attributes:
-        field: The name of the wrong field.
-        what: The given value, with its name.
-        fix: The next thing to do, with the accepted values.
-        owner: The value with the field, if it is not the value that reports the mistake.
+    The field is that of the value that reports the mistake, unless there is another owner.
     """
 
     field: str

@@ -50,11 +50,7 @@ _CLASSES: dict[str, type] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredFolder:
-    """The declarations of a folder.
-
-    Attributes:
-        forms: The value of FORMS, by the names after the colon.
-    """
+    """The declarations of a folder: BUILD, and FORMS by the names after the colon."""
 
     path: Path
     build: ModelDefinition

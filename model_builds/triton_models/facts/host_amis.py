@@ -29,13 +29,7 @@ PATTERN = re.compile(r"al\d+-ami-sagemaker-inference-gpu-\d+(-\d+)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAmi:
-    """A host image for GPUs.
-
-    Attributes:
-        name: The InferenceAmiVersion.
-        driver: The version of the NVIDIA driver, as precisely as AWS states it.
-        cuda_major: The major version of CUDA that it supports.
-    """
+    """A host image for GPUs, by its InferenceAmiVersion, with the driver as precisely as AWS states it."""
 
     name: str
     driver: str
@@ -62,13 +56,7 @@ OLDEST_DRIVERS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report about an AMI on an instance family.
-
-    Attributes:
-        family: The instance family, such as "g5".
-        ami: The end of the AMI's name.
-        works: True if an endpoint works with it, or should; False if SageMaker refused the AMI.
-    """
+    """A report about an AMI, by the end of its name, on an instance family: it works, or was refused."""
 
     family: str
     ami: str

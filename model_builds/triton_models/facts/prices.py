@@ -18,14 +18,7 @@ _PUBLISHED = "published by a third party"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """The price of an instance type.
-
-    Attributes:
-        usd_per_hour: USD per hour for one instance, on demand.
-        region: The region of the price; None if the source does not name it.
-        source: The publisher of the price.
-        dated: The date or the year of the source; None if it has neither.
-    """
+    """The hourly price of an instance type on demand, with its publisher, and region and date if stated."""
 
     usd_per_hour: float
     source: str

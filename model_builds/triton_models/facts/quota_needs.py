@@ -43,15 +43,7 @@ FLEETS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """A quota that a part of the fleet needs.
-
-    Attributes:
-        service: The service's code in Service Quotas.
-        name: The quota's name in Service Quotas.
-        least: The lowest sufficient value.
-        what: The part of the fleet that needs the quota.
-        code: The quota's code, if known; None if the quota must be looked up by name.
-    """
+    """A quota that a part of the fleet needs, with the lowest sufficient value, and its code if known."""
 
     service: str
     name: str

@@ -26,15 +26,7 @@ SERVICE_QUOTAS = Check(id="service-quotas", source="Service Quotas of the accoun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """A quota with the account's value.
-
-    Attributes:
-        need: The need that the quota must meet.
-        code: The quota's code in Service Quotas.
-        value: The account's value in the region.
-        adjustable: True if AWS raises the quota on request.
-        in_use: The instances of other endpoints that the quota counts, by endpoint.
-    """
+    """A quota with the account's value, and the instances of other endpoints that it counts, by endpoint."""
 
     need: Need
     code: str
@@ -68,13 +60,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotas:
-    """The outcome of `fleet check-quotas`.
-
-    Attributes:
-        region: The region of the quotas.
-        quotas: The quotas that were read.
-        unread: The reason why the instances of other endpoints are unknown; empty if they were read.
-    """
+    """The outcome of `fleet check-quotas`; `unread` says why the instances of other endpoints are unknown."""
 
     region: str
     quotas: tuple[Quota, ...]

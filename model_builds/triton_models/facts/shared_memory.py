@@ -29,14 +29,9 @@ PYTHON_SHARED_MEMORY = Check(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonRegions:
-    """The shared memory of a Python model's instances.
+    """The shared memory of a Python model's instances, by the bytes of a row and the largest batch.
 
     A batch is there until it is answered: the inputs and outputs of all its rows. A region never shrinks.
-
-    Attributes:
-        count: The number of instances.
-        row: The bytes of the inputs and outputs of one row, as far as their sizes are known.
-        rows: The largest batch.
     """
 
     count: int

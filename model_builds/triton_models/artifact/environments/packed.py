@@ -26,11 +26,7 @@ _NUMPY = re.compile(
 
 @dataclass(kw_only=True)
 class _Found:
-    """The contents of an archive that matter for an environment.
-
-    Attributes:
-        may_have_numpy: True if it has NumPy, or a .pth file that may lead to it.
-    """
+    """The contents of an archive that matter for an environment. A .pth file may lead to NumPy elsewhere."""
 
     activate: set[str] = field(default_factory=set)
     pythons: set[str] = field(default_factory=set)

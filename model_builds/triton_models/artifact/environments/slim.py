@@ -121,12 +121,7 @@ class _Package:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unmet:
-    """A requirement that an environment does not meet.
-
-    Attributes:
-        wanted: The required package with its versions, such as "numpy>=2.3".
-        found: The version in the environment; None without one.
-    """
+    """A requirement, such as "numpy>=2.3", that an environment does not meet, with the version it has."""
 
     by: _Package
     name: str

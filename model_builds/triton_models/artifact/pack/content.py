@@ -8,27 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from triton_models.base.checks import FROM_ARGUMENTS, UNREADABLE, Check
 from triton_models.base.errors import FleetError
 
 CHANGED_WHILE_PACKED = Check(id="changed-while-packed", source=FROM_ARGUMENTS)
-
-
-class Content(Protocol):
-    """A content of known size, readable at any offset in any thread."""
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-
-    def read(self, size: int, *, offset: int) -> bytes:
-        """Return `size` bytes from an offset on.
-
-        Raises:
-            FleetError: The content cannot be read, or has changed since it was first read.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +28,13 @@ class InMemory:
         return len(self.data)
 
     def read(self, size: int, *, offset: int) -> bytes:
-        """Implement `Content`."""
+        """Return `size` bytes from an offset on."""
         return self.data[offset : offset + size]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDisk:
-    """A file's content, read piece by piece.
-
-    Attributes:
-        path: The file, with links resolved.
-        size: Its size in bytes.
-        identity: Its device, inode, size and modification time, to detect changes.
-    """
+    """A file's content, read piece by piece. `identity` detects changes."""
 
     path: str
     size: int
@@ -78,13 +57,21 @@ class OnDisk:
         return cls(path=path, size=found.st_size, identity=_identity(found))
 
     def read(self, size: int, *, offset: int) -> bytes:
-        """Implement `Content`."""
+        """Return `size` bytes from an offset on.
+
+        Raises:
+            FleetError: The content cannot be read, or has changed since it was first read.
+        """
         with _opened(self.path) as descriptor:
             data = os.pread(descriptor, size, offset)
             found = os.fstat(descriptor)
         if len(data) < size or _identity(found) != self.identity:
             raise _changed(self.path)
         return data
+
+
+Content: TypeAlias = InMemory | OnDisk
+"""A content of known size, readable at any offset in any thread."""
 
 
 @contextmanager

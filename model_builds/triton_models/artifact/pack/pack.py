@@ -50,11 +50,7 @@ class Artifact:
     """A packed model.
 
     Attributes:
-        model: The model's name.
         digest: The first 16 hexadecimal digits of `sha256`.
-        path: The file.
-        size: Its size in bytes.
-        sha256: The SHA-256 of the file, in hexadecimal.
         build: The content of its build.json, with its sources and its target. Empty without one.
     """
 
