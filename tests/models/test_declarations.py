@@ -86,28 +86,27 @@ def test_a_missing_folder_of_models_is_named(tmp_path):
         model_names(tmp_path / "nowhere")
 
 
-def test_a_declaration_that_cannot_be_read_is_named_with_its_line(declare, models):
-    path = declare("broken", declaration="import a_package_that_nobody_has\n")
-    with pytest.raises(FleetError) as caught:
+@pytest.mark.parametrize(
+    ("declaration", "line", "what"),
+    [
+        ("import a_package_that_nobody_has\n", 1, "No module named 'a_package_that_nobody_has'"),
+        ("\nBUILD = (\n", 2, "'(' was never closed"),
+    ],
+)
+def test_a_declaration_that_cannot_be_read_is_named_with_its_line(declaration, line, what, declare, models):
+    path = declare("broken", declaration=declaration)
+    with reported("bad-declaration") as problems:
         load_build("broken", models)
-    (problem,) = caught.value.problems
-    assert problem.where == f"{path}:1"
-    assert "No module named 'a_package_that_nobody_has'" in problem.what
-
-
-def test_a_declaration_with_a_syntax_error_is_named_with_its_line(declare, models):
-    path = declare("broken", declaration="\nBUILD = (\n")
-    with pytest.raises(FleetError) as caught:
-        load_build("broken", models)
-    assert caught.value.problems[0].where == f"{path}:2"
+    assert problems[0].where == f"{path}:{line}"
+    assert what in problems[0].what
 
 
 @pytest.mark.parametrize("text", ["", "BUILD = 1", "BUILD = None"])
 def test_a_file_without_a_declaration_is_refused(text, declare, models):
     declare("empty", declaration=text)
-    with pytest.raises(FleetError) as caught:
+    with reported("bad-declaration") as problems:
         load_build("empty", models)
-    assert caught.value.problems[0].fix == "write BUILD = ModelDefinition(...)"
+    assert problems[0].fix == "write BUILD = ModelDefinition(...)"
 
 
 def test_a_copied_folder_must_be_renamed_inside_too(declare, models):

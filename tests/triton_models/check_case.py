@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from triton_models.base.errors import FleetError, Problem
-from triton_models.check.check import check_path
+from triton_models.check import check
+from triton_models.check.check import Checked, check_path
 from triton_models.check.target import target
 
 Spoil = Callable[[Path], Path | None]
@@ -75,6 +77,13 @@ class Case:
         return f"{self.id}, {self.correct.name}"
 
 
-def case(check: str, correct: Correct, *spoils: Spoil, times: int = 1, **elsewhere: str | None) -> Case:
-    """Return the case of a check's id."""
-    return Case(check, correct, spoils, elsewhere, times)
+def run(*paths: Path, **options: object) -> Checked:
+    """Run `fleet check` with these options."""
+    usual = {"release": None, "gpu": None, "instance_type": None, "endpoint_kind": None}
+    given = {**usual, "auto_complete": False, "image_adds": [], **options}
+    return check.run(argparse.Namespace(paths=list(paths), **given))
+
+
+def case(rule: str, correct: Correct, *spoils: Spoil, times: int = 1, **elsewhere: str | None) -> Case:
+    """Return the case of a rule."""
+    return Case(rule, correct, spoils, elsewhere, times)

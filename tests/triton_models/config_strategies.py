@@ -5,6 +5,7 @@ The schema's own descriptor says which fields there are: a field that NVIDIA add
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
@@ -72,13 +73,7 @@ BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 @dataclass(kw_only=True)
 class Folder:
-    """One model directory to be written.
-
-    Attributes:
-        config: Its configuration.
-        versions: The names of its version folders.
-        files: Path inside the directory -> content.
-    """
+    """One model directory to be written, with the content of files by their paths."""
 
     config: ModelConfig
     versions: tuple[str, ...] = ("1",)
@@ -87,13 +82,7 @@ class Folder:
 
 @st.composite
 def valid_folders(draw: st.DrawFn, *, name: str, backend: str) -> Folder:
-    """A model directory that Triton loads on a machine without a GPU, with a backend that needs no file.
-
-    Args:
-        draw: Given by hypothesis.
-        name: The model's name.
-        backend: The backend's name.
-    """
+    """A model directory that Triton loads on a machine without a GPU, with a backend that needs no file."""
     config = schema().ModelConfig(
         name=name, backend=backend, max_batch_size=draw(st.sampled_from([0, 1, 4, 8]))
     )
@@ -119,10 +108,7 @@ def _add_tensor(draw: st.DrawFn, side: Any, name: str, *, batches: bool) -> None
     elif kind == "one more":
         added.reshape.shape.extend([1, *dims])
     elif kind == "joined" and -1 not in dims:
-        size = 1
-        for each in dims:
-            size *= each
-        added.reshape.shape.append(size)
+        added.reshape.shape.append(math.prod(dims))
     elif kind == "scalar" and batches and set(dims) == {1}:
         added.reshape.SetInParent()
     if len(dims) == 3 and side.__class__ is not None and hasattr(added, "format"):
@@ -244,9 +230,7 @@ def _warm_up(draw: st.DrawFn, folder: Folder) -> None:
         entry.dims.extend(2 if size == -1 else size for size in tensor.dims)
         source = draw(st.sampled_from(["zero_data", "random_data", "input_data_file"]))
         if source == "input_data_file":
-            count = byte_size(tensor.data_type)
-            for size in entry.dims:
-                count *= size
+            count = byte_size(tensor.data_type) * math.prod(entry.dims)
             entry.input_data_file = f"{tensor.name}.raw"
             folder.files[f"warmup/{tensor.name}.raw"] = bytes(count)
         else:
@@ -400,20 +384,12 @@ def _telling(field: FieldDescriptor) -> st.SearchStrategy[Any]:
 
 @st.composite
 def valid_ensembles(draw: st.DrawFn, *, name: str, backend: str) -> dict[str, Folder]:
-    """An ensemble that Triton loads, with its composing models, by the names of their folders.
-
-    Args:
-        draw: Given by hypothesis.
-        name: The ensemble's name, with which the names of the others begin.
-        backend: The backend of the composing models.
-    """
+    """An ensemble that Triton loads, with its composing models, by the names of their folders."""
     batch = draw(st.sampled_from([0, 4]))
     top = schema().ModelConfig(name=name, platform="ensemble", max_batch_size=batch)
     top.ensemble_scheduling.SetInParent()
-    dims, data_type = (
-        draw(st.sampled_from([[-1], [2, 3]])),
-        draw(st.sampled_from(["TYPE_FP32", "TYPE_INT64"])),
-    )
+    dims = draw(st.sampled_from([[-1], [2, 3]]))
+    data_type = draw(st.sampled_from(["TYPE_FP32", "TYPE_INT64"]))
     tensors = [f"in{number}" for number in range(draw(st.integers(1, 2)))]
     for tensor in tensors:
         top.input.add(name=tensor, data_type=data_type, dims=dims)

@@ -30,15 +30,11 @@ def test_a_directory_and_its_archive_look_the_same(tmp_path: Path) -> None:
 
 def test_a_bare_model_directory_is_seen_inside_a_folder_of_its_name(tmp_path: Path) -> None:
     root = write_plain(tmp_path / "artifact")
+    write(tmp_path / "net" / "1" / "model.onnx", b"w")
 
     assert read_layout(root / "resnet50").files == read_layout(root).files
     assert read_layout(root / "resnet50").model == "resnet50"
-
-
-def test_a_bare_model_directory_without_configuration_is_still_seen_as_one(tmp_path: Path) -> None:
-    write(tmp_path / "net" / "1" / "model.onnx", b"w")
-
-    assert set(read_layout(tmp_path / "net").files) == {"net/1/model.onnx"}
+    assert set(read_layout(tmp_path / "net").files) == {"net/1/model.onnx"}  # without a configuration
 
 
 def test_an_empty_folder_is_part_of_the_layout(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import shutil
 from pathlib import Path
 
@@ -18,11 +17,10 @@ from tests.triton_models.broken_models import (
     set_dims,
     warmed,
 )
-from tests.triton_models.check_case import Spoil
+from tests.triton_models.check_case import Spoil, run
 from tests.triton_models.model_folders import write, write_ensemble, write_plain
 from tests.triton_models.spoils import added, both, edited, having, moved, said, without, written
 from triton_models.artifact.pbtxt import plain, tensor, write_config
-from triton_models.check import check
 from triton_models.check.check import check_path
 
 
@@ -201,34 +199,22 @@ def test_an_unknown_escape_is_named_with_line_and_column(tmp_path: Path) -> None
     assert problem.where == f"{root}/resnet50/config.pbtxt:2:9"
 
 
-def _arguments(*paths: Path) -> argparse.Namespace:
-    return argparse.Namespace(
-        paths=list(paths),
-        release=None,
-        gpu=None,
-        instance_type=None,
-        endpoint_kind=None,
-        auto_complete=False,
-        image_adds=[],
-    )
-
-
 def test_the_outcome_tells_accepted_from_refused(tmp_path: Path) -> None:
     good, bad = write_plain(tmp_path / "resnet50"), tmp_path / "nothing"
 
-    outcome = check.run(_arguments(good, bad))
+    outcome = run(good, bad)
 
     assert outcome.exit_code == 1
     assert next(iter(outcome.lines())) == f"{good}: accepted"
     assert list(outcome.lines())[-1] == f"{bad}: 1 problem"
     assert outcome.as_dict()["paths"][str(good)] == []
-    assert check.run(_arguments(good)).exit_code == 0
+    assert run(good).exit_code == 0
 
 
 def test_a_path_with_a_line_break_stays_in_its_line(tmp_path: Path) -> None:
     missing = tmp_path / "no\nfile"
 
-    lines = list(check.run(_arguments(missing)).lines())
+    lines = list(run(missing).lines())
 
     assert f"\n  where:    {tmp_path}/no\\nfile\n" in lines[0]
     assert lines[-1] == f"{tmp_path}/no\\nfile: 1 problem"

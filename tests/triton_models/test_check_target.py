@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -15,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.triton_models import check_case
 from tests.triton_models.config_strategies import messages
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
 from tests.triton_models.spoils import added, edited, having, streaming, without, written
 from triton_models.artifact.layout import Layout
 from triton_models.artifact.networks import read_plan_header
 from triton_models.artifact.pbtxt import plain, tensor, to_text, write_config
-from triton_models.check import check
 from triton_models.check.check import check_layout, check_path
 from triton_models.check.target import MULTI_MODEL, PLAIN, SINGLE_MODEL, CheckTarget, target
 from triton_models.cli.main import main
@@ -55,17 +54,7 @@ def rules(path: Path, wanted: CheckTarget) -> set[str]:
 
 
 def run(path: Path, **options: object) -> set[str]:
-    given = {
-        "release": None,
-        "gpu": None,
-        "instance_type": None,
-        "endpoint_kind": None,
-        "auto_complete": False,
-        "image_adds": [],
-        **options,
-    }
-    outcome = check.run(argparse.Namespace(paths=[path], **given))
-    return {problem.rule for problem in outcome.problems[str(path)]}
+    return {problem.rule for problem in check_case.run(path, **options).problems[str(path)]}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.triton_models.model_folders import write_ensemble, write_plain
+from tests.triton_models.model_folders import write, write_ensemble, write_plain
 from triton_models.artifact.layout import Layout, read_layout
 from triton_models.artifact.pack.renaming import renamed
 from triton_models.artifact.pbtxt import parse_config
@@ -26,17 +26,20 @@ def packed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     return pack
 
 
-def test_each_copy_is_an_artifact_of_its_own_name(packed, tmp_path: Path) -> None:
-    assert [each.model for each in packed(write_plain(tmp_path / "resnet50"), "--copies", "3")] == [
-        "resnet50-1",
-        "resnet50-2",
-        "resnet50-3",
-    ]
+def test_each_copy_is_an_artifact_of_its_own_name_with_the_weights(packed, tmp_path: Path) -> None:
+    copies = packed(write_plain(tmp_path / "resnet50"), "--copies", "3")
+
+    assert [each.model for each in copies] == ["resnet50-1", "resnet50-2", "resnet50-3"]
+    assert copies[0].beginning("resnet50-1/1/model.onnx", 64) == b"weights"
 
 
-def test_a_copy_is_accepted_by_check(packed, tmp_path: Path) -> None:
-    for each in packed(write_ensemble(tmp_path / "minilm"), "--copies", "2"):
+def test_a_copy_is_accepted_by_check_and_what_is_no_model_keeps_its_name(packed, tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "minilm")
+    write(root / "shared" / "vocabulary.txt", b"a b c")
+
+    for each in packed(root, "--copies", "2"):
         assert not list(check_path(Path(each.where)))
+        assert "shared/vocabulary.txt" in each.files
 
 
 def test_a_copy_of_an_ensemble_has_steps_of_its_own(packed, tmp_path: Path) -> None:
@@ -68,22 +71,6 @@ def test_plans_and_other_configurations_say_the_new_name(tmp_path: Path) -> None
 
     assert other.build() == {"plans": {"net/1/model.plan": {"gpu": "T4"}}}
     assert parse_config(other.texts["net/configs/cpu.pbtxt"].decode(), where="").name == "net"
-
-
-def test_the_weights_are_the_originals(packed, tmp_path: Path) -> None:
-    (copy,) = packed(write_plain(tmp_path / "resnet50"), "--copies", "1")
-
-    assert copy.beginning("resnet50-1/1/model.onnx", 64) == b"weights"
-
-
-def test_what_is_no_model_keeps_its_name(packed, tmp_path: Path) -> None:
-    root = write_ensemble(tmp_path / "minilm")
-    (root / "shared").mkdir()
-    (root / "shared" / "vocabulary.txt").write_text("a b c")
-
-    (copy,) = packed(root, "--copies", "1")
-
-    assert "shared/vocabulary.txt" in copy.files
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "many"])

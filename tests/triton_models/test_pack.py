@@ -96,20 +96,14 @@ def test_a_link_inside_is_packed_as_what_it_leads_to(tmp_path: Path) -> None:
         assert copy.read() == b"weights"
 
 
-def test_packing_twice_leaves_one_file(tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "resnet50")
+def test_packing_twice_leaves_one_file_with_the_build_record(tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "minilm", gpu="A10G")
 
     first, second = pack(root, output=tmp_path / "out"), pack(root, output=tmp_path / "out")
 
-    assert first == second
+    assert first == second == Artifact.read(first.path)
     assert list((tmp_path / "out").iterdir()) == [first.path]
-
-
-def test_the_build_record_travels_with_the_artifact(tmp_path: Path) -> None:
-    artifact = pack(write_ensemble(tmp_path / "minilm", gpu="A10G"), output=tmp_path / "out")
-
-    assert artifact.build["gpu"] == "A10G"
-    assert Artifact.read(artifact.path) == artifact
+    assert first.build["gpu"] == "A10G"
 
 
 def test_every_model_that_check_refuses_is_named_and_nothing_is_written(tmp_path: Path) -> None:

@@ -201,13 +201,12 @@ def test_torchscript_and_compiled_networks_in_one_repository() -> None:
     assert rules(first, pytorch("second", LibTorch()), release="26.04") == []
 
 
-def test_a_compiled_network_is_tied_to_the_compute_capability_of_its_gpu() -> None:
+def test_plans_are_those_of_a_build_for_gpus() -> None:
+    declared = build("encoder", network("INT32", hardware="ampere+"))
+
+    assert checked(declared).plans == ("ampere+",)
+    assert checked(declared, gpu=False).plans == ()
     assert checked(pytorch("net", AotInductor())).plans == ("same-compute-capability",)
-
-
-@pytest.mark.parametrize(("gpu", "plans"), [(True, ("ampere+",)), (False, ())])
-def test_plans_are_those_of_a_build_for_gpus(gpu: bool, plans: tuple[str, ...]) -> None:
-    assert checked(build("encoder", network("INT32", hardware="ampere+")), gpu=gpu).plans == plans
 
 
 @pytest.mark.parametrize(

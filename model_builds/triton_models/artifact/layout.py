@@ -219,10 +219,6 @@ def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
     raise UNREADABLE.error(what=what, where=str(path), why="it can be neither checked nor packed", fix=fix)
 
 
-def _parent(path: str) -> str:
-    return posixpath.dirname(path)
-
-
 # Directories
 
 
@@ -370,7 +366,7 @@ class _Members:
         if member.kind == "folder":
             self._add_directory(path)
             return
-        self._add_directory(_parent(path))
+        self._add_directory(posixpath.dirname(path))
         self.files[path] = member.size
         if _is_text(path) and member.size <= _MAX_TEXT_BYTES:
             self.texts[path] = self._kept(member, member.size)
@@ -389,7 +385,7 @@ class _Members:
     def _add_directory(self, path: str) -> None:
         while path and path not in self.directories:
             self.directories.add(path)
-            path = _parent(path)
+            path = posixpath.dirname(path)
 
 
 def _is_text(path: str) -> bool:

@@ -22,6 +22,7 @@ from triton_models.check.subject import Model, tensors_of, type_name
 from triton_models.facts.image_contents import BACKEND_LIBRARIES, NAME_ADDED, REPOSITORY_AGENTS, backends
 from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.releases import RELEASES, REMOVED_BACKENDS, Release
+from triton_models.facts.tensorrt import FIRST_WITH_INT64, major
 
 _SOURCE = "2026-11-21: NVIDIA's release notes, model_config.proto of each branch, core/src/model.cc of r26.02"
 _IMAGE = "2026-11-22: Triton core r25.09, src/backend_model.cc and src/repo_agent.cc"
@@ -41,9 +42,6 @@ NEW_FIELDS: Mapping[str, str] = MappingProxyType(
     {"model_metrics": "24.11", "ensemble_scheduling.max_inflight_requests": "25.11"}
 )
 _LABELS_STAY_INSIDE = "26.02"
-
-# TensorRT 10 is the first whose plans have INT64 inputs and outputs (server issue 7307).
-_INT64_TENSORRT = 10
 
 _PYTHON_LIBRARY = "model.py"
 
@@ -134,7 +132,7 @@ def _check_tensorrt(report: Findings, model: Model, config: ModelConfig) -> None
         why = f"TensorRT {release.tensorrt} no longer supports that generation"
         report(GPU_REMOVED, what, at="backend", fix=fix, why=why)
     for part, tensor in tensors_of(config):
-        old = release is not None and _number(release.tensorrt)[0] < _INT64_TENSORRT
+        old = release is not None and major(release) < FIRST_WITH_INT64
         if release and old and type_name(tensor.data_type) == "TYPE_INT64":
             called = f"{part} {tensor.name!r}"
             what = f"{called} is TYPE_INT64 with TensorRT {release.tensorrt} of release {release.name}"

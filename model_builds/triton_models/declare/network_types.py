@@ -8,12 +8,10 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.declare.tensors import DATA_TYPES
 from triton_models.facts.openvino import OPENVINO_TYPES
 from triton_models.facts.releases import Release
-from triton_models.facts.tensorrt import PLAN_TYPES, major
+from triton_models.facts.tensorrt import FIRST_WITH_INT64, PLAN_TYPES, major
 
 NETWORK_TYPE = Check(id="network-type", source=FROM_ARGUMENTS)
 
-# From this version on, a plan keeps its ONNX file's INT64 inputs; older ones use INT32 (server issue 7307).
-_FIRST_WITH_INT64 = 10
 _KNOWN = frozenset(f"TYPE_{name}" for name in DATA_TYPES)
 _SUPPORTED = {
     "tensorrt": ("a TensorRT plan", PLAN_TYPES),
@@ -38,6 +36,6 @@ def check_types(
             report(NETWORK_TYPE, f"{tensor} is {data_type}, which {reader} does not support", fix=fix)
         elif data_type == "TYPE_BF16" and (since := release.bf16_since(backend)):
             report(NETWORK_TYPE, what, fix=f"use release {since} or newer, or cast it inside the network")
-        elif backend == "tensorrt" and data_type == "TYPE_INT64" and major(release) < _FIRST_WITH_INT64:
+        elif backend == "tensorrt" and data_type == "TYPE_INT64" and major(release) < FIRST_WITH_INT64:
             fix = "export it as INT32, which every TensorRT version keeps: this one converts INT64 to it"
             report(NETWORK_TYPE, what, fix=fix)

@@ -31,6 +31,9 @@ PLAN_TYPES = frozenset(
 )
 """The types of a plan's tensors: ConvertTrtTypeToConfigDataType of tensorrt_backend, read 2026-11-21."""
 
+FIRST_WITH_INT64 = 10
+"""The first TensorRT whose plans keep a network's INT64 inputs; older ones use INT32 (server issue 7307)."""
+
 # The backend splits the paths at semicolons (src/tensorrt.cc of tensorrt_backend), the server its setting at
 # commas, and the start script its arguments at spaces (docker/sagemaker/serve of server); read 2026-11-24.
 _PLUGIN = re.compile(r"/[^\s;,*?\[\]]+\.so(?:\.[0-9]+)*")

@@ -30,8 +30,8 @@ from triton_models.facts.releases import Release
 PACKAGE_ABSENT = Check(id="package-absent", source=FROM_ARGUMENTS)
 PACKAGE_PYTHON = Check(id="package-python", source=FROM_ARGUMENTS)
 
-# Files that an installer adds or rewrites; they differ between installations of the same wheel.
-_INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"})
+INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"})
+"""Files that an installer adds or rewrites; they differ between installations of the same wheel."""
 
 _PYTHON = re.compile(r"(?:cp|py)(\d)(\d*)")
 
@@ -105,6 +105,6 @@ def _payload(installed: metadata.Distribution) -> Iterator[tuple[Path, PurePosix
     for file in installed.files or ():
         if ".." in file.parts or "__pycache__" in file.parts:
             continue
-        if file.parts[0].endswith(".dist-info") and file.name in _INSTALLER_FILES:
+        if file.parts[0].endswith(".dist-info") and file.name in INSTALLER_FILES:
             continue
         yield Path(str(installed.locate_file(file))), PurePosixPath(file)

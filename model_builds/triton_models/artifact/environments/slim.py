@@ -31,6 +31,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from triton_models.artifact.environments.declared import ENVIRONMENT_WHEELS
+from triton_models.artifact.environments.packages import INSTALLER_FILES
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 
@@ -41,9 +42,6 @@ _IMAGE_PYTHON = "/usr/bin"
 
 # The oldest image in the table has glibc 2.35 (Ubuntu 22.04). pip needs each compatible tag by name.
 _PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in range(35, 16, -1)), "manylinux2014_x86_64")
-
-# Files that an installer adds or rewrites; they differ between installations of the same wheel.
-_INSTALLER_FILES = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
 
 # The model's process finds its packages by the first executable python3 on PATH. Releases up to 25.07 source
 # this file before they start it; later ones only check that it exists, and extend PATH themselves.
@@ -108,7 +106,7 @@ def _install(command: Sequence[str], wheels: Sequence[str], packages: Path, pyth
         )
     shutil.rmtree(packages / "bin", ignore_errors=True)  # scripts that contain paths of this machine
     for record in packages.glob("*.dist-info/*"):
-        if record.name in _INSTALLER_FILES:
+        if record.name in INSTALLER_FILES:
             record.unlink()
 
 
