@@ -131,14 +131,20 @@ def test_any_reader_of_gzip_gets_all_parts_and_finds_their_checksum_right(
     assert written.sha256 == hashlib.sha256(output.getvalue()).hexdigest()
 
 
-@pytest.mark.parametrize("size", [0, 8 * 1024**3 - 1, 8 * 1024**3, 10**12])
-@pytest.mark.parametrize("name", ["a", "x" * 100, "x" * 101, "ä", "deep/" * 60 + "file"])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        *(("a", 0), ("x" * 100, 8 * 1024**3 - 1), ("x" * 101, 8 * 1024**3), ("ä", 0), ("a", 10**12)),
+        *(("deep/" * 60 + "file", 10**12), ("environment/bin/python3", 100)),
+    ],
+)
 def test_python_reads_names_and_sizes_as_they_were(name: str, size: int) -> None:
     with tarfile.open(fileobj=BytesIO(stream.file_header(name, size) + stream.END), mode="r:") as archive:
         member = archive.next()
 
     assert member is not None
     assert (member.name, member.size, member.isfile()) == (name, size, True)
+    assert member.mode == (0o755 if name.endswith("/bin/python3") else 0o644)  # an environment's interpreter
 
 
 # What is published
