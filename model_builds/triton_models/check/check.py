@@ -25,14 +25,13 @@ from triton_models.check import (
     parameters,
     python,
     release,
-    scheduling,
 )
 from triton_models.check.report import Findings
 from triton_models.check.subject import Subject, subject_of
 from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, CheckTarget, target
 
 OF_ARTIFACTS = (layout, python, ensemble, forests)
-OF_MODELS = (layout, configuration, scheduling, parameters, release, python, networks, forests)
+OF_MODELS = (layout, configuration, parameters, release, python, networks, forests)
 
 
 def check_layout(content: Layout, *, target: CheckTarget = MULTI_MODEL) -> list[Problem]:
