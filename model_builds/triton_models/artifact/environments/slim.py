@@ -22,9 +22,9 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
+from typing import NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -32,8 +32,7 @@ from packaging.version import InvalidVersion
 
 from triton_models.artifact.environments.declared import ENVIRONMENT_WHEELS
 from triton_models.artifact.environments.packages import INSTALLER_FILES
-from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.errors import FleetError, Problem
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
 ENVIRONMENT_REQUIRES = Check(id="environment-requires", source=FROM_ARGUMENTS)
 
@@ -110,15 +109,13 @@ def _install(command: Sequence[str], wheels: Sequence[str], packages: Path, pyth
             record.unlink()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Package:
+class _Package(NamedTuple):
     name: str
     version: str
     requires: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Unmet:
+class _Unmet(NamedTuple):
     """A requirement, such as "numpy>=2.3", that an environment does not meet, with the version it has."""
 
     by: _Package
@@ -132,47 +129,25 @@ def _refuse_unmet(
 ) -> None:
     packages = {each.name: each for each in _installed(site_packages)}
     unmet = _unmet(packages, python, not_needed)
-    if not unmet:
-        return
-    raise FleetError([*_missing(packages, unmet, python, not_needed, pip), *_conflicts(unmet)])
-
-
-def _missing(
-    packages: Mapping[str, _Package],
-    unmet: Sequence[_Unmet],
-    python: str,
-    not_needed: Collection[str],
-    pip: Sequence[str],
-) -> Iterator[Problem]:
-    by: dict[str, list[str]] = {}
+    report, why = Report("the wheels of the environment"), "the import may fail at the endpoint"
+    lacking: dict[str, list[str]] = {}
     for each in unmet:
         if each.found is None:
-            by.setdefault(each.by.name, []).append(each.name)
-    if not by:
-        return
-    wanted = _to_add(packages, python, not_needed, pip)
-    names = sorted({name for each in by.values() for name in each})
-    yield ENVIRONMENT_REQUIRES.problem(
-        what="; ".join(f"{name} requires {', '.join(each)}" for name, each in by.items())
-        + f": the wheels lack {'it' if len(names) == 1 else 'them'}",
-        where="the wheels of the environment",
-        why="the import may fail at the endpoint",
-        fix=f"add {', '.join(json.dumps(each) for each in wanted)}; name what the model never imports in "
-        f"Wheels(..., not_needed={json.dumps(names)})",
-    )
-
-
-def _conflicts(unmet: Sequence[_Unmet]) -> Iterator[Problem]:
-    for each in unmet:
-        if each.found is not None:
-            yield ENVIRONMENT_REQUIRES.problem(
-                what=f"{each.by.name}=={each.by.version} requires {each.wanted}, and the wheels have "
-                f"{each.name}=={each.found}",
-                where="the wheels of the environment",
-                why="the import may fail at the endpoint",
-                fix=f"pin another version of either; if they work together, say "
-                f"Wheels(..., not_needed=[{json.dumps(each.name)}])",
-            )
+            lacking.setdefault(each.by.name, []).append(each.name)
+    if lacking:
+        added = ", ".join(map(json.dumps, _to_add(packages, python, not_needed, pip)))
+        names = sorted({name for each in lacking.values() for name in each})
+        what = "; ".join(f"{name} requires {', '.join(each)}" for name, each in lacking.items())
+        what += f": the wheels lack {'it' if len(names) == 1 else 'them'}"
+        fix = f"add {added}; name what the model never imports in Wheels(..., not_needed={json.dumps(names)})"
+        report(ENVIRONMENT_REQUIRES, what, fix=fix, why=why)
+    for by, name, wanted, found in unmet:
+        if found is not None:
+            what = f"{by.name}=={by.version} requires {wanted}, and the wheels have {name}=={found}"
+            fix = "pin another version of either; if they work together, say "
+            fix += f"Wheels(..., not_needed=[{json.dumps(name)}])"
+            report(ENVIRONMENT_REQUIRES, what, fix=fix, why=why)
+    report.raise_if_any()
 
 
 def _to_add(
@@ -186,7 +161,7 @@ def _to_add(
             asked += missing.values()
             found = {each.name: each for each in _resolved([*pip, *asked])}
         for name in missing:
-            have[name] = found.get(name, _Package(name=name, version=_UNKNOWN, requires=()))
+            have[name] = found.get(name, _Package(name, _UNKNOWN, ()))
     return [f"{name}=={have[name].version}" for name in sorted(set(have) - set(packages))]
 
 
@@ -205,21 +180,14 @@ def _resolved(pip: Sequence[str]) -> Iterator[_Package]:
         return
     for each in report["install"]:
         about = each["metadata"]
-        yield _Package(
-            name=canonicalize_name(about["name"]),
-            version=about["version"],
-            requires=about.get("requires_dist", ()),
-        )
+        yield _Package(canonicalize_name(about["name"]), about["version"], about.get("requires_dist", ()))
 
 
 def _installed(site_packages: Path) -> Iterator[_Package]:
     for path in sorted(site_packages.glob("*.dist-info/METADATA")):
         about = HeaderParser().parsestr(path.read_text(encoding="utf-8", errors="replace"))
-        yield _Package(
-            name=canonicalize_name(about["Name"]),
-            version=about["Version"],
-            requires=[str(each) for each in about.get_all("Requires-Dist", ())],
-        )
+        requires = [str(each) for each in about.get_all("Requires-Dist", ())]
+        yield _Package(canonicalize_name(about["Name"]), about["Version"], requires)
 
 
 def _unmet(packages: Mapping[str, _Package], python: str, not_needed: Collection[str]) -> list[_Unmet]:
@@ -237,14 +205,8 @@ def _unmet(packages: Mapping[str, _Package], python: str, not_needed: Collection
             name = canonicalize_name(wanted.name)
             have = packages.get(name)
             if name not in ignored and not (have and _fits(have.version, wanted)):
-                found.append(
-                    _Unmet(
-                        by=package,
-                        name=name,
-                        wanted=f"{name}{wanted.specifier}",
-                        found=have.version if have else None,
-                    )
-                )
+                version = have.version if have else None
+                found.append(_Unmet(package, name, f"{name}{wanted.specifier}", version))
     return found
 
 
