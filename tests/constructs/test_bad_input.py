@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,17 +16,31 @@ from synthesised import Resources
 
 from tests.reported import reported
 from triton_fleet import (
+    BacklogPerInstance,
     Canary,
+    CapacitySize,
+    ConcurrentRequests,
     Cooldowns,
+    CpuUtilization,
+    EndpointMetrics,
     EndpointScaling,
+    GpuMemoryUtilization,
+    GpuUtilization,
+    InvocationsPerGpu,
+    InvocationsPerInstance,
+    MetricTarget,
     ModelBuildProject,
     ModelLatency,
     ModelRepository,
     MonthlyBudget,
     MultiModelEndpoint,
+    MultiModelFleet,
+    ReservedMachines,
     RollbackAlarms,
+    ScalingStep,
     SingleModelEndpoint,
     Thresholds,
+    Variant,
 )
 
 
@@ -74,6 +89,45 @@ def test_a_value_names_each_argument_of_a_wrong_type() -> None:
         Cooldowns(**wrong)
 
     assert [problem.where for problem in problems] == ["scale_out of Cooldowns", "scale_in of Cooldowns"]
+
+
+_METRICS = EndpointMetrics(endpoint_name="search")
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda stack, number: BacklogPerInstance(requests=number),
+        lambda stack, number: CapacitySize.percent(number),
+        lambda stack, number: ConcurrentRequests(per_model=number),
+        lambda stack, number: CpuUtilization(percent=number),
+        lambda stack, number: GpuMemoryUtilization(percent=number),
+        lambda stack, number: GpuUtilization(percent=number),
+        lambda stack, number: InvocationsPerGpu(per_minute=number),
+        lambda stack, number: InvocationsPerGpu.from_load_test(requests_per_second=number),
+        lambda stack, number: InvocationsPerInstance.from_load_test(
+            requests_per_second=1, safety_factor=number
+        ),
+        lambda stack, number: MetricTarget(
+            name="Queue", metric=_METRICS.metric("Invocations"), target=number
+        ),
+        lambda stack, number: MonthlyBudget(stack, "Budget", fleet="search", limit_usd=number),
+        lambda stack, number: MultiModelFleet(stack, "Fleet", hourly_price_usd=number),
+        lambda stack, number: MultiModelFleet(stack, "Fleet", monthly_budget_usd=number),
+        lambda stack, number: ReservedMachines(base_capacity=number),
+        lambda stack, number: ScalingStep(at=number, change=1),
+        lambda stack, number: Thresholds(latency_p99=Duration.seconds(1), minimum_requests=number),
+        lambda stack, number: Variant(artifact="resnet50-0123456789ab.tar.gz", weight=number),
+        lambda stack, number: _METRICS.metric_error_rate(min_requests=number),
+        lambda stack, number: _METRICS.metric_model_latency(min_requests=number),
+    ],
+)
+def test_a_number_is_finite(make: Callable[[Stack, Any], object], number: float, stack: Stack) -> None:
+    with reported("number-range") as problems:
+        make(stack, number)
+
+    assert problems[0].fix == "give a finite number"
 
 
 def test_a_misspelt_argument_remains_pythons_own_mistake() -> None:

@@ -9,13 +9,13 @@ from aws_cdk import CfnParameter, Environment, Stack
 from aws_cdk import aws_ecr as ecr
 from aws_cdk.assertions import Template
 
-from tests.reported import problems_of
-from triton_fleet.parts.images.image import CustomImage, TritonImage
-from triton_fleet.parts.images.labels import image_labels
+from tests.reported import problems_of, reported
+from triton_fleet.parts.images.image import CustomImage, TritonImage, image_labels
 from triton_models.base.errors import FleetError
 from triton_models.facts.releases import RELEASES, release
 
 LABEL = "com.amazonaws.sagemaker.capabilities.multi-models"
+REGISTRY = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
 DIGEST = f"sha256:{'0f' * 32}"
 
 
@@ -115,12 +115,24 @@ def test_what_describes_the_image_outweighs_what_is_said_about_it(
     registry: ecr.Repository, tmp_path: Path
 ) -> None:
     dockerfile = tmp_path / "Dockerfile"
-    dockerfile.write_text("FROM triton\n")
     own = CustomImage(repository=registry, tag="v7", described_by=dockerfile, has_multi_model_label=True)
 
-    assert _rules(own) == ["own-image-label"]
-    dockerfile.write_text(f"FROM triton\nLABEL {LABEL}=true\n")
-    assert _rules(own) == []
+    for label, rules in {"": ["own-image-label"], "True": ["own-image-label"], "true": []}.items():
+        dockerfile.write_text(f"FROM triton\nLABEL {LABEL}={label}\n" if label else "FROM triton\n")
+        assert _rules(own) == rules
+
+
+@pytest.mark.parametrize("end", ["/mirror/triton:25.09-py3", f"/triton@{DIGEST}"])
+def test_an_image_is_named_by_its_address(stack: Stack, end: str) -> None:
+    own = CustomImage.from_uri(stack, "Own", f"{REGISTRY}{end}")
+
+    assert str(stack.resolve(own._resolved().uri)).endswith(end.rpartition("/")[2] + "']]}")
+
+
+@pytest.mark.parametrize("uri", ["triton:25.09-py3", f"{REGISTRY}/triton", f"{REGISTRY}/triton@sha256:12"])
+def test_an_address_that_is_no_image_of_a_registry_is_refused(stack: Stack, uri: str) -> None:
+    with reported("own-image-version"):
+        CustomImage.from_uri(stack, "Own", uri)
 
 
 @pytest.mark.parametrize(

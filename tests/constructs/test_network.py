@@ -362,6 +362,21 @@ def test_an_endpoint_waits_for_its_vpc_endpoints(
     assert set(template.find_resources(ENDPOINT)) <= set(endpoint["DependsOn"])
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"vpc_id": "my-vpc"},
+        {"subnet_ids": ["vpc-0123456789abcdef0"]},
+        {"security_group_ids": ["sg-0123", "sg-0123456789abcdef0"]},
+    ],
+)
+def test_an_id_of_another_kind_is_refused(stack: Stack, given: dict[str, Any]) -> None:
+    right = {"vpc_id": "vpc-01234567", "subnet_ids": ["subnet-0123456789abcdef0"]}
+
+    with reported("network-id"):
+        EndpointNetwork.from_ids(stack, "Network", **right | given)
+
+
 def test_subnets_by_their_ids_give_no_warning_that_no_one_can_act_on(stack: Stack) -> None:
     subnets = [f"subnet-0123456789abcdef{number}" for number in (0, 1)]
     EndpointNetwork.from_ids(stack, "Network", vpc_id="vpc-0123456789abcdef0", subnet_ids=subnets)

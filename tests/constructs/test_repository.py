@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -111,6 +112,22 @@ def test_a_bucket_that_exists_is_used_with_its_key_and_left_as_it_is(
     assert [each["Resource"] for each in statements if "kms:Decrypt" in each["Action"]] == [KEPT_KEY]
     for kind in ("AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::KMS::Key"):
         assert resources(kind) == []
+
+
+@pytest.mark.parametrize(("key", "logs"), [(False, False), (True, True)])
+def test_a_bucket_that_exists_needs_its_key_and_has_access_logs_of_its_own(
+    key: bool, logs: bool, stack: Stack
+) -> None:
+    bucket = s3.Bucket.from_bucket_name(stack, "Kept", "kept-models")
+
+    with reported("existing-bucket"):
+        ModelRepository(
+            stack,
+            "Repository",
+            bucket=bucket,
+            encryption_key=kms.Key.from_key_arn(stack, "KeptKey", KEPT_KEY) if key else None,
+            access_logs=s3.Bucket(stack, "Logs") if logs else None,
+        )
 
 
 def test_runs_in_a_bucket_that_exists_are_not_expired_behind_its_owners_back(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 from triton_fleet.app.config import EVERY_MODEL, OFF, FleetConfig
 from triton_fleet.operations.scaling.checks import SCALING_TARGET_HARDWARE
-from triton_fleet.parts.arguments.checks import key_arn, role_arn, secret_arn, topic_arn
-from triton_fleet.parts.images.checks import image_region
-from triton_fleet.parts.repository.checks import bucket_name
+from triton_fleet.parts.arguments.checks import account_id, key_arn, role_arn, secret_arn, topic_arn
+from triton_fleet.parts.images.serving import image_region
+from triton_fleet.parts.repository.model_repository import bucket_name
 from triton_models.artifact.layout import MODEL_NAME
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.declare.reading import published_name
@@ -31,10 +31,6 @@ PROMOTED_BY = Check(
 )
 GITHUB_STAGE = Check(id="github-stage", source=FROM_ARGUMENTS)
 WAIT_FOR_BUILD = Check(id="wait-for-build", source=FROM_ARGUMENTS)
-ACCOUNT_ID = Check(
-    id="account-id",
-    source="2026-11-23: https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-identifiers.html",
-)
 DEPLOYMENT_SIZE = Check(id="deployment-size", source=FROM_ARGUMENTS)
 WARM_UP_WITHOUT_WAIT = Check(id="warm-up-without-wait", source=FROM_ARGUMENTS)
 
@@ -61,15 +57,10 @@ def check_settings(config: FleetConfig, at: At) -> None:
             "such as search-prod",
             why="it names CloudFormation's stacks and SageMaker's endpoint",
         )
-    if config.account is not None and not re.fullmatch("[0-9]{12}", config.account):
-        at("account")(
-            ACCOUNT_ID,
-            f"account is {config.account!r}",
-            fix="use the 12-digit account ID, including leading zeros",
-        )
-    if config.release in RELEASES and not config.image:
-        report = at("region" if config.region else "deployed_in")
-        image_region(report, RELEASES[config.release], config.deployed_in)
+    account_id(at("account"), config.account)
+    release = RELEASES.get(config.release)
+    if release is not None and release.on_sagemaker and not config.image:
+        image_region(at("region" if config.region else "deployed_in"), release, config.deployed_in)
     _check_models(config, at)
     _check_existing(config, at)
     if config.github_repository and config.stage is None:

@@ -34,8 +34,8 @@ from triton_fleet.parts.arguments.checks import in_unit, warn
 from triton_fleet.parts.arguments.roles import is_immutable
 from triton_fleet.parts.arguments.service_model import hold_against_services
 from triton_fleet.parts.arguments.tokens import known
-from triton_fleet.parts.images.checks import release_unlisted
 from triton_fleet.parts.images.image import TritonImage
+from triton_fleet.parts.images.serving import release_unlisted
 from triton_fleet.parts.metrics.published import VariantMetrics
 from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_fleet.parts.repository.usage import ServedModels

@@ -1,7 +1,8 @@
-"""Checks that several rooms need: of numbers, times and ARNs, and of what must be known at synthesis."""
+"""Checks that several rooms need: of numbers, times, ids and ARNs, and of what must be known at synthesis."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +43,7 @@ def number_range(
     report: Report, value: float | None, *, least: float, most: float | None, name: str, unit: str = ""
 ) -> None:
     """Report a number that is out of its range."""
-    if value is None or (value >= least and (most is None or value <= most)):
+    if value is None or (math.isfinite(value) and least <= value and (most is None or value <= most)):
         return
     space = f" {unit}" if unit else ""
     bounded = most is not None and (most < LARGEST_INTEGER or value > most)
@@ -139,9 +140,28 @@ def warn(construct: IConstruct, report: Report) -> None:
         Annotations.of(construct).add_warning_v2(problem.rule, text)
 
 
+ACCOUNT_ID = Check(
+    id="account-id",
+    source="2026-11-21: https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-identifiers.html",
+)
+"""AWS accounts are given by their numbers."""
+
+
+def account_id(report: Report, account: str | None) -> None:
+    """Report problems with an account's id; None if it is not given, or known only at deployment."""
+    if account is None or re.fullmatch("[0-9]{12}", account):
+        return
+    report(
+        ACCOUNT_ID,
+        f"the account is {account[:60]!a}",
+        fix="use the 12-digit account ID, including leading zeros, not an alias or a name",
+        why="policies with ARNs of any other account would allow nothing",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Arn:
-    """ARNs of one kind of resource."""
+    """ARNs of one kind of resource. A call reports problems with one, in a region if that matters."""
 
     check: Check
     name: str
@@ -150,8 +170,23 @@ class _Arn:
     why: str
     fix: str
 
+    def __call__(self, report: Report, arn: str | None, *, region: str | None = None) -> None:
+        if arn is None:
+            return
+        parts, fix = self.pattern.fullmatch(arn), self.fix
+        if parts is not None and region in (None, parts[1]):
+            return
+        if parts is not None:
+            what, fix = f"the {self.name} is in {parts[1]}", f"name a {self.name} in {region}"
+        elif self.name == "secret" and not arn.startswith("arn:"):
+            what = "the secret is not an ARN"  # it may be the secret itself, which must not be logged
+        else:
+            what = f"the {self.name} is {arn[:80]!a}"
+        example = self.example.replace("REGION", region or "us-east-1")
+        report(self.check, what, fix=f"{fix}, as in {example}", why=self.why)
 
-_KEY = _Arn(
+
+key_arn = _Arn(
     check=Check(
         id="key-arn",
         source="2026-11-22: https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html",
@@ -162,7 +197,7 @@ _KEY = _Arn(
     why="permissions name a key's ARN, and S3 uses keys of its own region",
     fix="copy the key's ARN, not its alias or id",
 )
-_TOPIC = _Arn(
+topic_arn = _Arn(
     check=Check(
         id="topic-arn",
         source="2026-11-22: "
@@ -174,7 +209,7 @@ _TOPIC = _Arn(
     why="an alarm publishes to topics of its own region only",
     fix="copy the ARN of the topic",
 )
-_SECRET = _Arn(
+secret_arn = _Arn(
     # Secrets Manager appends a hyphen and six characters to the name.
     check=Check(
         id="secret-arn",
@@ -188,7 +223,7 @@ _SECRET = _Arn(
     why="any other permission would cover no secret, or more than one",
     fix="give the full ARN that Secrets Manager shows, with the six characters at its end",
 )
-_ROLE = _Arn(
+role_arn = _Arn(
     check=Check(
         id="role-arn",
         source="2026-11-23: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html",
@@ -199,45 +234,3 @@ _ROLE = _Arn(
     why="a user, a session or a name is not a role",
     fix="copy the ARN of the role, which begins with arn:aws:iam::",
 )
-
-
-def role_arn(report: Report, arn: str | None) -> None:
-    """Report problems with a role's ARN; see `_arn`."""
-    _arn(report, _ROLE, arn, region=None)
-
-
-def key_arn(report: Report, arn: str | None, *, region: str | None) -> None:
-    """Report problems with the ARN of a key that encrypts a bucket; see `_arn`."""
-    _arn(report, _KEY, arn, region=region)
-
-
-def topic_arn(report: Report, arn: str | None, *, region: str | None) -> None:
-    """Report problems with the ARN of a topic that alarms publish to; see `_arn`."""
-    _arn(report, _TOPIC, arn, region=region)
-
-
-def secret_arn(report: Report, arn: str | None) -> None:
-    """Report problems with a secret's ARN; see `_arn`."""
-    _arn(report, _SECRET, arn, region=None)
-
-
-def _arn(report: Report, kind: _Arn, arn: str | None, *, region: str | None) -> None:
-    """Report problems with an ARN."""
-    if arn is None:
-        return
-    parts = kind.pattern.fullmatch(arn)
-    if parts is not None and region in (None, parts[1]):
-        return
-    fix = kind.fix
-    if parts is None and kind is _SECRET and not arn.startswith("arn:"):
-        what = "the secret is not an ARN"  # it may be the secret itself, which must not be logged
-    elif parts is None:
-        what = f"the {kind.name} is {arn[:80]!a}"
-    else:
-        what, fix = f"the {kind.name} is in {parts[1]}", f"name a {kind.name} in {region}"
-    report(
-        kind.check,
-        what,
-        fix=f"{fix}, as in {kind.example.replace('REGION', region or 'us-east-1')}",
-        why=kind.why,
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache, wraps
@@ -12,6 +13,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import typeguard
 from constructs import Construct
 
+from triton_fleet.parts.arguments.checks import NUMBER_RANGE
 from triton_fleet.parts.arguments.tokens import deferred
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
@@ -21,7 +23,7 @@ Class = TypeVar("Class", bound=type)
 
 
 def typed(cls: Class) -> Class:
-    """Let a class refuse arguments whose type is not the annotated one.
+    """Let a class refuse arguments whose type is not the annotated one, and infinity and NaN.
 
     Defaults are not looked at, and a misspelled argument remains Python's own TypeError. typeguard, which
     jsii brings along, accepts True as a number.
@@ -43,7 +45,9 @@ def typed(cls: Class) -> Class:
             return
         report = Report(_path(arguments) or cls.__name__)
         for name, value in arguments.items():
-            if name in hints():
+            if isinstance(value, float) and not math.isfinite(value):
+                report.at(name)(NUMBER_RANGE, f"{name} is {value}", fix="give a finite number")
+            elif name in hints():
                 for mistake in _mistakes(name, value, hints()[name]):
                     report.at(name)(ARGUMENT_TYPE, f"{name} is {value!r:.80}", fix=mistake)
         report.raise_if_any()

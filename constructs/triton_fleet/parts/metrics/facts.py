@@ -28,7 +28,7 @@ HOST_NAMESPACE = "/aws/sagemaker/Endpoints"  # with a slash in front, in lower c
 MetricUnit = Literal["None", "Microseconds", "Seconds", "Percent"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MetricFact:
     """One metric as SageMaker publishes it, by the minute unless said otherwise.
 
@@ -38,7 +38,8 @@ class MetricFact:
         unit: The unit of its values. Alarms do not filter on it: a filter that misses silences them.
         statistic: The statistic that means something.
         label: Its label in charts; empty for the metric's name.
-        of_variant: True if it has the dimension VariantName besides EndpointName.
+        of_variant: True if it has the dimension VariantName besides EndpointName; False for the queue of an
+            asynchronous endpoint.
     """
 
     name: str
@@ -49,67 +50,42 @@ class MetricFact:
     of_variant: bool = True
 
 
-# Of the queue of an asynchronous endpoint.
-_OF_ENDPOINT = frozenset(
-    {
-        "ApproximateBacklogSize",
-        "ApproximateBacklogSizePerInstance",
-        "ApproximateAgeOfOldestRequest",
-        "HasBacklogWithoutCapacity",
-    }
-)
-
-
-def _facts(*rows: tuple[str, str, MetricUnit, str, str]) -> Mapping[str, MetricFact]:
-    return MappingProxyType(
-        {
-            name: MetricFact(
-                name=name,
-                namespace=namespace,
-                unit=unit,
-                statistic=statistic,
-                label=label,
-                of_variant=name not in _OF_ENDPOINT,
-            )
-            for name, namespace, unit, statistic, label in rows
-        }
-    )
-
-
 _INVOCATION, _HOST = INVOCATION_NAMESPACE, HOST_NAMESPACE
 
-METRICS: Mapping[str, MetricFact] = _facts(
-    ("Invocations", _INVOCATION, "None", "Sum", "requests"),
-    ("InvocationsPerInstance", _INVOCATION, "None", "Sum", "requests per instance"),
+_FACTS = (
+    MetricFact("Invocations", _INVOCATION, "None", "Sum", "requests"),
+    MetricFact("InvocationsPerInstance", _INVOCATION, "None", "Sum", "requests per instance"),
     # Errors are published as 1 or 0 for each request: Sum counts them, Average is the error rate.
-    ("Invocation4XXErrors", _INVOCATION, "None", "Sum", "4XX"),
-    ("Invocation5XXErrors", _INVOCATION, "None", "Sum", "5XX"),
-    ("InvocationModelErrors", _INVOCATION, "None", "Sum", "model errors"),
-    ("ModelLatency", _INVOCATION, "Microseconds", "p99", "model"),
-    ("OverheadLatency", _INVOCATION, "Microseconds", "p99", "SageMaker overhead"),
+    MetricFact("Invocation4XXErrors", _INVOCATION, "None", "Sum", "4XX"),
+    MetricFact("Invocation5XXErrors", _INVOCATION, "None", "Sum", "5XX"),
+    MetricFact("InvocationModelErrors", _INVOCATION, "None", "Sum", "model errors"),
+    MetricFact("ModelLatency", _INVOCATION, "Microseconds", "p99", "model"),
+    MetricFact("OverheadLatency", _INVOCATION, "Microseconds", "p99", "SageMaker overhead"),
     # Published every ten seconds.
-    ("ConcurrentRequestsPerModel", _INVOCATION, "None", "Maximum", "concurrent requests"),
-    ("ModelLoadingWaitTime", _INVOCATION, "Microseconds", "Average", "wait for the model"),
-    ("ModelDownloadingTime", _INVOCATION, "Microseconds", "Average", "download from S3"),
-    ("ModelLoadingTime", _INVOCATION, "Microseconds", "Average", "load into Triton"),
-    ("ModelUnloadingTime", _INVOCATION, "Microseconds", "Average", "unload from Triton"),
+    MetricFact("ConcurrentRequestsPerModel", _INVOCATION, "None", "Maximum", "concurrent requests"),
+    MetricFact("ModelLoadingWaitTime", _INVOCATION, "Microseconds", "Average", "wait for the model"),
+    MetricFact("ModelDownloadingTime", _INVOCATION, "Microseconds", "Average", "download from S3"),
+    MetricFact("ModelLoadingTime", _INVOCATION, "Microseconds", "Average", "load into Triton"),
+    MetricFact("ModelUnloadingTime", _INVOCATION, "Microseconds", "Average", "unload from Triton"),
     # 1 if the model was loaded when the request came, otherwise 0: Average is the hit ratio.
-    ("ModelCacheHit", _INVOCATION, "None", "Average", "hits"),
+    MetricFact("ModelCacheHit", _INVOCATION, "None", "Average", "hits"),
     # Of asynchronous endpoints, which publish no Invocations.
-    ("InvocationFailures", _INVOCATION, "None", "Sum", ""),
-    ("ApproximateBacklogSize", _INVOCATION, "None", "Average", ""),
-    ("ApproximateBacklogSizePerInstance", _INVOCATION, "None", "Average", ""),
-    ("ApproximateAgeOfOldestRequest", _INVOCATION, "Seconds", "Maximum", ""),
+    MetricFact("InvocationFailures", _INVOCATION, "None", "Sum", ""),
+    MetricFact("ApproximateBacklogSize", _INVOCATION, "None", "Average", "", of_variant=False),
+    MetricFact("ApproximateBacklogSizePerInstance", _INVOCATION, "None", "Average", "", of_variant=False),
+    MetricFact("ApproximateAgeOfOldestRequest", _INVOCATION, "Seconds", "Maximum", "", of_variant=False),
     # 1 while requests wait and there is no instance, else 0.
-    ("HasBacklogWithoutCapacity", _INVOCATION, "None", "Average", ""),
+    MetricFact("HasBacklogWithoutCapacity", _INVOCATION, "None", "Average", "", of_variant=False),
     # Each instance publishes its own count: Average is a typical instance, Sum the fleet.
-    ("LoadedModelCount", _HOST, "None", "Average", "models per instance"),
-    ("CPUUtilization", _HOST, "Percent", "Average", "CPU"),  # 0 to 100 times the vCPUs
-    ("MemoryUtilization", _HOST, "Percent", "Average", "memory"),
-    ("DiskUtilization", _HOST, "Percent", "Average", "disk"),
-    ("GPUUtilization", _HOST, "Percent", "Average", "GPU"),  # 0 to 100 times the GPUs
-    ("GPUMemoryUtilization", _HOST, "Percent", "Average", "GPU memory"),  # 0 to 100 times the GPUs
+    MetricFact("LoadedModelCount", _HOST, "None", "Average", "models per instance"),
+    MetricFact("CPUUtilization", _HOST, "Percent", "Average", "CPU"),  # 0 to 100 times the vCPUs
+    MetricFact("MemoryUtilization", _HOST, "Percent", "Average", "memory"),
+    MetricFact("DiskUtilization", _HOST, "Percent", "Average", "disk"),
+    MetricFact("GPUUtilization", _HOST, "Percent", "Average", "GPU"),  # 0 to 100 times the GPUs
+    MetricFact("GPUMemoryUtilization", _HOST, "Percent", "Average", "GPU memory"),  # 0 to 100 times the GPUs
 )
+
+METRICS: Mapping[str, MetricFact] = MappingProxyType({each.name: each for each in _FACTS})
 
 
 def metric_fact(name: str) -> MetricFact:

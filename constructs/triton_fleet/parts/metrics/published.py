@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-m
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from aws_cdk import Duration, Tokenization
 from aws_cdk import aws_cloudwatch as cloudwatch
 from typing_extensions import Unpack
 
+from triton_fleet.parts.arguments.checks import NUMBER_RANGE
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.metrics.facts import DEFAULT_VARIANT, METRICS, metric_fact
@@ -328,6 +330,10 @@ class EndpointMetrics(VariantMetrics):
 
 def math_number(value: float) -> str:
     """A number inside an expression; one that is known only at deployment as a reference."""
+    if not math.isfinite(value):
+        raise NUMBER_RANGE.error(
+            what=f"the number is {value}", where="the expression of a metric", fix="give a finite number"
+        )
     return f"{value:g}" if known(value) is not None else Tokenization.stringify_number(value)
 
 

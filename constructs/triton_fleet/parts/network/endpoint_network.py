@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
@@ -14,18 +15,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from triton_fleet.parts.arguments.checks import account_id
 from triton_fleet.parts.arguments.late import LateProblems
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
-from triton_fleet.parts.network.checks import (
-    account_id,
-    models_reachable,
-    network_id,
-    no_public_subnet,
-    route_tables_known,
-    some_subnets,
-    stated_once,
-)
 from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
@@ -33,6 +26,33 @@ NETWORK_CALLERS = Check(id="network-callers", source=FROM_ARGUMENTS)
 
 NETWORK_ADMITS = Check(id="network-admits", source=FROM_ARGUMENTS)
 
+NETWORK_ENDPOINT_TWICE = Check(
+    id="network-endpoint-twice",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/host-vpc.html",
+)
+NETWORK_MODELS_UNREACHABLE = Check(
+    id="network-models-unreachable",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/host-vpc.html",
+)
+NETWORK_ROUTE_TABLES = Check(
+    id="network-route-tables",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/host-vpc.html",
+)
+"""The instances reach every AWS service that they need, in exactly one way."""
+
+NETWORK_PRIVATE_SUBNETS = Check(
+    id="network-private-subnets",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/host-vpc.html",
+)
+"""The instances of an endpoint are attached to known private subnets."""
+
+NETWORK_ID = Check(
+    id="network-id",
+    source="2026-11-23: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html",
+)
+"""The ids of a network are those of a VPC, of subnets and of security groups."""
+
+_KINDS = {"vpc": "VPC", "subnet": "subnet", "sg": "security group"}
 
 _HTTPS_PORT = 443
 _HTTPS = ec2.Port.tcp(_HTTPS_PORT)
@@ -182,8 +202,14 @@ class EndpointNetwork(Construct):
         """
         report = Report(scope.node.path)
         for kind, ids in (("vpc", [vpc_id]), ("subnet", subnet_ids), ("sg", security_group_ids)):
-            for each in ids:
-                network_id(report.at(f"{kind} id"), known(each), kind=kind)
+            for each in filter(None, map(known, ids)):
+                if not re.fullmatch(rf"{kind}-([0-9a-f]{{8}}|[0-9a-f]{{17}})", each):
+                    report.at(f"{kind} id")(
+                        NETWORK_ID,
+                        f"the {_KINDS[kind]} is {each[:80]!a}",
+                        fix=f"copy the id from the console of the VPC, such as {kind}-0123456789abcdef0",
+                        why="a name or an ARN stands in no permission or configuration of a network",
+                    )
         report.raise_if_any()
         vpc = ec2.Vpc.from_vpc_attributes(
             scope,
@@ -268,13 +294,14 @@ class EndpointNetwork(Construct):
         interface's name is not known before. Deleting a permission is not limited further: EC2 does not
         document its condition keys, and a condition on a missing key would deny the call.
 
-        Whoever adds them to a role calls `compliance.acknowledge_network_interfaces` for it, and lets the
+        Whoever adds them to a role calls `findings.acknowledge_network_interfaces` for it, and lets the
         endpoint depend on this network, whose VPC endpoints have to be there when an instance starts.
 
         Source: https://docs.aws.amazon.com/sagemaker/latest/dg/host-vpc.html and the table of EC2's actions
         in the service authorization reference, read on 2026-11-21.
         """
-        interfaces = self._arn("network-interface", "*", account=None)
+        interfaces = self._arn("network-interface", "*")
+        groups = [self._arn("security-group", group.security_group_id) for group in self.security_groups]
         return [
             iam.PolicyStatement(
                 sid="NetworkLook",
@@ -291,7 +318,7 @@ class EndpointNetwork(Construct):
             iam.PolicyStatement(
                 sid="NetworkAttach",
                 actions=["ec2:CreateNetworkInterface"],
-                resources=[interfaces, *self.subnet_arns(), *self._security_group_arns()],
+                resources=[interfaces, *self.subnet_arns(), *groups],
             ),
             iam.PolicyStatement(
                 sid="NetworkHandOver",
@@ -319,21 +346,55 @@ class EndpointNetwork(Construct):
     def _check(
         self, report: Report, created: Collection[VpcService], existing: Collection[VpcService]
     ) -> None:
-        place, services = report.at("subnets"), report.at("create_vpc_endpoints")
-        public = {subnet.node.path for subnet in self.vpc.public_subnets}
+        self._check_subnets(report.at("subnets"))
+        services = report.at("create_vpc_endpoints")
+        for twice in sorted({each.value for each in created if each in existing}):
+            services(
+                NETWORK_ENDPOINT_TWICE,
+                f"{twice} is in both create_vpc_endpoints and existing_vpc_endpoints",
+                fix=f"remove {twice} from one of them",
+                why="AWS refuses a second VPC endpoint with the same private name or route",
+            )
         isolated = {subnet.node.path for subnet in self.vpc.isolated_subnets}
-        paths = [subnet.node.path for subnet in self.subnets]
-        some_subnets(place, len(paths), vpc_has_public=bool(public))
-        no_public_subnet(place, [path for path in paths if path in public])
-        stated_once(services, [each.value for each in created], [each.value for each in existing])
-        models_reachable(
-            services,
-            [each.value for each in (*created, *existing)],
-            isolated=any(path in isolated for path in paths),
-        )
-        if VpcService.S3 in created:
-            unknown = [subnet.node.path for subnet in self.subnets if not _has_route_table(subnet)]
-            route_tables_known(place, unknown)
+        reached = VpcService.S3 in (*created, *existing)
+        if not reached and isolated & {subnet.node.path for subnet in self.subnets}:
+            services(
+                NETWORK_MODELS_UNREACHABLE,
+                "the isolated subnets cannot reach S3",
+                fix="add VpcService.S3 to create_vpc_endpoints, or to existing_vpc_endpoints if there is one",
+                why="the endpoint would be InService, but every model download would fail",
+            )
+        unknown = [subnet.node.path for subnet in self.subnets if not _has_route_table(subnet)]
+        if VpcService.S3 in created and unknown:
+            report.at("subnets")(
+                NETWORK_ROUTE_TABLES,
+                f"the route tables of {', '.join(unknown)} are not known",
+                fix="give Vpc.from_vpc_attributes the route table ids as well, or add VpcService.S3 to "
+                "existing_vpc_endpoints if the VPC already has a gateway endpoint for S3",
+                why="a gateway endpoint is a route in each route table",
+            )
+
+    def _check_subnets(self, place: Report) -> None:
+        """Report public subnets, and that there are none."""
+        every = {subnet.node.path for subnet in self.vpc.public_subnets}
+        public = [each.node.path for each in self.subnets if each.node.path in every]
+        if public:
+            place(
+                NETWORK_PRIVATE_SUBNETS,
+                f"{', '.join(public)} {'is a public subnet' if len(public) == 1 else 'are public subnets'}",
+                fix="use vpc.private_subnets or vpc.isolated_subnets, or remove the subnets",
+                why="instances have no public address, so an internet gateway does not help",
+            )
+        if not self.subnets:
+            place(
+                NETWORK_PRIVATE_SUBNETS,
+                "the VPC has only public subnets" if every else "the VPC lists no subnets",
+                fix="add isolated subnets to the VPC (SubnetType.PRIVATE_ISOLATED), which need no NAT gateway"
+                if every
+                else "give Vpc.from_vpc_attributes the private_subnet_ids or isolated_subnet_ids, with their "
+                "route table ids; a look-up needs an account and a region",
+                why="SageMaker attaches each instance to a subnet, without a public address",
+            )
 
     def _advise_on_zones(self) -> None:
         zones = {subnet.availability_zone for subnet in self.subnets}
@@ -437,13 +498,7 @@ class EndpointNetwork(Construct):
         names = ["*"] if any(_is_list(each) for each in ids) else ids
         return [self._arn("subnet", name, account=self._owner) for name in names]
 
-    def _security_group_arns(self) -> list[str]:
-        return [
-            self._arn("security-group", group.security_group_id, account=None)
-            for group in self.security_groups
-        ]
-
-    def _arn(self, resource: str, name: str, *, account: str | None) -> str:
+    def _arn(self, resource: str, name: str, *, account: str | None = None) -> str:
         return Stack.of(self).format_arn(
             service="ec2",
             account=account,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from aws_cdk import Annotations as Advice
 from aws_cdk import Arn, ArnFormat, Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
@@ -13,12 +15,31 @@ from triton_fleet.parts.arguments.checks import role_arn
 from triton_fleet.parts.arguments.late import LateProblems
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
-from triton_fleet.parts.repository.checks import existing_bucket, own_policies, repository_prefix
 from triton_fleet.parts.repository.usage import RepositoryUsage
 from triton_models.artifact.layout import ARCHIVE_SUFFIX
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
 from triton_models.repository.documents import REQUESTS
 from triton_models.repository.manifest import MANIFEST_NAME
+
+EXISTING_BUCKET = Check(
+    id="existing-bucket",
+    source="2026-11-22: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html",
+)
+"""An existing bucket has a valid name, and comes with the key that encrypts it."""
+
+_BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+
+# Characters that are safe in keys; a star or a dollar has another meaning in a policy.
+REPOSITORY_PREFIX = Check(
+    id="repository-prefix",
+    source="2026-11-21: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html",
+)
+"""The prefix of a model repository is valid in keys and policies without escaping."""
+
+_PREFIX = re.compile(r"[A-Za-z0-9!_.()'/-]*")
+# A key has 1024 bytes; the other half is left to the names of artifacts.
+_LONGEST_PREFIX = 512
+_ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 
 
 @typed
@@ -72,13 +93,21 @@ class ModelRepository(Construct):
         """
         super().__init__(scope, construct_id)
         report = Report(self.node.path)
-        repository_prefix(report.at("prefix"), known(prefix))
-        existing_bucket(
-            report.at("bucket"),
-            bucket=bucket is not None,
-            key=encryption_key is not None,
-            access_logs=access_logs is not None,
-        )
+        _check_prefix(report.at("prefix"), known(prefix))
+        if bucket is not None and encryption_key is None:
+            report.at("bucket")(
+                EXISTING_BUCKET,
+                "a bucket is given without its key",
+                fix="add the key of the bucket's default encryption",
+                why="reading and publishing models needs permissions for the key",
+            )
+        if bucket is not None and access_logs is not None:
+            report.at("bucket")(
+                EXISTING_BUCKET,
+                "access_logs is given for an existing bucket",
+                fix="configure the logs where the bucket is created, and remove access_logs",
+                why="a stack cannot change a bucket that it does not own",
+            )
         report.raise_if_any()
         self.owned = bucket is None
         self.prefix = f"{prefix.strip('/')}/"
@@ -183,7 +212,13 @@ class ModelRepository(Construct):
         report = Report(self.node.path)
         for arn in role_arns:
             role_arn(report.at("role_arns"), known(arn))
-        own_policies(report.at("role_arns"), owned=self.owned and isinstance(self.key, kms.Key))
+        if not (self.owned and isinstance(self.key, kms.Key)):
+            report.at("role_arns")(
+                EXISTING_BUCKET,
+                "the bucket or its key is not the stack's own",
+                fix="allow the role in the policies of the bucket and the key where they are created",
+                why="a stack cannot change the policies of others",
+            )
         report.raise_if_any()
         for arn in role_arns:
             account = iam.AccountPrincipal(Arn.split(arn, ArnFormat.SLASH_RESOURCE_NAME).account)
@@ -314,3 +349,39 @@ def _lifecycle() -> list[s3.LifecycleRule]:
             expired_object_delete_marker=True,
         ),
     ]
+
+
+def bucket_name(report: Report, name: str | None) -> None:
+    """Report problems with a bucket's name; None is no bucket."""
+    if name is None or (_BUCKET_NAME.fullmatch(name) and ".." not in name):
+        return
+    report(
+        EXISTING_BUCKET,
+        f"the bucket is {name[:80]!a}",
+        fix="use only the name: 3 to 63 lower-case letters, digits, dots and hyphens, without s3://",
+    )
+
+
+def _check_prefix(report: Report, prefix: str | None) -> None:
+    if prefix is None:
+        return
+    if prefix.strip("/").lower().endswith(_ARCHIVES):
+        report(
+            REPOSITORY_PREFIX,
+            f"the prefix {prefix[:60]!a} names an archive",
+            fix="remove the file name",
+            why="a prefix ends with a slash, so the repository would be empty",
+        )
+        return
+    folders = prefix.strip("/")
+    too_long = len(prefix) > _LONGEST_PREFIX
+    if _PREFIX.fullmatch(prefix) and folders and "//" not in folders and not too_long:
+        return
+    report(
+        REPOSITORY_PREFIX,
+        f"the prefix is {prefix[:60]!a}" + f"..., with {len(prefix)} characters" * too_long,
+        fix=f"shorten it to {_LONGEST_PREFIX} characters"
+        if too_long
+        else "use folders such as models/ or search/models/, of letters, digits and any of !_.()'-",
+        why="the URLs of models and the policies for reading them contain it",
+    )
