@@ -10,8 +10,7 @@ from fleet_app import findings, fleet_app, new_fleet
 
 from triton_fleet import ProcessingJob, ReservedMachines
 from triton_fleet.builds.model_build_project import ModelBuildProject
-from triton_fleet.fleet.accepted_findings import accept
-from triton_fleet.fleet.accepted_in_builds import in_builds
+from triton_fleet.fleet.accepted_findings import accept, in_builds
 from triton_models.facts.build_machines import BUILD_MACHINES
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.facts.quota_needs import needs

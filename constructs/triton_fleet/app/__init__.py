@@ -1,7 +1,7 @@
 """The app of a fleet: from the settings in `cdk.json` to templates that pass every check.
 
 `config` is the model of the settings, and describes each. `context` reads them from the CDK's context;
-`checks` and `stages` check what no construct can. `synthesis` declares the stacks, names the settings that
+`checks` has what no construct can check. `synthesis` declares the stacks, names the settings that
 constructs refuse, and writes the templates.
 
     import sys

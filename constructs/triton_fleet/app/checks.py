@@ -1,17 +1,24 @@
-"""The checks of settings that no construct can make: alone, or of two that belong together."""
+"""The checks of settings that no construct can make: of a stage alone, and of all stages together."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 from triton_fleet.app.config import EVERY_MODEL, OFF, FleetConfig
+from triton_fleet.fleet.github_role import ISSUER
 from triton_fleet.operations.scaling.checks import SCALING_TARGET_HARDWARE
 from triton_fleet.parts.arguments.checks import account_id, key_arn, role_arn, secret_arn, topic_arn
 from triton_fleet.parts.images.serving import image_region
 from triton_fleet.parts.repository.model_repository import bucket_name
 from triton_models.artifact.layout import MODEL_NAME
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.base.json_text import check_stage
 from triton_models.declare.reading import published_name
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.facts.releases import RELEASES
@@ -33,6 +40,30 @@ GITHUB_STAGE = Check(id="github-stage", source=FROM_ARGUMENTS)
 WAIT_FOR_BUILD = Check(id="wait-for-build", source=FROM_ARGUMENTS)
 DEPLOYMENT_SIZE = Check(id="deployment-size", source=FROM_ARGUMENTS)
 WARM_UP_WITHOUT_WAIT = Check(id="warm-up-without-wait", source=FROM_ARGUMENTS)
+
+STAGE_CHOICE = Check(id="stage-choice", source=FROM_ARGUMENTS)
+STAGE_NAME = Check(
+    id="stage-name",
+    # Two stacks of one name are one stack; SageMaker compares names of endpoints without their case.
+    source="2026-11-23: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpoint.html",
+)
+STAGE_PROVIDER = Check(
+    id="stage-provider",
+    source="2026-11-23: "
+    "https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateOpenIDConnectProvider.html",
+)
+REPEATED_KEY = Check(
+    id="repeated-key",
+    source="2026-11-23: https://tc39.es/ecma262/#sec-json.parse, with which the CDK reads cdk.json",
+)
+
+STAGES = "stages"
+"""The key of all stages, next to the shared settings."""
+
+STAGE = "stage"
+"""The key on the command line that selects one of them."""
+
+EVERY_STAGE = "*"
 
 _NAME = re.compile(r"(?=.{1,63}$)[A-Za-z](-*[A-Za-z0-9])*")
 _TARGETS: Mapping[str, str] = {
@@ -169,3 +200,65 @@ def _check_updates(config: FleetConfig, at: At) -> None:
             fix="set deployment_wait_minutes to 1 or more, or remove warm_up",
             why="models are loaded while a new fleet is watched, and it never is",
         )
+
+
+def chosen_stages(report: Report, given: object, declared: Collection[str]) -> Collection[str | None]:
+    """Return the stages that `-c stage=` selects; the stage None of a fleet without stages."""
+    if given == EVERY_STAGE or (given is None and not declared):
+        return declared or [None]
+    if given is not None:
+        check_stage(report, str(given), declared)
+    else:
+        report(
+            STAGE_CHOICE,
+            f"no stage is selected, and there are {', '.join(declared)}",
+            fix=f"add -c {STAGE}={next(iter(declared))}, or -c {STAGE}='{EVERY_STAGE}' for all of them",
+        )
+    return [each for each in declared if each == given]
+
+
+def check_together(report: Report, configs: Sequence[FleetConfig], *, chosen: Collection[str | None]) -> None:
+    """Report stages that would be the same stacks, and those that would create one provider twice."""
+    for one, other in combinations(configs, 2):
+        both = f"the stages {one.stage!r} and {other.stage!r}"
+        same_place = (one.account, one.region) == (other.account, other.region)
+        together = {one.stage, other.stage} <= {*chosen}
+        if one.name.casefold() == other.name.casefold() and (same_place or together):
+            report(
+                STAGE_NAME,
+                f"{both} are both named {one.name!r}",
+                fix="leave `name` out of the stages, so that each is named after itself",
+                why=f"the second would replace the first in {one.region} of account {one.account}"
+                if same_place
+                else "stacks of one synthesis need unique names",
+            )
+        creating = [each for each in (one, other) if each.github_repository and not each.github_provider]
+        if len(creating) > 1 and one.account == other.account:
+            report(
+                STAGE_PROVIDER,
+                f"{both} both create a provider for GitHub in account {one.account}",
+                fix=f"in the stage {other.stage!r}, set github_provider to "
+                f"arn:aws:iam::{one.account}:oidc-provider/{ISSUER}",
+                why="IAM accepts one provider per issuer",
+            )
+
+
+def check_keys_once(report: Report, path: Path) -> None:
+    """Report duplicate keys of cdk.json, if that is JSON."""
+
+    def pairs(found: Sequence[tuple[str, Any]]) -> Mapping[str, Any]:
+        for name, count in Counter(name for name, _ in found).items():
+            if count > 1:
+                values = " and ".join(json.dumps(value)[:80] for key, value in found if key == name)
+                report(
+                    REPEATED_KEY,
+                    f"duplicate key {name!r}, with the values {values}",
+                    fix="rename or remove one of the two",
+                    why="only the last one counts",
+                )
+        return dict(found)
+
+    try:
+        json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
+    except (OSError, ValueError, RecursionError):
+        return

@@ -19,9 +19,15 @@ from typing import Any
 from constructs import Node
 from pydantic import ValidationError
 
-from triton_fleet.app.checks import check_settings
+from triton_fleet.app.checks import (
+    STAGE,
+    STAGES,
+    check_keys_once,
+    check_settings,
+    check_together,
+    chosen_stages,
+)
 from triton_fleet.app.config import FleetConfig
-from triton_fleet.app.stages import STAGE, STAGES, check_keys_once, check_together, chosen_stages
 from triton_fleet.parts.arguments.checks import NUMBER_RANGE
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import Problem, raise_if_any

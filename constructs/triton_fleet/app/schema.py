@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from triton_fleet.app.checks import STAGES
 from triton_fleet.app.config import FleetConfig
 from triton_fleet.app.context import CONTEXT_KEY
-from triton_fleet.app.stages import STAGES
 
 
 def schema() -> dict[str, Any]:

@@ -10,14 +10,7 @@ from aws_cdk import Aws, Duration, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from triton_fleet.fleet.accepted_findings import (
-    Acceptance,
-    accept,
-    bucket_arn,
-    pattern,
-    policy_of,
-    reads_prefix,
-)
+from triton_fleet.fleet.accepted_findings import Acceptance, accept, pattern, policy_of, reads
 from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
 from triton_fleet.parts.arguments.checks import look_up
 from triton_fleet.parts.arguments.tokens import deferred, known
@@ -258,7 +251,7 @@ class GitHubDeployRole(Construct):
         """Accepted findings of the role."""
         if fleet is None:
             return
-        policy, repository = policy_of(self.role), fleet.library.repository
+        policy = policy_of(self.role)
         for arn in fleet.alias._endpoint_arns:
             yield pattern(
                 policy,
@@ -266,7 +259,7 @@ class GitHubDeployRole(Construct):
                 "Another release or instance type is another endpoint of the same fleet. A condition limits "
                 "the permission to endpoints with the fleet's tag.",
             )
-        yield reads_prefix(policy, bucket_arn(repository, self), repository.prefix)
+        yield reads(policy, fleet.library.repository)
 
     def _reading(self, source: Repository) -> Iterator[Acceptance]:
         """Allow to read the repository of the stage before; yields the accepted findings of that."""

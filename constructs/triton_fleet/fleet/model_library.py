@@ -15,8 +15,7 @@ from constructs import Construct
 from triton_fleet.builds.build_runs import BuildRuns
 from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
-from triton_fleet.fleet.accepted_findings import accept
-from triton_fleet.fleet.accepted_in_builds import in_builds, in_repository
+from triton_fleet.fleet.accepted_findings import accept, in_builds, in_repository
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.images.serving import Serving
 from triton_fleet.parts.network.endpoint_network import EndpointNetwork

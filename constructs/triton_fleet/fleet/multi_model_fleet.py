@@ -11,7 +11,6 @@ from typing import Any
 
 from aws_cdk import Annotations, Names, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 from constructs import Construct
@@ -40,7 +39,7 @@ from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError
 from triton_models.facts.cost import dollars
-from triton_models.facts.instances import instance_type as instance_type_named
+from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
 
 SILENT_ALARMS = "triton-fleet:alarms-notify-no-one"
@@ -232,8 +231,9 @@ class MultiModelFleet(Construct):
         """The endpoint, and the alarms above whose limits it is rolled back."""
         replaces, limits = isinstance(deployment, Replace), rollback_limits
         arguments: dict[str, Any] = {"serving": serving, "initial_instance_count": initial_instance_count}
-        if placement.encryption_key is None:
-            placement = replace(placement, encryption_key=self._volume_key(serving.instance_type))
+        if placement.encryption_key is None and not find_instance_type(serving.instance_type).nvme_gb:
+            # Copies of models are on a volume; NVMe is encrypted by its hardware.
+            placement = replace(placement, encryption_key=self.library.repository.key)
         settings = self._settings(arguments, placement) if replaces else ""
         full_name = endpoint_name_for(name, serving.instance_type, release=serving.release, settings=settings)
         watched = (
@@ -368,7 +368,3 @@ class MultiModelFleet(Construct):
             cold_models=list(dict.fromkeys((*cold, *retired))),
             alias=self.alias,
         )
-
-    def _volume_key(self, instance_type: str) -> kms.IKey | None:
-        """The key of the volume that copies of models are on; NVMe is encrypted by its hardware."""
-        return None if instance_type_named(instance_type).nvme_gb else self.library.repository.key
