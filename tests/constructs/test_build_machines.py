@@ -126,6 +126,7 @@ def test_every_gpu_is_built_for_somewhere_or_told(name: str) -> None:
         (None, "ml.g6.xlarge", "CodeBuild has no L4 on demand here: a job on ml.g6.xlarge has it"),
         (None, "ml.c7i.xlarge", "ml.c7i.xlarge has no GPU, so nothing is compiled"),
         (ProcessingJob(), "ml.g5.xlarge", "a Processing job was asked for: a job on ml.g5.xlarge has it"),
+        (ProcessingJob(instance_type="ml.g6.4xlarge"), "ml.g6.48xlarge", "a job on ml.g6.4xlarge has it"),
         (ReservedMachines(), "ml.g6.xlarge", "were asked for: billed while they exist"),
     ],
 )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,57 +12,58 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 from botocore_model import refused, resolved
 from cfnlint.api import ManualArgs, lint
-from declared import Build
+from declared import Build, build_in, declare
 
 from tests.reported import reported
-from triton_fleet import BuildRuns, ModelBuildProject, ModelRepository, ReservedMachines
+from triton_fleet import BuildRuns, ModelRepository, ReservedMachines
 from triton_fleet.builds.commands import changed_commands, summary_commands
 from triton_models.facts.instances import GPUS
 
-Runs = Callable[..., BuildRuns]
+
+@dataclass(frozen=True)
+class Made:
+    """Runs of every model with a topic, and their template."""
+
+    runs: BuildRuns
+    template: dict[str, Any]
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The state machine as Step Functions reads it."""
+        written = self.one("AWS::StepFunctions::StateMachine")["DefinitionString"]
+        return dict(json.loads(resolved(written, self.template)))
+
+    @property
+    def states(self) -> dict[str, Any]:
+        """Every state by its name, those inside the map as well."""
+        states = self.definition["States"]
+        return dict(states | states["BuildChanged"]["ItemProcessor"]["States"])
+
+    @property
+    def builds(self) -> list[dict[str, Any]]:
+        """The states that start a build."""
+        return [each for each in self.states.values() if "ProjectName" in each.get("Parameters", {})]
+
+    def one(self, kind: str, name: str = "") -> dict[str, Any]:
+        """The properties of the only resource of a type with this in its id."""
+        resources = self.template["Resources"].items()
+        (found,) = (
+            each["Properties"] for logical, each in resources if each["Type"] == kind and name in logical
+        )
+        return dict(found)
+
+    def policy(self, name: str) -> dict[str, Any]:
+        statements = self.one("AWS::IAM::Policy", name)["PolicyDocument"]["Statement"]
+        return {each.get("Sid", "") or str(each["Action"]): each for each in statements}
 
 
-@pytest.fixture
-def builds(build: Build) -> ModelBuildProject:
-    return build(models=None)
-
-
-@pytest.fixture
-def runs(stack: Stack, builds: ModelBuildProject) -> Runs:
-    return lambda **arguments: BuildRuns(stack, "Runs", **({"builds": builds} | arguments))
-
-
-def _template(stack: Stack) -> dict[str, Any]:
-    found: dict[str, Any] = Template.from_stack(stack).to_json()
-    return found
-
-
-def _definition(stack: Stack) -> dict[str, Any]:
-    """The state machine as ScalingStep Functions reads it."""
-    template = _template(stack)
-    (machine,) = (
-        each for each in template["Resources"].values() if each["Type"] == "AWS::StepFunctions::StateMachine"
-    )
-    found: dict[str, Any] = json.loads(resolved(machine["Properties"]["DefinitionString"], template))
-    return found
-
-
-def _states(stack: Stack) -> dict[str, Any]:
-    """Every state by its name, those inside the map as well."""
-    states = _definition(stack)["States"]
-    return states | states["BuildChanged"]["ItemProcessor"]["States"]
-
-
-def _policy(stack: Stack, name: str) -> dict[str, Any]:
-    ((_, policy),) = (
-        (logical, each)
-        for logical, each in _template(stack)["Resources"].items()
-        if each["Type"] == "AWS::IAM::Policy" and name in logical
-    )
-    return {
-        each.get("Sid", "") or str(each["Action"]): each
-        for each in policy["Properties"]["PolicyDocument"]["Statement"]
-    }
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    source = declare(tmp_path_factory.mktemp("model_builds"), "minilm", "resnet50")
+    stack = Stack(App(), "Fleet")
+    builds = build_in(stack, source=source, repository=ModelRepository(stack, "Repository"))(models=None)
+    runs = BuildRuns(stack, "Runs", builds=builds, models_per_build=25, topic=sns.Topic(stack, "Topic"))
+    return Made(runs, dict(Template.from_stack(stack).to_json()))
 
 
 def _value(state: dict[str, Any], variable: str) -> str:
@@ -72,9 +72,8 @@ def _value(state: dict[str, Any], variable: str) -> str:
     return str(found["Value.$"])
 
 
-def test_a_run_finds_what_changed_builds_it_and_tells(runs: Runs, stack: Stack) -> None:
-    runs()
-    definition = _definition(stack)
+def test_a_run_finds_what_changed_builds_it_and_tells(made: Made) -> None:
+    definition = made.definition
     order, name = [], definition["StartAt"]
     while name:
         order.append(name)
@@ -84,17 +83,15 @@ def test_a_run_finds_what_changed_builds_it_and_tells(runs: Runs, stack: Stack) 
     assert definition["TimeoutSeconds"] == 24 * 3600
 
 
-def test_each_build_is_waited_for(runs: Runs, stack: Stack) -> None:
-    runs()
-    tasks = [state for state in _states(stack).values() if state["Type"] == "Task"]
+def test_each_build_is_waited_for(made: Made) -> None:
+    assert len(made.builds) == 4
+    assert {each["Resource"].partition(":states:")[2] for each in made.builds} == {
+        "::codebuild:startBuild.sync"
+    }
 
-    assert len(tasks) == 4
-    assert {task["Resource"].partition(":states:")[2] for task in tasks} == {"::codebuild:startBuild.sync"}
 
-
-def test_what_each_step_writes_the_next_one_reads(runs: Runs, stack: Stack) -> None:
-    runs()
-    states = _states(stack)
+def test_what_each_step_writes_the_next_one_reads(made: Made) -> None:
+    states = made.states
     items = _value(states["FindChanged"], "FLEET_ITEMS")
     reader = states["BuildChanged"]["ItemReader"]["Parameters"]
     results = states["BuildChanged"]["ItemSelector"]["results.$"]
@@ -109,9 +106,8 @@ def test_what_each_step_writes_the_next_one_reads(runs: Runs, stack: Stack) -> N
     assert _value(states["Build"], "FLEET_MODELS") == "$.models"
 
 
-def test_no_failed_build_stops_another_and_nothing_keeps_the_summary_away(runs: Runs, stack: Stack) -> None:
-    runs()
-    parallel = _states(stack)["BuildChanged"]
+def test_no_failed_build_stops_another_and_nothing_keeps_the_summary_away(made: Made) -> None:
+    parallel = made.states["BuildChanged"]
 
     assert parallel["ItemProcessor"]["ProcessorConfig"] == {
         "Mode": "DISTRIBUTED",
@@ -124,19 +120,16 @@ def test_no_failed_build_stops_another_and_nothing_keeps_the_summary_away(runs: 
     assert parallel["ResultPath"] is None
 
 
-def test_only_a_build_that_could_not_be_started_is_tried_again(runs: Runs, stack: Stack) -> None:
-    runs()
-    for state in _states(stack).values():
-        if state["Type"] == "Task":
-            (retry,) = state["Retry"]
-            assert "CodeBuild.AccountLimitExceededException" in retry["ErrorEquals"]
-            assert not {"States.ALL", "States.TaskFailed"} & set(retry["ErrorEquals"])
-            assert retry["MaxDelaySeconds"] * retry["MaxAttempts"] >= 4 * 3600
+def test_only_a_build_that_could_not_be_started_is_tried_again(made: Made) -> None:
+    for build in made.builds:
+        (retry,) = build["Retry"]
+        assert "CodeBuild.AccountLimitExceededException" in retry["ErrorEquals"]
+        assert not {"States.ALL", "States.TaskFailed"} & set(retry["ErrorEquals"])
+        assert retry["MaxDelaySeconds"] * retry["MaxAttempts"] >= 4 * 3600
 
 
-def test_a_build_whose_machine_failed_is_started_once_more(runs: Runs, stack: Stack) -> None:
-    runs()
-    states = _states(stack)
+def test_a_build_whose_machine_failed_is_started_once_more(made: Made) -> None:
+    states = made.states
     (choice,) = states["WhyFailed"]["Choices"]
 
     assert states["Build"]["Catch"][0]["Next"] == "WhyFailed"
@@ -150,28 +143,17 @@ def test_a_build_whose_machine_failed_is_started_once_more(runs: Runs, stack: St
     assert states["BuildAgain"]["Parameters"] == states["Build"]["Parameters"]
 
 
-def test_a_run_with_a_failed_model_fails_and_names_the_summary(runs: Runs, stack: Stack) -> None:
-    runs()
-    states = _states(stack)
+def test_a_run_with_a_failed_model_names_the_summary_to_the_topic_and_fails(made: Made) -> None:
+    states = made.states
     message = states["NameSummary"]["Parameters"]["message.$"]
 
     assert states["Summarize"]["Catch"][0]["Next"] == "NameSummary"
     assert "/models-builds/runs/{}/summary.json" in message
-    assert states["NameSummary"]["Next"] == "ModelsFailed"
-    assert states["ModelsFailed"] == {"Type": "Fail", "Error": "ModelsFailed", "CausePath": "$.message"}
-
-
-def test_a_topic_is_reported_before_the_run_fails_and_the_run_fails_even_if_it_cannot_be(
-    runs: Runs, stack: Stack
-) -> None:
-    topic = sns.Topic(stack, "Topic")
-    runs(topic=topic)
-    states = _states(stack)
-
     assert states["NameSummary"]["Next"] == "Notify"
     assert states["Notify"]["Parameters"]["Message.$"] == "$.message"
     assert states["Notify"]["Next"] == states["Notify"]["Catch"][0]["Next"] == "ModelsFailed"
-    assert _policy(stack, "RunsRole")["sns:Publish"]["Resource"] == stack.resolve(topic.topic_arn)
+    assert states["ModelsFailed"] == {"Type": "Fail", "Error": "ModelsFailed", "CausePath": "$.message"}
+    assert made.policy("RunsRole")["sns:Publish"]["Resource"]["Ref"].startswith("Topic")
 
 
 def test_a_fleet_has_as_many_builds_as_reserved_machines_and_four_elsewhere(
@@ -186,24 +168,17 @@ def test_a_fleet_has_as_many_builds_as_reserved_machines_and_four_elsewhere(
     assert BuildRuns(stack, "OnDemand", builds=usual).max_concurrency == 4
 
 
-def test_finding_what_changed_knows_all_that_a_build_knows(
-    runs: Runs, stack: Stack, builds: ModelBuildProject
-) -> None:
-    runs(models_per_build=25)
-    ((_, project),) = (
-        (name, each)
-        for name, each in _template(stack)["Resources"].items()
-        if each["Type"] == "AWS::CodeBuild::Project" and "Changed" in name
-    )
-    properties = project["Properties"]
-    variables = {each["Name"]: each["Value"] for each in properties["Environment"]["EnvironmentVariables"]}
-    spec = json.loads(properties["Source"]["BuildSpec"])
+def test_finding_what_changed_knows_all_that_a_build_knows(made: Made) -> None:
+    project = made.one("AWS::CodeBuild::Project", "Changed")
+    variables = {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
+    spec = json.loads(project["Source"]["BuildSpec"])
+    builds = made.runs.builds
 
     assert variables["FLEET_MODELS_PER_BUILD"] == "25"
-    assert variables.items() >= stack.resolve(builds.variables()).items()
+    assert variables.items() >= Stack.of(builds).resolve(builds.variables()).items()
     assert spec["phases"]["build"]["commands"] == list(changed_commands(GPUS["A10G"])["build"])
-    assert properties["Environment"]["Type"] == "LINUX_CONTAINER"
-    assert properties["Environment"]["ComputeType"] == "BUILD_GENERAL1_SMALL"
+    assert project["Environment"]["Type"] == "LINUX_CONTAINER"
+    assert project["Environment"]["ComputeType"] == "BUILD_GENERAL1_SMALL"
 
 
 def test_finding_what_changed_asks_about_the_same_hardware_as_building() -> None:
@@ -213,100 +188,67 @@ def test_finding_what_changed_asks_about_the_same_hardware_as_building() -> None
     assert '--gpu "$FLEET_GPU"' in on_gpu
 
 
-def test_a_declaration_that_cannot_be_read_is_a_result_of_the_run(runs: Runs, stack: Stack) -> None:
-    runs()
-    results = _value(_states(stack)["FindChanged"], "FLEET_RESULTS")
+def test_a_declaration_that_cannot_be_read_is_a_result_of_the_run(made: Made) -> None:
+    results = _value(made.states["FindChanged"], "FLEET_RESULTS")
 
     assert results.endswith("/models-builds/runs/{}/results/changed.json', $$.Execution.Name)")
     assert '--results "$FLEET_RESULTS"' in changed_commands(None)["build"][0]
     assert '"$FLEET_SUMMARY"' in summary_commands()["build"][0]
 
 
-def test_the_state_machine_starts_and_stops_its_three_projects_and_no_other(runs: Runs, stack: Stack) -> None:
-    made = runs()
-    statement = _policy(stack, "RunsRole")["Builds"]
-    projects = (made.builds.project, made.changed_project, made.summary_project)
+def test_the_state_machine_starts_and_stops_its_three_projects_and_no_other(made: Made) -> None:
+    statement, runs = made.policy("RunsRole")["Builds"], made.runs
+    projects = (runs.builds.project, runs.changed_project, runs.summary_project)
 
-    assert statement["Resource"] == [stack.resolve(each.project_arn) for each in projects]
+    assert statement["Resource"] == [Stack.of(runs).resolve(each.project_arn) for each in projects]
     assert statement["Action"] == ["codebuild:StartBuild", "codebuild:StopBuild", "codebuild:BatchGetBuilds"]
 
 
-def test_the_state_machine_reads_the_items_of_runs_and_no_model(runs: Runs, stack: Stack) -> None:
-    runs()
+def test_the_state_machine_reads_the_items_of_runs_and_no_model(made: Made) -> None:
     reads = [
         each["Resource"]["Fn::Join"][1][-1]
-        for each in _policy(stack, "RunsRole").values()
+        for each in made.policy("RunsRole").values()
         if each["Action"] == "s3:GetObject"
     ]
 
     assert reads == ["/models-builds/runs/*/items.json"]
 
 
-def test_a_build_writes_results_and_reads_none(runs: Runs, stack: Stack) -> None:
-    runs()
-    statement = _policy(stack, "BuildsRole")["Results"]
+def test_a_build_writes_results_and_reads_none(made: Made) -> None:
+    statement = made.policy("BuildsRole")["Results"]
 
     assert statement["Action"] == "s3:PutObject"
     assert statement["Resource"]["Fn::Join"][1][-1] == "/models-builds/runs/*"
 
 
-def test_what_a_run_keeps_is_outside_what_an_endpoint_serves(runs: Runs, repository: ModelRepository) -> None:
-    made = runs()
-
-    assert not made.folder.prefix.startswith(repository.prefix)
-    assert not made.folder.prefix.startswith("models/")
+def test_what_a_run_keeps_is_outside_what_an_endpoint_serves(made: Made) -> None:
+    assert not made.runs.folder.prefix.startswith(made.runs.builds.repository.prefix)
 
 
-def test_documents_of_runs_are_forgotten_and_models_are_not(runs: Runs, stack: Stack) -> None:
-    runs()
-    (bucket,) = (each for each in _template(stack)["Resources"].values() if each["Type"] == "AWS::S3::Bucket")
-    expiring = {
-        rule.get("Prefix"): rule["ExpirationInDays"]
-        for rule in bucket["Properties"]["LifecycleConfiguration"]["Rules"]
-        if "ExpirationInDays" in rule
-    }
+def test_documents_of_runs_are_forgotten_and_models_are_not(made: Made) -> None:
+    rules = made.one("AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"]
+    expiring = {each.get("Prefix"): each["ExpirationInDays"] for each in rules if "ExpirationInDays" in each}
 
     assert expiring == {"models-builds/runs/": 90}
 
 
-def test_step_functions_takes_the_state_machine(runs: Runs, stack: Stack) -> None:
-    runs(topic=sns.Topic(stack, "Topic"))
-    template = _template(stack)
-    (machine,) = (
-        each["Properties"]
-        for each in template["Resources"].values()
-        if each["Type"] == "AWS::StepFunctions::StateMachine"
-    )
+def test_step_functions_takes_the_state_machine(made: Made) -> None:
     request = {
         "name": "runs",
         "roleArn": "arn:aws:iam::123456789012:role/runs",
-        "definition": resolved(machine["DefinitionString"], template),
+        "definition": json.dumps(made.definition),
     }
 
     assert refused("stepfunctions", "CreateStateMachine", request) == []
     assert len(request["definition"]) < 1_000_000
 
 
-def test_cfn_lint_has_nothing_to_say(runs: Runs, stack: Stack) -> None:
-    runs(topic=sns.Topic(stack, "Topic"))
-
+def test_cfn_lint_has_nothing_to_say(made: Made) -> None:
     # The CDK lets a state machine depend on its role in words as well.
     config = ManualArgs(regions=["us-east-1"], ignore_checks=["W3005"])
-    matches = lint(json.dumps(_template(stack)), config=config)
+    matches = lint(json.dumps(made.template), config=config)
 
     assert [f"{match.rule.id} {match.message}" for match in matches] == []
-
-
-def test_the_same_runs_are_the_same_template(source: Path) -> None:
-    def made() -> dict[str, Any]:
-        stack = Stack(App(), "Fleet")
-        repository = ModelRepository(stack, "Repository")
-        BuildRuns(
-            stack, "Runs", builds=ModelBuildProject(stack, "Builds", repository=repository, source=source)
-        )
-        return _template(stack)
-
-    assert made() == made()
 
 
 @pytest.mark.parametrize(
@@ -317,6 +259,8 @@ def test_the_same_runs_are_the_same_template(source: Path) -> None:
         ({"timeout": Duration.seconds(59)}, ["number-range"]),
     ],
 )
-def test_a_mistake_names_its_rule(runs: Runs, arguments: dict[str, Any], rules: list[str]) -> None:
+def test_a_mistake_names_its_rule(
+    stack: Stack, build: Build, arguments: dict[str, Any], rules: list[str]
+) -> None:
     with reported(*rules):
-        runs(**arguments)
+        BuildRuns(stack, "Runs", builds=build(), **arguments)

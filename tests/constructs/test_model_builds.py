@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -22,40 +21,6 @@ from triton_fleet.parts.arguments.late import late_problems
 def _project(resources: Resources) -> dict[str, Any]:
     (project,) = resources("AWS::CodeBuild::Project")
     return project
-
-
-def test_models_are_compiled_on_the_gpu_and_in_the_image_that_serve_them(
-    build: Build, resources: Resources
-) -> None:
-    build()
-    environment = _project(resources)["Environment"]
-
-    assert environment["Type"] == "LINUX_GPU_CONTAINER"
-    assert environment["ComputeType"]["Fn::FindInMap"][1:] == [{"Ref": "AWS::Region"}, "type"]
-    assert environment["Image"]["Fn::Join"][1][-1] == "/sagemaker-tritonserver:25.09-py3"
-    assert environment["ImagePullCredentialsType"] == "SERVICE_ROLE"
-    assert environment["PrivilegedMode"] is False
-
-
-def test_the_build_is_given_what_to_build_and_where_to_publish(build: Build, resources: Resources) -> None:
-    build(models=["minilm", "resnet50"])
-    variables = {
-        each["Name"]: each["Value"] for each in _project(resources)["Environment"]["EnvironmentVariables"]
-    }
-
-    assert variables.pop("FLEET_REPOSITORY")["Fn::Join"][1][-1] == "/models/"
-    assert variables.pop("FLEET_TIMING_CACHE")["Fn::Join"][1][-1] == "/models-builds/timing-cache/"
-    assert variables.pop("FLEET_LOG_GROUP") == {"Ref": "BuildsLogsA3D938A5"}
-    assert variables == {"FLEET_GPU": "A10G", "FLEET_RELEASE": "25.09", "FLEET_MODELS": "minilm resnet50"}
-
-
-def test_a_build_runs_the_commands_that_a_person_types(build: Build, resources: Resources) -> None:
-    build()
-    spec = json.loads(_project(resources)["Source"]["BuildSpec"])
-    verbs = [command.split()[3] for command in spec["phases"]["build"]["commands"]]
-
-    assert spec["version"] == "0.2"
-    assert verbs == ["deliver"]
 
 
 def test_the_source_is_one_asset_that_leftovers_do_not_change(
@@ -159,21 +124,6 @@ def test_a_processing_job_runs_with_an_existing_role(
 
     assert f'"RoleArn":"{arn}"' in str(variables["FLEET_JOB"])
     assert len(resources("AWS::IAM::Role")) == 1  # of what starts the job
-
-
-def test_only_codebuild_of_this_account_takes_the_role(build: Build, resources: Resources) -> None:
-    build()
-    (role,) = resources("AWS::IAM::Role")
-    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
-
-    assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
-
-
-def test_a_builds_log_is_kept_for_three_months(build: Build, resources: Resources) -> None:
-    build()
-
-    assert resources("AWS::Logs::LogGroup")[0]["RetentionInDays"] == 90
-    assert _project(resources)["LogsConfig"]["CloudWatchLogs"]["Status"] == "ENABLED"
 
 
 def test_a_build_may_take_two_hours_or_what_is_asked_for(build: Build, resources: Resources) -> None:

@@ -16,7 +16,6 @@ from botocore_model import refused, resolved
 from declared import Build, declare, template_of_build
 
 from tests.reported import reported
-from triton_fleet import ProcessingJob
 from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.commands import commands
 from triton_fleet.builds.source import FOLDER, toolkit_wheel
@@ -210,12 +209,6 @@ def test_sagemaker_takes_the_role_of_a_job_and_codebuild_that_of_what_starts_it(
     }
 
 
-def test_another_type_with_the_same_gpu_may_be_named(build: Build) -> None:
-    builds = build(instance_type="ml.g6.48xlarge", machine=ProcessingJob(instance_type="ml.g6.4xlarge"))
-
-    assert builds.machine.name == "ml.g6.4xlarge"
-
-
 def _run_in_job(
     request: Mapping[str, Any], folder: Path, work: Path, **environment: str
 ) -> tuple[int, list[str]]:
@@ -252,23 +245,18 @@ def _run_in_job(
 OFFLINE = {"PIP_NO_INDEX": "1"}  # there is no requirement to ask an index for
 
 
-def test_a_job_delivers_its_models(environment: dict[str, str], folder: Path, tmp_path: Path) -> None:
-    request = run_processing_job.job_request(environment | {"FLEET_MODELS": "minilm resnet50"})
+def test_a_job_delivers_its_models_and_their_results(
+    environment: dict[str, str], folder: Path, tmp_path: Path
+) -> None:
+    asked = {"FLEET_MODELS": "minilm resnet50", "FLEET_RESULTS": "s3://b/runs/r/0.json"}
+    request = run_processing_job.job_request(environment | asked)
     status, notes = _run_in_job(request, folder, tmp_path, **OFFLINE)
 
     assert status == 0
     assert notes == [
-        "deliver minilm resnet50 --release 25.09 --gpu T4 --repository " + environment["FLEET_REPOSITORY"]
+        f"deliver minilm resnet50 --release 25.09 --gpu T4 --repository {environment['FLEET_REPOSITORY']}"
+        " --results s3://b/runs/r/0.json"
     ]
-
-
-def test_a_job_tells_how_its_models_came_out_where_a_run_wants_to_know(
-    environment: dict[str, str], folder: Path, tmp_path: Path
-) -> None:
-    request = run_processing_job.job_request(environment | {"FLEET_RESULTS": "s3://b/runs/r/0.json"})
-    _, (note,) = _run_in_job(request, folder, tmp_path, **OFFLINE)
-
-    assert note.endswith(" --results s3://b/runs/r/0.json")
 
 
 def test_a_job_in_which_a_model_fails_fails(

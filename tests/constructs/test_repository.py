@@ -30,58 +30,8 @@ def _actions(statements: list[dict[str, Any]]) -> set[str]:
     return {action for each in given for action in ([each] if isinstance(each, str) else each)}
 
 
-def test_the_url_ends_in_the_prefix(repository: ModelRepository, stack: Stack) -> None:
-    assert stack.resolve(repository.url)["Fn::Join"][1][-1] == "/models/"
-
-
 def test_a_prefix_gets_exactly_one_final_slash(stack: Stack) -> None:
     assert ModelRepository(stack, "Repository", prefix="/team/models").prefix == "team/models/"
-
-
-def test_objects_are_encrypted_with_a_rotated_customer_key(
-    repository: ModelRepository, resources: Resources
-) -> None:
-    (key,) = resources("AWS::KMS::Key")
-    (bucket,) = resources("AWS::S3::Bucket")
-    (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-
-    assert key["EnableKeyRotation"] is True
-    assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
-    assert rule["BucketKeyEnabled"] is True
-
-
-def test_nothing_is_public_and_the_owner_owns_every_object(
-    repository: ModelRepository, resources: Resources
-) -> None:
-    (bucket,) = resources("AWS::S3::Bucket")
-
-    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
-    assert bucket["OwnershipControls"]["Rules"] == [{"ObjectOwnership": "BucketOwnerEnforced"}]
-    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
-
-
-def test_requests_without_tls_1_2_are_denied(repository: ModelRepository, resources: Resources) -> None:
-    (policy,) = resources("AWS::S3::BucketPolicy")
-    conditions = [each["Condition"] for each in policy["PolicyDocument"]["Statement"]]
-
-    assert {"Bool": {"aws:SecureTransport": "false"}} in conditions
-    assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in conditions
-
-
-def test_abandoned_uploads_and_old_versions_expire(repository: ModelRepository, resources: Resources) -> None:
-    (bucket,) = resources("AWS::S3::Bucket")
-    rules = {rule["Id"]: rule for rule in bucket["LifecycleConfiguration"]["Rules"]}
-
-    assert rules["AbandonedUploads"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
-    assert rules["OldVersions"]["NoncurrentVersionExpiration"] == {"NoncurrentDays": 90}
-
-
-def test_models_outlive_the_stack_unless_its_creation_failed(
-    repository: ModelRepository, stack: Stack
-) -> None:
-    kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
-    Template.from_stack(stack).has_resource("AWS::S3::Bucket", kept)
-    Template.from_stack(stack).has_resource("AWS::KMS::Key", kept)
 
 
 def test_models_of_a_throw_away_repository_do_not(stack: Stack) -> None:

@@ -76,13 +76,3 @@ def test_the_stack_says_what_builds_run_on_and_why(template: dict[str, Any]) -> 
 
     assert output["Value"] == T4
     assert "CodeBuild has no T4 on demand" in output["Description"]
-
-
-def test_builds_are_started_as_any_other(template: dict[str, Any]) -> None:
-    project = template["Outputs"]["BuildProjectName"]["Value"]["Ref"]
-
-    assert template["Resources"][project]["Type"] == "AWS::CodeBuild::Project"
-
-
-def test_the_usual_machine_needs_no_output() -> None:
-    assert "BuildMachine" not in Template.from_stack(fleet_app().models).to_json()["Outputs"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aws_cdk import App
 from aws_cdk.assertions import Template
-from fleet_app import FleetApp, fleet_app, mistakes, run_app
+from fleet_app import FleetApp, fleet_app, mistakes
 
 from triton_fleet.app import fleet_configs
 
@@ -123,14 +122,6 @@ def test_the_image_for_cpus_serves_and_builds_where_it_is_asked_for(adjusted: Fl
 
     for image in (model["PrimaryContainer"]["Image"], project["Environment"]["Image"]):
         assert ':25.09-py3-cpu"' in json.dumps(image)
-
-
-@pytest.mark.story
-def test_the_command_line_needs_only_the_instance_type(tmp_path: Path) -> None:
-    completed = run_app(tmp_path, context={"instance_type": CPU})
-
-    assert completed.returncode == 0, completed.stderr
-    assert (tmp_path / "TritonFleetInference.template.json").is_file()
 
 
 @pytest.mark.parametrize(

@@ -78,11 +78,6 @@ def test_a_template_is_as_it_was_reviewed(
     assert _normalised(stack) == snapshot(extension_class=_TemplateExtension)
 
 
-def test_the_template_of_a_stack_without_region_serves_every_region(default: FleetApp) -> None:
-    assert default.models.region.startswith("${Token")
-    assert len(Template.from_stack(default.inference).find_mappings("*")["TritonImage2509"]) > 30
-
-
 def _deployment(fleet: FleetApp) -> dict[str, Any]:
     (endpoint,) = Template.from_stack(fleet.inference).find_resources("AWS::SageMaker::Endpoint").values()
     config: dict[str, Any] = endpoint["Properties"]["DeploymentConfig"]
@@ -93,25 +88,6 @@ def _role_of_endpoint(fleet: FleetApp) -> list[dict[str, Any]]:
     policies = Template.from_stack(fleet.inference).find_resources("AWS::IAM::Policy")
     (policy,) = (each for name, each in policies.items() if name.startswith("EndpointRole"))
     return list(policy["Properties"]["PolicyDocument"]["Statement"])
-
-
-def test_updates_of_the_default_fleet_are_watched_for_ten_minutes_and_undone_by_alarms(
-    default: FleetApp,
-) -> None:
-    config = _deployment(default)
-    alarms = Template.from_stack(default.inference).find_resources("AWS::CloudWatch::Alarm")
-    named = {each["AlarmName"]["Ref"] for each in config["AutoRollbackConfiguration"]["Alarms"]}
-
-    assert config["BlueGreenUpdatePolicy"]["TrafficRoutingConfiguration"] == {
-        "Type": "ALL_AT_ONCE",
-        "WaitIntervalInSeconds": 600,
-    }
-    assert {alarms[each]["Properties"]["AlarmName"].split("-rollback-")[1] for each in named} == {
-        "ServerErrors",
-        "ModelErrors",
-        "NewFleetServerErrors",
-        "NewFleetModelErrors",
-    }
 
 
 def test_the_endpoint_may_read_the_alarms_that_undo_its_updates_and_no_others(default: FleetApp) -> None:
@@ -157,20 +133,6 @@ def test_a_fleet_can_do_without_warm_up_and_rollback_alarms(adjusted: FleetApp) 
     assert "AutoRollbackConfiguration" not in _deployment(adjusted)
 
 
-def test_logs_outlive_a_stack_that_fails_and_are_in_no_ones_way_in_the_next(
-    default: FleetApp, adjusted: FleetApp
-) -> None:
-    groups = [
-        group
-        for stack in (default.models, default.inference, adjusted.models)
-        for group in Template.from_stack(stack).find_resources("AWS::Logs::LogGroup").values()
-    ]
-
-    assert len(groups) > 5
-    assert {each["DeletionPolicy"] for each in groups} == {"Retain"}
-    assert [each for each in groups if "LogGroupName" in each["Properties"]] == []
-
-
 def _variables(fleet: FleetApp) -> dict[str, dict[str, Any]]:
     """The variables of what builds the models, by their names."""
     projects = Template.from_stack(fleet.models).find_resources("AWS::CodeBuild::Project").values()
@@ -198,18 +160,6 @@ def _code(*stacks: Stack) -> set[str]:
         for resource in Template.from_stack(stack).to_json()["Resources"].values()
     }
     return {each for each in types if each.startswith(("Custom::", "AWS::Lambda::"))}
-
-
-def test_the_only_code_that_runs_at_deployment_builds_loads_checks_names_and_surrounds_the_endpoint(
-    default: FleetApp, elsewhere: FleetApp
-) -> None:
-    assert _code(default.models) == {"Custom::TritonBuild", "Custom::TritonTarget", "AWS::Lambda::Function"}
-    around = {f"Custom::TritonEndpoint{when}" for when in ("Start", "Idle", "Settled")}
-    of_all = {*around, "Custom::TritonNames", "AWS::Lambda::Function"}
-    warms_up = {"Custom::TritonFirstLoads", "AWS::Lambda::Permission"}
-    assert _code(default.inference) == of_all | warms_up
-    assert _code(elsewhere.inference) == of_all | warms_up
-    assert _code(elsewhere.models) == set()
 
 
 def test_a_deployment_that_is_to_start_no_build_runs_no_code() -> None:

@@ -35,6 +35,16 @@ def _problems(stages: Any = None, *, file: Path = NO_FILE, **context: Any) -> li
     return mistakes(file=file, **_context(stages, **context))
 
 
+def _staging(**given: Any) -> dict[str, Any]:
+    """The context of a single stage with these settings of its own, which is selected."""
+    return {"stages": {"staging": STAGING | given}, "stage": "*"}
+
+
+def _shared(**given: Any) -> dict[str, Any]:
+    """The context of two stages with these shared settings, which are both selected."""
+    return {"stage": "*", "shared": {"github_repository": "a/b"} | given}
+
+
 def test_a_stage_has_its_own_values_and_all_others_are_shared() -> None:
     (staging,) = _read(stage="staging")
     (production,) = _read(stage="production")
@@ -82,35 +92,15 @@ def test_a_value_on_the_command_line_is_for_the_selected_stage_only() -> None:
         ),
         ({"stages": {"third": {"account": "1" * 12}}, "stage": "*"}, "stage-environment", "", '"region"'),
         (
-            {"stages": {"staging": STAGING | {"max_capcity": 3}}, "stage": "*"},
+            _staging(max_capcity=3),
             "unknown-config-key",
             "max_capcity of stage 'staging'",
             "did you mean max_capacity",
         ),
-        (
-            {"stages": {"staging": STAGING | {"stages": {}}}, "stage": "*"},
-            "unknown-config-key",
-            "stages of stage 'staging'",
-            "",
-        ),
-        (
-            {"stages": {"staging": STAGING | {"max_capacity": "many"}}, "stage": "*"},
-            "config-value-kind",
-            "max_capacity of stage 'staging'",
-            "an integer",
-        ),
-        (
-            {"stages": {"staging": STAGING | {"account": "production"}}, "stage": "*"},
-            "account-id",
-            "account of stage 'staging'",
-            "",
-        ),
-        (
-            {"stages": {"staging": STAGING | {"account": 111111111111}}, "stage": "*"},
-            "config-value-kind",
-            "account of stage 'staging'",
-            "a string",
-        ),
+        (_staging(stages={}), "unknown-config-key", "stages of stage 'staging'", ""),
+        (_staging(max_capacity="many"), "config-value-kind", "max_capacity of stage 'staging'", "an integer"),
+        (_staging(account="production"), "account-id", "account of stage 'staging'", ""),
+        (_staging(account=111111111111), "config-value-kind", "account of stage 'staging'", "a string"),
         (
             {
                 "stages": dict.fromkeys(("staging", "production"), STAGING),
@@ -127,27 +117,17 @@ def test_a_value_on_the_command_line_is_for_the_selected_stage_only() -> None:
             "github_repository of cdk.json",
             "declare `stages`",
         ),
-        ({"stage": "*", "shared": {"github_repository": "search"}}, "github-repository", "", ""),
+        (_shared(github_repository="search"), "github-repository", "", ""),
         (
-            {"stage": "*", "shared": {"github_repository": "a/b", "github_owner_id": 583231}},
+            _shared(github_owner_id=583231),
             "github-ids",
             "github_owner_id of cdk.json",
             "gh api repos/OWNER/NAME",
         ),
-        (
-            {"stage": "*", "shared": {"github_repository": "a/b", "github_provider": "github"}},
-            "github-provider",
-            "github_provider of cdk.json",
-            "",
-        ),
+        (_shared(github_provider="github"), "github-provider", "github_provider of cdk.json", ""),
         ({"stages": {"sta ging": STAGING}, "stage": "*"}, "fleet-name", "name of cdk.json", ""),
         ({"stages": [STAGING], "stage": "*"}, "config-value-kind", "stages of cdk.json", "an object"),
-        (
-            {"stages": {"staging": "1" * 12}, "stage": "*"},
-            "config-value-kind",
-            "stage 'staging'",
-            "an object",
-        ),
+        ({"stages": {"staging": "1"}, "stage": "*"}, "config-value-kind", "stage 'staging'", "an object"),
         ({"stages": {}, "stage": None, "tritonflet": 1}, "unknown-config-key", "", "tritonFleet"),
         ({"stage": None, "stages": {}, "shared": {"stage": "a"}}, "unknown-config-key", "", "stages"),
     ],
