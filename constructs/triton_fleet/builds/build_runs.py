@@ -304,20 +304,11 @@ class BuildRuns(Construct):
         return role
 
     def _state_machine(self, timeout: Duration, topic: sns.ITopic | None) -> sfn.StateMachine:
-        states = _definition(
-            self,
-            changed=self.changed_project,
-            builds=self.builds.project,
-            summary=self.summary_project,
-            folder=self.folder,
-            max_concurrency=self.max_concurrency,
-            topic=topic,
-        )
         machine = sfn.StateMachine(
             self,
             "Resource",
             comment="Builds the models that changed, and reports how each came out",
-            definition_body=sfn.DefinitionBody.from_chainable(states),
+            definition_body=sfn.DefinitionBody.from_chainable(_definition(self, topic)),
             timeout=timeout,
             logs=sfn.LogOptions(destination=self.log_group, level=sfn.LogLevel.ALL),
             # The role is complete as it stands: the CDK would add wildcards to it.
@@ -352,30 +343,22 @@ class BuildRuns(Construct):
         )
 
 
-def _definition(
-    scope: Construct,
-    *,
-    changed: codebuild.IProject,
-    builds: codebuild.IProject,
-    summary: codebuild.IProject,
-    folder: WorkingFolder,
-    max_concurrency: int,
-    topic: sns.ITopic | None,
-) -> sfn.IChainable:
+def _definition(runs: BuildRuns, topic: sns.ITopic | None) -> sfn.IChainable:
     """The states of a run."""
+    folder = runs.folder
     items, results, document = (f"{folder.url}{{}}/{name}" for name in (_ITEMS, _RESULTS, _SUMMARY))
     find = _build(
-        scope,
+        runs,
         "FindChanged",
-        changed,
+        runs.changed_project,
         {"FLEET_ITEMS": _of_run(items), "FLEET_RESULTS": _of_run(f"{results}changed.json")},
     )
-    parallel = _map(scope, folder, results=results, max_concurrency=max_concurrency)
-    parallel.item_processor(_one_build(scope, builds))
+    parallel = _map(runs, results)
+    parallel.item_processor(_one_build(runs))
     summarize = _build(
-        scope,
+        runs,
         "Summarize",
-        summary,
+        runs.summary_project,
         {
             "FLEET_ITEMS": _of_run(items),
             "FLEET_RESULTS": _of_run(results),
@@ -385,7 +368,7 @@ def _definition(
     # Whatever became of the builds, the summary says it: no item at all is not a failure, and of a list that
     # could not be read every model is without a result.
     parallel.add_catch(summarize, result_path=_ERROR)
-    summarize.add_catch(_failed(scope, document, topic), result_path=_ERROR)
+    summarize.add_catch(_failed(runs, document, topic), result_path=_ERROR)
     return find.next(parallel).next(summarize)
 
 
@@ -395,7 +378,7 @@ def _of_run(pattern: str) -> str:
 
 
 def _build(
-    scope: Construct, name: str, project: codebuild.IProject, variables: Mapping[str, str]
+    scope: Construct, name: str, project: codebuild.IProject, values: Mapping[str, str]
 ) -> tasks.CodeBuildStartBuild:
     """A build, until it has ended; started again only if it could not be started."""
     state = tasks.CodeBuildStartBuild(
@@ -403,9 +386,7 @@ def _build(
         name,
         project=project,
         integration_pattern=sfn.IntegrationPattern.RUN_JOB,
-        environment_variables_override={
-            variable: codebuild.BuildEnvironmentVariable(value=value) for variable, value in variables.items()
-        },
+        environment_variables_override=variables(values),
         result_path=sfn.JsonPath.DISCARD,
     )
     state.add_retry(
@@ -419,18 +400,15 @@ def _build(
     return state
 
 
-def _map(
-    scope: Construct, folder: WorkingFolder, *, results: str, max_concurrency: int
-) -> sfn.DistributedMap:
+def _map(runs: BuildRuns, results: str) -> sfn.DistributedMap:
     """A build for each item. However many fail, the others go on: their results say which did."""
+    bucket, prefix = runs.folder.repository.bucket, runs.folder.prefix
     return sfn.DistributedMap(
-        scope,
+        runs,
         "BuildChanged",
         label=_LABEL,
         map_execution_type=sfn.StateMachineType.STANDARD,  # an express one ends after five minutes
-        item_reader=sfn.S3JsonItemReader(
-            bucket=folder.repository.bucket, key=_of_run(f"{folder.prefix}{{}}/{_ITEMS}")
-        ),
+        item_reader=sfn.S3JsonItemReader(bucket=bucket, key=_of_run(f"{prefix}{{}}/{_ITEMS}")),
         item_selector={
             "models": sfn.JsonPath.string_at("$$.Map.Item.Value.models"),
             "results": sfn.JsonPath.format(
@@ -439,28 +417,30 @@ def _map(
                 sfn.JsonPath.string_at("$$.Map.Item.Index"),
             ),
         },
-        max_concurrency=max_concurrency,
+        max_concurrency=runs.max_concurrency,
         tolerated_failure_percentage=100,
         result_path=sfn.JsonPath.DISCARD,
     )
 
 
-def _one_build(scope: Construct, project: codebuild.IProject) -> sfn.IChainable:
+def _one_build(runs: BuildRuns) -> sfn.IChainable:
     """The build of an item; once more if its machine failed, which built what it had built by then."""
-    variables = {
+    values = {
         "FLEET_MODELS": sfn.JsonPath.string_at("$.models"),
         "FLEET_RESULTS": sfn.JsonPath.string_at("$.results"),
     }
-    failed = sfn.Fail(scope, "BuildFailed", error_path=f"{_ERROR}.Error", cause_path=f"{_ERROR}.Cause")
+    failed = sfn.Fail(runs, "BuildFailed", error_path=f"{_ERROR}.Error", cause_path=f"{_ERROR}.Cause")
     why = (
-        sfn.Choice(scope, "WhyFailed")
+        sfn.Choice(runs, "WhyFailed")
         .when(
             sfn.Condition.string_matches(f"{_ERROR}.Cause", _MACHINE_FAILED),
-            _build(scope, "BuildAgain", project, variables),
+            _build(runs, "BuildAgain", runs.builds.project, values),
         )
         .otherwise(failed)
     )
-    return _build(scope, "Build", project, variables).add_catch(why, errors=[_FAILED], result_path=_ERROR)
+    return _build(runs, "Build", runs.builds.project, values).add_catch(
+        why, errors=[_FAILED], result_path=_ERROR
+    )
 
 
 def _failed(scope: Construct, document: str, topic: sns.ITopic | None) -> sfn.IChainable:

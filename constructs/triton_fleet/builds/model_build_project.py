@@ -350,36 +350,30 @@ class ModelBuildProject(Construct):
             self.starter_role.add_to_policy(statement)
         if self.network is not None:
             acknowledge_network_interfaces(self.starter_role)
-        stack = Stack.of(self)
-        request = processing_jobs.job_request(
+        job = processing_jobs.job_variables(
+            self,
             image=self.image,
             role=role,
             source=self.source,
             instance_type=self.machine.name,
             gpu=self.gpu,
             seconds=timeout.to_seconds(),
-            region=stack.region,
             inputs=self._inputs,
             environment=self.environment,
             network=self.network,
-            tags=processing_jobs.TagsOf.later(self),
             volume_key=volume_key,
         )
-        job = {
-            "FLEET_JOB": stack.to_json_string(request),
-            "FLEET_JOB_PREFIX": processing_jobs.job_prefix(self),
-        }
         project = commands_project(
             self,
             "Resource",
             description=self._description(),
             phases={"build": [processing_jobs.program()]},
             environment=starter_environment(),
-            values=variables(self.variables() | self.weights | job),
+            values=variables({**self.variables(), **self.weights, **job}),
             role=self.starter_role,
             key=self.repository.key,
             log_group=self.log_group,
-            timeout=_with_start(timeout),
+            timeout=Duration.minutes(min(timeout.to_minutes() + _JOB_START_MINUTES, _LONGEST_BUILD_MINUTES)),
             network=self.network,
         )
         # The job's permissions are there before anyone can start one.
@@ -452,8 +446,3 @@ def _check_machine(
         return
     if isinstance(build_machine(choice, instance, region).choice, ProcessingJob):
         not_literal(report.at("timeout"), "timeout")  # seconds for the job, and minutes for the build
-
-
-def _with_start(timeout: Duration) -> Duration:
-    """The time of a build and of getting its job started."""
-    return Duration.minutes(min(timeout.to_minutes() + _JOB_START_MINUTES, _LONGEST_BUILD_MINUTES))

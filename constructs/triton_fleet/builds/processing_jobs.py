@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from aws_cdk import ArnFormat, IResolvable, IStableAnyProducer, Lazy, Names, Stack, TagManager
+from aws_cdk import ArnFormat, IStableAnyProducer, Lazy, Names, Stack, TagManager
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
@@ -67,7 +66,8 @@ def program() -> str:
     return f"python3 - <<'END_OF_PROGRAM'\n{_PROGRAM.read_text().rstrip()}\nEND_OF_PROGRAM"
 
 
-def job_request(
+def job_variables(
+    scope: Construct,
     *,
     image: TritonImage,
     role: iam.IRole,
@@ -75,19 +75,24 @@ def job_request(
     instance_type: str,
     gpu: Gpu,
     seconds: float,
-    region: str,
     inputs: BuildInputs,
     environment: Mapping[str, str],
     network: EndpointNetwork | None,
-    tags: IResolvable,
     volume_key: kms.IKey | None,
-) -> Mapping[str, Any]:
-    """CreateProcessingJob's request, without the job's name, the models and what a build may override."""
+) -> Mapping[str, str]:
+    """Return what the program reads: CreateProcessingJob's request, but for the job's name and the models."""
     phases = commands(gpu)
     given, fetched = inputs.of_job()
     key = {} if volume_key is None else {"VolumeKmsKeyId": volume_key.key_arn}
-    placed = {} if network is None else {"NetworkConfig": {"VpcConfig": _vpc_config(network)}}
-    return {
+    placed = {}
+    if network is not None:
+        config = {
+            "SecurityGroupIds": [group.security_group_id for group in network.security_groups],
+            "Subnets": [subnet.subnet_id for subnet in network.subnets],
+        }
+        placed = {"NetworkConfig": {"VpcConfig": config}}
+    stack = Stack.of(scope)
+    request = {
         "RoleArn": role.role_arn,
         "AppSpecification": {
             "ImageUri": image.uri,
@@ -114,38 +119,25 @@ def job_request(
             }
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": seconds},
-        "Environment": {**environment, **ENVIRONMENT, "AWS_DEFAULT_REGION": region, **given},
+        "Environment": {**environment, **ENVIRONMENT, "AWS_DEFAULT_REGION": stack.region, **given},
         **placed,
-        "Tags": tags,
+        "Tags": Lazy.any(_TagsOf(scope), omit_empty_array=True),  # as they are in the template
     }
+    return {"FLEET_JOB": stack.to_json_string(request), "FLEET_JOB_PREFIX": job_prefix(scope)}
 
 
 @implements(IStableAnyProducer)
-class TagsOf:
-    """The tags of a resource, for a request that is made while no template is deployed."""
+class _TagsOf:
+    """The tags of the project that starts a construct's jobs, as the API takes them."""
 
     def __init__(self, construct: Construct) -> None:
-        """Note the construct, which has the project that starts the request."""
         self._construct = construct
 
-    @classmethod
-    def later(cls, construct: Construct) -> IResolvable:
-        """The tags as the API takes them, resolved with the template; left out if there are none."""
-        return Lazy.any(cls(construct), omit_empty_array=True)
-
     def produce(self) -> list[dict[str, str]]:
-        """Return the tags."""
         project = self._construct.node.find_child("Resource").node.default_child
         manager = TagManager.of(project)
         assert manager is not None  # noqa: S101 -- a project can be tagged
         return [{"Key": key, "Value": value} for key, value in sorted(manager.tag_values().items())]
-
-
-def _vpc_config(network: EndpointNetwork) -> Mapping[str, Any]:
-    return {
-        "SecurityGroupIds": [group.security_group_id for group in network.security_groups],
-        "Subnets": [subnet.subnet_id for subnet in network.subnets],
-    }
 
 
 def job_statements(

@@ -71,12 +71,6 @@ def check_request(report: Report, service: str, shape: str, request: Any, *, pla
         report.add(found.problems)
 
 
-def limits(service: str, shape: str) -> tuple[float, float]:
-    """Return the least and the most of a number, or of the length of a list or a string."""
-    found = _shapes(service)[shape]
-    return found.get("min", 0), found["max"]
-
-
 @cache
 def _shapes(service: str) -> _Shapes:
     from botocore.loaders import Loader  # takes longer to import than to read a model with

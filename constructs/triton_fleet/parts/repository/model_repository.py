@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from aws_cdk import Annotations as Advice
 from aws_cdk import Arn, ArnFormat, Duration, RemovalPolicy
@@ -178,20 +180,10 @@ class ModelRepository(Construct):
         limited to the manifest; without it S3 answers 403 while nothing is published yet.
         """
         manifest = f"{self.prefix}{MANIFEST_NAME}"
+        named = {"StringLikeIfExists": {"s3:prefix": [manifest]}}
         return (
-            iam.Grant.add_to_principal(
-                grantee=grantee,
-                actions=["s3:ListBucket"],
-                resource_arns=[self.bucket.bucket_arn],
-                conditions={"StringLikeIfExists": {"s3:prefix": [manifest]}},
-            )
-            .combine(
-                iam.Grant.add_to_principal(
-                    grantee=grantee,
-                    actions=["s3:GetObject"],
-                    resource_arns=[self.bucket.arn_for_objects(manifest)],
-                )
-            )
+            _allow(grantee, "s3:ListBucket", on=self.bucket.bucket_arn, conditions=named)
+            .combine(_allow(grantee, "s3:GetObject", on=self.bucket.arn_for_objects(manifest)))
             .combine(self._grant_key(grantee, "kms:Decrypt"))
         )
 
@@ -254,25 +246,15 @@ class ModelRepository(Construct):
         It looks first for artifacts that Models and endpoints of the account use; SageMaker lists neither by
         resource. A bucket with versions keeps what is deleted for ninety days.
         """
-        models = iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=[
-                "sagemaker:DescribeEndpoint",
-                "sagemaker:DescribeEndpointConfig",
-                "sagemaker:DescribeModel",
-                "sagemaker:ListEndpoints",
-                "sagemaker:ListModels",
-            ],
-            resource_arns=["*"],
+        manifest = self.bucket.arn_for_objects(f"{self.prefix}{MANIFEST_NAME}")
+        read = ("DescribeEndpoint", "DescribeEndpointConfig", "DescribeModel", "ListEndpoints", "ListModels")
+        return (
+            self._grant_list(grantee)
+            .combine(self._grant_objects(grantee, "s3:GetObject", "s3:DeleteObject"))
+            .combine(_allow(grantee, "s3:PutObject", on=manifest))
+            .combine(_allow(grantee, *(f"sagemaker:{each}" for each in read), on="*"))
+            .combine(self._grant_key(grantee, "kms:Decrypt", "kms:GenerateDataKey"))
         )
-        manifest = iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3:PutObject"],
-            resource_arns=[self.bucket.arn_for_objects(f"{self.prefix}{MANIFEST_NAME}")],
-        )
-        objects = self._grant_objects(grantee, "s3:GetObject", "s3:DeleteObject")
-        key = self._grant_key(grantee, "kms:Decrypt", "kms:GenerateDataKey")
-        return self._grant_list(grantee).combine(objects).combine(manifest).combine(models).combine(key)
 
     def expire(self, *, rule: str, prefix: str, after: Duration) -> None:
         """Let S3 delete what is below a prefix of the bucket when it is old; of an existing bucket, say so.
@@ -316,22 +298,21 @@ class ModelRepository(Construct):
         )
 
     def _grant_list(self, grantee: iam.IGrantable) -> iam.Grant:
-        return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3:ListBucket"],
-            resource_arns=[self.bucket.bucket_arn],
-            conditions=self.list_condition,
-        )
+        return _allow(grantee, "s3:ListBucket", on=self.bucket.bucket_arn, conditions=self.list_condition)
 
     def _grant_objects(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
-        return iam.Grant.add_to_principal(
-            grantee=grantee, actions=list(actions), resource_arns=[self.artifacts_arn]
-        )
+        return _allow(grantee, *actions, on=self.artifacts_arn)
 
     def _grant_key(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
-        return iam.Grant.add_to_principal(
-            grantee=grantee, actions=list(actions), resource_arns=[self.key.key_arn]
-        )
+        return _allow(grantee, *actions, on=self.key.key_arn)
+
+
+def _allow(
+    grantee: iam.IGrantable, *actions: str, on: str, conditions: Mapping[str, Any] | None = None
+) -> iam.Grant:
+    return iam.Grant.add_to_principal(
+        grantee=grantee, actions=list(actions), resource_arns=[on], conditions=conditions
+    )
 
 
 def _lifecycle() -> list[s3.LifecycleRule]:
