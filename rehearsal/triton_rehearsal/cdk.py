@@ -1,4 +1,7 @@
-"""The real CDK command line, run as a user runs it, with an environment that points to the embedded AWS."""
+"""The real CDK command line, run as a user runs it, with an environment that points to the embedded AWS.
+
+A stage of the project is deployed in its region, but to the account of the embedded AWS.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from embedded_aws import EmbeddedAws
+from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError
-from triton_models.base.json_text import read_cdk_json
+from triton_models.base.json_text import check_stage, read_cdk_json
 from triton_models.base.processes import end_group, tie_to_parent
 
 _CLI = Path("node_modules", "aws-cdk", "bin", "cdk")
@@ -73,7 +78,9 @@ class Cdk:
             FleetError: The CLI failed.
         """
         region = self._environment.get("AWS_REGION", "us-east-1")
-        qualifier = self._context().get("@aws-cdk/core:bootstrapQualifier")
+        path = self._directory / "cdk.json"
+        context = read_cdk_json(path)["context"] if path.exists() else {}
+        qualifier = context.get("@aws-cdk/core:bootstrapQualifier")
         chosen = [f"--qualifier={qualifier}"] if qualifier else []
         # Run outside the app's folder: inside, the CLI would synthesize the app, which it does not need.
         self._run(
@@ -117,11 +124,6 @@ class Cdk:
         """Return the names of the stacks of the last deployment, in the order of deployment."""
         return list(_stacks(self._assembly))
 
-    def _context(self) -> Mapping[str, Any]:
-        path = self._directory / "cdk.json"
-        context: Mapping[str, Any] = read_cdk_json(path)["context"] if path.exists() else {}
-        return context
-
     def _run(self, verb: str, *arguments: str, directory: Path | None = None) -> None:
         # Resolved here, since Popen searches the caller's PATH, not the child's.
         node = shutil.which("node", path=self._environment["PATH"])
@@ -152,7 +154,12 @@ class Cdk:
             end_group(process)
             raise
         if status:
-            raise _failed(verb, status, last)
+            raise FleetError.of(
+                what=f"cdk {verb} failed with status {status}",
+                where="the CDK command line",
+                why="\n".join(_meaningful(last)) or "it printed nothing",
+                fix="fix what the CDK reports, and try again",
+            )
 
 
 def _node_folder() -> list[str]:
@@ -178,16 +185,7 @@ def _not_installed(what: str, where: str) -> FleetError:
     )
 
 
-def _failed(verb: str, status: int, lines: Sequence[str]) -> FleetError:
-    return FleetError.of(
-        what=f"cdk {verb} failed with status {status}",
-        where="the CDK command line",
-        why="\n".join(_meaningful(lines)) or "it printed nothing",
-        fix="fix what the CDK reports, and try again",
-    )
-
-
-def _meaningful(lines: Sequence[str]) -> list[str]:
+def _meaningful(lines: Iterable[str]) -> list[str]:
     """Return the end of the CLI's output without blank lines, from the first error on if there is one."""
     shown = [line for line in lines if line.strip() and not line.startswith(_NOISE)]
     complaints = [number for number, line in enumerate(shown) if "❌" in line or "_FAILED" in line]
@@ -204,3 +202,55 @@ def _stacks(assembly: Path) -> Iterator[str]:
             yield properties.get("stackName", name)
         elif artifact["type"] == "cdk:cloud-assembly":
             yield from _stacks(assembly / properties["directoryName"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The environment of a deployment, as `cdk.json` says.
+
+    Attributes:
+        name: The stage; None without stages.
+        region: The region; None if the project leaves it to the AWS profile.
+        fixed: True if the project names an account, which is not that of the embedded AWS.
+    """
+
+    name: str | None = None
+    region: str | None = None
+    fixed: bool = False
+
+    def context(self) -> list[str]:
+        """Return the arguments of the CDK's command line that deploy this stage to the embedded AWS."""
+        chosen = ["-c", f"stage={self.name}"] if self.name else []
+        return [*chosen, *(["-c", f"account={EmbeddedAws.account}"] if self.fixed else [])]
+
+
+def read_stage(project: Path, name: str | None = None) -> Stage:
+    """Read the environment of a stage of a project; None for the first one that it declares, if any.
+
+    Raises:
+        FleetError: cdk.json is not what the CDK reads, its settings or stages are not objects, or it does not
+            declare the stage.
+    """
+    settings = _object("tritonFleet", read_cdk_json(project / "cdk.json")["context"].get("tritonFleet"))
+    stages = _object("stages", settings.get("stages"))
+    if name and settings:
+        report = Report("--stage")
+        check_stage(report, name, stages)
+        report.raise_if_any()
+    name = name or next(iter(stages), None)
+    values = {**settings, **_object(f"stage {name!r}", stages.get(name or ""))}
+    region = values.get("region")  # one of another type is left to the app
+    return Stage(
+        name=name, region=region if isinstance(region, str) else None, fixed=values.get("account") is not None
+    )
+
+
+def _object(name: str, given: object) -> Mapping[str, Any]:
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    raise FleetError.of(
+        what=f"{name} is {given!r}",
+        where="the context of cdk.json",
+        fix="give an object of keys and values",
+        rule="config-value-kind",
+    )

@@ -20,7 +20,7 @@ from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.commands import commands
 from triton_fleet.builds.source import FOLDER, toolkit_wheel
 from triton_models.facts.instances import GPUS
-from triton_rehearsal.builds.python import install_python
+from triton_rehearsal.builds.environment import install_python
 
 BUILD_ID = "FleetBuilds-AbC123:01234567-89ab-cdef-0123-456789abcdef"
 JOB_SOURCE = "/opt/ml/processing/source"

@@ -20,9 +20,8 @@ from triton_fleet.builds.code.run_processing_job import job_request
 from triton_fleet.builds.commands import ENVIRONMENT
 from triton_models.builds.locked import PACKAGES
 from triton_models.facts.releases import IMAGE_REPOSITORY
-from triton_rehearsal.builds.environment import DIFFERENCES, NETWORK
+from triton_rehearsal.builds.environment import DIFFERENCES, NETWORK, install_python
 from triton_rehearsal.builds.processing_job import run_job
-from triton_rehearsal.builds.python import install_python
 from triton_rehearsal.builds.runner import WITHOUT_GPU, BuildRunner
 from triton_rehearsal.triton.container import server_flags
 from triton_rehearsal.triton.machine import Machine

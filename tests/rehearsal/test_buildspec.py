@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -38,7 +39,7 @@ def run(tmp_path: Path) -> Run:
         phases = {name: {"commands": each} for name, each in commands.items()}
         spec = buildspec.parse(json.dumps({"version": "0.2", "phases": phases}))
         with CommandShell(environment=PATH, directory=tmp_path, on_line=lines.append) as shell:
-            failure = buildspec.run(spec, shell)
+            failure = buildspec.run(spec, shell, Mock())
         return failure, lines
 
     return run_phases

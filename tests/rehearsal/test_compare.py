@@ -14,7 +14,7 @@ from triton_models.builds.build import build
 from triton_models.cli.main import main
 from triton_models.repository.publish import publish
 from triton_models.spec import load_builds
-from triton_rehearsal.compare.local import compare_locally
+from triton_rehearsal.compare.command import compare_locally
 from triton_rehearsal.hosting.service import Hosting
 
 pytestmark = pytest.mark.story

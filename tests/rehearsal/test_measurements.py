@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from triton_rehearsal.compare.comparison import Comparison
 from triton_rehearsal.compare.measurement import (
     ColdStart,
+    Comparison,
     Measurement,
     interleaved,
     measure,

@@ -27,12 +27,10 @@ from triton_models.client import Client
 from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source, Unload
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.rehearse.command import scenario_announcement
-from triton_rehearsal.scenario.faults import Faults
-from triton_rehearsal.scenario.play import Answer, Observed, Stage, ask_again, play
+from triton_rehearsal.scenario.play import Answer, Faults, Observed, Stage, ask_again, play
 from triton_rehearsal.scenario.reading import parse, read, shipped
 from triton_rehearsal.scenario.result import ScenarioResult
-from triton_rehearsal.scenario.scenario import Expected, Request, Scenario, Stream
-from triton_rehearsal.scenario.traffic import requests
+from triton_rehearsal.scenario.scenario import Expected, Request, Scenario, Stream, requests
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "rehearse.md").read_text().partition("\n## Limits")[0]
 ONE = Stream(requests_per_second=1, seconds=9)

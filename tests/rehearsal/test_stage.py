@@ -10,7 +10,7 @@ import pytest
 
 from tests.reported import reported
 from triton_models.base.errors import FleetError
-from triton_rehearsal.rehearse.stage import Stage, read_stage
+from triton_rehearsal.cdk import Stage, read_stage
 
 HERE = ["-c", "account=123456789012"]
 STAGES = {

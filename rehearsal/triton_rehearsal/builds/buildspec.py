@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
@@ -90,23 +90,17 @@ def _refused(what: str, expected: str) -> FleetError:
     )
 
 
-class Watcher:
-    """Receives the progress of a build; this one ignores it."""
+class _Watcher(Protocol):
+    """Receives the progress of a build."""
 
-    def begins(self, phase: str) -> None:
-        """Note the start of a phase, with or without commands."""
+    def begins(self, phase: str) -> None: ...
 
-    def runs(self, command: str) -> None:
-        """Note the start of a command."""
+    def runs(self, command: str) -> None: ...
 
-    def ends(self, phase: str, failure: FailedCommand | None) -> None:
-        """Note the end of a phase, with its failed command if there is one."""
+    def ends(self, phase: str, failure: FailedCommand | None) -> None: ...
 
 
-_NOBODY = Watcher()
-
-
-def run(buildspec: Buildspec, shell: CommandShell, watcher: Watcher = _NOBODY) -> FailedCommand | None:
+def run(buildspec: Buildspec, shell: CommandShell, watcher: _Watcher) -> FailedCommand | None:
     """Run the phases in a shell. Returns the first failed command; None if every command succeeded.
 
     A failed phase ends the build, except that post_build still runs after a failed build phase.

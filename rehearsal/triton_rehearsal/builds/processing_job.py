@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from triton_rehearsal.builds.environment import container_environment
-from triton_rehearsal.builds.processes import contain, end_contained
+from triton_rehearsal.builds.shell import end_contained, start_contained
 from triton_rehearsal.triton.machine import Machine
 
 if TYPE_CHECKING:
@@ -43,51 +43,32 @@ def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event 
     application = request["AppSpecification"]
     command = [*application["ContainerEntrypoint"], *application.get("ContainerArguments", ())]
     with tempfile.TemporaryDirectory(prefix="fleet-job-") as folder:
-        output = Path(folder, "output")
+        output, config = Path(folder, "output"), Path(folder, "config")
         output.mkdir()
-        config = _config(request, Path(folder))
+        config.mkdir()
+        known = {"ProcessingJobName": request["ProcessingJobName"]}
+        (config / "processingjobconfig.json").write_text(json.dumps(known))
         places = {_OUTPUT: output, _CONFIG: config, **dict(_inputs(aws, request, Path(folder)))}
-        process = subprocess.Popen(
+        process = start_contained(
             [_here(part, places) for part in command],
-            env=_environment(aws, request, Path(folder)),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=contain,  # noqa: PLW1509  two prctl calls
+            environment=_environment(aws, request, Path(folder)),
+            directory=Path(folder),
         )
         if stop is not None:
             threading.Thread(target=_end, args=(process, stop), daemon=True).start()
         _log(aws, f"{request['ProcessingJobName']}/algo-1", process)
-        aws.set_exit_message(request["ProcessingJobName"], _message(output))
+        left = output / "message"
+        message = left.read_text(errors="replace")[:_MESSAGE_LENGTH] if left.is_file() else ""
+        aws.set_exit_message(request["ProcessingJobName"], message)
     if process.returncode:
         return f"AlgorithmError: , exit code: {process.returncode}"
     return None
 
 
 def _end(process: subprocess.Popen[str], stop: threading.Event) -> None:
-    """End a process and its descendants when `stop` is set; return when it has ended."""
     while process.poll() is None:
         if stop.wait(_LOOK_S):
             end_contained(process)
-
-
-def _config(request: Mapping[str, Any], folder: Path) -> Path:
-    """Write the folder from which a job reads its name."""
-    config = folder / "config"
-    config.mkdir()
-    known = {"ProcessingJobName": request["ProcessingJobName"]}
-    (config / "processingjobconfig.json").write_text(json.dumps(known))
-    return config
-
-
-def _message(output: Path) -> str:
-    """Return the exit message that the command left."""
-    file = output / "message"
-    return file.read_text(errors="replace")[:_MESSAGE_LENGTH] if file.is_file() else ""
 
 
 def _inputs(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Path]]:
@@ -110,24 +91,20 @@ def _here(part: str, places: Mapping[str, Path]) -> str:
 
 
 def _environment(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    machine = Machine.of(
-        image=request["AppSpecification"]["ImageUri"],
-        instance_type=request["ProcessingResources"]["ClusterConfig"]["InstanceType"],
-    )
-    return {
-        **container_environment(aws, machine, folder=folder, requirements=_requirements(folder)),
-        **request.get("Environment", {}),
-    }
-
-
-def _requirements(folder: Path) -> str:
-    """Return the content of every requirements.txt of a zipped source."""
+    """Return a job's variables. Its container has what each requirements.txt of a zipped source names."""
     found = []
     for archive in (folder / "inputs").rglob("*.zip"):
         with zipfile.ZipFile(archive) as packed:
             wanted = [each for each in packed.namelist() if _REQUIREMENTS.fullmatch(each)]
             found += [packed.read(each).decode() for each in wanted]
-    return "\n".join(found)
+    machine = Machine.of(
+        image=request["AppSpecification"]["ImageUri"],
+        instance_type=request["ProcessingResources"]["ClusterConfig"]["InstanceType"],
+    )
+    return {
+        **container_environment(aws, machine, folder=folder, requirements="\n".join(found)),
+        **request.get("Environment", {}),
+    }
 
 
 def _log(aws: EmbeddedAws, stream: str, process: subprocess.Popen[str]) -> None:

@@ -1,4 +1,4 @@
-"""A shell that runs commands one after the other, like the shell of a build container.
+"""A shell that runs commands one after the other, like the shell of a build container, and its processes.
 
 CodeBuild's buildspec version 0.2 runs every command of a build in the same shell: exported variables and the
 working directory carry over to the next command.
@@ -6,16 +6,19 @@ working directory carry over to the next command.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import fcntl
 import os
 import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from triton_rehearsal.builds.processes import contain, end_contained
+from triton_models.base.processes import end_group, tie_to_parent
 
 # Reads the path of a command, sources it so that its effects stay in this shell, and answers with its status.
 # A standard shell only supports descriptors of one digit, so a bash opens the descriptors first. `command`
@@ -25,6 +28,10 @@ _START = 'exec 3<&{commands} 4>&{statuses} {commands}<&- {statuses}>&-; exec "$0
 
 _FIRST_FREE = 10
 _INTERRUPTED = 128 + signal.SIGTERM
+_PR_SET_CHILD_SUBREAPER = 36
+_GRACE_SECONDS = 5.0
+_POLL_SECONDS = 0.02
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class CommandShell:
@@ -52,18 +59,11 @@ class CommandShell:
         statuses_in, statuses_out = _pipe()
         self._commands = os.fdopen(commands_out, "w", buffering=1)
         self._statuses = os.fdopen(statuses_in)
-        self._process = subprocess.Popen(
+        self._process = start_contained(
             ["bash", "-c", _START.format(commands=commands_in, statuses=statuses_out), program, _DRIVER],
-            env=dict(environment),
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
+            environment=environment,
+            directory=directory,
             pass_fds=(commands_in, statuses_out),
-            start_new_session=True,
-            preexec_fn=contain,  # noqa: PLW1509  two prctl calls
         )
         os.close(commands_in)
         os.close(statuses_out)
@@ -129,3 +129,71 @@ def _pipe() -> tuple[int, int]:
     for each in ends:
         os.close(each)
     return moved[0], moved[1]
+
+
+def start_contained(
+    command: Sequence[str], *, environment: Mapping[str, str], directory: Path, pass_fds: Sequence[int] = ()
+) -> subprocess.Popen[str]:
+    """Start a process that acts as a container: `end_contained` ends everything that it starts.
+
+    Its standard error is part of its output.
+    """
+    return subprocess.Popen(
+        command,
+        env=environment,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        pass_fds=pass_fds,
+        start_new_session=True,
+        preexec_fn=_contain,  # noqa: PLW1509  two prctl calls
+    )
+
+
+def _contain() -> None:
+    """Tie this process to its parent and let it adopt orphans, which are then found in any session."""
+    tie_to_parent()
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_contained(process: subprocess.Popen[str]) -> None:
+    """End everything that a contained process has started, in any session, then the process itself."""
+    _end_descendants(process.pid)
+    end_group(process)
+
+
+def _end_descendants(pid: int) -> None:
+    """Ask the descendants to end, wait, then kill them. Returns when none runs."""
+    deadline = time.monotonic() + _GRACE_SECONDS
+    asked: set[int] = set()
+    while running := _descendants(pid):
+        late = time.monotonic() > deadline
+        for each in running:
+            if late or each not in asked:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(each, signal.SIGKILL if late else signal.SIGTERM)
+                asked.add(each)
+        time.sleep(_POLL_SECONDS)
+
+
+def _descendants(pid: int) -> set[int]:
+    """Return the descendants that have not ended."""
+    children: dict[int, list[int]] = {}
+    ended = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name, in parentheses, may contain any character.
+            state, parent, *_ = status.read_text().rpartition(")")[2].split()
+            child = int(status.parent.name)
+            children.setdefault(int(parent), []).append(child)
+            if state in "ZX":
+                ended.add(child)
+    found, look = set(), [pid]
+    while look:
+        below = children.get(look.pop(), [])
+        found.update(below)
+        look += below
+    return found - ended

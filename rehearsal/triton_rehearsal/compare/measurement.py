@@ -1,4 +1,4 @@
-"""Measurements of models side by side: size, cold start, latency and throughput.
+"""Measurements of models side by side: size, cold start, latency and throughput, and their comparison.
 
 One run measures all models, with one request of each in turn, so that other load on the machine affects all
 of them alike. Only the ratios are valid beyond the run.
@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
 from triton_models.base.errors import FleetError
+from triton_models.base.tables import Column, table
 from triton_models.deliver.verify.verify import own_function, reference_of
 from triton_models.spec import Example, ModelDefinition
 from triton_rehearsal.hosting.model_figures import percentile
 
-BLOCKS = 4
-"""Number of blocks in which concurrent callers invoke each model."""
+_BLOCKS = 4  # in which concurrent callers invoke each model
+_NO_DECIMALS = 100  # milliseconds
 
 Ask = Callable[[], Mapping[str, Any]]
 
@@ -98,6 +99,96 @@ class Measurement:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The outcome of `fleet compare`."""
+
+    where: str
+    notes: tuple[str, ...]
+    requests: int
+    concurrency: int
+    models: tuple[Measurement, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a model's answer differs from its source's, otherwise 0."""
+        return 0 if all(model.right for model in self.models) else 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON-ready data, with ratios to the first model."""
+        first = self.models[0]
+        return {
+            "served_by": self.where,
+            "notes": list(self.notes),
+            "requests": self.requests,
+            "concurrency": self.concurrency,
+            "models": [
+                {
+                    **model.as_dict(),
+                    "cold_start_ratio": round(model.cold_s / first.cold_s, 3),
+                    "p50_ratio": round(_usual(model) / _usual(first), 3),
+                }
+                for model in self.models
+            ],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of a table, with times in milliseconds, and of the notes."""
+        yield f"served by {self.where}"
+        yield ""
+        yield from table(list(self._columns()))
+        yield ""
+        yield (
+            f"Times in ms. Cold start: from the request to the first answer, median of "
+            f"{len(self.models[0].cold)}. p50 to p99: {self.requests} requests in sequence. req/s: "
+            f"{self.concurrency} concurrent callers. x: relative to the first row."
+        )
+        yield from self.notes
+        for model in self.models:
+            if not model.right:
+                how = f"{model.difference:.2g} from its source, {model.allowed:.2g} allowed"
+                yield f"{model.name} is wrong: {how}"
+
+    def _columns(self) -> Iterator[Column]:
+        first, models = self.models[0], self.models
+        shown = [model.as_dict() for model in models]
+
+        def times(title: str, key: str, *, rank: int = 0) -> Column:
+            return Column(
+                title=title, cells=[_number(each[f"{key}_ms"]) for each in shown], right=True, rank=rank
+            )
+
+        def ratios(ratio: Callable[[Measurement], float], *, rank: int) -> Column:
+            cells = [f"{ratio(model) / ratio(first):.2f}" for model in models]
+            return Column(title="x", cells=cells, right=True, rank=rank)
+
+        sizes = [f"{model.size / 1e6:.1f}" for model in models]
+        rates = [f"{model.throughput:.1f}" for model in models]
+        yield Column(title="model", cells=[model.name for model in models])
+        yield Column(title="runs in", cells=[", ".join(model.backends) for model in models], rank=2)
+        yield Column(title="MB", cells=sizes, right=True, rank=1)
+        yield times("cold", "cold_start")
+        yield ratios(lambda model: model.cold_s, rank=3)
+        yield times("unpack", "unpack", rank=6)
+        yield times("load", "load", rank=5)
+        yield times("1st", "first_warm", rank=7)
+        yield times("p50", "p50")
+        yield ratios(_usual, rank=1)
+        yield times("p95", "p95", rank=4)
+        yield times("p99", "p99", rank=1)
+        yield Column(title="req/s", cells=rates, right=True)
+
+
+def _usual(model: Measurement) -> float:
+    return percentile(model.latencies_s, 50)
+
+
+def _number(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return "-"
+    return f"{milliseconds:.{0 if milliseconds >= _NO_DECIMALS else 1}f}"
+
+
 def first_example(build: ModelDefinition) -> Example:
     """Return the first example of a declaration.
 
@@ -131,14 +222,7 @@ def reference_answer(build: ModelDefinition, example: Example) -> Mapping[str, A
 def measure(
     models: Sequence[Measurement], ask: Mapping[str, Ask], *, requests: int, concurrency: int
 ) -> tuple[Measurement, ...]:
-    """Measure latency and throughput of loaded models.
-
-    Args:
-        models: The measurements so far.
-        ask: A function per model that sends one request, by the model's name.
-        requests: Number of requests per model.
-        concurrency: Number of concurrent callers, for the throughput.
-    """
+    """Add latency and throughput to the measurements of loaded models."""
     latencies = interleaved(ask, requests)
     rates = throughputs(ask, concurrency=concurrency, requests=requests)
     return tuple(
@@ -160,16 +244,16 @@ def interleaved(ask: Mapping[str, Ask], rounds: int) -> dict[str, list[float]]:
 
 def throughputs(ask: Mapping[str, Ask], *, concurrency: int, requests: int) -> dict[str, float]:
     """Return requests per second of each model, measured in blocks, one model after the other."""
-    size = max(concurrency, math.ceil(requests / BLOCKS))
+    size = max(concurrency, math.ceil(requests / _BLOCKS))
     taken = dict.fromkeys(ask, 0.0)
     with ThreadPoolExecutor(concurrency) as pool:
-        for number in range(BLOCKS):
+        for number in range(_BLOCKS):
             for name in rotated(list(ask), number):
                 start = time.perf_counter()
                 for answer in [pool.submit(ask[name]) for _ in range(size)]:
                     answer.result()
                 taken[name] += time.perf_counter() - start
-    return {name: BLOCKS * size / seconds for name, seconds in taken.items()}
+    return {name: _BLOCKS * size / seconds for name, seconds in taken.items()}
 
 
 def rotated(names: Sequence[str], number: int) -> list[str]:

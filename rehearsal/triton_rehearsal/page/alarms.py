@@ -8,7 +8,7 @@ from typing import Any
 
 from triton_models.base.alarm_condition import SIGNS, alarm_condition
 from triton_rehearsal.hosting.metrics import METRICS
-from triton_rehearsal.page.markdown import html_of
+from triton_rehearsal.page.report import html_of
 
 KINDS = ("MetricAlarm", "CompositeAlarm")
 

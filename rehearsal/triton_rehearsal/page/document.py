@@ -1,19 +1,21 @@
-"""All that a page shows, as one JSON document."""
+"""All that a page shows, as one JSON document: dashboards, instances, models, alarms and a timeline."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from triton_rehearsal.hosting.metrics import Started
+from triton_rehearsal.hosting.metrics import Download, Ended, Load, Started, Unload
 from triton_rehearsal.hosting.model_figures import percentile
 from triton_rehearsal.hosting.service import Hosting
-from triton_rehearsal.page import alarms, timeline, widgets
+from triton_rehearsal.page import alarms, widgets
 
 if TYPE_CHECKING:
     from embedded_aws import EmbeddedAws
@@ -22,31 +24,13 @@ _DURATION = re.compile(
     r"-P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?)?"
 )
 _DEFAULT = timedelta(hours=3)
-
-
-def in_json(document: Mapping[str, Any]) -> str:
-    """Return a document as JSON, with null for infinity and NaN, which JSON does not have."""
-    try:
-        return json.dumps(document, allow_nan=False)
-    except ValueError:
-        return json.dumps(_finite(document), allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+_MOST_EVENTS = 500
+_DEPLOYED = {"AWS::CloudFormation::Stack": "stack", "AWS::SageMaker::Endpoint": "endpoint"}
+_INSTANCE_WORDS = {Download: "downloaded", Load: "loaded", Unload: "unloaded"}
 
 
 def read(aws: EmbeddedAws, hosting: Hosting | None) -> dict[str, Any]:
-    """Return the document.
-
-    Args:
-        aws: The embedded AWS with the deployed stacks.
-        hosting: The hosting of its endpoints; None before they are served.
-    """
+    """Return the document about an embedded AWS and the hosting of its endpoints, if they are served."""
     now, speed = aws.clock.now(), aws.clock.speed
     return {
         "now": now.timestamp(),
@@ -57,7 +41,7 @@ def read(aws: EmbeddedAws, hosting: Hosting | None) -> dict[str, Any]:
         "counts_as": aws.clock.requests,
         "dashboards": list(_dashboards(aws, now)),
         "alarms": list(alarms.read(aws.client("cloudwatch"))),
-        "timeline": timeline.read(aws, hosting),
+        "timeline": _timeline(aws, hosting),
     }
 
 
@@ -147,3 +131,73 @@ def _range(body: Mapping[str, Any], now: datetime) -> widgets.Range:
     if not start:
         return widgets.Range(start=now - _DEFAULT, end=now)
     return widgets.Range(start=widgets.moment(start), end=widgets.moment(end) if end else now)
+
+
+def _timeline(aws: EmbeddedAws, hosting: Hosting | None) -> list[dict[str, Any]]:
+    """Return the newest events, newest first. Times are the embedded AWS's, in seconds since 1970."""
+    events = [
+        *_deployments(aws),
+        *_activities(aws),
+        *_states(aws),
+        *(_on_instances(hosting) if hosting else ()),
+    ]
+    return sorted(events, key=lambda event: float(event["at"]), reverse=True)[:_MOST_EVENTS]
+
+
+def _event(kind: str, at: float, subject: str, text: str, detail: str = "") -> dict[str, Any]:
+    return {"kind": kind, "at": at, "subject": subject, "text": text, "detail": detail}
+
+
+def _on_instances(hosting: Hosting) -> Iterator[dict[str, Any]]:
+    for moment in list(hosting.timeline):
+        event = moment.event
+        if isinstance(event, Started):
+            yield _event("instance", moment.at, moment.instance, "started", f"{event.seconds:.1f} s")
+        elif isinstance(event, Ended):
+            yield _event("instance", moment.at, moment.instance, "ended", event.reason)
+        elif isinstance(event, Download | Load | Unload):
+            word = _INSTANCE_WORDS[type(event)]
+            detail = f"{1000 * event.seconds:,.0f} ms on {moment.instance}"
+            yield _event("model", moment.at, event.target, word, detail)
+
+
+def _activities(aws: EmbeddedAws) -> Iterator[dict[str, Any]]:
+    scaling = aws.client("application-autoscaling")
+    answer = scaling.describe_scaling_activities(ServiceNamespace="sagemaker")
+    for activity in answer["ScalingActivities"]:
+        text = f"{activity['Description'].rstrip('.')}: {activity['StatusCode']}"
+        yield _event(
+            "scaling", activity["StartTime"].timestamp(), activity["ResourceId"], text, activity["Cause"]
+        )
+
+
+def _states(aws: EmbeddedAws) -> Iterator[dict[str, Any]]:
+    # The actions of scaling policies' alarms, every minute, have their effect among the scaling activities.
+    cloudwatch = aws.client("cloudwatch")
+    metric_alarms = [alarm for alarm in alarms.described(cloudwatch) if "AlarmRule" not in alarm]
+    conditions = {alarm["AlarmName"]: alarms.condition(alarm) for alarm in metric_alarms}
+    pages = cloudwatch.get_paginator("describe_alarm_history").paginate(
+        AlarmTypes=list(alarms.KINDS), HistoryItemType="StateUpdate"
+    )
+    entries = (entry for page in pages for entry in page["AlarmHistoryItems"])
+    for entry in islice(entries, _MOST_EVENTS):
+        name, at = entry["AlarmName"], entry["Timestamp"].timestamp()
+        kind = "policy" if alarms.of_policy(name) else "alarm"
+        yield _event(kind, at, name, entry["HistorySummary"], conditions.get(name, ""))
+
+
+def _deployments(aws: EmbeddedAws) -> Iterator[dict[str, Any]]:
+    stacks = aws.client("cloudformation")
+    for stack in stacks.list_stacks()["StackSummaries"]:
+        pages = stacks.get_paginator("describe_stack_events").paginate(StackName=stack["StackId"])
+        for event in (each for page in pages for each in page["StackEvents"]):
+            if word := _DEPLOYED.get(event["ResourceType"]):
+                at = _by_clock(aws, event["Timestamp"].timestamp())
+                subject = stack["StackName"] if word == "stack" else f"{word} of {stack['StackName']}"
+                reason = event.get("ResourceStatusReason", "")
+                yield _event("deployment", at, subject, event["ResourceStatus"], reason)
+
+
+def _by_clock(aws: EmbeddedAws, wall: float) -> float:
+    """Return a time of the wall clock, in which CloudFormation records, by the embedded AWS's clock."""
+    return aws.clock.time() - (time.time() - wall) / aws.clock.every(1.0)

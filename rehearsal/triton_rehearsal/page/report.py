@@ -1,19 +1,20 @@
-"""Writes the page of a rehearsal to an HTML file that needs no network."""
+"""The page of a rehearsal as HTML, which needs no network: its file, its document and its Markdown."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from markdown_it import MarkdownIt
+
 from triton_models.base.errors import FleetError
-from triton_rehearsal.page.document import in_json
 
 _HTML = ".html"
-
 _DOCUMENT, _LIVE, _TITLE = "{{document}}", "{{live}}", "{{title}}"
 
 
@@ -59,3 +60,31 @@ def html_page(document: str, *, live: bool) -> str:
 @cache
 def _template() -> str:
     return (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
+
+
+def in_json(document: Mapping[str, Any]) -> str:
+    """Return a document as JSON, with null for infinity and NaN, which JSON does not have."""
+    try:
+        return json.dumps(document, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(document), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def html_of(text: str) -> str:
+    """Return a Markdown text as HTML. Markup in the text is escaped."""
+    html: str = _parser().render(text)
+    return html
+
+
+@cache
+def _parser() -> MarkdownIt:
+    # HTML in a text stays text, so that the page shows nothing but what Markdown can say.
+    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")

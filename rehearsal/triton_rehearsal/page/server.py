@@ -18,8 +18,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 from embedded_aws import BoundedThreads
-from triton_rehearsal.page.document import in_json
-from triton_rehearsal.page.report import html_page
+from triton_rehearsal.page.report import html_page, in_json
 
 Document = Mapping[str, Any]
 

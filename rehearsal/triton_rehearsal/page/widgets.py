@@ -14,7 +14,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from triton_rehearsal.page.markdown import html_of
+from triton_rehearsal.page.report import html_of
 
 _PERIOD_S = 300
 _PLACE = {"x": 0, "y": 0, "width": 6, "height": 6}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import signal
 import sys
 import threading
@@ -17,22 +18,21 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, get_args
 
+from triton_models.base.encoding import encode
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import Outcome
 from triton_models.deliver.results import Status
 from triton_models.deliver.results import Step as BuildStep
-from triton_models.spec import model_names
+from triton_models.spec import ModelDefinition, model_names
 from triton_rehearsal.page import report
 from triton_rehearsal.page.server import PageServer
-from triton_rehearsal.rehearse.calls import example_calls
 from triton_rehearsal.rehearse.predictions import Prediction
 from triton_rehearsal.rehearse.rehearsal import Deployed, Rehearsal
 from triton_rehearsal.rehearse.reporter import Reporter, Step
 from triton_rehearsal.rehearse.result import RehearsalResult
 from triton_rehearsal.scenario.reading import read
 from triton_rehearsal.scenario.result import ScenarioResult
-from triton_rehearsal.scenario.scenario import Scenario
-from triton_rehearsal.scenario.traffic import requests
+from triton_rehearsal.scenario.scenario import Scenario, requests
 
 # The time of an eviction and a load of a scenario's models on a usual machine, in seconds.
 _RELOAD_S = 2
@@ -42,6 +42,20 @@ _NOTES = ("note: ", "warning: ")
 _MINOR = ("read", "check", "pack")
 # A line of `fleet deliver` about a model.
 _MODEL_STEP = re.compile(rf"\S+: ({'|'.join((*get_args(BuildStep), *get_args(Status)))})\b")
+# Triton has no JSON form for it.
+_NOT_IN_JSON = "float16"
+_COMMAND = "aws sagemaker-runtime invoke-endpoint \\\n  {options} \\\n  /dev/stdout"
+_PYTHON = """\
+import boto3
+
+runtime = boto3.client("sagemaker-runtime")
+response = runtime.invoke_endpoint(
+    EndpointName="{endpoint}",
+    TargetModel="{artifact}",
+    ContentType="{content_type}",
+    Body=open("{body}", "rb"),
+)
+print(response["Body"].read().decode())"""
 
 
 def run(arguments: argparse.Namespace) -> Outcome:
@@ -198,9 +212,7 @@ def _follow(step: Step, line: str) -> None:
 def _show(rehearsed: RehearsalResult, rehearsal: Rehearsal, page: str, *, as_json: bool) -> None:
     """Print the result before the wait."""
     exports = rehearsal.exports()
-    calls = example_calls(
-        rehearsal.models, rehearsed.predictions, endpoint=rehearsed.deployed.endpoint, folder=rehearsal.folder
-    )
+    calls = _example_calls(rehearsal, rehearsed)
     if as_json:
         clock = {"speed": rehearsal.aws.clock.speed, "now": rehearsal.aws.clock.now().isoformat()}
         running = {"exports": dict(exports), "calls": dict(calls), "page": page, "clock": clock}
@@ -220,7 +232,6 @@ def _print(lines: Sequence[str]) -> None:
 def _running(
     deployed: Deployed, page: str, exports: Mapping[str, str], calls: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield what a user needs to look at a running rehearsal and to call it."""
     yield f"Dashboard, instances, alarms and timeline: {page}"
     yield ""
     yield "The rehearsal keeps running. In another terminal, these variables point any AWS SDK here:"
@@ -230,6 +241,51 @@ def _running(
     yield f"Model repository: {deployed.repository}"
     for program, text in calls.items():
         yield from ("", f"With {program}:", "", *text.splitlines())
+
+
+def _example_calls(rehearsal: Rehearsal, rehearsed: RehearsalResult) -> Mapping[str, str]:
+    """Return a call of the first served model with its first example, for the AWS command line and boto3.
+
+    The request is written to a file, because that of an image has thousands of numbers. There is no call if
+    no served model has an example in JSON.
+    """
+    served = {made.model: made.artifact for made in rehearsed.predictions if made.artifact}
+    endpoint = rehearsed.deployed.endpoint
+    for model in rehearsal.models:
+        request = _request(model) if model.name in served else None
+        if request is None:
+            continue
+        body, content_type = request
+        path = rehearsal.folder / f"{model.name}.json"
+        path.write_bytes(body)
+        options = {
+            "--endpoint-name": endpoint,
+            "--target-model": served[model.name],
+            "--content-type": content_type,
+            "--body": f"fileb://{path}",
+        }
+        command = " \\\n  ".join(f"{name} {shlex.quote(value)}" for name, value in options.items())
+        return {
+            "the AWS command line": _COMMAND.format(options=command),
+            "boto3": _PYTHON.format(
+                endpoint=endpoint, artifact=served[model.name], content_type=content_type, body=path
+            ),
+        }
+    return {}
+
+
+def _request(model: ModelDefinition) -> tuple[bytes, str] | None:
+    """Return the body and the content type of a model's first example; None if JSON cannot hold it.
+
+    Sequences are left out, because each of their requests needs its own parameters.
+    """
+    example = next((each for each in model.examples() if not each.sequence), None)
+    if example is None or any(each.dtype == _NOT_IN_JSON for each in example.inputs.values()):
+        return None
+    try:
+        return encode(example.inputs, outputs=None, content="json")
+    except (FleetError, UnicodeDecodeError):  # a type without JSON form, or bytes such as those of an image
+        return None
 
 
 def _clock(rehearsal: Rehearsal) -> str:

@@ -67,10 +67,7 @@ def predict(build: ModelDefinition, client: Client, *, on_gpu: bool = False) -> 
 
     The first example that the endpoint does not answer is the last one.
 
-    Args:
-        build: The declaration of the model.
-        client: The client of the endpoint.
-        on_gpu: True if plans may compute in less than FP32, for which the declaration allows more.
+    On a GPU, plans may compute in less than FP32, for which the declaration allows more.
     """
     allowed = (build.widest() if on_gpu else build.allowed()) if build.reference else 0.0
     for example in build.examples():

@@ -8,25 +8,25 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from triton_models.base.errors import FleetError, raise_if_any
 from triton_models.client import Client
 from triton_models.deliver.results import Results, merged
+from triton_models.repository.manifest import Repository
 from triton_models.spec import ModelDefinition, load_builds
 from triton_rehearsal.aws import REGION, SPEED, open_aws, resource_problems
 from triton_rehearsal.builds.runner import BuildRunner
-from triton_rehearsal.cdk import Cdk
+from triton_rehearsal.cdk import Cdk, read_stage
 from triton_rehearsal.hosting.budget import read_size
 from triton_rehearsal.hosting.service import Hosting, require_served
 from triton_rehearsal.page.document import read as read_document
 from triton_rehearsal.rehearse.inventory import Inventory
 from triton_rehearsal.rehearse.inventory import read as read_inventory
 from triton_rehearsal.rehearse.predictions import Prediction, predict
-from triton_rehearsal.rehearse.stage import read_stage
-from triton_rehearsal.scenario.faults import Faults
-from triton_rehearsal.scenario.play import Stage, ask_again, play
+from triton_rehearsal.scenario.play import Faults, Stage, ask_again, play
 from triton_rehearsal.scenario.result import ScenarioResult
 from triton_rehearsal.scenario.scenario import Scenario
 from triton_rehearsal.triton.runtime import find_runtime
@@ -98,6 +98,13 @@ class Rehearsal:
             instance type.
         scenario: The scenario to play, with models of its own instead of built ones.
 
+    Attributes:
+        aws: The embedded AWS.
+        stage: The deployed stage.
+        models: The declarations of the models; after `build`, of those that were built.
+        folder: The folder for temporary files, which the end of the rehearsal removes.
+        deployed: The outputs of the stacks, after `deploy`.
+
     Raises:
         FleetError: The port is taken, a model does not exist, the memory is not a size, or the Triton server
             is not installed.
@@ -125,7 +132,7 @@ class Rehearsal:
         self.models = tuple(load_builds(models, self._declarations))
         self._open = ExitStack()
         try:
-            self._folder = self._open.enter_context(_own_temporary_folder())
+            self.folder = self._open.enter_context(_own_temporary_folder())
             self.aws = self._open.enter_context(
                 open_aws(port, region=self.stage.region or REGION, speed=SPEED)
             )
@@ -133,7 +140,6 @@ class Rehearsal:
         except BaseException:
             self._open.close()
             raise
-        self._deployed: Deployed | None = None
         self._hosting: Hosting | None = None
         self._played: ScenarioResult | None = None
 
@@ -149,7 +155,7 @@ class Rehearsal:
         cdk = Cdk(
             environment=self.aws.environment(),
             directory=self._project,
-            output=self._folder / "cdk.out",
+            output=self.folder / "cdk.out",
             on_line=report,
         )
         cdk.bootstrap()
@@ -158,41 +164,31 @@ class Rehearsal:
             settings = [f"{name}={value}" for name, value in self._scenario.fleet.items()]
             named += [argument for setting in settings for argument in ("-c", setting)]
         outputs = cdk.deploy(*self.stage.context(), *named)
-        stacks = list(outputs)
+        stacks, cloudformation = list(outputs), self.aws.client("cloudformation")
         raise_if_any(problem for stack in stacks for problem in resource_problems(self.aws, stack))
         values = {name: value for stack in outputs.values() for name, value in stack.items()}
-        self._deployed = Deployed(
+        self.deployed: Deployed = Deployed(
             endpoint=values["EndpointName"],
             alias=values["EndpointAlias"],
             dashboard=values["DashboardName"],
             repository=values["RepositoryUrl"],
             build_project=values.get("BuildProjectName", ""),  # there is none without models
-            resources=sum(self._count(stack) for stack in stacks),
+            resources=sum(
+                len(cloudformation.list_stack_resources(StackName=stack)["StackResourceSummaries"])
+                for stack in stacks
+            ),
         )
-        require_served(self.aws, self._deployed.endpoint)
+        require_served(self.aws, self.deployed.endpoint)
         if not self.models and not self._scenario:
             self._names = self._built_by_default()
             self.models = tuple(load_builds(self._names, self._declarations))
-        return self._deployed
+        return self.deployed
 
     def _built_by_default(self) -> list[str]:
-        """Return the models that the deployed project builds by default."""
         projects = self.aws.client("codebuild").batch_get_projects(names=[self.deployed.build_project])
         variables = projects["projects"][0]["environment"]["environmentVariables"]
         names: str = next(each["value"] for each in variables if each["name"] == "FLEET_MODELS")
         return names.split()
-
-    def _count(self, stack: str) -> int:
-        rows = self.aws.client("cloudformation").list_stack_resources(StackName=stack)
-        return len(rows["StackResourceSummaries"])
-
-    @property
-    def deployed(self) -> Deployed:
-        """The outputs of the deployment."""
-        if self._deployed is None:
-            msg = "deploy() comes first"
-            raise RuntimeError(msg)
-        return self._deployed
 
     def build(self, report: Report) -> Results:
         """Wait for the builds that the deployment started, or run one if it started none.
@@ -206,11 +202,14 @@ class Rehearsal:
         project = self.deployed.build_project
         failure: FleetError | None = None
         self._wait_for_runs()
-        if not self._builds.of(project):
-            failure = self._run_build(project, report)
-        for started in self._builds.of(project):
+        variables = {
+            "FLEET_MODELS": " ".join(self._names),
+            "FLEET_RESULTS": f"{self._runs()}rehearsal/results/0.json",
+        }
+        started = [partial(self._builds.wait, each) for each in self._builds.of(project)]
+        for run in started or [partial(self._builds.run, project=project, overrides=variables)]:
             try:
-                self._builds.wait(started, on_line=report)
+                run(on_line=report)
             except FleetError as error:
                 failure = error
         results = self._results()
@@ -221,20 +220,7 @@ class Rehearsal:
         self.models = tuple(model for name, model in named if name not in failed)
         return results
 
-    def _run_build(self, project: str, report: Report) -> FleetError | None:
-        """Run the build project as a user does. Returns the error if it fails."""
-        overrides = {
-            "FLEET_MODELS": " ".join(self._names),
-            "FLEET_RESULTS": f"{self._runs()}rehearsal/results/0.json",
-        }
-        try:
-            self._builds.run(project=project, overrides=overrides, on_line=report)
-        except FleetError as error:
-            return error
-        return None
-
     def _wait_for_runs(self) -> None:
-        """Wait for the end of every state machine that the deployment started."""
         states, moment = self.aws.client("stepfunctions"), threading.Event()
         for machine in states.list_state_machines()["stateMachines"]:
             wanted = {"stateMachineArn": machine["stateMachineArn"], "statusFilter": "RUNNING"}
@@ -242,17 +228,18 @@ class Rehearsal:
                 moment.wait(_LOOK_S)
 
     def _runs(self) -> str:
-        """Return the prefix of the documents of build runs."""
         return f"{self.deployed.repository.rstrip('/')}-builds/runs/"
 
     def _results(self) -> Results:
         """Return the result of each model, from the documents of all runs."""
-        bucket, _, prefix = self._runs().removeprefix("s3://").partition("/")
+        place = Repository.parse(self._runs())
         s3 = self.aws.client("s3")
-        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.prefix)
         keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
         documents = {
-            key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys if "/results/" in key
+            key: s3.get_object(Bucket=place.bucket, Key=key)["Body"].read()
+            for key in keys
+            if "/results/" in key
         }
         return merged(Results.from_json(text, where=key) for key, text in documents.items())
 
@@ -261,7 +248,7 @@ class Rehearsal:
         self._hosting = self._open.enter_context(
             Hosting(
                 self.aws,
-                directory=self._folder / "hosting",
+                directory=self.folder / "hosting",
                 gpu_memory=self._gpu_memory,
                 disk=self._scenario.disk if self._scenario else None,
                 on_s3_client=self._faults.attach,
@@ -282,10 +269,7 @@ class Rehearsal:
     ) -> ScenarioResult:
         """Play a scenario on the served endpoint.
 
-        Args:
-            scenario: The scenario.
-            report: Called with the progress.
-            after_traffic: Called before every model is asked once more, which changes all metrics.
+        `after_traffic` is called before every model is asked once more, which changes all metrics.
 
         Raises:
             FleetError: The instances do not start.
@@ -293,14 +277,14 @@ class Rehearsal:
         assert self._hosting is not None  # noqa: S101  serve() comes first
         self._set_instances(scenario.instances)
         self.aws.set_speed(scenario.speed)
-        bucket, _, prefix = self.deployed.repository.removeprefix("s3://").partition("/")
+        repository = Repository.parse(self.deployed.repository)
         stage = Stage(
             hosting=self._hosting,
             endpoint=self.deployed.endpoint,
             client=self._client(),
             s3=self.aws.client("s3"),
-            bucket=bucket,
-            prefix=prefix,
+            bucket=repository.bucket,
+            prefix=repository.prefix,
             cloudwatch=self.aws.client("cloudwatch"),
             faults=self._faults,
             say=report,
@@ -355,11 +339,6 @@ class Rehearsal:
             name, about = self._scenario.name, self._scenario.about
             document["scenario"] = {"scenario": name, "about": about, **played}
         return document
-
-    @property
-    def folder(self) -> Path:
-        """The folder for temporary files, which the end of the rehearsal removes."""
-        return self._folder
 
     def close(self) -> None:
         """End every process and remove every file of this rehearsal."""

@@ -1,10 +1,15 @@
-"""Plays a scenario against a served endpoint: requests at their times, faults at theirs."""
+"""Plays a scenario with small models against a served endpoint: requests at their times, faults at theirs.
+
+The answer of model N is N times its input, so that a wrong answer shows.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
+import tarfile
 import threading
 import time
 from collections import Counter
@@ -15,18 +20,24 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from botocore.awsrequest import AWSResponse
 
 from embedded_aws import current_clock
 from triton_models.client import Client
 from triton_models.client.call import InvocationError
 from triton_rehearsal.hosting.metrics import Ended, Load, Started, Unload
 from triton_rehearsal.hosting.service import Hosting, Moment
-from triton_rehearsal.scenario.faults import Faults
-from triton_rehearsal.scenario.scenario import Fault, Request, Scenario
-from triton_rehearsal.scenario.small_models import INPUT, OUTPUT, artifact, target_of
-from triton_rehearsal.scenario.traffic import requests
+from triton_rehearsal.scenario.reading import SCENARIO
+from triton_rehearsal.scenario.scenario import Fault, Request, Scenario, requests
 
 _AT_ONCE = 64
+_SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+_UNAVAILABLE = 503
+_INPUT, _OUTPUT = "X", "Y"
+_CONFIG = f"""max_batch_size: 8
+input [{{name: "{_INPUT}" data_type: TYPE_FP32 dims: [-1]}}]
+output [{{name: "{_OUTPUT}" data_type: TYPE_FP32 dims: [-1]}}]
+"""
 _NOT_A_TARBALL = b"not a tarball"
 
 
@@ -81,6 +92,59 @@ class Observed:
         return max(count for _, count in self.instances)
 
 
+class Faults:
+    """Fails or delays the requests of S3 clients before they are sent, and the starts of instances.
+
+    The SDK's own retries apply, as they do on an instance.
+    """
+
+    def __init__(self) -> None:
+        self._errors_until = self._slow_until = self._delay = self._full_until = 0.0
+
+    def attach(self, client: Any) -> None:
+        """Give an S3 client the faults."""
+        client.meta.events.register("before-send.s3", self._before_send, unique_id="faults")
+
+    def fail_s3(self, seconds: float) -> None:
+        """Answer every request to S3 with 503 for a time."""
+        self._errors_until = time.monotonic() + seconds
+
+    def slow_s3_down(self, seconds: float, *, delay: float) -> None:
+        """Delay every request to S3 for a time."""
+        self._slow_until, self._delay = time.monotonic() + seconds, delay
+
+    def refuse_instances(self, seconds: float) -> None:
+        """Let no instance start for a time."""
+        self._full_until = time.monotonic() + seconds
+
+    def admit_instance(self) -> None:
+        """Raise an error while there is no capacity for an instance."""
+        if time.monotonic() < self._full_until:
+            raise SCENARIO.error(
+                what=(
+                    "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity "
+                    "error. Please retry using a different ML instance type or after some time."
+                ),
+                where="the scenario",
+                fix="wait, as on AWS",
+            )
+
+    def _before_send(self, request: Any, **_: Any) -> AWSResponse | None:
+        now = time.monotonic()
+        if now < self._slow_until:
+            threading.Event().wait(self._delay)
+        if now < self._errors_until:
+            headers: Any = {"Content-Type": "application/xml"}
+            return AWSResponse(request.url, _UNAVAILABLE, headers, _Raw(_SLOW_DOWN))
+        return None
+
+
+class _Raw(io.BytesIO):
+    # The SDK reads the body of an answer so.
+    def stream(self, **_: Any) -> Any:
+        yield self.read()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """The place where a scenario is played. The S3 client is one without faults."""
@@ -107,7 +171,7 @@ def play(scenario: Scenario, stage: Stage) -> Observed:
     backend = "onnxruntime" if instances[0].server.gpu is None else "tensorrt"
     for number in range(1, scenario.models + 1):
         stage.say(f"uploading model {number} of {scenario.models}")
-        _upload(stage, number, artifact(number, size=scenario.model_size, backend=backend))
+        _upload(stage, number, _artifact(number, size=scenario.model_size, backend=backend))
     started = [instance.id for instance in instances]
     answers: list[Answer] = []
     arriving = requests(scenario)
@@ -150,7 +214,6 @@ def ask_again(scenario: Scenario, stage: Stage) -> Sequence[Answer]:
 
 
 def _instances(moments: Sequence[Moment], *, began: float) -> Iterator[tuple[float, int]]:
-    """Yield the number of instances at the start, and at each change."""
     changes = [
         (max(0.0, moment.at - began) / current_clock().pace, 1 if isinstance(moment.event, Started) else -1)
         for moment in moments
@@ -165,7 +228,6 @@ def _instances(moments: Sequence[Moment], *, began: float) -> Iterator[tuple[flo
 
 
 def _fired(stage: Stage, *, since: float) -> Mapping[str, int]:
-    """Return how often each alarm of the endpoint has fired, from its history."""
     stage.hosting.flush_metrics()
     prefix = f"{stage.endpoint}-"
     alarms = stage.cloudwatch.describe_alarms(AlarmNamePrefix=prefix)["MetricAlarms"]
@@ -206,11 +268,47 @@ def _inject(fault: Fault, stage: Stage, started: Sequence[str]) -> None:
 
 def _ask(client: Client, request: Request) -> Answer:
     began = time.monotonic()
-    inputs = {INPUT: np.ones((1, 2), dtype=np.float32)}
+    inputs = {_INPUT: np.ones((1, 2), dtype=np.float32)}
     try:
         answer = client.invoke_target(target_model=target_of(request.model), inputs=inputs)
     except InvocationError as error:
         rule = error.problems[0].rule or "error"
         return Answer(request=request, seconds=time.monotonic() - began, failure=rule)
-    right = answer[OUTPUT].tolist() == [[request.model] * 2]
+    right = answer[_OUTPUT].tolist() == [[request.model] * 2]
     return Answer(request=request, seconds=time.monotonic() - began, right=right)
+
+
+def target_of(number: int) -> str:
+    """Return the name of a model's artifact."""
+    return f"model-{number}.tar.gz"
+
+
+def _artifact(number: int, *, size: int, backend: str) -> bytes:
+    """Return the artifact of a model, whose weights of a size take as much memory of a GPU."""
+    files = {
+        "model/config.pbtxt": f'backend: "{backend}"\n{_CONFIG}'.encode(),
+        "model/1/model.onnx": _network(float(number)),
+        "model/1/model.onnx.data": bytes(size),
+    }
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _network(factor: float) -> bytes:
+    import onnx
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        [helper.make_node("Mul", [_INPUT, "factor"], [_OUTPUT])],
+        "scaling",
+        [helper.make_tensor_value_info(_INPUT, TensorProto.FLOAT, ["batch", "n"])],
+        [helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, ["batch", "n"])],
+        [onnx.numpy_helper.from_array(np.array(factor, dtype=np.float32), "factor")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(model.SerializeToString())

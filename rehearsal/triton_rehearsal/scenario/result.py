@@ -10,9 +10,8 @@ from typing import Any
 from triton_models.base.suggest import did_you_mean
 from triton_models.base.tables import Column, output_width, table
 from triton_rehearsal.hosting.model_figures import percentile
-from triton_rehearsal.scenario.play import Answer, Observed
+from triton_rehearsal.scenario.play import Answer, Observed, target_of
 from triton_rehearsal.scenario.scenario import Range, Scenario
-from triton_rehearsal.scenario.small_models import target_of
 
 ASSUMED = (
     *("eviction-order", "disk-eviction", "routing-to-loaded", "hung-instance-replaced"),

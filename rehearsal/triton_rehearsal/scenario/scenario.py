@@ -1,9 +1,11 @@
-"""The parts of a scenario. Times are seconds of the wall clock since its start. Models count from 1."""
+"""A scenario and its requests. Times are seconds of the wall clock since its start. Models count from 1."""
 
 from __future__ import annotations
 
+import itertools
+import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -25,8 +27,9 @@ from triton_rehearsal.hosting.budget import read_size
 DAY_S = 86_400.0
 """The longest time of anything in a scenario, in seconds."""
 
-MOST_REQUESTS = 1_000_000
-"""All requests of a scenario are drawn before the first one is sent, at about half a kilobyte each."""
+# All requests of a scenario are drawn before the first one is sent, at about half a kilobyte each.
+_MOST_REQUESTS = 1_000_000
+_PART_S = 6.0  # of the clock
 
 _RANGE = re.compile(r"(\d{1,12}(?:\.\d+)?)(?:\.\.(\d{1,12}(?:\.\d+)?))?", re.ASCII)
 
@@ -135,26 +138,21 @@ class Fault(_Part):
 class Range(_Part):
     """An accepted range of a number, both ends included, written as 3 or 3..10."""
 
-    least: float = 0.0
-    most: float = float("inf")
+    least: float
+    most: float
 
     @model_validator(mode="before")
     @classmethod
     def _parse(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            return given
         found = _RANGE.fullmatch(str(given))
         if found is None:
             msg = "a number, or a range such as 3..10"
             raise ValueError(msg)
-        return {"least": float(found[1]), "most": float(found[2] or found[1])}
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Range:
-        if self.most < self.least:
-            msg = f"a range such as {self.most:g}..{self.least:g}, the smaller number first"
+        least, most = float(found[1]), float(found[2] or found[1])
+        if most < least:
+            msg = f"a range such as {most:g}..{least:g}, the smaller number first"
             raise ValueError(msg)
-        return self
+        return {"least": least, "most": most}
 
     def __contains__(self, value: float) -> bool:
         return self.least <= value <= self.most
@@ -253,7 +251,33 @@ class Scenario(_Part):
     @model_validator(mode="after")
     def _has_requests(self) -> Scenario:
         wanted = len(self.trace) + sum(each.requests_per_second * each.seconds for each in self.traffic)
-        if not 0 < wanted <= MOST_REQUESTS:
-            msg = f"traffic or a trace with up to {MOST_REQUESTS} requests in all, not {wanted:.0f}"
+        if not 0 < wanted <= _MOST_REQUESTS:
+            msg = f"traffic or a trace with up to {_MOST_REQUESTS} requests in all, not {wanted:.0f}"
             raise ValueError(msg)
         return self
+
+
+def requests(scenario: Scenario) -> Sequence[Request]:
+    """Return all requests in the order of their times. The same seed gives the same ones.
+
+    Arrivals are random, and their models follow Zipf's law. A minute of a fast clock has the requests of a
+    second or less, and would have the noise of so few. So each short part of a minute has its share of the
+    requests, at random times within it.
+    """
+    streams = [
+        _arrivals(stream, scenario, random.Random(f"{scenario.seed}-{number}"))  # noqa: S311  no secret
+        for number, stream in enumerate(scenario.traffic)
+    ]
+    return sorted(itertools.chain(scenario.trace, *streams), key=lambda request: request.at)
+
+
+def _arrivals(stream: Stream, scenario: Scenario, chance: random.Random) -> Iterator[Request]:
+    models = range(stream.first_model, (stream.last_model or scenario.models) + 1)
+    weights = list(itertools.accumulate(rank**-stream.popularity for rank in range(1, len(models) + 1)))
+    rate = stream.requests_per_second
+    count = max(1, round(rate * stream.seconds))
+    size = max(1, round(rate * _PART_S / scenario.speed))
+    for number in range(count):
+        first = number - number % size
+        at = (first + chance.random() * min(size, count - first)) * stream.seconds / count
+        yield Request(at=stream.start + at, model=chance.choices(models, cum_weights=weights)[0])
