@@ -12,7 +12,8 @@ from synthesised_stacks import small_stack, template_of
 
 from aws_for_tests.deployed_functions import ended, until
 from embedded_aws import EmbeddedAws
-from tests.rehearsal.test_instance_type_change import FLEET, alias, deploy, endpoints
+from tests.rehearsal.deployed_endpoints import aliased, described, endpoints, instances, model_of, scale
+from tests.rehearsal.test_instance_type_change import FLEET, deploy
 from triton_fleet import (
     AllAtOnce,
     EndpointAlias,
@@ -62,31 +63,14 @@ def fleet(version: int, instance_type: str = BEFORE, *, minutes: int = 10) -> st
     return template_of(stack)
 
 
-def described(aws: EmbeddedAws, name: str = OLD) -> dict[str, Any]:
-    found: dict[str, Any] = aws.client("sagemaker").describe_endpoint(EndpointName=name)
-    return found
-
-
 def version(aws: EmbeddedAws, name: str = OLD) -> str:
-    """Return the version that an endpoint serves; its configuration and model exist."""
-    sagemaker = aws.client("sagemaker")
-    config = sagemaker.describe_endpoint_config(EndpointConfigName=described(aws, name)["EndpointConfigName"])
-    model = sagemaker.describe_model(ModelName=config["ProductionVariants"][0]["ModelName"])
-    return str(model["PrimaryContainer"]["Environment"]["VERSION"])
+    """Return the version that an endpoint serves."""
+    return str(model_of(aws, name)["PrimaryContainer"]["Environment"]["VERSION"])
 
 
-def scale(aws: EmbeddedAws, count: int, name: str = OLD) -> None:
-    """Start to scale an endpoint."""
-    wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": count}
-    aws.client("sagemaker").update_endpoint_weights_and_capacities(
-        EndpointName=name, DesiredWeightsAndCapacities=[wanted]
-    )
-    assert described(aws, name)["EndpointStatus"] == "Updating"
-
-
-def scaled(aws: EmbeddedAws, count: int) -> None:
-    scale(aws, count)
-    until(lambda: described(aws)["EndpointStatus"] == "InService")
+def begin_to_scale(aws: EmbeddedAws, count: int) -> None:
+    scale(aws, OLD, count)
+    assert described(aws, OLD)["EndpointStatus"] == "Updating"
 
 
 def fire(aws: EmbeddedAws, missing: str = "breaching") -> None:
@@ -106,11 +90,11 @@ def fire(aws: EmbeddedAws, missing: str = "breaching") -> None:
 
 
 def test_an_update_while_the_fleet_scales_waits_and_keeps_what_was_scaled(aws: EmbeddedAws) -> None:
-    scale(aws, 3)
+    begin_to_scale(aws, 3)
 
     assert deploy(aws, fleet(2)) == "UPDATE_COMPLETE"
     assert version(aws) == "2"
-    assert described(aws)["ProductionVariants"][0]["CurrentInstanceCount"] == 3
+    assert instances(aws, OLD) == 3
 
 
 def test_without_the_wait_an_update_while_the_fleet_scales_fails(aws: EmbeddedAws) -> None:
@@ -119,7 +103,7 @@ def test_without_the_wait_an_update_while_the_fleet_scales_fails(aws: EmbeddedAw
     del template["Resources"][idle]
     for each in template["Resources"].values():
         each["DependsOn"] = [other for other in each.get("DependsOn", []) if other != idle]
-    scale(aws, 3)
+    begin_to_scale(aws, 3)
 
     outcome = deploy(aws, json.dumps(template))
 
@@ -132,7 +116,7 @@ def test_an_update_that_is_canceled_goes_back_once_the_endpoint_can_be_changed(a
     begun = cloudformation.update_stack(
         StackName="s", TemplateBody=fleet(2), Capabilities=["CAPABILITY_IAM"]
     )["StackId"]
-    until(lambda: described(aws)["EndpointStatus"] == "Updating")
+    until(lambda: described(aws, OLD)["EndpointStatus"] == "Updating")
     cloudformation.cancel_update_stack(StackName="s")
 
     outcome = ended(aws, begun, verb="update")
@@ -144,7 +128,7 @@ def test_an_update_that_is_canceled_goes_back_once_the_endpoint_can_be_changed(a
 def test_a_change_of_the_strategy_alone_is_an_update(aws: EmbeddedAws) -> None:
     assert deploy(aws, fleet(1, minutes=5)) == "UPDATE_COMPLETE"
 
-    policy = described(aws)["LastDeploymentConfig"]["BlueGreenUpdatePolicy"]
+    policy = described(aws, OLD)["LastDeploymentConfig"]["BlueGreenUpdatePolicy"]
     assert policy["TrafficRoutingConfiguration"]["WaitIntervalInSeconds"] == 300
 
 
@@ -164,13 +148,14 @@ def test_a_new_endpoint_has_the_size_of_the_fleet_before_the_alias_moves_and_the
     aws: EmbeddedAws,
 ) -> None:
     """The old endpoint scales again after the alias has moved, so it cannot be deleted at once."""
-    scaled(aws, 3)
+    begin_to_scale(aws, 3)
+    until(lambda: described(aws, OLD)["EndpointStatus"] == "InService")
     counts: list[int] = []
 
     def moved(model: Any, **_: Any) -> None:
-        if model.name == "PutParameter" and alias(aws) == NEW:
-            counts.append(described(aws, NEW)["ProductionVariants"][0]["CurrentInstanceCount"])
-            scale(aws, 4)
+        if model.name == "PutParameter" and aliased(aws).endpoint == NEW:
+            counts.append(instances(aws, NEW))
+            begin_to_scale(aws, 4)
 
     events = aws.client("ssm").meta.events
     events.register("after-call.ssm", moved)
@@ -180,4 +165,4 @@ def test_a_new_endpoint_has_the_size_of_the_fleet_before_the_alias_moves_and_the
     assert outcome == "UPDATE_COMPLETE"
     assert counts == [3]
     assert endpoints(aws) == {NEW: AFTER}
-    assert described(aws, NEW)["ProductionVariants"][0]["CurrentInstanceCount"] == 3
+    assert instances(aws, NEW) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,12 +13,14 @@ from aws_cdk.assertions import Template
 
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.synthesised_stacks import deploy_stack
-from tests.stacks.fleet_app import COMPANY, fleet_app, new_fleet
+from tests.stacks.fleet_app import COMPANY, FleetApp, fleet_app, new_fleet
 
 T4 = "ml.g4dn.xlarge"  # CodeBuild does not rent it: models are built in Processing jobs
 SUBNETS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
-BOUNDARY = {"@aws-cdk/core:permissionsBoundary": {"name": "company-boundary"}}
-QUALIFIER = {"@aws-cdk/core:bootstrapQualifier": "company"}
+BOOTSTRAPPED = {
+    "@aws-cdk/core:permissionsBoundary": {"name": "company-boundary"},
+    "@aws-cdk/core:bootstrapQualifier": "company",
+}
 
 
 def logs_key(aws: EmbeddedAws) -> str:
@@ -32,18 +35,28 @@ def logs_key(aws: EmbeddedAws) -> str:
     return str(aws.client("kms").create_key(Policy=policy)["KeyMetadata"]["Arn"])
 
 
+@cache
+def of_jobs() -> FleetApp:
+    """Return the company's app with tags, whose models are built in Processing jobs."""
+    fleet = new_fleet(instance_type=T4, **COMPANY)
+    Tags.of(fleet.app).add("cost-center", "ml")
+    return fleet
+
+
 def resources(stack: Stack, kind: str) -> list[dict[str, Any]]:
     return [each["Properties"] for each in Template.from_stack(stack).find_resources(kind).values()]
 
 
-def test_builds_run_in_the_vpc_with_the_index_and_the_proxy() -> None:
-    [project] = resources(fleet_app(**COMPANY).models, "AWS::CodeBuild::Project")
-    values = {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
+def statements(stack: Stack) -> list[dict[str, Any]]:
+    """Return the statements of all policies."""
+    policies = resources(stack, "AWS::IAM::Policy")
+    return [statement for each in policies for statement in each["PolicyDocument"]["Statement"]]
 
-    assert project["VpcConfig"]["Subnets"] == SUBNETS
-    assert project["VpcConfig"]["VpcId"] == "vpc-0123456789abcdef0"
-    assert values["PIP_INDEX_URL"] == "https://index.example.com/simple"
-    assert values["NO_PROXY"].startswith("169.254.169.254")
+
+def project_of(fleet: FleetApp) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the build project and its variables."""
+    [project] = resources(fleet.models, "AWS::CodeBuild::Project")
+    return project, {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
 
 
 def egress(stack: Stack) -> list[set[int]]:
@@ -52,6 +65,19 @@ def egress(stack: Stack) -> list[set[int]]:
         {each["ToPort"] for each in group["SecurityGroupEgress"]}
         for group in resources(stack, "AWS::EC2::SecurityGroup")
     ]
+
+
+def test_builds_run_in_the_vpc_with_the_index_the_proxy_and_the_role() -> None:
+    fleet = fleet_app(**COMPANY)
+    project, values = project_of(fleet)
+
+    assert project["VpcConfig"]["Subnets"] == SUBNETS
+    assert project["VpcConfig"]["VpcId"] == "vpc-0123456789abcdef0"
+    assert values["PIP_INDEX_URL"] == "https://index.example.com/simple"
+    assert values["NO_PROXY"].startswith("169.254.169.254")
+    assert project["ServiceRole"] == COMPANY["build_role"]
+    policies = resources(fleet.models, "AWS::IAM::Policy")
+    assert ["builds"] in [each.get("Roles") for each in policies]
 
 
 def test_builds_reach_the_index_and_the_proxy_and_instances_do_not() -> None:
@@ -65,25 +91,23 @@ def test_builds_reach_the_index_and_the_proxy_and_instances_do_not() -> None:
     assert egress(fleet.inference) == [{443}]
 
 
-def test_the_groups_of_the_company_stay_as_they_are() -> None:
+def test_steps_of_a_run_are_in_the_vpc_too_and_the_companys_groups_stay_as_they_are() -> None:
     vpc = json.loads(str(COMPANY["vpc"])) | {"security_groups": ["sg-0123456789abcdef0"]}
-
-    assert egress(fleet_app(**COMPANY | {"vpc": json.dumps(vpc)}).models) == []
-
-
-def test_jobs_run_in_the_vpc_with_the_index_and_the_proxy() -> None:
-    [project] = resources(fleet_app(instance_type=T4, **COMPANY).models, "AWS::CodeBuild::Project")
-    values = {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
-    request = "".join(part if isinstance(part, str) else "-" for part in values["FLEET_JOB"]["Fn::Join"][1])
-
-    assert json.loads(request)["NetworkConfig"]["VpcConfig"]["Subnets"] == SUBNETS
-    assert json.loads(request)["Environment"]["PIP_INDEX_URL"] == "https://index.example.com/simple"
-
-
-def test_steps_of_a_run_are_in_the_vpc_too() -> None:
-    projects = resources(fleet_app(parallel_builds=4, **COMPANY).models, "AWS::CodeBuild::Project")
+    fleet = fleet_app(**COMPANY | {"vpc": json.dumps(vpc), "parallel_builds": 4})
+    projects = resources(fleet.models, "AWS::CodeBuild::Project")
 
     assert [each["VpcConfig"]["Subnets"] for each in projects] == [SUBNETS] * 3
+    assert egress(fleet.models) == []
+
+
+def test_jobs_run_in_the_vpc_with_the_index_the_proxy_and_the_tags_of_the_app() -> None:
+    _, values = project_of(of_jobs())
+    parts = values["FLEET_JOB"]["Fn::Join"][1]
+    request = json.loads("".join(part if isinstance(part, str) else "-" for part in parts))
+
+    assert request["NetworkConfig"]["VpcConfig"]["Subnets"] == SUBNETS
+    assert request["Environment"]["PIP_INDEX_URL"] == "https://index.example.com/simple"
+    assert request["Tags"] == [{"Key": "cost-center", "Value": "ml"}]
 
 
 def test_the_instances_are_in_the_vpc_and_have_the_role() -> None:
@@ -95,14 +119,9 @@ def test_the_instances_are_in_the_vpc_and_have_the_role() -> None:
 
 def test_builds_and_instances_run_the_image_of_the_companys_registry() -> None:
     fleet = fleet_app(**COMPANY)
-    [project] = resources(fleet.models, "AWS::CodeBuild::Project")
+    project, _ = project_of(fleet)
     [model] = resources(fleet.inference, "AWS::SageMaker::Model")
-    pulls = [
-        statement["Resource"]
-        for policy in resources(fleet.models, "AWS::IAM::Policy")
-        for statement in policy["PolicyDocument"]["Statement"]
-        if statement.get("Sid") == "ImagePull"
-    ]
+    pulls = [each["Resource"] for each in statements(fleet.models) if each.get("Sid") == "ImagePull"]
 
     for image in (project["Environment"]["Image"], model["PrimaryContainer"]["Image"]):
         assert json.dumps(image).count("123456789012.dkr.ecr.us-east-1.") == 1
@@ -110,36 +129,17 @@ def test_builds_and_instances_run_the_image_of_the_companys_registry() -> None:
     assert ":ecr:us-east-1:123456789012:repository/mirror/triton" in json.dumps(pulls)
 
 
-def test_jobs_carry_the_tags_of_the_app() -> None:
-    fleet = new_fleet(instance_type=T4)
-    Tags.of(fleet.app).add("cost-center", "ml")
-    [project] = resources(fleet.models, "AWS::CodeBuild::Project")
-    values = {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
-    request = "".join(part if isinstance(part, str) else "-" for part in values["FLEET_JOB"]["Fn::Join"][1])
-
-    assert json.loads(request)["Tags"] == [{"Key": "cost-center", "Value": "ml"}]
-
-
 @pytest.mark.parametrize(("instance_type", "encrypted"), [("ml.p3.2xlarge", True), (T4, False)])
 def test_the_volume_of_a_job_has_the_repositorys_key_where_the_type_takes_one(
     instance_type: str, encrypted: bool
 ) -> None:
     fleet = fleet_app(instance_type=instance_type, release="24.09", allow_unlisted_instance_type="true")
-    [project] = resources(fleet.models, "AWS::CodeBuild::Project")
-    sids = {
-        statement.get("Sid")
-        for policy in resources(fleet.models, "AWS::IAM::Policy")
-        for statement in policy["PolicyDocument"]["Statement"]
-    }
+    variables = json.dumps(project_of(fleet)[1])
+    sids = {each.get("Sid") for each in statements(fleet.models)}
 
-    assert ("VolumeKmsKeyId" in json.dumps(project["Environment"])) == encrypted
+    assert ("VolumeKmsKeyId" in variables) == encrypted
     assert ({"Volume", "VolumeAttached"} <= sids) == encrypted
-
-
-def test_jobs_of_an_app_without_tags_have_none() -> None:
-    [project] = resources(fleet_app(instance_type=T4).models, "AWS::CodeBuild::Project")
-
-    assert "Tags" not in json.dumps(project["Environment"])
+    assert "Tags" not in variables  # the app has none
 
 
 def test_every_log_group_and_every_function_has_the_key_of_the_company() -> None:
@@ -172,15 +172,6 @@ def test_the_budget_warns_the_alarms_topic_and_counts_the_fleets_endpoints() -> 
     ]
 
 
-def test_existing_roles_get_the_permissions_and_no_role_is_made_for_them() -> None:
-    fleet = fleet_app(**COMPANY)
-    [project] = resources(fleet.models, "AWS::CodeBuild::Project")
-    policies = resources(fleet.models, "AWS::IAM::Policy")
-
-    assert project["ServiceRole"] == COMPANY["build_role"]
-    assert ["builds"] in [each.get("Roles") for each in policies]
-
-
 @pytest.mark.story
 @pytest.mark.parametrize("instance_type", ["ml.g5.2xlarge", T4])
 def test_a_fleet_with_all_of_it_is_deployed_and_destroyed(instance_type: str) -> None:
@@ -200,19 +191,12 @@ def test_a_fleet_with_all_of_it_is_deployed_and_destroyed(instance_type: str) ->
         assert aws.client("budgets").describe_budgets(AccountId="123456789012")["Budgets"] == []
 
 
-def test_every_role_has_the_boundary_of_the_company() -> None:
-    fleet = new_fleet(**BOUNDARY)
+def test_roles_have_the_boundary_and_assets_the_bucket_of_the_companys_bootstrap() -> None:
+    fleet = new_fleet(**BOOTSTRAPPED)
     roles = [role for stack in (fleet.models, fleet.inference) for role in resources(stack, "AWS::IAM::Role")]
+    bounds = {json.dumps(role.get("PermissionsBoundary", "")) for role in roles}
 
     assert len(roles) > 4
-    assert {
-        json.dumps(role.get("PermissionsBoundary", "")).count("policy/company-boundary") for role in roles
-    } == {1}
-
-
-def test_assets_go_to_the_bucket_of_the_companys_bootstrap() -> None:
-    fleet = new_fleet(**QUALIFIER)
-    [project] = resources(fleet.models, "AWS::CodeBuild::Project")
-
-    assert "cdk-company-assets-" in json.dumps(project["Source"])
+    assert {each.count("policy/company-boundary") for each in bounds} == {1}
+    assert "cdk-company-assets-" in json.dumps(project_of(fleet)[0]["Source"])
     assert "hnb659fds" not in json.dumps(Template.from_stack(fleet.models).to_json())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from itertools import count
 from typing import Any
@@ -11,7 +11,9 @@ import pytest
 from botocore.exceptions import ClientError
 from synthesised_stacks import deploy_stack
 
+from aws_for_tests.fixture import aws_fixture
 from embedded_aws import EmbeddedAws
+from tests.rehearsal.deployed_endpoints import described, endpoints, instances, model_of
 from tests.rehearsal.served_models import python_model, tarball
 from tests.rehearsal.traffic import runtime_of
 from tests.stacks.fleet_app import fleet_app
@@ -90,13 +92,12 @@ class Fleet:
 
     def __init__(self, aws: EmbeddedAws, **settings: str) -> None:
         self.aws, self._cloudwatch = aws, aws.client("cloudwatch")
-        before = _endpoints(aws)
+        before = endpoints(aws)
         fleet = fleet_app(models="", **settings)
         deploy_stack(aws, fleet.models, "create")
         deploy_stack(aws, fleet.inference, "create")
-        [self.name] = _endpoints(aws) - before
-        described = aws.client("sagemaker").describe_endpoint(EndpointName=self.name)
-        self._config = str(described["EndpointConfigName"])
+        [self.name] = endpoints(aws).keys() - before.keys()
+        self._config = str(described(aws, self.name)["EndpointConfigName"])
         self.logs = f"/aws/sagemaker/Endpoints/{self.name}"
         [filtered] = aws.client("logs").describe_metric_filters(logGroupName=self.logs)["metricFilters"]
         [self.counted] = filtered["metricTransformations"]
@@ -133,33 +134,19 @@ class Fleet:
                 Namespace=namespace or self.counted["metricNamespace"], MetricData=[{**datum, "Unit": unit}]
             )
 
-    @property
-    def instances(self) -> int:
-        """The instances that serve."""
-        described = self.aws.client("sagemaker").describe_endpoint(EndpointName=self.name)
-        count: int = described["ProductionVariants"][0]["CurrentInstanceCount"]
-        return count
-
     def minutes(self, begin: datetime, count: int, *, work: float) -> list[int]:
         """Let instances share the work of each minute, in percent of a GPU; return their number after it."""
         found = []
         for number in range(count):
             at = begin + timedelta(minutes=number)
-            self._put("GPUUtilization", INSTANCES, [min(100.0, work / self.instances)], at)
+            self._put("GPUUtilization", INSTANCES, [min(100.0, work / instances(self.aws, self.name))], at)
             self._put("InvocationsPerInstance", INVOCATIONS, [1.0], at)
             self.aws.evaluate(at=at + timedelta(minutes=1))
-            found.append(self.instances)
+            found.append(instances(self.aws, self.name))
         return found
 
 
-def _endpoints(aws: EmbeddedAws) -> set[str]:
-    return {str(row["EndpointName"]) for row in aws.client("sagemaker").list_endpoints()["Endpoints"]}
-
-
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
+aws = aws_fixture(scope="module")
 
 
 @pytest.fixture(scope="module")
@@ -170,9 +157,7 @@ def fleet(aws: EmbeddedAws) -> Fleet:
 def test_a_load_that_fails_is_in_the_stream_of_its_instance_and_counted_by_the_stacks_filter(
     aws: EmbeddedAws, fleet: Fleet
 ) -> None:
-    [model] = aws.client("sagemaker").list_models()["Models"]
-    described = aws.client("sagemaker").describe_model(ModelName=model["ModelName"])
-    bucket, prefix = split(described["PrimaryContainer"]["ModelDataUrl"])
+    bucket, prefix = split(model_of(aws, fleet.name)["PrimaryContainer"]["ModelDataUrl"])
     aws.client("s3").put_object(Bucket=bucket, Key=f"{prefix}never.tar.gz", Body=tarball(python_model(NEVER)))
     with Hosting(aws) as hosting, pytest.raises(ClientError, match="no weights"):
         runtime_of(aws, hosting).invoke_endpoint(
@@ -200,7 +185,7 @@ def test_a_step_of_traffic_brings_a_second_and_a_third_instance_and_its_end_remo
     aws: EmbeddedAws, fleet: Fleet
 ) -> None:
     begin = datetime.now(timezone.utc).replace(second=0, microsecond=0) + timedelta(hours=1)
-    before = fleet.instances
+    before = instances(aws, fleet.name)
     rising = fleet.minutes(begin, 22, work=150.0)
     falling = fleet.minutes(begin + timedelta(minutes=22), 18, work=20.0)
     found = aws.client("application-autoscaling").describe_scaling_activities(ServiceNamespace="sagemaker")

@@ -12,6 +12,7 @@ import pytest
 
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.cdk_apps import cdk_of, write_app
+from tests.rehearsal.deployed_endpoints import described, model_of, scale
 from tests.rehearsal.served_models import FLEET, python_model, tarball
 from tests.rehearsal.traffic import Traffic, runtime_of
 from triton_models.base.errors import FleetError
@@ -118,9 +119,6 @@ class Life:
 
 def look(aws: EmbeddedAws, answered_by: set[float]) -> Seen:
     sagemaker, scaling = aws.client("sagemaker"), aws.client("application-autoscaling")
-    endpoint = sagemaker.describe_endpoint(EndpointName="search")
-    config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
-    model = sagemaker.describe_model(ModelName=config["ProductionVariants"][0]["ModelName"])
     [target] = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
     [policy] = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
     alarms = aws.client("cloudwatch").describe_alarms(AlarmNames=["search-page-Latency", ALARM])
@@ -128,8 +126,8 @@ def look(aws: EmbeddedAws, answered_by: set[float]) -> Seen:
     [stack] = aws.client("cloudformation").describe_stacks(StackName="Fleet")["Stacks"]
     return Seen(
         status=stack["StackStatus"],
-        endpoint=endpoint,
-        environment=model["PrimaryContainer"]["Environment"],
+        endpoint=described(aws, "search"),
+        environment=model_of(aws, "search")["PrimaryContainer"]["Environment"],
         target=target,
         policy=policy,
         slow=latency["Threshold"],
@@ -182,10 +180,7 @@ def scale_out(aws: EmbeddedAws) -> None:
         ScalableDimension="sagemaker:variant:DesiredInstanceCount",
         SuspendedState={"DynamicScalingInSuspended": True},
     )
-    wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": SCALED_OUT, "DesiredWeight": 1.0}
-    aws.client("sagemaker").update_endpoint_weights_and_capacities(
-        EndpointName="search", DesiredWeightsAndCapacities=[wanted]
-    )
+    scale(aws, "search", SCALED_OUT)
     in_service = aws.client("sagemaker").get_waiter("endpoint_in_service")
     in_service.wait(EndpointName="search", WaiterConfig={"Delay": 0.05, "MaxAttempts": 2400})
 

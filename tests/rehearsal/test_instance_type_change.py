@@ -13,6 +13,7 @@ from synthesised_stacks import deploy_stack, small_stack, template_of
 
 from aws_for_tests.deployed_functions import ended
 from embedded_aws import EmbeddedAws
+from tests.rehearsal.deployed_endpoints import aliased, described, endpoints, model_of
 from tests.stacks.fleet_app import fleet_app
 from triton_fleet import (
     EndpointAlarms,
@@ -23,7 +24,7 @@ from triton_fleet import (
     Serving,
 )
 from triton_fleet.operations.scaling.alias import EndpointAlias, endpoint_name_for
-from triton_models.client.alias import Aliased, alias_name
+from triton_models.client.alias import alias_name
 
 pytestmark = pytest.mark.story
 
@@ -62,17 +63,6 @@ def deploy(aws: EmbeddedAws, template: str) -> str:
     return ended(aws, stack, verb="update" if exists else "create")
 
 
-def endpoints(aws: EmbeddedAws) -> dict[str, str]:
-    """Return the instance type of each endpoint."""
-    sagemaker = aws.client("sagemaker")
-    found = {}
-    for row in sagemaker.list_endpoints()["Endpoints"]:
-        described = sagemaker.describe_endpoint(EndpointName=row["EndpointName"])
-        config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
-        found[row["EndpointName"]] = config["ProductionVariants"][0]["InstanceType"]
-    return found
-
-
 def registered(aws: EmbeddedAws) -> list[str]:
     scaling = aws.client("application-autoscaling")
     found = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
@@ -83,10 +73,6 @@ def policies(aws: EmbeddedAws) -> list[str]:
     scaling = aws.client("application-autoscaling")
     found = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
     return sorted(policy["PolicyName"] for policy in found)
-
-
-def alias(aws: EmbeddedAws) -> str:
-    return Aliased.parse(aws.client("ssm").get_parameter(Name=ALIAS)["Parameter"]["Value"]).endpoint
 
 
 class Watch:
@@ -114,8 +100,8 @@ class Watch:
         if self._looking or model.name.startswith(self._READS):
             return
         self._looking = True
-        name = alias(self._aws)
-        serving = self._aws.client("sagemaker").describe_endpoint(EndpointName=name)["EndpointStatus"]
+        name = aliased(self._aws).endpoint
+        serving = described(self._aws, name)["EndpointStatus"]
         mine = sum(policy.startswith(f"{name}-") for policy in policies(self._aws))
         self.found.append((name, serving == "InService", name in registered(self._aws), mine))
         self.mute += mute(self._aws)
@@ -124,13 +110,9 @@ class Watch:
 
 def mute(aws: EmbeddedAws) -> list[str]:
     """Return the endpoints whose role cannot write to their log group."""
-    sagemaker, iam = aws.client("sagemaker"), aws.client("iam")
-    found = []
-    for row in sagemaker.list_endpoints()["Endpoints"]:
-        name = row["EndpointName"]
-        config = sagemaker.describe_endpoint(EndpointName=name)["EndpointConfigName"]
-        [variant] = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"]
-        role = sagemaker.describe_model(ModelName=variant["ModelName"])["ExecutionRoleArn"].split("/")[-1]
+    iam, found = aws.client("iam"), []
+    for name in endpoints(aws):
+        role = model_of(aws, name)["ExecutionRoleArn"].split("/")[-1]
         [policy] = iam.list_role_policies(RoleName=role)["PolicyNames"]
         document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
         [logging] = [each for each in document["Statement"] if each.get("Sid") == "Logs"]
@@ -163,11 +145,11 @@ def test_in_place_another_instance_type_is_refused_and_rolled_back(aws: Embedded
 
 def test_with_an_alias_it_is_an_ordinary_deployment(aws: EmbeddedAws) -> None:
     assert deploy(aws, fleet(BEFORE)) == "CREATE_COMPLETE"
-    assert alias(aws) == OLD
+    assert aliased(aws).endpoint == OLD
 
     assert deploy(aws, fleet(AFTER)) == "UPDATE_COMPLETE"
 
-    assert alias(aws) == NEW
+    assert aliased(aws).endpoint == NEW
     assert endpoints(aws) == {NEW: AFTER}
     assert registered(aws) == [NEW]
     assert policies(aws) == [f"{NEW}-GpuUtilization", f"{NEW}-Invocations"]
@@ -211,7 +193,7 @@ def test_a_new_endpoint_that_fails_leaves_the_old_one_serving(aws: EmbeddedAws, 
     events.unregister("before-call", refuse)
     assert outcome.startswith("UPDATE_ROLLBACK_COMPLETE")
     assert "ResourceLimitExceeded" in outcome
-    assert (alias(aws), endpoints(aws), registered(aws)) == (OLD, {OLD: BEFORE}, [OLD])
+    assert (aliased(aws).endpoint, endpoints(aws), registered(aws)) == (OLD, {OLD: BEFORE}, [OLD])
     assert policies(aws) == [f"{OLD}-GpuUtilization", f"{OLD}-Invocations"]
     assert {name for name, serving, scaled, _ in watch.found if serving and scaled} == {OLD}
     assert ("PutParameter", ALIAS) not in watch.calls
@@ -228,7 +210,7 @@ def _refusing(call: str) -> Callable[..., None]:
 
 def test_another_change_than_the_instance_type_keeps_endpoint_and_alias(aws: EmbeddedAws) -> None:
     deploy(aws, fleet(BEFORE))
-    created = aws.client("sagemaker").describe_endpoint(EndpointName=OLD)
+    created = described(aws, OLD)
     template = json.loads(fleet(BEFORE))
     [model] = [each for each in template["Resources"].values() if each["Type"] == "AWS::SageMaker::Model"]
     model["Properties"]["PrimaryContainer"]["Environment"]["MORE"] = "1"
@@ -236,7 +218,7 @@ def test_another_change_than_the_instance_type_keeps_endpoint_and_alias(aws: Emb
 
     assert deploy(aws, json.dumps(template)) == "UPDATE_COMPLETE"
 
-    after = aws.client("sagemaker").describe_endpoint(EndpointName=OLD)
+    after = described(aws, OLD)
     assert after["CreationTime"] == created["CreationTime"]
     assert after["EndpointConfigName"] != created["EndpointConfigName"]
     assert ("UpdateEndpoint", OLD) in watch.calls

@@ -160,13 +160,14 @@ def test_a_model_without_a_reference_is_not_called_equal() -> None:
 
 
 def test_an_answer_that_differs_is_repeated_at_the_end() -> None:
-    rehearsed = result(BUILT, predictions=(replace(RIGHT, difference=0.5),))
-    end = shown(rehearsed).partition("FAILED: ")[2]
+    wrong = replace(RIGHT, difference=0.5)
+    end = shown(result(BUILT, predictions=(wrong, RIGHT))).partition("FAILED: ")[2]
 
-    assert rehearsed.exit_code == 1
+    assert result(BUILT, predictions=(RIGHT, wrong)).exit_code == 1
     assert "WRONG, 5e-01 > 1e-04" in end
     assert RIGHT.output in end
-    assert "equal" not in shown(rehearsed)
+    assert end.endswith("Then rehearse again: fleet rehearse resnet50")
+    assert "equal" not in shown(result(BUILT, predictions=(wrong,)))
 
 
 def test_a_request_that_failed_is_repeated_with_its_reason() -> None:

@@ -20,6 +20,7 @@ from botocore.exceptions import ClientError
 from aws_for_tests.deployed_functions import until
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.cdk_apps import cdk_of, write_app
+from tests.rehearsal.deployed_endpoints import aliased, endpoints, instances, scale
 from tests.rehearsal.served_models import onnx_model, python_model, scaling_onnx, write
 from tests.rehearsal.traffic import Traffic
 from tests.triton_models.declared_models import declare
@@ -236,24 +237,12 @@ class Fleet:
         outputs = self._cdk.deploy("--all", *context)
         self.url = outputs.get("Models", {}).get("Url", self.url)
 
-    def serving(self) -> Aliased:
-        return Aliased.parse(self.aws.client("ssm").get_parameter(Name=ALIAS)["Parameter"]["Value"])
+    def instances(self, on: On) -> int:
+        return instances(self.aws, on.endpoint)
 
-    def endpoints(self) -> list[str]:
-        return sorted(
-            each["EndpointName"] for each in self.aws.client("sagemaker").list_endpoints()["Endpoints"]
-        )
-
-    def instances(self, name: str) -> int:
-        [variant] = self.aws.client("sagemaker").describe_endpoint(EndpointName=name)["ProductionVariants"]
-        return int(variant["CurrentInstanceCount"])
-
-    def scale(self, name: str, count: int) -> None:
-        wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": count}
-        self.aws.client("sagemaker").update_endpoint_weights_and_capacities(
-            EndpointName=name, DesiredWeightsAndCapacities=[wanted]
-        )
-        until(lambda: self.instances(name) == count)
+    def scale(self, on: On, count: int) -> None:
+        scale(self.aws, on.endpoint, count)
+        until(lambda: self.instances(on) == count)
 
     def loads(self, on: On) -> bool:
         """Return True if both models have an artifact for a target, or for any target."""
@@ -278,7 +267,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
             cdk.bootstrap()
             found = Fleet(aws, cdk, builder)
             found.deploy(OLD)
-            until(lambda: found.serving().endpoint == OLD.endpoint)
+            until(lambda: aliased(aws).endpoint == OLD.endpoint)
             yield found
         finally:
             ended.set()
@@ -311,8 +300,8 @@ def check(fleet: Fleet, traffic: Application, on: On, *answers: float) -> None:
     assert traffic.failures == []
     assert traffic.wrong == []
     assert traffic.taken() <= set(answers)
-    assert fleet.serving() == Aliased(endpoint=on.endpoint, target=on.target)
-    assert fleet.endpoints() == [on.endpoint]
+    assert aliased(fleet.aws) == Aliased(endpoint=on.endpoint, target=on.target)
+    assert list(endpoints(fleet.aws)) == [on.endpoint]
     assert fleet.loads(on)
 
 
@@ -329,12 +318,12 @@ def test_a_release_and_a_gpu_change_there_and_back_and_both_at_once(
 def test_a_scaled_fleet_has_its_size_before_requests_arrive_at_the_new_endpoint(
     fleet: Fleet, traffic: Application
 ) -> None:
-    fleet.scale(OLD.endpoint, 3)
+    fleet.scale(OLD, 3)
     sizes: list[int] = []
 
     def moves(model: Any, params: Mapping[str, Any], **_: Any) -> None:
         if model.name == "PutParameter" and NEWER.endpoint in str(params.get("body")):
-            sizes.append(fleet.instances(NEWER.endpoint))
+            sizes.append(fleet.instances(NEWER))
 
     events = fleet.aws.client("ssm").meta.events
     events.register("before-call.ssm", moves)
@@ -343,7 +332,7 @@ def test_a_scaled_fleet_has_its_size_before_requests_arrive_at_the_new_endpoint(
 
     assert sizes[0] == 3
     check(fleet, traffic, NEWER, OLD.answer(1), NEWER.answer(1))
-    fleet.scale(NEWER.endpoint, 1)
+    fleet.scale(NEWER, 1)
     fleet.deploy(OLD)
     check(fleet, traffic, OLD, OLD.answer(1), NEWER.answer(1))
 
@@ -381,7 +370,7 @@ def test_a_deployment_that_fails_after_the_alias_moved_is_undone(fleet: Fleet, t
     def refuse(model: Any, params: Mapping[str, Any], **_: Any) -> None:
         body = str(params.get("body"))
         if model.name == "PutParameter" and '"last"' in body and NEWER.endpoint in body:
-            assert fleet.serving().endpoint == NEWER.endpoint
+            assert aliased(fleet.aws).endpoint == NEWER.endpoint
             raise ClientError({"Error": {"Code": "TooMuch", "Message": "no"}}, "PutParameter")
 
     events.register("before-call.ssm", refuse)

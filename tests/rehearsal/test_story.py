@@ -11,6 +11,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,10 +25,13 @@ from botocore.session import Session
 
 from tests.rehearsal import generated_models
 from tests.rehearsal.stayed import ROOT, Stayed, clone_with, processes_of, run_fleet, staying
+from triton_models.cli.main import main
+from triton_rehearsal.rehearse import command
 
 LIMIT_S = 280
 SMALL = {"double": 2, "triple": 3}
 REPORT = "page.html"
+Rehearse = Callable[..., Any]
 
 
 def until(condition: Callable[[], object], *, process: subprocess.Popen[str]) -> None:
@@ -292,17 +296,6 @@ def test_a_model_that_fails_fails_the_rehearsal_and_is_the_last_word(tmp_path: P
     assert list(temporary.iterdir()) == []
 
 
-def test_a_taken_port_is_reported_and_nothing_is_left(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        process = run_fleet("--port", str(port), temporary=tmp_path)
-        _, stderr = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 1
-    assert f"port {port}" in stderr
-    assert "Traceback" not in stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.story
 def test_an_interrupt_in_the_middle_of_the_deployment_leaves_nothing(tmp_path: Path) -> None:
     process = run_fleet(temporary=tmp_path)
@@ -315,18 +308,45 @@ def test_an_interrupt_in_the_middle_of_the_deployment_leaves_nothing(tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_outside_a_clone_it_says_where_to_go(tmp_path: Path) -> None:
-    process = run_fleet(temporary=tmp_path, cwd=tmp_path)
-    _, stderr = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 1
-    assert "no cdk.json in" in stderr
-    assert "fix:" in stderr
+@pytest.fixture
+def rehearse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Rehearse:
+    """Run `fleet rehearse` in this process. Returns its only problem; nothing may be left behind."""
+    monkeypatch.setattr(command, "_end_like_an_interrupt", lambda: None)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def run(*arguments: str, cwd: Path = ROOT) -> Any:
+        monkeypatch.chdir(cwd)
+        assert main(["rehearse", "--json", *arguments]) == 1
+        output, said = capsys.readouterr()
+        assert list(tmp_path.iterdir()) == []
+        assert "seconds" not in said  # the time is not estimated
+        [problem] = json.loads(output)["error"]
+        return problem
+
+    return run
 
 
-def test_an_unknown_model_is_named_before_anything_starts(tmp_path: Path) -> None:
-    process = run_fleet("minlm", temporary=tmp_path)
-    _, stderr = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 1
-    assert "minlm" in stderr
-    assert "minilm" in stderr
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    ("arguments", "fix"),
+    [
+        (["minlm"], "did you mean minilm?"),
+        (["--scenario", "trash"], "did you mean thrash?"),
+        (["--stage", "none"], "declares no `stages`"),
+        (["--gpu-memory", "much"], "MiB"),
+    ],
+)
+def test_a_mistyped_argument_is_one_error_before_anything_starts(
+    rehearse: Rehearse, arguments: list[str], fix: str
+) -> None:
+    assert fix in rehearse(*arguments)["fix"]
+
+
+def test_a_taken_port_is_reported_and_nothing_is_left(rehearse: Rehearse) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        assert f"port {port}" in rehearse("--port", str(port))["what"]
+
+
+def test_outside_a_clone_it_says_where_to_go(rehearse: Rehearse, tmp_path: Path) -> None:
+    assert "no cdk.json in" in rehearse(cwd=tmp_path)["what"]
