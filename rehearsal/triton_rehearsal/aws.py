@@ -17,12 +17,7 @@ SPEED = 60
 
 
 def open_aws(port: int = 0, *, region: str = REGION, speed: float = math.inf) -> EmbeddedAws:
-    """Open the embedded AWS of a rehearsal.
-
-    Args:
-        port: The TCP port; 0 takes a free one.
-        region: The region.
-        speed: Seconds of the control plane in a second. By default waits are over at once.
+    """Open the embedded AWS of a rehearsal, on a free port if it is 0. By default waits are over at once.
 
     Raises:
         FleetError: The port is taken or not allowed.

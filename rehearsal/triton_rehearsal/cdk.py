@@ -209,8 +209,8 @@ class Stage:
     """The environment of a deployment, as `cdk.json` says.
 
     Attributes:
-        name: The stage; None without stages.
-        region: The region; None if the project leaves it to the AWS profile.
+        name: None without stages.
+        region: None if the project leaves it to the AWS profile.
         fixed: True if the project names an account, which is not that of the embedded AWS.
     """
 

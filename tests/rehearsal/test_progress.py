@@ -145,7 +145,7 @@ def test_a_terminal_shows_the_time_of_the_running_step() -> None:
     ],
 )
 def test_a_line_of_the_build_about_a_model_is_a_part_of_the_step(line: str, phase: str) -> None:
-    step = Step(title="Build", on_phase=lambda phase: None, on_note=lambda line: None)
+    step = Step(title="Build", on_phase=lambda phase: None, note=lambda line: None)
     _follow(step, line)
 
     assert (step.phase, step.detail) == (phase, "" if phase else line)
@@ -156,7 +156,7 @@ def test_a_line_of_the_build_about_a_model_is_a_part_of_the_step(line: str, phas
     [("a: build", "a: build  Collecting"), ("a: published as a-0123.tar.gz", "Collecting")],
 )
 def test_output_after_a_result_is_not_about_its_model(before: str, latest: str) -> None:
-    step = Step(title="Build", on_phase=lambda phase: None, on_note=lambda line: None)
+    step = Step(title="Build", on_phase=lambda phase: None, note=lambda line: None)
     _follow(step, before)
     _follow(step, "Collecting")
 

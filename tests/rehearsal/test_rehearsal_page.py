@@ -125,8 +125,7 @@ def test_whatever_a_dashboard_holds_is_shown_or_an_error_in_its_place(aws: Embed
 
 def test_a_document_is_json_without_infinity() -> None:
     found = json.loads(
-        report.in_json({"a": [1.5, float("inf"), {"b": float("nan")}], "c": "x"}),
-        parse_constant=pytest.fail,
+        report.in_json({"a": [1.5, float("inf"), {"b": float("nan")}], "c": "x"}), parse_constant=pytest.fail
     )
 
     assert found == {"a": [1.5, None, {"b": None}], "c": "x"}

@@ -29,10 +29,10 @@ class Buildspec:
     """A parsed buildspec.
 
     Attributes:
-        variables: `env.variables`; the project's and the build's own variables override them.
-        exported: `env.exported-variables`: the variables that the build shows when it has ended.
-        shell: The program that runs the commands: the machine's sh unless `env.shell` is bash.
+        variables: The project's and the build's own variables override them.
         phases: The commands of each phase; each phase runs its own in order until one fails.
+        exported: The variables that the build shows when it has ended.
+        shell: The program that runs the commands: the machine's sh unless `env.shell` is bash.
     """
 
     variables: Mapping[str, str]

@@ -35,13 +35,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class CommandShell:
-    """A shell that receives commands.
+    """A shell that receives commands: bash, or the machine's sh. It inherits no environment.
 
-    Args:
-        environment: The environment of the shell; nothing is inherited.
-        directory: The working directory at the start.
-        on_line: Called with every line that a command prints, including standard error.
-        program: The shell: bash, or the machine's sh.
+    `on_line` is called with every line that a command prints, including standard error.
     """
 
     def __init__(

@@ -219,12 +219,7 @@ def compare_locally(
 ) -> Comparison:
     """Build, pack and serve every model on this machine, as a multi-model endpoint does.
 
-    Args:
-        builds: The declarations, by the requested names.
-        requests: Number of requests per model.
-        concurrency: Number of concurrent callers.
-        cold_starts: Number of cold starts per model, each with a new server.
-        models: The folder of model builds; by default the repository's.
+    Each of the cold starts of a model has a new server.
 
     Raises:
         FleetError: A model cannot be built, or is not served.

@@ -28,12 +28,9 @@ Ask = Callable[[], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColdStart:
-    """The first answer of a model on a new server. Times in seconds.
+    """The first answer of a model on a new server: the time from the request to it, and two parts of that.
 
-    Attributes:
-        total_s: Time from the request to the answer.
-        unpack_s: The part for download and unpacking; None if only the platform knows it.
-        load_s: The part for the load in Triton with its warm-up; None if only the platform knows it.
+    Where only the platform knows the parts, for unpacking and for the load with its warm-up, they are None.
     """
 
     total_s: float
@@ -47,9 +44,7 @@ class Measurement:
 
     Attributes:
         name: The requested name, such as "resnet50:torchscript".
-        backends: The backends of the model's parts.
         size: The size of the artifact in bytes.
-        cold: Each cold start.
         latencies_s: The latency of each sequential request.
         throughput: Requests per second with concurrent callers.
         difference: The largest difference from the reference; None without a reference.

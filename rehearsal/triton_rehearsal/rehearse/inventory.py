@@ -17,13 +17,7 @@ _INSTANCES = "/aws/sagemaker/Endpoints"  # the namespace of the instances' metri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """A scaling policy.
-
-    Attributes:
-        name: The policy's name.
-        metric: The metric that the policy tracks; "steps of an alarm" for a step policy.
-        target: The target value; for a step policy, the change of its first step in instances.
-    """
+    """A scaling policy. The target of a step policy is the change of its first step in instances."""
 
     name: str
     metric: str
@@ -32,7 +26,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalableTarget:
-    """A registered scalable target, with its policies and its bounds in instances."""
+    """A registered scalable target, with its bounds in instances."""
 
     resource: str
     minimum: int
@@ -59,15 +53,7 @@ class Widget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """Scaling, alarms and dashboard of an endpoint, with two metrics of the last hour.
-
-    Attributes:
-        targets: The scalable targets.
-        alarms: The alarms.
-        widgets: The dashboard's graphs.
-        peak_models_loaded: The maximum number of models loaded at once; None without data.
-        cache_hit_ratio: The share of requests for a loaded model; None without data.
-    """
+    """Scaling, alarms and dashboard of an endpoint, with two metrics of the last hour; None without data."""
 
     targets: tuple[ScalableTarget, ...]
     alarms: tuple[Alarm, ...]
@@ -138,7 +124,7 @@ def _widgets(aws: EmbeddedAws, dashboard: str) -> tuple[Widget, ...]:
 
 
 def _metric_names(properties: dict[str, Any]) -> tuple[str, ...]:
-    """Return the metrics of a widget; a row is [namespace, name, dimensions...] or [{expression}]."""
+    # A row is [namespace, name, dimensions...] or [{expression}].
     names = (row[1] for row in properties["metrics"] if not isinstance(row[0], dict))
     return tuple(dict.fromkeys(names))
 

@@ -27,17 +27,13 @@ class Prediction:
     """One example, served and compared.
 
     Attributes:
-        model: The model's name.
-        artifact: The target model.
-        example: The example's name.
-        cold_ms: Milliseconds of the first call; if it is the model's first, with download and load. None if
-            the endpoint did not answer.
-        warm_ms: Milliseconds of the same call when repeated.
+        cold_ms: The time of the first call; if it is the model's first, with download and load. None if the
+            endpoint did not answer.
+        warm_ms: The time of the same call when repeated.
         output: The shape of the declared output and its first values, as served.
         reference: The first values of the same output from the source framework; "none" without a reference.
         difference: The largest absolute difference from the reference; infinite if the shapes differ, None
             without a reference.
-        tolerance: The largest difference that the model's declaration accepts.
         problems: The reasons why the endpoint did not answer; empty if it did.
         no_reference: The reasons why the declared reference has no answer here; empty if it has one.
     """

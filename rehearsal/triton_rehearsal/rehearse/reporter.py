@@ -20,18 +20,16 @@ class Step:
     """A running step.
 
     Attributes:
-        title: The step, in a few words.
         on_phase: Called with the name of each part that begins.
-        on_note: Called with each line that stays.
+        note: Prints a line that stays.
         phase: The current part, such as "minilm: build".
         detail: The latest line of output.
         outcome: The outcome, once it is known.
-        failed: True if it failed.
     """
 
     title: str
     on_phase: Callable[[str], None]
-    on_note: Callable[[str], None]
+    note: Callable[[str], None]
     phase: str = ""
     detail: str = ""
     outcome: str = ""
@@ -46,10 +44,6 @@ class Step:
         self.phase, self.detail = phase, ""
         if not is_minor:
             self.on_phase(phase)
-
-    def note(self, line: str) -> None:
-        """Print a line that stays."""
-        self.on_note(line)
 
     def end(self, outcome: str, *, failed: bool = False) -> None:
         """Set the outcome."""
@@ -66,10 +60,6 @@ class Reporter:
 
     A terminal shows the running step with its time. A log gets a line for each step and each part of it, and
     one more whenever an interval has passed.
-
-    Args:
-        console: The console to write to; None for standard error.
-        every_s: The interval of lines in a log, in seconds.
     """
 
     def __init__(self, console: Console | None = None, *, every_s: float = _EVERY_S) -> None:
@@ -89,7 +79,7 @@ class Reporter:
         """Report a step, which fails with the exception that ends it."""
         began = time.monotonic()
         on_phase: Callable[[str], None] = (lambda _: None) if self._is_live else self._log
-        step = Step(title=title, on_phase=on_phase, on_note=self.say)
+        step = Step(title=title, on_phase=on_phase, note=self.say)
         try:
             with self._live(step, began) if self._is_live else self._logged(step):
                 yield step

@@ -33,16 +33,7 @@ _STYLES = ("bold green", "bold red")  # by exit code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalResult:
-    """The result of a rehearsal.
-
-    Attributes:
-        deployed: The outputs of `cdk deploy`.
-        results: The build result of each model.
-        predictions: Every example, served and compared.
-        inventory: Scaling, alarms and dashboard.
-        seconds: The wall time.
-        of_named: True if models were named. Then the tables leave out what is the same for all models.
-    """
+    """The result of a rehearsal. Of named models, the tables leave out what is the same for all models."""
 
     deployed: Deployed
     results: Results
@@ -143,7 +134,7 @@ def _predictions(predictions: Sequence[Prediction]) -> list[Column]:
 
 
 def _values(title: str, cells: Sequence[str], *, rank: int) -> Column:
-    """Return a column of tensors' first values; if there is no room, only the first of each."""
+    # If there is no room, only the first value of each tensor is shown.
     short = [_FIRST_VALUE.sub(r"\1…", cell) for cell in cells]
     return Column(title=title, cells=cells, short=short, rank=rank)
 

@@ -43,14 +43,7 @@ _NOT_A_TARBALL = b"not a tarball"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The outcome of a request.
-
-    Attributes:
-        request: The request.
-        seconds: Its time with all retries.
-        failure: The rule of its error; empty if it was answered.
-        right: True if its answer was right.
-    """
+    """The outcome of a request, with its time with all retries and the rule of its error, if it failed."""
 
     request: Request
     seconds: float
@@ -60,15 +53,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """All that happened.
+    """All that happened, in numbers by target model.
 
     Attributes:
-        answers: The outcomes of the requests.
         last: The outcomes of one more request per model at the end.
-        loads: Number of loads by target model.
-        unloads: Number of unloads by target model.
-        warm: Number of invocations of loaded models, repeated ones included, by target model.
-        cold: Number of the other invocations.
+        warm: Invocations of loaded models, repeated ones included.
+        cold: The other invocations.
         replaced: Number of instances that were replaced.
         instances: Number of instances at the start and after each change, with the seconds since the start.
         instances_at_end: Number of instances after the last request, without those that only end their work.
@@ -85,11 +75,6 @@ class Observed:
     instances_at_end: int
     alarms: Mapping[str, int]
     last: Sequence[Answer] = ()
-
-    @property
-    def most_instances(self) -> int:
-        """The largest number of instances at one time."""
-        return max(count for _, count in self.instances)
 
 
 class Faults:
@@ -159,6 +144,10 @@ class Stage:
     faults: Faults
     say: Callable[[str], object] = str
 
+    def upload(self, number: int, body: bytes) -> None:
+        """Put the artifact of a model into the repository."""
+        self.s3.put_object(Bucket=self.bucket, Key=self.prefix + target_of(number), Body=body)
+
 
 def play(scenario: Scenario, stage: Stage) -> Observed:
     """Upload the models, send the requests and inject the faults; return what happened until the last answer.
@@ -171,7 +160,7 @@ def play(scenario: Scenario, stage: Stage) -> Observed:
     backend = "onnxruntime" if instances[0].server.gpu is None else "tensorrt"
     for number in range(1, scenario.models + 1):
         stage.say(f"uploading model {number} of {scenario.models}")
-        _upload(stage, number, _artifact(number, size=scenario.model_size, backend=backend))
+        stage.upload(number, _artifact(number, size=scenario.model_size, backend=backend))
     started = [instance.id for instance in instances]
     answers: list[Answer] = []
     arriving = requests(scenario)
@@ -247,13 +236,9 @@ def _run_at_their_times(planned: Sequence[tuple[float, Callable[[], Any]]]) -> N
         action()
 
 
-def _upload(stage: Stage, number: int, body: bytes) -> None:
-    stage.s3.put_object(Bucket=stage.bucket, Key=stage.prefix + target_of(number), Body=body)
-
-
 def _inject(fault: Fault, stage: Stage, started: Sequence[str]) -> None:
     if fault.corrupt:
-        _upload(stage, fault.corrupt, _NOT_A_TARBALL)
+        stage.upload(fault.corrupt, _NOT_A_TARBALL)
     if fault.s3_errors:
         stage.faults.fail_s3(fault.s3_errors)
     if fault.s3_delay and fault.delay:

@@ -57,10 +57,7 @@ def shipped() -> Sequence[str]:
 
 
 def read(name: str) -> Scenario:
-    """Read a scenario.
-
-    Args:
-        name: The path of a file, or the name of a shipped scenario.
+    """Read a scenario from a file at a path, or the shipped one of a name.
 
     Raises:
         FleetError: There is no such file or scenario, or it has mistakes.
@@ -98,13 +95,7 @@ def _text(path: Path, *, most: int) -> str:
 
 
 def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
-    """Return the scenario in YAML.
-
-    Args:
-        text: The YAML.
-        name: The scenario's name.
-        where: The file, for errors.
-        folder: The folder to which the path of a trace is relative.
+    """Return the scenario in YAML. The path of its trace is relative to a folder.
 
     Raises:
         FleetError: It has mistakes.
@@ -123,7 +114,6 @@ def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
 
 
 def _problem(error: Mapping[str, Any], where: str) -> Problem:
-    """Return a mistake that pydantic found."""
     place, name = error["loc"], ""
     if place and isinstance(place[-1], str):
         *place, name = place
