@@ -35,6 +35,11 @@ def model_of(aws: EmbeddedAws, name: str) -> dict[str, Any]:
     return found
 
 
+def served(aws: EmbeddedAws, name: str = "single") -> str:
+    """Return the artifact of a single model's endpoint."""
+    return str(model_of(aws, name)["PrimaryContainer"]["ModelDataUrl"]).rpartition("/models/")[2]
+
+
 def endpoints(aws: EmbeddedAws) -> dict[str, str]:
     """Return the instance type of each endpoint."""
     names = [row["EndpointName"] for row in aws.client("sagemaker").list_endpoints()["Endpoints"]]

@@ -11,6 +11,7 @@ from synthesised_stacks import small_stack, template_of
 
 from aws_for_tests.deployed_functions import begin, destroy, ended, logged, physical_ids, until
 from embedded_aws import EmbeddedAws
+from tests.rehearsal.deployed_endpoints import described, served
 from triton_fleet import ModelRepository, SingleModelEndpoint, Variant
 
 pytestmark = pytest.mark.story
@@ -43,9 +44,8 @@ def template(replaced: dict[str, str] = QUICK, **waiting: Any) -> dict[str, Any]
     [function] = [each for each in functions if WAITS in each["Properties"]["Description"]]
     for old, new in replaced.items():
         assert old in function["Properties"]["Code"]["ZipFile"]
-        function["Properties"]["Code"]["ZipFile"] = function["Properties"]["Code"]["ZipFile"].replace(
-            old, new
-        )
+        code = function["Properties"]["Code"]
+        code["ZipFile"] = code["ZipFile"].replace(old, new)
     [wait] = [each for each in resources if each["Type"] == WAIT]
     wait["Properties"] |= waiting
     return found
@@ -62,18 +62,16 @@ def publish(aws: EmbeddedAws) -> None:
 
 
 def test_the_endpoint_comes_up_when_its_artifact_is_published_during_the_deployment(aws: EmbeddedAws) -> None:
-    stack, sagemaker = deploy(aws, template()), aws.client("sagemaker")
+    stack = deploy(aws, template())
     until(lambda: logged(aws, f"Waiting for {ARTIFACT}") > 1)
-    assert sagemaker.list_models()["Models"] == []
+    assert aws.client("sagemaker").list_models()["Models"] == []
 
     publish(aws)
 
     assert ended(aws, stack) == "CREATE_COMPLETE"
     assert aws.missing_resources("s") == []
-    assert sagemaker.describe_endpoint(EndpointName="single")["EndpointStatus"] == "InService"
-    [model] = sagemaker.list_models()["Models"]
-    container = sagemaker.describe_model(ModelName=model["ModelName"])["PrimaryContainer"]
-    assert container["ModelDataUrl"].endswith(f"/models/{ARTIFACT}")
+    assert described(aws, "single")["EndpointStatus"] == "InService"
+    assert served(aws) == ARTIFACT
     assert destroy(aws) == "DELETE_COMPLETE"
 
 

@@ -57,9 +57,11 @@ def test_a_resource_that_is_not_there_is_a_problem_that_names_it(aws: EmbeddedAw
     assert problem.where == "stack s, resource Topic"
 
 
-def test_the_price_list_has_the_prices_of_the_price_table(aws: EmbeddedAws) -> None:
-    assert listed(aws, "ml.g5.xlarge") == [PRICES["ml.g5.xlarge"].usd_per_hour]
-
-
-def test_an_instance_type_without_a_price_is_not_in_the_price_list(aws: EmbeddedAws) -> None:
-    assert listed(aws, "ml.none.xlarge") == []
+@pytest.mark.parametrize(
+    ("instance_type", "prices"),
+    [("ml.g5.xlarge", [PRICES["ml.g5.xlarge"].usd_per_hour]), ("ml.none.xlarge", [])],
+)
+def test_the_price_list_has_the_prices_of_the_price_table(
+    aws: EmbeddedAws, instance_type: str, prices: list[float]
+) -> None:
+    assert listed(aws, instance_type) == prices

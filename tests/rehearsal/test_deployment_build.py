@@ -16,6 +16,7 @@ from synthesised_stacks import repository_in, small_stack, template_of
 from aws_for_tests.deployed_functions import begin, destroy, ended, logged, outputs, reasons, until
 from aws_for_tests.quotas import set_quotas
 from embedded_aws import EmbeddedAws
+from tests.rehearsal.deployed_endpoints import served
 from triton_fleet import (
     DeploymentBuild,
     ModelBuildProject,
@@ -82,17 +83,15 @@ def write_result(aws: EmbeddedAws, **result: Any) -> None:
 
 
 def test_the_endpoint_serves_what_the_deployment_has_built(aws: EmbeddedAws) -> None:
-    stack, sagemaker = deploy(aws), aws.client("sagemaker")
+    stack = deploy(aws)
     until(lambda: logged(aws, "Waiting for resnet50") > 1)
-    assert sagemaker.list_models()["Models"] == []
+    assert aws.client("sagemaker").list_models()["Models"] == []
 
     write_result(aws, status="published", step="publish", artifact=ARTIFACT)
 
     assert ended(aws, stack) == "CREATE_COMPLETE"
     assert outputs(aws)["Artifact"] == ARTIFACT
-    [model] = sagemaker.list_models()["Models"]
-    container = sagemaker.describe_model(ModelName=model["ModelName"])["PrimaryContainer"]
-    assert container["ModelDataUrl"].endswith(f"/models/{ARTIFACT}")
+    assert served(aws) == ARTIFACT
     assert destroy(aws) == "DELETE_COMPLETE"
 
 
@@ -148,9 +147,7 @@ def test_a_deployment_that_fails_after_its_build_leaves_the_names_that_have_move
     model = read_manifest(url, s3=aws.client("s3")).models["resnet50"]
     assert set(model.current.values()) == {newer}
     assert len(aws.client("codebuild").list_builds()["ids"]) == 2
-    [deployed] = aws.client("sagemaker").list_models()["Models"]
-    container = aws.client("sagemaker").describe_model(ModelName=deployed["ModelName"])["PrimaryContainer"]
-    assert container["ModelDataUrl"].endswith(f"/models/{ARTIFACT}")
+    assert served(aws) == ARTIFACT
 
 
 def test_a_model_that_fails_fails_the_deployment_and_the_build_does_not_go_on(aws: EmbeddedAws) -> None:

@@ -53,13 +53,13 @@ def synthesised(bucket: str = "", key: str = "") -> str:
     return template_of(stack)
 
 
+def template(**kept: str) -> dict[str, Any]:
+    return dict(json.loads(synthesised(**kept)))
+
+
 def deploy(aws: EmbeddedAws, found: dict[str, Any]) -> str:
     """Deploy a template. Returns the stack's status and the reason."""
     return ended(aws, begin(aws, found.pop("Resources"), **found))
-
-
-def template(**kept: str) -> dict[str, Any]:
-    return dict(json.loads(synthesised(**kept)))
 
 
 def retention(aws: EmbeddedAws) -> dict[str, int | None]:

@@ -15,13 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from aws_for_tests.fixture import aws_fixture
 from embedded_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.page import alarms, document, report
 from triton_rehearsal.page.server import PageServer
-
-aws = aws_fixture()
 
 NAMESPACE = "Shop"
 SALES = [NAMESPACE, "Sales", "City", "Bonn"]
@@ -38,14 +35,16 @@ def text_widget(markdown: str) -> dict[str, Any]:
     return {"type": "text", "properties": {"markdown": markdown}}
 
 
-def read_widgets(aws: EmbeddedAws, *widgets: Mapping[str, Any], **settings: Any) -> list[dict[str, Any]]:
-    """Deploy a dashboard, and return its widgets in the document."""
-    placed = [{"x": 0, "y": row, **widget} for row, widget in enumerate(widgets)]
-    body = json.dumps({"widgets": placed, **settings})
-    aws.client("cloudwatch").put_dashboard(DashboardName="shop", DashboardBody=body)
+def read_dashboard(aws: EmbeddedAws, body: Any) -> dict[str, Any]:
+    """Deploy a dashboard, and return it as the document has it."""
+    aws.client("cloudwatch").put_dashboard(DashboardName="shop", DashboardBody=json.dumps(body))
     [dashboard] = document.read(aws, None)["dashboards"]
-    found: list[dict[str, Any]] = dashboard["widgets"]
-    return found
+    return dict(dashboard)
+
+
+def read_widgets(aws: EmbeddedAws, *widgets: Mapping[str, Any]) -> list[dict[str, Any]]:
+    placed = [{"x": 0, "y": row, **widget} for row, widget in enumerate(widgets)]
+    return list(read_dashboard(aws, {"widgets": placed})["widgets"])
 
 
 def sell(aws: EmbeddedAws, city: str, *values: float, ago: timedelta = timedelta(minutes=5)) -> None:
@@ -116,11 +115,10 @@ def test_a_bad_widget_fails_alone_and_says_so_in_its_place(aws: EmbeddedAws) -> 
     ids=str,
 )
 def test_whatever_a_dashboard_holds_is_shown_or_an_error_in_its_place(aws: EmbeddedAws, body: Any) -> None:
-    aws.client("cloudwatch").put_dashboard(DashboardName="shop", DashboardBody=json.dumps(body))
-    [dashboard] = document.read(aws, None)["dashboards"]
+    widgets = read_dashboard(aws, body)["widgets"]
 
-    assert dashboard["widgets"]
-    assert all(each["error"] for each in dashboard["widgets"])
+    assert widgets
+    assert all(each["error"] for each in widgets)
 
 
 def test_a_document_is_json_without_infinity() -> None:
@@ -135,10 +133,9 @@ def test_queries_of_logs_which_the_embedded_aws_does_not_run_are_counted_and_lef
     aws: EmbeddedAws,
 ) -> None:
     query = {"type": "log", "properties": {"query": "fields @message"}}
-    [widget] = read_widgets(aws, text_widget("x"), query)
-    [dashboard] = document.read(aws, None)["dashboards"]
+    dashboard = read_dashboard(aws, {"widgets": [text_widget("x"), query]})
 
-    assert (widget["type"], dashboard["queries"]) == ("text", 1)
+    assert ([each["type"] for each in dashboard["widgets"]], dashboard["queries"]) == (["text"], 1)
 
 
 def test_markdown_becomes_html_but_html_and_scripts_in_it_do_not(aws: EmbeddedAws) -> None:
@@ -153,23 +150,22 @@ def test_markdown_becomes_html_but_html_and_scripts_in_it_do_not(aws: EmbeddedAw
 
 
 @pytest.mark.parametrize(
-    ("start", "hours"), [("-PT1H", 1.0), ("-P2DT30M", 48.5), ("-P1W", 168.0), (None, 3.0)]
+    ("times", "hours"),
+    [
+        ({"start": "-PT1H"}, 1.0),
+        ({"start": "-P2DT30M"}, 48.5),
+        ({"start": "-P1W"}, 168.0),
+        ({"start": "2026-11-23T08:00:00.000Z", "end": "2026-11-23T09:30:00.000Z"}, 1.5),
+        ({}, 3.0),
+    ],
+    ids=str,
 )
 def test_a_dashboard_shows_the_time_that_its_body_names(
-    aws: EmbeddedAws, start: str | None, hours: float
+    aws: EmbeddedAws, times: dict[str, str], hours: float
 ) -> None:
-    read_widgets(aws, text_widget("x"), **({"start": start} if start else {}))
-    [dashboard] = document.read(aws, None)["dashboards"]
+    dashboard = read_dashboard(aws, {"widgets": [text_widget("x")], **times})
 
     assert (dashboard["end"] - dashboard["start"]) / 3600 == hours
-
-
-def test_a_dashboard_shows_the_absolute_times_that_its_body_names(aws: EmbeddedAws) -> None:
-    times = {"start": "2026-11-23T08:00:00.000Z", "end": "2026-11-23T09:30:00.000Z"}
-    read_widgets(aws, text_widget("x"), **times)
-    [dashboard] = document.read(aws, None)["dashboards"]
-
-    assert dashboard["end"] - dashboard["start"] == 5400
 
 
 def put_alarm(aws: EmbeddedAws) -> None:
@@ -227,9 +223,13 @@ def test_a_condition_has_the_unit_and_the_number_of_periods_that_must_breach(
     assert alarms.condition({**alarm, **{key: each for key, each in given.items() if each}}) == condition
 
 
-def test_the_timeline_tells_of_deployments_and_of_states_of_alarms_newest_first(aws: EmbeddedAws) -> None:
+def deploy_bucket(aws: EmbeddedAws) -> None:
     template = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket"}}}
     aws.client("cloudformation").create_stack(StackName="shop", TemplateBody=json.dumps(template))
+
+
+def test_the_timeline_tells_of_deployments_and_of_states_of_alarms_newest_first(aws: EmbeddedAws) -> None:
+    deploy_bucket(aws)
     put_alarm(aws)
     aws.client("cloudwatch").set_alarm_state(AlarmName="few-sales", StateValue="ALARM", StateReason="test")
     timeline = document.read(aws, None)["timeline"]
@@ -245,8 +245,7 @@ def test_the_timeline_tells_of_deployments_and_of_states_of_alarms_newest_first(
 def test_deployments_are_told_in_the_time_of_the_clock() -> None:
     """CloudFormation records in the wall clock's time."""
     with EmbeddedAws(speed=100_000) as aws:
-        template = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket"}}}
-        aws.client("cloudformation").create_stack(StackName="shop", TemplateBody=json.dumps(template))
+        deploy_bucket(aws)
         before = aws.clock.time()
         while aws.clock.time() < before + 10_000:
             pass
@@ -311,17 +310,14 @@ def ask(page: PageServer, path: str, **headers: str) -> tuple[int, str]:
     return answer.status, answer.read().decode()
 
 
-def test_the_printed_address_opens_the_page_and_its_document(page: PageServer) -> None:
+def test_the_printed_address_opens_the_page_and_its_document_on_this_machine(page: PageServer) -> None:
+    assert page.server.server_address[0] == "127.0.0.1"
     path = urlsplit(page.url).path
     status, text = ask(page, path, Sec_Fetch_Site="none")
     polled = ask(page, f"{path}document.json", Sec_Fetch_Site="same-origin", Origin=page.url[: -len(path)])
 
     assert (status, 'data-live="true"' in text) == (200, True)
     assert (polled[0], json.loads(polled[1])) == (200, {"endpoints": []})
-
-
-def test_the_page_is_on_the_loopback_interface(page: PageServer) -> None:
-    assert page.server.server_address[0] == "127.0.0.1"
 
 
 def test_without_the_word_in_its_address_there_is_no_page(page: PageServer) -> None:
