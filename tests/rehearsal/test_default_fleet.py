@@ -199,7 +199,7 @@ def test_a_step_of_traffic_brings_a_second_and_a_third_instance_and_its_end_remo
     assert [cause.endswith("GpuUtilization") for cause in causes][1:] == [True, True]
 
 
-@pytest.mark.parametrize(("fewest", "most"), [(1, 1), (2, 2), (1, 2), (2, 4)])
+@pytest.mark.parametrize(("fewest", "most"), [(1, 1), (2, 2), (2, 4)])
 def test_no_alarm_fires_while_a_healthy_fleet_is_at_its_minimum(
     aws: EmbeddedAws, fewest: int, most: int
 ) -> None:

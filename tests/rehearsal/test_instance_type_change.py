@@ -83,6 +83,7 @@ class Watch:
     def __init__(self, aws: EmbeddedAws) -> None:
         self._aws = aws
         self._looking = False
+        self.left: tuple[str, dict[str, str], list[str], list[str]]
         self.mute: list[str] = []
         self.calls: list[tuple[str, str]] = []
         self.found: list[tuple[str, bool, bool, int]] = []
@@ -121,12 +122,16 @@ def mute(aws: EmbeddedAws) -> list[str]:
     return found
 
 
-@pytest.fixture
-def changed(aws: EmbeddedAws) -> Watch:
-    """A watched change of the instance type."""
-    deploy(aws, fleet(BEFORE))
-    watch = Watch(aws)
-    deploy(aws, fleet(AFTER))
+@pytest.fixture(scope="module")
+def changed() -> Watch:
+    """A watched change of the instance type, and what there is afterwards."""
+    with EmbeddedAws() as aws:
+        assert deploy(aws, fleet(BEFORE)) == "CREATE_COMPLETE"
+        assert aliased(aws).endpoint == OLD
+        watch = Watch(aws)
+        assert deploy(aws, fleet(AFTER)) == "UPDATE_COMPLETE"
+        assert aws.missing_resources("s") == []
+        watch.left = (aliased(aws).endpoint, endpoints(aws), registered(aws), policies(aws))
     return watch
 
 
@@ -143,17 +148,10 @@ def test_in_place_another_instance_type_is_refused_and_rolled_back(aws: Embedded
     assert len(aws.client("sagemaker").list_endpoint_configs()["EndpointConfigs"]) == 1
 
 
-def test_with_an_alias_it_is_an_ordinary_deployment(aws: EmbeddedAws) -> None:
-    assert deploy(aws, fleet(BEFORE)) == "CREATE_COMPLETE"
-    assert aliased(aws).endpoint == OLD
+def test_with_an_alias_it_is_an_ordinary_deployment(changed: Watch) -> None:
+    scaling = [f"{NEW}-GpuUtilization", f"{NEW}-Invocations"]
 
-    assert deploy(aws, fleet(AFTER)) == "UPDATE_COMPLETE"
-
-    assert aliased(aws).endpoint == NEW
-    assert endpoints(aws) == {NEW: AFTER}
-    assert registered(aws) == [NEW]
-    assert policies(aws) == [f"{NEW}-GpuUtilization", f"{NEW}-Invocations"]
-    assert aws.missing_resources("s") == []
+    assert changed.left == (NEW, {NEW: AFTER}, [NEW], scaling)
 
 
 def test_the_alias_moves_between_the_new_endpoints_scaling_and_the_old_ones_removal(changed: Watch) -> None:

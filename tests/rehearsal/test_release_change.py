@@ -20,7 +20,7 @@ from botocore.exceptions import ClientError
 from aws_for_tests.deployed_functions import until
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.cdk_apps import cdk_of, write_app
-from tests.rehearsal.deployed_endpoints import aliased, endpoints, instances, scale
+from tests.rehearsal.deployed_endpoints import aliased, endpoints
 from tests.rehearsal.served_models import onnx_model, python_model, scaling_onnx, write
 from tests.rehearsal.traffic import Traffic
 from tests.triton_models.declared_models import declare
@@ -237,13 +237,6 @@ class Fleet:
         outputs = self._cdk.deploy("--all", *context)
         self.url = outputs.get("Models", {}).get("Url", self.url)
 
-    def instances(self, on: On) -> int:
-        return instances(self.aws, on.endpoint)
-
-    def scale(self, on: On, count: int) -> None:
-        scale(self.aws, on.endpoint, count)
-        until(lambda: self.instances(on) == count)
-
     def loads(self, on: On) -> bool:
         """Return True if both models have an artifact for a target, or for any target."""
         models = read_manifest(Repository.parse(self.url), s3=self.aws.client("s3")).models
@@ -313,28 +306,6 @@ def test_a_release_and_a_gpu_change_there_and_back_and_both_at_once(
         fleet.deploy(after)
         check(fleet, traffic, after, before.answer(1), after.answer(1))
         before = after
-
-
-def test_a_scaled_fleet_has_its_size_before_requests_arrive_at_the_new_endpoint(
-    fleet: Fleet, traffic: Application
-) -> None:
-    fleet.scale(OLD, 3)
-    sizes: list[int] = []
-
-    def moves(model: Any, params: Mapping[str, Any], **_: Any) -> None:
-        if model.name == "PutParameter" and NEWER.endpoint in str(params.get("body")):
-            sizes.append(fleet.instances(NEWER))
-
-    events = fleet.aws.client("ssm").meta.events
-    events.register("before-call.ssm", moves)
-    fleet.deploy(NEWER)
-    events.unregister("before-call.ssm", moves)
-
-    assert sizes[0] == 3
-    check(fleet, traffic, NEWER, OLD.answer(1), NEWER.answer(1))
-    fleet.scale(NEWER, 1)
-    fleet.deploy(OLD)
-    check(fleet, traffic, OLD, OLD.answer(1), NEWER.answer(1))
 
 
 def test_a_build_that_fails_for_the_new_target_changes_nothing(fleet: Fleet, traffic: Application) -> None:
