@@ -1,4 +1,8 @@
-"""All that a page shows, as one JSON document: dashboards, instances, models, alarms and a timeline."""
+"""All that a page shows, as one JSON document: dashboards, instances, models, alarms and a timeline.
+
+The widgets of a dashboard have their data, one request for each. Their format, read 2026-11-23:
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,19 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
 from triton_rehearsal.hosting.metrics import Download, Ended, Load, Started, Unload
 from triton_rehearsal.hosting.model_figures import percentile
 from triton_rehearsal.hosting.service import Hosting
-from triton_rehearsal.page import alarms, widgets
+from triton_rehearsal.page import alarms
+from triton_rehearsal.page.report import html_of
 
 if TYPE_CHECKING:
     from embedded_aws import EmbeddedAws
@@ -25,6 +33,8 @@ _DURATION = re.compile(
 )
 _DEFAULT = timedelta(hours=3)
 _MOST_EVENTS = 500
+_PERIOD_S = 300
+_PLACE = {"x": 0, "y": 0, "width": 6, "height": 6}
 _DEPLOYED = {"AWS::CloudFormation::Stack": "stack", "AWS::SageMaker::Endpoint": "endpoint"}
 _INSTANCE_WORDS = {Download: "downloaded", Load: "loaded", Unload: "unloaded"}
 
@@ -106,14 +116,16 @@ def _dashboards(aws: EmbeddedAws, now: datetime) -> Iterator[dict[str, Any]]:
     for entry in cloudwatch.list_dashboards()["DashboardEntries"]:
         name = entry["DashboardName"]
         body = json.loads(cloudwatch.get_dashboard(DashboardName=name)["DashboardBody"])
-        shown, drawn, queries = widgets.Range(start=now - _DEFAULT, end=now), [], 0
+        shown, drawn, queries = _Range(start=now - _DEFAULT, end=now), [], 0
         try:
             shown = _range(body, now)
-            given = [widget for widget in body.get("widgets", ()) if not widgets.is_query(widget)]
-            drawn = [widgets.read(cloudwatch, widget, shown) for widget in given]
+            # The embedded AWS does not run queries of CloudWatch Logs Insights.
+            given = [each for each in body.get("widgets", ()) if _mapping(each).get("type") != "log"]
+            drawn = [_widget(cloudwatch, each, shown) for each in given]
             queries = len(body.get("widgets", ())) - len(given)
         except (AttributeError, TypeError, ValueError, OverflowError) as error:
-            drawn = [widgets.failed(f"The dashboard's body is wrong: {error}.")]
+            wrong = f"The dashboard's body is wrong: {error}."
+            drawn = [{"type": "text", **_PLACE, "y": -1, "width": 24, "title": "", "error": wrong}]
         yield {
             "name": name,
             "start": shown.start.timestamp(),
@@ -123,14 +135,157 @@ def _dashboards(aws: EmbeddedAws, now: datetime) -> Iterator[dict[str, Any]]:
         }
 
 
-def _range(body: Mapping[str, Any], now: datetime) -> widgets.Range:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Range:
+    """The time range of a dashboard."""
+
+    start: datetime
+    end: datetime
+
+
+def _range(body: Mapping[str, Any], now: datetime) -> _Range:
     start, end = str(body.get("start", "")), body.get("end")
     if relative := _DURATION.fullmatch(start):
         length = timedelta(**{unit: int(count or 0) for unit, count in relative.groupdict().items()})
-        return widgets.Range(start=now - (length or _DEFAULT), end=now)
+        return _Range(start=now - (length or _DEFAULT), end=now)
     if not start:
-        return widgets.Range(start=now - _DEFAULT, end=now)
-    return widgets.Range(start=widgets.moment(start), end=widgets.moment(end) if end else now)
+        return _Range(start=now - _DEFAULT, end=now)
+    return _Range(start=_moment(start), end=_moment(end) if end else now)
+
+
+def _moment(text: str) -> datetime:
+    # Python 3.10 does not read a Z.
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def _widget(cloudwatch: Any, widget: Any, shown: _Range) -> dict[str, Any]:
+    """Return a widget with its data. If something is wrong with it, `error` says so."""
+    given = _mapping(widget)
+    properties = _mapping(given.get("properties"))
+    place = {name: given.get(name, default) for name, default in _PLACE.items()}
+    wrong = [f"{name}: {value!r} is not a number." for name, value in place.items() if not _is_number(value)]
+    place = {name: value if _is_number(value) else _PLACE[name] for name, value in place.items()}
+    result = {"type": str(given.get("type")), **place, "title": str(properties.get("title", ""))}
+    if wrong:
+        return {**result, "error": " ".join(wrong)}
+    try:
+        return {**result, **_content(cloudwatch, result["type"], properties, shown)}
+    except ClientError as error:
+        return {**result, "error": error.response["Error"].get("Message") or str(error)}
+    except Exception as error:  # noqa: BLE001 (any mistake of a dashboard's author is shown in its place)
+        return {**result, "error": str(error) or type(error).__name__}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _content(cloudwatch: Any, kind: str, properties: Mapping[str, Any], shown: _Range) -> dict[str, Any]:
+    if kind == "text":
+        return {"html": html_of(properties["markdown"])}
+    if kind == "alarm":
+        return {"alarms": [str(each) for each in properties["alarms"]]}
+    if kind == "metric":
+        return _metrics(cloudwatch, properties, shown)
+    msg = f"The page does not draw widgets of the type {kind!r}."
+    raise ValueError(msg)
+
+
+def _metrics(cloudwatch: Any, properties: Mapping[str, Any], shown: _Range) -> dict[str, Any]:
+    if not properties.get("metrics"):
+        msg = "The page draws widgets with `metrics`; this one has none."
+        raise ValueError(msg)
+    lines = list(_lines(properties))
+    results = cloudwatch.get_metric_data(
+        MetricDataQueries=[line.query for line in lines],
+        StartTime=shown.start,
+        EndTime=shown.end,
+        ScanBy="TimestampAscending",
+    )["MetricDataResults"]
+    by_id = {line.query["Id"]: line for line in lines}
+    annotations = _mapping(properties.get("annotations"))
+    return {
+        "view": properties.get("view", "timeSeries"),
+        "stacked": bool(properties.get("stacked")),
+        "sparkline": bool(properties.get("sparkline")),
+        "axes": _mapping(properties.get("yAxis")),
+        "series": [_series(by_id[result["Id"]], result) for result in results],
+        "horizontal": [
+            {**each, "value": float(each["value"])}
+            for each in annotations.get("horizontal", ())
+            if "value" in each
+        ],
+        "vertical": [
+            {"label": each.get("label", ""), "at": _moment(each["value"]).timestamp()}
+            for each in annotations.get("vertical", ())
+            if "value" in each
+        ],
+    }
+
+
+def _series(line: _Line, result: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "label": result["Label"],
+        "axis": line.axis,
+        "period": line.period,
+        "points": [
+            [at.timestamp(), value]
+            for at, value in zip(result["Timestamps"], result["Values"], strict=True)
+            if math.isfinite(value)
+        ],
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """A row of `metrics`: its query for GetMetricData, its axis and its period in seconds."""
+
+    query: dict[str, Any]
+    axis: str
+    period: int
+
+
+def _lines(properties: Mapping[str, Any]) -> Iterator[_Line]:
+    above: list[str] = []
+    for number, row in enumerate(properties["metrics"]):
+        own: dict[str, Any] = row[-1] if row and isinstance(row[-1], dict) else {}
+        options = {"stat": "Average", "period": _PERIOD_S, **properties, **own}
+        query = {"Id": own.get("id", f"row{number}"), "ReturnData": own.get("visible", True)}
+        if "label" in own:
+            query["Label"] = own["label"]
+        if "expression" in own:
+            query |= {"Expression": own["expression"], "Period": options["period"]}
+        else:
+            above = _completed([part for part in row if isinstance(part, str)], above)
+            query["MetricStat"] = _metric_stat(above, options)
+        yield _Line(query=query, axis=own.get("yAxis", "left"), period=options["period"])
+
+
+def _completed(row: Sequence[str], above: Sequence[str]) -> list[str]:
+    """Return a row with what "." and "..." take from the row above."""
+    if "..." in row:
+        at = row.index("...")
+        taken = len(above) - (len(row) - 1)
+        row = [*row[:at], *above[at : at + taken], *row[at + 1 :]]
+    return [above[place] if part == "." else part for place, part in enumerate(row)]
+
+
+def _metric_stat(row: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    namespace, name, *dimensions = row
+    pairs = zip(dimensions[::2], dimensions[1::2], strict=True)
+    return {
+        "Metric": {
+            "Namespace": namespace,
+            "MetricName": name,
+            "Dimensions": [{"Name": dimension, "Value": value} for dimension, value in pairs],
+        },
+        "Period": options["period"],
+        "Stat": options["stat"],
+    }
 
 
 def _timeline(aws: EmbeddedAws, hosting: Hosting | None) -> list[dict[str, Any]]:
