@@ -1,4 +1,4 @@
-"""The beliefs in `beliefs.toml`, and the marks of the tests that decide them."""
+"""The beliefs in `beliefs.toml`, and the marks of tests: one passes if the beliefs that name it are true."""
 
 from __future__ import annotations
 
@@ -68,11 +68,6 @@ class Errand:
     alone: str = ""
 
 
-def belief(*ids: str) -> pytest.MarkDecorator:
-    """Name the beliefs that a test decides: it passes if all of them are true."""
-    return pytest.mark.belief(*ids)
-
-
 def account(**errand: Any) -> pytest.MarkDecorator:
     """Mark a test of AWS with its `Errand`."""
     return pytest.mark.account(Errand(**errand))
@@ -90,5 +85,7 @@ def errand_of(item: pytest.Item) -> Errand | None:
 
 
 def ids_of(item: pytest.Item) -> tuple[str, ...]:
-    """Return the beliefs that a test decides."""
-    return tuple(dict.fromkeys(each for mark in item.iter_markers("belief") for each in mark.args))
+    """Return the beliefs that a test decides: those that name it, or of these the ones of its parameter."""
+    name = f"{item.path.stem}.{getattr(item, 'originalname', item.name)}"
+    found = tuple(each.id for each in beliefs().values() if each.test == name)
+    return next((mark.args for mark in item.iter_markers("belief")), found)

@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from conformance.account import Account, allow, denied
-from conformance.beliefs import account, belief
+from conformance.beliefs import account
 from conformance.gpu.machine import numbers
 from conformance.records import Asked
 from conformance.sweep import absent
@@ -161,26 +161,22 @@ def version() -> str:
     return locked.torch_version() or "[^<]*"
 
 
-@belief("s3-source-permissions")
 @account(cheap=True, minutes=5, dollars=0.06, creates="a bucket, roles, a log group, a project, one build")
 def test_a_build_reads_its_source_with_a_fleets_permissions(source_build: Build, ask: Asked) -> None:
     assert ask(lambda: source_build.printed.get("SOURCE", source_build.why)) == MARKER
 
 
-@belief("build-role-propagation")
 @account(cheap=True, minutes=0, alone="the time until a new role may start a build")
 def test_a_new_role_may_start_a_build_within_the_functions_grace(source_build: Build, ask: Asked) -> None:
     assert ask(lambda: source_build.refused) <= deployment_build.REFUSED_S
 
 
-@belief("result-names-log")
 def test_a_build_knows_the_name_of_its_log(source_build: Build, ask: Asked) -> None:
     assert ask(
         lambda: source_build.log is not None and source_build.printed.get("LOG_PATH") == source_build.log
     )
 
 
-@belief("codebuild-image-python")
 def test_codebuilds_image_has_python_with_boto3(source_build: Build, ask: Asked) -> None:
     assert (
         ask(lambda: source_build.printed.get("BOTO3", source_build.why)[:2], "its version")
@@ -189,7 +185,6 @@ def test_codebuilds_image_has_python_with_boto3(source_build: Build, ask: Asked)
     )
 
 
-@belief("pytorch-index")
 @account(cheap=True, minutes=0, alone="the reach of AWS's builds")
 def test_a_build_reaches_the_index_of_pytorch(source_build: Build, ask: Asked) -> None:
     assert ask(lambda: source_build.printed.get("TORCH", source_build.why)).startswith(">torch-")
@@ -211,20 +206,17 @@ def gpu_build(aws: Account) -> Build:
         return Build(status="", why=str(error), printed={})
 
 
-@belief("build-host-driver")
 @account(cheap=True, minutes=10, dollars=0.80, alone=HOST, creates="a role, a project, one build")
 def test_the_driver_of_a_build_runs_the_images_cuda(aws: Account, gpu_build: Build, ask: Asked) -> None:
     assert driver_runs_cuda(aws, ask(lambda: host_of(gpu_build)))
 
 
-@belief("build-gets-gpu-and-image")
 @account(cheap=True, minutes=0, alone=HOST)
 def test_a_build_gets_the_gpu_and_the_image(gpu_build: Build, ask: Asked) -> None:
     assert "A10G" in ask(lambda: host_of(gpu_build), "nvidia-smi")
     assert ask(lambda: gpu_build.printed.get("TRTEXEC"), "trtexec") == str(IMAGE_TRTEXEC)
 
 
-@belief("start-build-without-quota")
 @account(cheap=True, minutes=0, alone="the quota of an account")
 def test_a_build_without_a_quota_is_refused_at_once(gpu_build: Build, ask: Asked) -> None:
     refused = ask(lambda: None if gpu_build.status else gpu_build.why)
@@ -250,7 +242,6 @@ def driver_runs_cuda(aws: Account, host: str) -> bool:
     return numbers(found) >= numbers(aws.release.min_driver)
 
 
-@belief("cpu-builds-in-codebuild")
 @account(minutes=8, dollars=0.12, creates="a role, a project, one build")
 def test_the_image_for_cpus_runs_on_a_machine_without_a_gpu(aws: Account, ask: Asked) -> None:
     kind = {
@@ -296,19 +287,16 @@ def job(aws: Account) -> Any:
     return aws.until(ended, minutes=30, what="the Processing job")
 
 
-@belief("processing-host-driver")
 @account(cheap=True, minutes=10, dollars=0.20, alone=HOST, creates="a role, a Processing job")
 def test_the_driver_of_a_job_runs_the_images_cuda(aws: Account, job: Any, ask: Asked) -> None:
     why = job.get("FailureReason", "the job left no message")
     assert driver_runs_cuda(aws, ask(lambda: job.get("ExitMessage", why).partition("\n")[0]))
 
 
-@belief("exit-message")
 def test_a_jobs_message_is_in_its_description(job: Any, ask: Asked) -> None:
     assert ask(lambda: bool(job.get("ExitMessage")))
 
 
-@belief("processing-job-log")
 def test_a_job_reads_its_name_by_which_its_log_begins(aws: Account, job: Any, ask: Asked) -> None:
     name = aws.name("job")
 

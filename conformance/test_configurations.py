@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conformance.account import CPU_TYPE, Account, refusal
-from conformance.beliefs import account, belief
+from conformance.beliefs import account
 from conformance.records import Asked
 from triton_models.facts.host_amis import family
 from triton_models.facts.instances import INSTANCE_TYPES
@@ -52,24 +52,20 @@ def refused(aws: Account, model: str) -> Refused:
     return create
 
 
-@belief("model-on-empty-prefix")
 def test_a_prefix_without_an_object_is_accepted(aws: Account, ask: Asked) -> None:
     assert ask(lambda: refusal(lambda: aws.model("empty", prefix="empty/"))) == ""
 
 
-@belief("multi-model-instance-types")
 @pytest.mark.parametrize("name", list(listed_types()))
 def test_a_listed_type_is_accepted(refused: Refused, ask: Asked, name: str) -> None:
     assert ask(lambda: refused({"InstanceType": name})) == ""
 
 
-@belief("multi-model-undocumented-types")
 @pytest.mark.parametrize("name", ["ml.g6.xlarge", "ml.g6e.xlarge"])
 def test_a_type_that_aws_does_not_list_is_accepted(refused: Refused, ask: Asked, name: str) -> None:
     assert ask(lambda: refused({"InstanceType": name})) == ""
 
 
-@belief("data-capture-excluded")
 def test_features_of_single_model_endpoints_are_refused(
     aws: Account, model: str, refused: Refused, ask: Asked
 ) -> None:
@@ -85,19 +81,16 @@ def test_features_of_single_model_endpoints_are_refused(
     assert ask(lambda: refused({}, {"VariantName": "Other"}), "two variants")
 
 
-@belief("instance-pools-single-model")
 def test_instance_pools_are_refused(refused: Refused, ask: Asked) -> None:
     names = ("ml.g5.xlarge", "ml.g5.2xlarge")
     pools = [{"InstanceType": name, "Priority": number} for number, name in enumerate(names, 1)]
     assert ask(lambda: refused({"InstancePools": pools}))
 
 
-@belief("local-storage-refused")
 def test_a_volume_is_refused_on_a_type_with_a_disk(refused: Refused, ask: Asked) -> None:
     assert ask(lambda: refused({"VolumeSizeInGB": 100}))
 
 
-@belief("undocumented-features")
 def test_features_that_aws_leaves_open_are_accepted(refused: Refused, ask: Asked) -> None:
     routing = {"RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}}
     metrics = {"EnableEnhancedMetrics": True, "EnableDetailedObservability": True}
@@ -105,7 +98,6 @@ def test_features_that_aws_leaves_open_are_accepted(refused: Refused, ask: Asked
     assert ask(lambda: refused(MetricsConfig=metrics), "detailed observability") == ""
 
 
-@belief("ami-fits-instance-family")
 @pytest.mark.parametrize("ami", AMIS)
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_an_ami_fits_a_family(refused: Refused, ask: Asked, ami: str, kind: str) -> None:
@@ -113,6 +105,5 @@ def test_an_ami_fits_a_family(refused: Refused, ask: Asked, ami: str, kind: str)
     assert ask(lambda: refused(change)) == ""
 
 
-@belief("gpu-ami-on-cpu-refused")
 def test_an_ami_for_gpus_is_refused_without_one(refused: Refused, ask: Asked) -> None:
     assert ask(lambda: refused({"InstanceType": CPU_TYPE, "InferenceAmiVersion": AMIS[-1]}))

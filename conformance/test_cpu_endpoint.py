@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from conformance import endpoints
 from conformance.account import CPU_TYPE, Account, hindrance, refusal
-from conformance.beliefs import account, belief
+from conformance.beliefs import account
 from conformance.endpoints import INSPECTOR, invoke
 from conformance.models import model
 from conformance.records import Asked
@@ -60,7 +60,6 @@ def endpoint(aws: Account, started: Mapping[str, Any]) -> str:
     return endpoints.serving(aws, started["name"])
 
 
-@belief("gpu-image-without-gpu")
 @costs(15, 18, creates="a bucket, a role, a log group, a model, a configuration, an endpoint")
 def test_the_image_for_gpus_serves_without_one(aws: Account, started: Mapping[str, Any], ask: Asked) -> None:
     if why := hindrance(started["why"]):
@@ -69,7 +68,6 @@ def test_the_image_for_gpus_serves_without_one(aws: Account, started: Mapping[st
     assert ask(lambda: invoke(aws, started["name"], INSPECTOR)["answer"], "its answer") == {"version": 1}
 
 
-@belief("metric-publication-interval")
 @costs(6, 6, alone="the metrics of a host")
 def test_metrics_come_in_the_interval_that_was_asked_for(
     aws: Account, endpoint: str, started: Mapping[str, Any], ask: Asked
@@ -113,18 +111,15 @@ def updated(aws: Account, endpoint: str) -> Mapping[str, Any]:
     return {"refused": refused, "count": found["ProductionVariants"][0]["DesiredInstanceCount"]}
 
 
-@belief("alarms-read-with-execution-role")
 @costs(15, 30, creates="an alarm, a configuration, one more instance")
 def test_an_update_reads_its_alarms_with_the_endpoints_role(updated: Mapping[str, Any], ask: Asked) -> None:
     assert ask(lambda: updated["refused"]) == ""
 
 
-@belief("retained-instance-count")
 def test_an_update_retains_the_count(updated: Mapping[str, Any], ask: Asked) -> None:
     assert ask(lambda: updated["count"]) == 1
 
 
-@belief("configuration-in-use-refused")
 @costs(12, 24, creates="one more instance, if it is accepted")
 def test_an_update_to_the_same_configuration_is_refused(
     aws: Account, endpoint: str, updated: Mapping[str, Any], ask: Asked
@@ -190,20 +185,17 @@ def undone(aws: Account, started: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**seen, "ended": ended, "why": found.get("FailureReason", ""), "counts": sorted(counts)}
 
 
-@belief("endpoint-creating-not-deletable")
 @costs(30, 45, alone="the time that an instance takes", creates="an alarm, a scalable target, an endpoint")
 def test_an_endpoint_that_is_creating_is_not_deleted(undone: Mapping[str, Any], ask: Asked) -> None:
     assert ask(lambda: undone["deletion"])
 
 
-@belief("alarm-before-update-ends-it")
 def test_an_alarm_from_before_an_update_ends_it(undone: Mapping[str, Any], ask: Asked) -> None:
     if "not authorized" in undone.get("why", ""):
         pytest.skip(undone["why"])
     assert ask(lambda: undone["ended"]) == ["InService", True]
 
 
-@belief("scaling-blocked-in-updates")
 def test_auto_scaling_does_nothing_during_an_update(undone: Mapping[str, Any], ask: Asked) -> None:
     if not undone["counts"]:
         pytest.skip("the update ended too soon")

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 
 from conformance import endpoints
 from conformance.account import ENVIRONMENT, Account, hindrance, refusal
-from conformance.beliefs import account, belief
+from conformance.beliefs import account
 from conformance.endpoints import INSPECTOR, invoke, invoke_once
 from conformance.models import body, model
 from conformance.records import Asked
@@ -89,7 +89,6 @@ def endpoint(started: Seen) -> str:
 # Its start
 
 
-@belief("ami-with-multi-model")
 @costs(12, cheap=True, creates="a bucket, a role, a log group, a model, a configuration, an endpoint")
 def test_an_endpoint_starts_with_the_releases_ami(started: Seen, ask: Asked) -> None:
     if started["status"] not in {"InService", "refused"} and not AMI_AT_FAULT.search(started["why"]):
@@ -97,20 +96,17 @@ def test_an_endpoint_starts_with_the_releases_ami(started: Seen, ask: Asked) -> 
     assert ask(lambda: started["status"]) == "InService", started["why"]
 
 
-@belief("start-takes-twelve-minutes")
 @account(cheap=True, minutes=0, alone="the time that an instance takes")
 def test_it_starts_in_the_usual_time(endpoint: str, started: Seen, ask: Asked) -> None:
     del endpoint
     assert 4 <= ask(lambda: started["minutes"]) <= 20
 
 
-@belief("endpoint-arn-lower-case")
 @account(cheap=True, minutes=0)
 def test_its_arn_is_in_lower_case(endpoint: str, started: Seen, ask: Asked) -> None:
     assert ask(lambda: started["arn"].rpartition("/")[2] == endpoint.lower())
 
 
-@belief("list-bucket-by-prefix", "unpacker-takes-stored-blocks")
 @costs(0.5, cheap=True)
 def test_it_loads_a_model_of_stored_blocks_from_its_prefix(aws: Account, endpoint: str, ask: Asked) -> None:
     reply = ask(lambda: invoke(aws, endpoint, INSPECTOR))
@@ -130,13 +126,11 @@ def seen(aws: Account, endpoint: str) -> Seen:
     return found
 
 
-@belief("executable-bits-kept")
 @costs(0.5, cheap=True)
 def test_an_executable_file_stays_executable(seen: Seen, ask: Asked) -> None:
     assert ask(lambda: seen["executable"]) is True
 
 
-@belief("start-script-variables")
 @account(cheap=True, minutes=0)
 def test_the_start_script_passes_variables_on(seen: Seen, ask: Asked) -> None:
     size = ENVIRONMENT["SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"]
@@ -144,14 +138,12 @@ def test_the_start_script_passes_variables_on(seen: Seen, ask: Asked) -> None:
     assert set(ask(lambda: sorted(expected & set(seen["server"])))) == expected
 
 
-@belief("shared-memory-64-mb")
 @account(cheap=True, minutes=0, alone="the container of a host")
 def test_shared_memory_is_64_mb(seen: Seen, ask: Asked) -> None:
     fields = ask(lambda: seen["shared_memory"])[-1].split()  # device, blocks, used ...
     assert int(fields[1]) == 64 * 1024
 
 
-@belief("ami-driver")
 @account(cheap=True, minutes=0, alone="the driver of a host")
 def test_an_ami_has_its_driver(aws: Account, seen: Seen, ask: Asked) -> None:
     driver = ask(lambda: seen["driver"]).partition("\n")[0].rpartition(",")[2].strip()
@@ -161,7 +153,6 @@ def test_an_ami_has_its_driver(aws: Account, seen: Seen, ask: Asked) -> None:
 # Its loads
 
 
-@belief("eviction-order")
 @costs(2)
 def test_the_least_recently_used_model_is_unloaded_first(aws: Account, endpoint: str, ask: Asked) -> None:
     targets = {each: aws.put(f"{each}-1.tar.gz", model(markers(aws), each, fits=2)) for each in "abc"}
@@ -188,7 +179,6 @@ WORDED: Mapping[str, tuple[int, str, str]] = {
 }
 
 
-@belief("error-wording")
 @pytest.mark.parametrize("mistake", WORDED)
 @costs(0.2)
 def test_an_error_is_worded_as_on_record(aws: Account, endpoint: str, ask: Asked, mistake: str) -> None:
@@ -206,7 +196,6 @@ def test_an_error_is_worded_as_on_record(aws: Account, endpoint: str, ask: Asked
     assert re.search(words, reply["text"])
 
 
-@belief("refused-input-text")
 @costs(0.5)
 def test_a_refused_input_is_not_a_failed_load(aws: Account, endpoint: str, ask: Asked) -> None:
     aws.put("unloadable-1.tar.gz", model(markers(aws), "unloadable", seconds=-1))
@@ -216,7 +205,6 @@ def test_a_refused_input_is_not_a_failed_load(aws: Account, endpoint: str, ask: 
     assert not ask(lambda: bool(REFUSED_INPUT.match(unloaded)), "not loaded")
 
 
-@belief("payload-limit")
 @costs(0.5)
 def test_six_mib_are_accepted_and_a_byte_more_is_not(aws: Account, endpoint: str, ask: Asked) -> None:
     sizes = (PAYLOAD_LIMIT, PAYLOAD_LIMIT + 1)
@@ -224,13 +212,11 @@ def test_six_mib_are_accepted_and_a_byte_more_is_not(aws: Account, endpoint: str
     assert (fits == 200, over == 200) == (True, False)
 
 
-@belief("session-not-pinned")
 @costs(0.1)
 def test_no_session_begins(aws: Account, endpoint: str, ask: Asked) -> None:
     assert ask(lambda: invoke(aws, endpoint, INSPECTOR, SessionId="NEW_SESSION")["session"]) == ""
 
 
-@belief("object-overwritten")
 @costs(1)
 def test_an_object_that_changes_is_not_downloaded_again(aws: Account, endpoint: str, ask: Asked) -> None:
     def versions() -> Iterator[int | None]:
@@ -241,7 +227,6 @@ def test_an_object_that_changes_is_not_downloaded_again(aws: Account, endpoint: 
     assert ask(lambda: list(versions())) == [1, 1]
 
 
-@belief("not-ready-answer")
 @costs(3)
 def test_a_model_that_is_still_loading_is_not_ready(aws: Account, endpoint: str, ask: Asked) -> None:
     target = aws.put("slow-1.tar.gz", model(markers(aws), "slow", seconds=1 if aws.embedded else 80))
@@ -253,7 +238,6 @@ def test_a_model_that_is_still_loading_is_not_ready(aws: Account, endpoint: str,
 # Its scaling, its metrics and an update
 
 
-@belief("update-with-scaling-refused")
 @costs(1, creates="a scalable target, a configuration")
 def test_a_scaled_variant_keeps_its_type(aws: Account, endpoint: str, scaled: str, ask: Asked) -> None:
     del scaled
@@ -274,7 +258,6 @@ def scaled(aws: Account, endpoint: str) -> str:
     return resource
 
 
-@belief("scaling-on-gpu-utilization")
 @costs(6, alone="the metrics of a GPU", creates="a policy and its alarms")
 def test_a_policys_alarms_see_the_gpu(aws: Account, endpoint: str, scaled: str, ask: Asked) -> None:
     endpoints.serving(aws, endpoint)
@@ -325,7 +308,6 @@ def metrics(aws: Account, endpoint: str) -> Metrics:
     return found
 
 
-@belief("endpoint-config-dimension")
 @costs(10)
 def test_errors_are_counted_by_configuration(metrics: Metrics, ask: Asked) -> None:
     def counted() -> list[bool]:
@@ -335,19 +317,16 @@ def test_errors_are_counted_by_configuration(metrics: Metrics, ask: Asked) -> No
     assert ask(counted) == [True, True]
 
 
-@belief("dashboard-has-data")
 @account(minutes=0, alone="the metrics of a host")
 def test_the_dashboards_metrics_have_data(metrics: Metrics, ask: Asked) -> None:
     assert set(ask(lambda: sorted(metrics))) >= DASHBOARD
 
 
-@belief("high-resolution-concurrency")
 @account(minutes=0, alone="the metrics of a host")
 def test_concurrency_is_measured(metrics: Metrics, ask: Asked) -> None:
     assert {"ConcurrentRequestsPerModel", "ConcurrentRequestsPerCopy"} & set(ask(lambda: sorted(metrics)))
 
 
-@belief("gpu-metrics-sum")
 @account(minutes=0, alone="the metrics of a GPU")
 def test_metrics_are_below_100_per_gpu(aws: Account, endpoint: str, metrics: Metrics, ask: Asked) -> None:
     def highest() -> dict[str, float]:
@@ -384,7 +363,6 @@ def queue(aws: Account) -> str:
     return str(url)
 
 
-@belief("guardrails-with-multi-model", "bake-announcement")
 @costs(36, creates="a rule, a queue, a configuration, one more instance")
 def test_a_deployment_bakes_and_says_so(aws: Account, endpoint: str, queue: str, ask: Asked) -> None:
     change = aws.variant(endpoint, InferenceAmiVersion=aws.release.inference_ami)
@@ -415,12 +393,10 @@ def test_a_deployment_bakes_and_says_so(aws: Account, endpoint: str, queue: str,
 # Its end
 
 
-@belief("log-agent-creates-group")
 def test_a_host_logs_nothing_if_it_may_not_create_the_group(aws: Account, endpoint: str, ask: Asked) -> None:
     assert ask(lambda: len(endpoints.log_streams(aws, endpoint) or ())) == 0
 
 
-@belief("old-endpoint-deletion", "endpoint-logs-after-rollback")
 @costs(2)
 def test_its_last_request_is_answered_and_its_log_stays(aws: Account, endpoint: str, ask: Asked) -> None:
     seconds = 1 if aws.embedded else 30

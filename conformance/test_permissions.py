@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from conformance.account import Account, allow, refusal
-from conformance.beliefs import account, belief
+from conformance.beliefs import account
 from conformance.records import Asked
 
 # Two regions of each partition.
@@ -17,7 +17,6 @@ REGIONS = {
 RULE = "StepFunctionsGetEventForCodeBuildStartBuildRule"
 
 
-@belief("topic-same-region")
 @account(cheap=True, creates="an alarm, if it is accepted")
 def test_an_alarm_with_a_topic_of_another_region_is_refused(aws: Account, ask: Asked) -> None:
     region = next(each for each in REGIONS[aws.partition] if each != aws.region)
@@ -25,7 +24,6 @@ def test_an_alarm_with_a_topic_of_another_region_is_refused(aws: Account, ask: A
     assert ask(lambda: refusal(lambda: aws.alarm("topic", AlarmActions=[topic])))
 
 
-@belief("step-functions-rule-name")
 @account(cheap=True, minutes=2, creates="a role, a state machine")
 def test_a_state_machine_that_waits_for_builds_needs_one_rule(aws: Account, ask: Asked) -> None:
     build = {

@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from conformance.account import Account
-from conformance.beliefs import account, belief
+from conformance.beliefs import account
 from conformance.records import Asked
 from triton_models.facts import quotas
 from triton_models.facts.prices import PRICES
@@ -45,27 +45,22 @@ def in_every_region(aws: Account, suffix: str = "") -> dict[str, list[str] | Non
     return {each: tags_in(aws, each, f"{aws.release.image_tag}{suffix}") for each in aws.release.regions}
 
 
-@belief("registry-answers-any-account")
 def test_a_registry_answers_any_account(aws: Account, ask: Asked) -> None:
     assert ask(lambda: tags_in(aws, aws.region, aws.release.image_tag)) is not None
 
 
-@belief("images-in-every-region")
 def test_the_image_is_in_every_region(aws: Account, ask: Asked) -> None:
     assert [region for region, tags in ask(lambda: in_every_region(aws)).items() if tags == []] == []
 
 
-@belief("cpu-images-exist")
 def test_the_image_for_cpus_is_in_every_region(aws: Account, ask: Asked) -> None:
     assert [region for region, tags in ask(lambda: in_every_region(aws, "-cpu")).items() if tags == []] == []
 
 
-@belief("newer-releases-published")
 def test_releases_after_those_in_the_sdk_are_published(aws: Account, ask: Asked) -> None:
     assert ask(lambda: tags_in(aws, aws.region, *NEWER)) == list(NEWER)
 
 
-@belief("quota-names")
 def test_quotas_have_the_names_and_codes_of_the_table(aws: Account, ask: Asked) -> None:
     client = aws.client("service-quotas")
     wanted = [
@@ -85,7 +80,6 @@ def test_quotas_have_the_names_and_codes_of_the_table(aws: Account, ask: Asked) 
     assert [pair for pair in ask(names) if pair[0] != pair[1]] == []
 
 
-@belief("prices")
 def test_the_price_list_says_what_the_table_says(aws: Account, ask: Asked) -> None:
     price = PRICES[aws.instance.name]
     fields = {"regionCode": price.region, "instanceName": aws.instance.name, "component": "Hosting"}

@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from conformance.account import Account, allow
-from conformance.beliefs import account, belief
+from conformance.beliefs import account
 from conformance.records import Asked
 from conformance.sweep import absent
 
@@ -91,7 +91,6 @@ def changed(aws: Account, suffix: str, kind: str, resources: Resources) -> str:
     return status(aws, suffix)
 
 
-@belief("retain-except-on-create")
 @account(cheap=True, minutes=3, creates="a stack, a bucket")
 def test_nothing_is_retained_of_a_creation_that_fails(aws: Account, ask: Asked) -> None:
     bucket = aws.name("kept")
@@ -115,7 +114,6 @@ def test_nothing_is_retained_of_a_creation_that_fails(aws: Account, ask: Asked) 
     assert not ask(remains, "remains")
 
 
-@belief("no-rollback-continues")
 @account(cheap=True, minutes=3, creates="a stack, a log group")
 def test_a_stack_in_create_failed_can_be_updated(aws: Account, ask: Asked) -> None:
     first = {"First": log_group()}
@@ -124,7 +122,6 @@ def test_a_stack_in_create_failed_can_be_updated(aws: Account, ask: Asked) -> No
     assert ask(lambda: changed(aws, "stays", "UPDATE", first)) == "UPDATE_COMPLETE"
 
 
-@belief("old-endpoint-removed-last")
 @account(cheap=True, minutes=4, creates="a stack, log groups")
 def test_a_replaced_resource_is_removed_after_the_update_of_all_others(aws: Account, ask: Asked) -> None:
     def groups(suffix: str, days: int) -> Resources:
@@ -148,7 +145,6 @@ def test_a_replaced_resource_is_removed_after_the_update_of_all_others(aws: Acco
     assert ask(before_the_removal, "before it") == [True, True]
 
 
-@belief("rollback-of-custom-resources")
 @account(cheap=True, minutes=5, creates="a stack, a role, a function, a bucket")
 def test_a_replaced_custom_resource_gets_no_update_in_a_rollback(aws: Account, ask: Asked) -> None:
     objects = f"arn:{aws.partition}:s3:::{aws.bucket}/{REQUESTS}*"

@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from conformance.account import Account, allow, refusal
-from conformance.beliefs import account, belief
+from conformance.beliefs import account
 from conformance.records import Asked
 
 TAKEN = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
@@ -31,7 +31,6 @@ def upload(s3: Any, where: dict[str, str], body: bytes, checksum: str, **conditi
     s3.complete_multipart_upload(**to, MultipartUpload={"Parts": [part]}, **conditions)
 
 
-@belief("s3-refuses-taken-key")
 @account(cheap=True, creates="a bucket")
 def test_a_taken_key_and_a_wrong_checksum_are_refused(aws: Account, ask: Asked) -> None:
     s3, where = aws.client("s3"), {"Bucket": aws.bucket, "Key": "writes/object"}
@@ -52,7 +51,6 @@ def test_a_taken_key_and_a_wrong_checksum_are_refused(aws: Account, ask: Asked) 
     assert ask(lambda: refusal(lambda: s3.put_object(**wrong)), "an object's sum") in WRONG_SUM
 
 
-@belief("head-bucket-returns-region")
 @account(cheap=True, minutes=2, creates="a bucket, a role")
 def test_head_bucket_names_the_region_to_a_role_that_lists_one_prefix(aws: Account, ask: Asked) -> None:
     bucket = aws.bucket

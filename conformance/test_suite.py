@@ -6,6 +6,7 @@ The embedded AWS stands in for an account.
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -169,8 +170,13 @@ def test_what_may_not_be_listed_leaves_nothing_else_behind(account: EmbeddedAws)
     assert left_in(account) == []
 
 
-def test_every_belief_says_how_it_is_decided() -> None:
+def test_every_belief_says_how_it_is_decided_and_names_a_test_that_there_is() -> None:
+    files = [*HERE.glob("test_*.py"), *HERE.glob("gpu/test_*.py")]
+    tests = {
+        f"{path.stem}.{name}" for path in files for name in re.findall(r"def (test_\w+)", path.read_text())
+    }
     assert [each.id for each in beliefs().values() if not (each.test or each.command or each.no_test)] == []
+    assert [each.test for each in beliefs().values() if each.test and each.test not in tests] == []
 
 
 @pytest.mark.parametrize(

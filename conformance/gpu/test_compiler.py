@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.beliefs import belief, gpu
+from conformance.beliefs import gpu
 from conformance.gpu.machine import Machine, run, variable
 from conformance.records import Asked
 from triton_models.artifact.networks import PlanHeader
@@ -44,29 +44,24 @@ def installed() -> str:
     return match[1] if match else ""
 
 
-@belief("tensorrt-per-release")
 def test_tensorrt_is_that_of_the_table(here: Machine, ask: Asked) -> None:
     assert PlanHeader(tensorrt=ask(installed)).loads_in(here.release.tensorrt)
 
 
-@belief("image-variables")
 def test_a_variable_has_the_version_of_tensorrt(ask: Asked) -> None:
     assert ask(lambda: variable("TRT_VERSION"), "TRT_VERSION").partition("+")[0] == ask(installed, "package")
 
 
-@belief("trtexec-in-image")
 def test_trtexec_is_in_its_place(ask: Asked) -> None:
     assert ask(lambda: os.access(IMAGE_TRTEXEC, os.X_OK))
 
 
-@belief("trtexec-banner")
 def test_trtexecs_first_line_has_its_version(ask: Asked) -> None:
     said = ask(lambda: trtexec_version(trtexec()), "trtexec")
     assert said != "unknown"
     assert PlanHeader(tensorrt=said).loads_in(ask(installed, "package"))
 
 
-@belief("trtexec-options")
 def test_trtexec_knows_the_options_of_our_command_lines(here: Machine, ask: Asked) -> None:
     def known() -> list[str]:
         said = run("sh", "-c", f"{trtexec()} --help | tr '\\n' ' '")
@@ -117,14 +112,12 @@ def compiler(here: Machine, folder: Path, cache: TimingCache | None = None) -> C
     )
 
 
-@belief("unknown-operator-message")
 def test_an_unknown_operator_is_reported_as_one(here: Machine, tmp_path: Path, ask: Asked) -> None:
     rule, _, log = ask(lambda: compiled(compiler(here, tmp_path), tmp_path, MADE_UP)).partition("\n")
     assert rule == "plan-operator"
     assert list(unknown_operators(log)) == [MADE_UP]
 
 
-@belief("timing-cache-used")
 def test_a_second_build_loads_the_timing_cache(here: Machine, tmp_path: Path, ask: Asked) -> None:
     def twice() -> str:
         cached = compiler(here, tmp_path, TimingCache.at(str(tmp_path / "times")))
@@ -135,7 +128,6 @@ def test_a_second_build_loads_the_timing_cache(here: Machine, tmp_path: Path, as
     assert int(match[1])
 
 
-@belief("same-compute-capability-turing")
 def test_a_plan_for_a_compute_capability_compiles_on_the_oldest_gpu(
     here: Machine, tmp_path: Path, ask: Asked
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.beliefs import belief, gpu
+from conformance.beliefs import gpu
 from conformance.gpu.machine import Machine, numbers, python
 from conformance.records import Asked
 
@@ -20,23 +20,19 @@ CUDA = (
 )
 
 
-@belief("nvidia-smi-names")
 def test_the_name_of_a_gpu_is_that_of_the_table(here: Machine, ask: Asked) -> None:
     assert here.present.name in ask(lambda: [here.place, *(each[0] for each in here.gpus)])
 
 
-@belief("gpu-compute-capability")
 def test_a_gpu_has_the_compute_capability_of_the_table(here: Machine, ask: Asked) -> None:
     assert set(ask(lambda: [each[2] for each in here.gpus])) == {here.present.compute_capability}
 
 
-@belief("gpu-memory")
 def test_a_gpu_has_the_memory_of_the_table(here: Machine, ask: Asked) -> None:
     shown = ask(lambda: [each[3] for each in here.gpus])
     assert min(int(each.partition(" ")[0]) for each in shown) >= here.present.memory_mib * MARGIN
 
 
-@belief("cuda-min-driver")
 @gpu("image")
 def test_a_driver_that_is_new_enough_runs_the_images_cuda(here: Machine, ask: Asked) -> None:
     driver = ask(lambda: here.gpus[0][1], "driver")

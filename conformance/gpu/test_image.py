@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from conformance.beliefs import belief, gpu
+from conformance.beliefs import gpu
 from conformance.gpu.machine import IMAGE_VARIABLE, Machine, alike, image_python, names, python, run, variable
 from conformance.records import Asked
 from triton_models.builds.tensorrt.driver import IMAGE_COMPAT
@@ -46,44 +46,36 @@ class TritonPythonModel:
 """
 
 
-@belief("image-names-release")
 def test_the_image_names_its_release(here: Machine, ask: Asked) -> None:
     assert ask(lambda: variable(IMAGE_VARIABLE)) == here.release.name
 
 
-@belief("forward-compatibility-in-image")
 def test_the_image_has_a_newer_driver_for_older_hosts(ask: Asked) -> None:
     assert [each for each in ask(lambda: names(IMAGE_COMPAT)) if each.startswith("libcuda.so")]
 
 
-@belief("cuda-per-release")
 def test_the_cuda_of_the_image_is_that_of_the_table(here: Machine, ask: Asked) -> None:
     assert alike(ask(lambda: variable("CUDA_VERSION")), here.release.cuda)
 
 
-@belief("python-per-release")
 def test_the_python_of_the_image_is_that_of_the_table(here: Machine, ask: Asked) -> None:
     said = ask(lambda: run(image_python(), "--version"))
     assert said.removeprefix("Python ").split(".")[:2] == here.release.python.split(".")
 
 
-@belief("image-python-path")
 def test_the_images_python_path_is_dalis_folder(ask: Asked) -> None:
     assert str(DALI_FOLDER) in (ask(lambda: variable("PYTHONPATH")) or "").split(os.pathsep)
 
 
-@belief("numpy-location")
 def test_numpy_is_in_dalis_folder(ask: Asked) -> None:
     assert Path(ask(lambda: python(NUMPY)).partition(" ")[2]).is_relative_to(DALI_FOLDER)
 
 
-@belief("numpy-per-release")
 def test_numpy_is_what_the_release_needs(here: Machine, ask: Asked) -> None:
     major, below = ask(lambda: python(NUMPY)).partition(".")[0], here.release.numpy_below
     assert below is None or int(major) < below
 
 
-@belief("python-model-numpy")
 def test_a_python_model_imports_the_numpy_of_python3(tmp_path: Path, ask: Asked) -> None:
     def served() -> Any:
         import numpy as np
@@ -102,14 +94,12 @@ def test_a_python_model_imports_the_numpy_of_python3(tmp_path: Path, ask: Asked)
     assert ask(served, "the model's") == ask(lambda: python(NUMPY).split(" ", 1), "python3's")
 
 
-@belief("dali-in-image")
 def test_dali_is_that_of_the_table(here: Machine, ask: Asked) -> None:
     version, _, where = ask(lambda: python(DALI)).partition(" ")
     assert alike(version, dali_version(here.release))
     assert Path(where).is_relative_to(DALI_FOLDER)
 
 
-@belief("server-in-image")
 def test_the_server_is_in_its_place_and_on_the_path(ask: Asked) -> None:
     assert ask(lambda: [os.access(IMAGE_SERVER, os.X_OK), shutil.which("tritonserver") is not None]) == [
         True,
@@ -117,18 +107,15 @@ def test_the_server_is_in_its_place_and_on_the_path(ask: Asked) -> None:
     ]
 
 
-@belief("backends-in-image")
 def test_the_image_has_the_backends_of_the_table(here: Machine, ask: Asked) -> None:
     cpu = ask(lambda: variable("CUDA_VERSION") is None, "for CPUs")
     assert ask(lambda: names(IMAGE_SERVER.parents[1] / "backends")) == sorted(backends(here.release, cpu=cpu))
 
 
-@belief("agents-in-image")
 def test_the_image_has_the_agents_of_the_table(ask: Asked) -> None:
     assert set(ask(lambda: names(IMAGE_SERVER.parents[1] / "repoagents"))) == REPOSITORY_AGENTS
 
 
-@belief("onnxruntime-per-release")
 def test_onnx_runtime_is_that_of_the_table(here: Machine, ask: Asked) -> None:
     def version() -> str | None:
         """Return the version in the symbols of the backend's library, such as VERS_1.23.0."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conformance.beliefs import HERE, belief, gpu
+from conformance.beliefs import HERE, gpu
 from conformance.gpu.machine import Machine
 from conformance.records import Asked
 from triton_models.artifact.networks import HEADER_BYTES, PlanHeader, plan_beginning
@@ -87,14 +87,12 @@ def decisive(found: Made) -> Made:
     return found
 
 
-@belief("plan-compiles")
 def test_the_plan_of_minilm_compiles(here: Machine, made: Callable[..., Made], ask: Asked) -> None:
     found = decisive(ask(lambda: made(here, "minilm")))
     assert not OF_COMPILING & set(found["rules"]), found["what"]
     assert {plan["gpu"] for plan in found["plans"].values()} <= {here.present.name}
 
 
-@belief("plan-header-layout")
 def test_the_header_of_a_plan_has_its_version(here: Machine, made: Callable[..., Made], ask: Asked) -> None:
     found = decisive(ask(lambda: made(here, "minilm")))
     assert not OF_HEADERS & set(found["rules"]), found["what"]
@@ -102,7 +100,6 @@ def test_the_header_of_a_plan_has_its_version(here: Machine, made: Callable[...,
         assert PlanHeader(tensorrt=plan["tensorrt"]).loads_in(here.release.tensorrt)
 
 
-@belief("kind-auto-placement")
 def test_plans_are_on_the_gpu_and_python_steps_on_the_cpu(
     here: Machine, made: Callable[..., Made], ask: Asked
 ) -> None:
@@ -114,7 +111,6 @@ def test_plans_are_on_the_gpu_and_python_steps_on_the_cpu(
     assert {kind for name, kind in placed.items() if name not in encoders} <= {"CPU"}
 
 
-@belief("plan-version-refused")
 def test_a_plan_of_another_version_is_refused(
     here: Machine, made: Callable[..., Made], folder: Path, ask: Asked
 ) -> None:
@@ -143,13 +139,13 @@ def test_a_plan_of_another_version_is_refused(
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("minilm", marks=belief("plan-equals-reference")),
-        pytest.param("bert_tensorrt", marks=belief("bert-fp16-tolerance")),
-        pytest.param("resnet50", marks=belief("onnxruntime-tf32")),
-        pytest.param("roberta_onnx", marks=belief("onnxruntime-tf32")),
-        pytest.param("t5_translation", marks=belief("t5-on-cuda")),
-        pytest.param("dali_inception", marks=belief("dali-gpu-decoding")),
-        pytest.param("resnet50:torchscript", marks=belief("libtorch-loads-newer-files")),
+        pytest.param("minilm", marks=pytest.mark.belief("plan-equals-reference")),
+        pytest.param("bert_tensorrt", marks=pytest.mark.belief("bert-fp16-tolerance")),
+        pytest.param("resnet50", marks=pytest.mark.belief("onnxruntime-tf32")),
+        pytest.param("roberta_onnx", marks=pytest.mark.belief("onnxruntime-tf32")),
+        pytest.param("t5_translation", marks=pytest.mark.belief("t5-on-cuda")),
+        pytest.param("dali_inception", marks=pytest.mark.belief("dali-gpu-decoding")),
+        pytest.param("resnet50:torchscript", marks=pytest.mark.belief("libtorch-loads-newer-files")),
     ],
 )
 def test_a_model_answers_like_its_source(
@@ -159,7 +155,6 @@ def test_a_model_answers_like_its_source(
     assert found["rules"] == [], found["what"]
 
 
-@belief("every-model-verifies")
 def test_every_model_answers_like_its_source(here: Machine, made: Callable[..., Made], ask: Asked) -> None:
     found = ask(lambda: {name: made(here, name) for name in model_names(None)})
     wrong = {name: each for name, each in found.items() if each["rules"]}

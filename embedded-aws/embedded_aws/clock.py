@@ -32,11 +32,9 @@ class Clock:
             raise ValueError(f"the speed of a clock is above 0, not {self.speed}")
 
     def time(self) -> float:
-        """Return the time in seconds since 1970."""
         return self.began + (time.monotonic() - self._mark) * self.pace
 
     def now(self) -> datetime:
-        """Return the time, with its zone, UTC."""
         return moment(self.time())
 
     def here(self, seconds: float) -> float:
@@ -48,7 +46,6 @@ class Clock:
         return seconds / self.pace
 
     def wait(self, seconds: float) -> None:
-        """Wait for seconds of the control plane."""
         time.sleep(self.here(seconds))
 
     @property
@@ -62,7 +59,6 @@ class Clock:
         return 1.0 if math.isinf(self.speed) else self.speed
 
     def at_speed(self, speed: float) -> Clock:
-        """Return a clock that continues at another speed."""
         return Clock(speed=speed, began=self.time())
 
 
@@ -81,5 +77,4 @@ def current() -> Clock:
 
 
 def connect(clock: Clock | None) -> None:
-    """Set the clock; None sets the wall clock."""
     _Current.clock = clock or Clock()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
-from types import MappingProxyType
 
 from moto.core.responses import BaseResponse
 from moto.core.utils import camelcase_to_underscores, get_service_model
@@ -17,32 +16,12 @@ from embedded_aws.moto_gaps import close_gaps
 from embedded_aws.moto_gaps.patch import MOTO, patched
 from embedded_aws.moto_gaps.s3 import UNSUPPORTED
 
-# The services, with moto's names for them.
-_SERVICES: Mapping[str, str] = MappingProxyType(
-    {
-        "application-autoscaling": "applicationautoscaling",
-        "budgets": "budgets",
-        "cloudformation": "cloudformation",
-        "cloudtrail": "cloudtrail",
-        "cloudwatch": "cloudwatch",
-        "codebuild": "codebuild",
-        "ecr": "ecr",
-        "events": "events",
-        "iam": "iam",
-        "kms": "kms",
-        "lambda": "awslambda",
-        "logs": "logs",
-        "s3": "s3",
-        "sagemaker": "sagemaker",
-        "secretsmanager": "secretsmanager",
-        "service-quotas": "servicequotas",
-        "sns": "sns",
-        "sqs": "sqs",
-        "ssm": "ssm",
-        "stepfunctions": "stepfunctions",
-        "sts": "sts",
-    }
+_SERVICES = (
+    *("application-autoscaling", "budgets", "cloudformation", "cloudtrail", "cloudwatch", "codebuild", "ecr"),
+    *("events", "iam", "kms", "lambda", "logs", "s3", "sagemaker", "secretsmanager", "service-quotas", "sns"),
+    *("sqs", "ssm", "stepfunctions", "sts"),
 )
+_OF_MOTO = {"lambda": "awslambda"}
 _HEAD = f"""\
 # What the embedded AWS covers
 
@@ -67,13 +46,12 @@ def page() -> str:
 def _operations() -> Iterator[str]:
     yield "| service | moto's | refused | ours |"
     yield "|---|---|---|---|"
-    for service, module in _SERVICES.items():
-        ours, moto, refused = _split(service, module)
+    for service in _SERVICES:
+        ours, moto, refused = _split(service, _OF_MOTO.get(service, service.replace("-", "")))
         yield f"| {service} | {len(moto)} | {len(refused)} | {', '.join(ours)} |"
 
 
 def _split(service: str, module: str) -> tuple[list[str], list[str], list[str]]:
-    """Return the operations of a service that are ours, moto's, and refused."""
     model = get_service_model(service)
     changed = {name for target, name in patched if target.startswith(f"moto.{module}.")}
     ours, moto, refused = [], [], []

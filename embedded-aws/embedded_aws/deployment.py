@@ -86,7 +86,6 @@ def _blue_green(policy: Mapping[str, Any], *, before: int, after: int) -> Iterat
 
 
 def _rolling(policy: Mapping[str, Any], *, before: int, after: int) -> Iterator[Step]:
-    """Replace instances batch by batch."""
     size, wait = _instances_of(policy["MaximumBatchSize"], after), policy["WaitIntervalInSeconds"]
     for done in range(0, after, size):
         active = min(done + size, after)
@@ -111,7 +110,6 @@ def _bake(part: str, wait: int, *, name: str, active: int, kept: int) -> Step:
 
 
 def _parts(routing: Mapping[str, Any], instances: int) -> list[int]:
-    """Return the number of instances that take traffic after each shift."""
     kind = routing.get("Type", "ALL_AT_ONCE")
     if kind == "CANARY":
         return sorted({_instances_of(routing["CanarySize"], instances), instances})

@@ -52,14 +52,12 @@ class BoundedThreads(ThreadingMixIn):
         super().__init__(*args, **options)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread for a connection, or close it."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)  # type: ignore[attr-defined]
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection until it ends."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -67,8 +65,6 @@ class BoundedThreads(ThreadingMixIn):
 
 
 class Door:
-    """The keys of one run."""
-
     def __init__(self, issued: Callable[[str], bool] = lambda _: False) -> None:
         self.key = f"EMBEDDED{secrets.token_hex(16).upper()}"
         self._issued = issued
@@ -100,21 +96,22 @@ def behind(door: Door, application: _Application) -> _Application:
         reason = door.refusal(headers_of(environ), environ.get("QUERY_STRING", ""))
         if reason is None:
             return application(environ, start_response)
-        return refuse(environ, start_response, reason)
+        return refuse(environ, start_response, "403 Forbidden", _CODE, reason)
 
     return serve
 
 
 def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers of a WSGI request, with lower-case names."""
     named = ((name[5:], value) for name, value in environ.items() if name.startswith("HTTP_"))
     return {name.replace("_", "-").lower(): str(value) for name, value in named}
 
 
-def refuse(environ: Mapping[str, Any], start_response: Callable[..., Any], reason: str) -> list[bytes]:
-    """Answer 403 in the protocol of the requested service, so that an SDK shows the reason."""
-    headers, body = error_answer(environ, _CODE, reason)
-    start_response("403 Forbidden", list(headers.items()))
+def refuse(
+    environ: Mapping[str, Any], start_response: Callable[..., Any], status: str, code: str, reason: str
+) -> list[bytes]:
+    """Answer in the protocol of the requested service, so that an SDK shows the reason."""
+    headers, body = error_answer(environ, code, reason)
+    start_response(status, list(headers.items()))
     return [body]
 
 

@@ -119,7 +119,7 @@ class EmbeddedAws:
         from embedded_aws.cloudformation.custom_resource import ANSWERS
         from embedded_aws.functions.runner import Functions
         from embedded_aws.moto_gaps import lambda_, states
-        from embedded_aws.moto_gaps.every_minute import EveryMinute
+        from embedded_aws.moto_gaps.scaling import EveryMinute
 
         ANSWERS.connect(self.url)
         clients.connect(self._clients)
@@ -134,7 +134,6 @@ class EmbeddedAws:
         self._open.callback(self._every_minute.close)
 
     def _function_environment(self) -> dict[str, str]:
-        """Return the variables that this AWS gives to every function, without the caller's own."""
         return {
             **self.exports(),
             **self._elsewhere,
@@ -176,13 +175,13 @@ class EmbeddedAws:
     @contextmanager
     def run_builds(self, runner: BuildRunner) -> Iterator[None]:
         """Run CodeBuild's builds with a runner until the end of the `with`. There is one at a time."""
-        from embedded_aws.moto_gaps import codebuild_builds
+        from embedded_aws.moto_gaps import codebuild
 
-        codebuild_builds.connect(runner)
+        codebuild.connect(runner)
         try:
             yield
         finally:
-            codebuild_builds.connect(None)
+            codebuild.connect(None)
 
     def run_jobs(self, runner: JobRunner) -> AbstractContextManager[None]:
         """Run Processing jobs until the end of the `with`, which stops those that still run.
@@ -269,7 +268,7 @@ class EmbeddedAws:
         Args:
             at: The time of the evaluation; by default now. Periods of metrics that have ended then count.
         """
-        from embedded_aws.moto_gaps.every_minute import evaluate
+        from embedded_aws.moto_gaps.scaling import evaluate
 
         evaluate(ACCOUNT, at=self.clock.time() if at is None else at.timestamp())
 
@@ -287,10 +286,10 @@ class EmbeddedAws:
         """
         from moto.codebuild.models import codebuild_backends
 
-        from embedded_aws.moto_gaps import codebuild_builds
+        from embedded_aws.moto_gaps import codebuild
 
         backend = codebuild_backends[ACCOUNT][self.region]
-        codebuild_builds.finish_build(backend, build_id, status=status, phases=phases)
+        codebuild.finish_build(backend, build_id, status=status, phases=phases)
 
     def set_exit_message(self, job: str, message: str) -> None:
         """Set the exit message of a Processing job, unless the message is empty."""
@@ -325,5 +324,4 @@ def _issued(key: str) -> bool:
 
 
 def _no_price(instance_type: str, region: str) -> None:
-    """Return None: without given prices, no instance type has one."""
     del instance_type, region

@@ -23,7 +23,6 @@ class _Given:
 
 
 def connect(images: Images | None) -> None:
-    """Set the facts to use; without any, every image exists."""
     _Given.images = images
 
 
@@ -40,8 +39,6 @@ _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def before(application: _Application, prices: Prices) -> _Application:
-    """Wrap an application and answer requests to the price list here."""
-
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if environ.get("HTTP_X_AMZ_TARGET") != _TARGET:
             return application(environ, start_response)

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Any
 
-from embedded_aws.door import BoundedThreads, Door, behind, error_answer, service_of
+from embedded_aws.door import BoundedThreads, Door, behind, error_answer, refuse, service_of
 from embedded_aws.errors import PortError
 from embedded_aws.given import Prices
 
@@ -34,7 +34,6 @@ _INVOCATION = re.compile(r"/endpoints/([^/]+)/(async-invocations|invocations(-re
 
 
 def listen(port: int) -> socket.socket:
-    """Bind a port of the loopback interface."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -131,9 +130,7 @@ def _without_instances(application: _Application, elsewhere: Mapping[str, str]) 
         message = f"Endpoint {invoked[1]} of account {DEFAULT_ACCOUNT_ID} not found."
         if url := elsewhere.get(_RUNTIME):
             message += f" Its instances are elsewhere: set {_RUNTIME}={url}."
-        headers, body = error_answer(environ, "ValidationError", message)
-        start_response("400 Bad Request", list(headers.items()))
-        return [body]
+        return refuse(environ, start_response, "400 Bad Request", "ValidationError", message)
 
     return serve
 
@@ -148,7 +145,6 @@ class _Errors:
         self._logged: set[str] = set()
 
     def application(self, service: Any) -> Any:
-        """Return moto's application for one of its services; one that refuses everything for None."""
         from flask import Flask
         from moto.moto_server.werkzeug_app import create_backend_app
 

@@ -65,7 +65,6 @@ class Logic:
                 raise SyntaxFormError(f"unexpected {ast.unparse(node)!r}: {text.strip()[:100]}")
 
     def holds(self, test: Callable[[re.Match[str]], bool]) -> bool:
-        """Return True if the text holds, whose conditions are tested one by one."""
         return self._holds(self._tree, test)
 
     def _holds(self, node: ast.expr, test: Callable[[re.Match[str]], bool]) -> bool:

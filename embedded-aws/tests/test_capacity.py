@@ -83,10 +83,7 @@ def test_an_endpoint_shows_the_images_of_its_models_by_digest(aws: EmbeddedAws) 
 
 
 class FullHost:
-    """A host with room for a number of instances."""
-
-    def __init__(self, room: int = 1) -> None:
-        self._room = room
+    """A host with room for one instance."""
 
     def launch(self, endpoint: str, config: str) -> None:
         """Not called: no deployment is made."""
@@ -101,7 +98,7 @@ class FullHost:
         """Nothing to write."""
 
     def scale(self, endpoint: str, counts: Mapping[str, int]) -> None:
-        if counts["AllTraffic"] > self._room:
+        if counts["AllTraffic"] > 1:
             msg = f"no room for {counts['AllTraffic']} instances of {endpoint}"
             raise LaunchError(msg)
 
@@ -119,19 +116,15 @@ def test_instances_that_do_not_start_leave_the_count_as_it_was_with_the_reason(a
 
 
 def test_the_activity_of_instances_that_do_not_come_has_failed(aws: EmbeddedAws) -> None:
+    def activity() -> tuple[str, str]:
+        [found] = scaling.describe_scaling_activities(ServiceNamespace="sagemaker")["ScalingActivities"]
+        return found["StatusCode"], found["StatusMessage"]
+
     scaling = scaled(aws)
     aws.attach(FullHost())
 
     scaling.register_scalable_target(**TARGET, MinCapacity=2, MaxCapacity=4)
-    until(lambda: activity(scaling)["StatusCode"] != "InProgress")
+    until(lambda: activity()[0] != "InProgress")
 
-    found = activity(scaling)
-    assert found["StatusCode"] == "Failed"
-    assert found["StatusMessage"] == (
-        "Failed to set desired instance count to 2. Reason: no room for 2 instances of e"
-    )
-
-
-def activity(scaling: Any) -> dict[str, Any]:
-    [found] = scaling.describe_scaling_activities(ServiceNamespace="sagemaker")["ScalingActivities"]
-    return dict(found)
+    failed = "Failed to set desired instance count to 2. Reason: no room for 2 instances of e"
+    assert activity() == ("Failed", failed)

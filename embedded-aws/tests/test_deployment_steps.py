@@ -33,10 +33,12 @@ def test_linear_steps_are_equal_but_for_a_smaller_last_one() -> None:
     assert [step.active for step in plan if step.status == "Baking"] == [2, 4, 5]
 
 
-def test_rolling_removes_an_old_batch_after_each_new_one() -> None:
+def test_rolling_removes_an_old_batch_after_each_new_one_and_keeps_more_rather_than_less() -> None:
     plan = steps(rolling(wait=60, batch=2), before=5, after=5)
+    fewer = steps(rolling(wait=60, batch=1), before=3, after=2)
 
     assert [(s.active, s.kept) for s in plan if s.status == "Baking"] == [(2, 5), (4, 3), (5, 1)]
+    assert [(s.active, s.kept) for s in fewer if s.status == "Baking"] == [(1, 3), (2, 2)]
     assert [s.message for s in plan if s.status == "Creating"] == [
         "Launching 2 instance(s).",
         "Launching 2 instance(s).",

@@ -1,20 +1,25 @@
-"""The embedded AWS as a server: its address, the access to it, and its remains."""
+"""The embedded AWS as a server and a package: its address, its remains, its changes of moto, its page."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
+import types
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from embedded_aws import EmbeddedAws, PortError
+from embedded_aws import EmbeddedAws, MotoChangedError, PortError
+from embedded_aws.moto_gaps import patch
 
 
 def test_a_client_made_from_the_exported_variables_alone_reaches_it(
@@ -210,3 +215,37 @@ def test_a_conditional_put_is_refused_when_the_object_has_changed(aws: EmbeddedA
         s3.put_object(Bucket="conditional", Key="manifest.json", Body=b"3", IfMatch=first)
 
     assert s3.head_object(Bucket="conditional", Key="manifest.json")["ETag"] == second
+
+
+def test_the_changes_are_for_the_installed_moto() -> None:
+    assert version("moto") == patch.MOTO
+
+
+def test_a_member_that_moto_no_longer_has_is_named_with_both_versions() -> None:
+    class Backend: ...
+
+    with pytest.raises(MotoChangedError, match=rf"Backend no longer has create,.*written for {patch.MOTO}$"):
+        patch.replace(Backend, create=None)
+
+
+def test_a_member_that_moto_has_by_now_is_named() -> None:
+    module = types.ModuleType("moto.newer")
+    module.create = object()  # type: ignore[attr-defined]
+
+    with pytest.raises(MotoChangedError, match=r"moto\.newer now has create"):
+        patch.adds(module, "create")
+
+
+PAGE = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def test_the_example_passes_as_a_test_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [example] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "test_example.py").write_text(example)
+
+    status = pytest.main(
+        ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(tmp_path), str(tmp_path)]
+    )
+
+    assert status == 0
+    assert "1 passed" in capsys.readouterr().out

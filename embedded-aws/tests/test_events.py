@@ -9,6 +9,7 @@ import pytest
 
 from aws_for_tests.deployed_functions import ACCOUNT, function_arn, functions, noted, notes, settle
 from aws_for_tests.fixture import aws_fixture
+from aws_for_tests.scaled_variant import served
 from embedded_aws import EmbeddedAws
 from embedded_aws.moto_gaps.events import publish_event
 
@@ -141,49 +142,34 @@ def test_a_rule_without_a_permission_or_disabled_starts_nothing(
     assert notes(aws) == ["always"]
 
 
-def test_a_target_may_have_an_input_of_its_own(aws: EmbeddedAws) -> None:
-    settle(aws, ruled(FROM_SAGEMAKER, Targets=[{**TARGET, "Input": '{"key": "given"}'}]))
-
-    publish("event")
-
-    assert noted(aws, "given") == {"key": "given"}
-
-
-def test_a_target_may_have_its_input_made_from_the_event(aws: EmbeddedAws) -> None:
+def test_a_target_may_have_an_input_of_its_own_or_one_made_from_the_event(aws: EmbeddedAws) -> None:
     transformer = {
         "InputPathsMap": {"name": "$.detail.EndpointName", "variants": "$.detail.variants"},
         "InputTemplate": '{"key": "made", "endpoint": <name>, "text": "is <name>", "variants": <variants>}',
     }
-    settle(aws, ruled(FROM_SAGEMAKER, Targets=[{**TARGET, "InputTransformer": transformer}]))
+    given = {**TARGET, "Id": "given", "Input": '{"key": "given"}'}
+    settle(aws, ruled(FROM_SAGEMAKER, Targets=[{**TARGET, "InputTransformer": transformer}, given]))
 
     publish("event", EndpointName="search", variants=["a"])
 
     assert noted(aws, "made") == {"key": "made", "endpoint": "search", "text": "is search", "variants": ["a"]}
+    assert noted(aws, "given") == {"key": "given"}
 
 
 def test_sagemaker_tells_of_every_status_of_an_endpoint(aws: EmbeddedAws) -> None:
     settle(aws, ruled({"detail-type": ["SageMaker Endpoint State Change"]}))
-    sagemaker = aws.client("sagemaker")
-    sagemaker.create_model(ModelName="m", ExecutionRoleArn=f"arn:aws:iam::{ACCOUNT}:role/any")
-    variant = {
-        "VariantName": "AllTraffic",
-        "ModelName": "m",
-        "InitialInstanceCount": 1,
-        "InstanceType": "ml.g5.xlarge",
-    }
-    for name in ("one", "two"):
-        sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
-
-    created = sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="one")
-    sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="two")
+    sagemaker = served(aws)
+    variants = sagemaker.describe_endpoint_config(EndpointConfigName="c")["ProductionVariants"]
+    sagemaker.create_endpoint_config(EndpointConfigName="d", ProductionVariants=variants)
+    arn = sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="d")["EndpointArn"]
     sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e")
     sagemaker.delete_endpoint(EndpointName="e")
 
     event = noted(aws, "IN_SERVICE")
     assert event["source"] == "aws.sagemaker"
-    assert event["resources"] == [created["EndpointArn"]]
+    assert event["resources"] == [arn]
     assert event["detail"]["EndpointName"] == "e"
-    assert event["detail"]["EndpointArn"] == created["EndpointArn"]
+    assert event["detail"]["EndpointArn"] == arn
     assert isinstance(event["detail"]["CreationTime"], int)
     for status in ("CREATING", "UPDATING", "DELETING"):
         assert noted(aws, status)["detail"]["EndpointStatus"] == status

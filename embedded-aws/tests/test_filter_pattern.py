@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from embedded_aws.filter_pattern import PatternError, matcher, selected
+from embedded_aws.moto_gaps.logs import PatternError, matcher, selected
 
 FAILED = "E1123 failed to load 'a::m.tar.gz' version 1: Internal: no"
 

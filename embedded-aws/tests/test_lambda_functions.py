@@ -57,29 +57,20 @@ def logged(aws: EmbeddedAws, group: str) -> list[str]:
     return [event["message"] for event in found]
 
 
-def test_a_function_reaches_the_embedded_aws_with_the_sdk(aws: EmbeddedAws) -> None:
+def test_a_function_knows_its_context_and_environment_and_nothing_of_the_caller(
+    aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "production")
     create(
         aws,
         """
-        import boto3
-
-        def handler(event, context):
-            return sorted(bucket["Name"] for bucket in boto3.client("s3").list_buckets()["Buckets"])
-        """,
-        name="lists",
-    )
-
-    assert "notes" in invoke(aws, "lists")["Payload"]
-
-
-def test_a_function_knows_its_context_and_its_environment(aws: EmbeddedAws) -> None:
-    create(
-        aws,
-        """
-        import os
+        import importlib.util, os
 
         def handler(event, context):
             return {
+                "found": [name for name in event if importlib.util.find_spec(name)],
+                "profile": os.environ.get("AWS_PROFILE"),
+                "here": os.getcwd(),
                 "name": context.function_name,
                 "arn": context.invoked_function_arn,
                 "request": len(context.aws_request_id),
@@ -93,10 +84,13 @@ def test_a_function_knows_its_context_and_its_environment(aws: EmbeddedAws) -> N
         Environment={"Variables": {"GREETING": "hello"}},
     )
 
-    answer = invoke(aws, "knowing")["Payload"]
+    answer = invoke(aws, "knowing", ["embedded_aws", "aws_for_tests", "boto3"])["Payload"]
 
     assert 20_000 < answer.pop("left") <= 30_000
+    assert Path.cwd().as_posix() not in answer.pop("here")
     assert answer == {
+        "found": ["boto3"],
+        "profile": None,
         "name": "knowing",
         "arn": function_arn("knowing"),
         "request": 36,
@@ -104,29 +98,6 @@ def test_a_function_knows_its_context_and_its_environment(aws: EmbeddedAws) -> N
         "region": "us-east-1",
         "variable": "knowing",
     }
-
-
-def test_a_function_has_nothing_of_the_callers_modules_nor_of_its_aws(
-    aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "production")
-    create(
-        aws,
-        """
-        import importlib.util, os
-
-        def handler(event, context):
-            found = [name for name in event if importlib.util.find_spec(name)]
-            return {"found": found, "profile": os.environ.get("AWS_PROFILE"), "here": os.getcwd()}
-        """,
-        name="isolated",
-    )
-
-    answer = invoke(aws, "isolated", ["embedded_aws", "aws_for_tests", "boto3"])["Payload"]
-
-    assert answer["found"] == ["boto3"]
-    assert answer["profile"] is None
-    assert Path.cwd().as_posix() not in answer["here"]
 
 
 def test_what_a_function_prints_and_logs_is_in_its_log_group(aws: EmbeddedAws) -> None:
@@ -240,20 +211,22 @@ def test_a_function_that_is_not_in_python_says_so_when_invoked(aws: EmbeddedAws)
         invoke(aws, "javascript")
 
 
-def test_a_service_that_answers_elsewhere_is_reached_there(aws: EmbeddedAws) -> None:
+def test_a_function_reaches_the_embedded_aws_with_the_sdk_and_a_service_elsewhere(aws: EmbeddedAws) -> None:
     create(
         aws,
         """
         import boto3
 
-        def handler(event, context): return boto3.client("sagemaker-runtime").meta.endpoint_url
+        def handler(event, context):
+            buckets = boto3.client("s3").list_buckets()["Buckets"]
+            return [each["Name"] for each in buckets], boto3.client("sagemaker-runtime").meta.endpoint_url
         """,
-        name="runtime",
+        name="calls",
     )
 
     aws.serve_elsewhere("sagemaker-runtime", "http://localhost:9")
 
-    assert invoke(aws, "runtime")["Payload"] == "http://localhost:9"
+    assert invoke(aws, "calls")["Payload"] == [["notes"], "http://localhost:9"]
 
 
 # An embedded AWS in a process of its own, whose function writes its process id to a pipe and sleeps.

@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from embedded_aws.autoscaling.policies import stepped_capacity, tracked_capacity, tracking_alarms
-from embedded_aws.autoscaling.schedules import ScheduleError, next_time
+from embedded_aws.autoscaling import (
+    ScheduleError,
+    next_time,
+    stepped_capacity,
+    tracked_capacity,
+    tracking_alarms,
+)
 
 RESOURCE = "endpoint/e/variant/v"
 

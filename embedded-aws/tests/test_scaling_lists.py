@@ -92,15 +92,10 @@ def test_a_policy_needs_a_registered_target(aws: EmbeddedAws) -> None:
 
 @pytest.mark.parametrize("metric", [{}, {"PredefinedMetricSpecification": {"PredefinedMetricType": "Nope"}}])
 def test_a_policy_needs_a_metric_that_a_variant_has(aws: EmbeddedAws, metric: dict[str, Any]) -> None:
-    scaling = scaled(aws)
+    scaling, policy = scaled(aws), {"PolicyName": "p", "PolicyType": "TargetTrackingScaling"}
+    tracking = {"TargetValue": 1.0, **metric}
 
-    with pytest.raises(ClientError) as caught:
-        scaling.put_scaling_policy(
-            **TARGET,
-            PolicyName="p",
-            PolicyType="TargetTrackingScaling",
-            TargetTrackingScalingPolicyConfiguration={"TargetValue": 1.0, **metric},
-        )
+    with pytest.raises(ClientError, match="ValidationException"):
+        scaling.put_scaling_policy(**TARGET, **policy, TargetTrackingScalingPolicyConfiguration=tracking)
 
-    assert caught.value.response["Error"]["Code"] == "ValidationException"
     assert scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"] == []

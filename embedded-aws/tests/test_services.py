@@ -339,3 +339,49 @@ def test_a_bucket_that_refuses_everything_takes_none(aws: EmbeddedAws) -> None:
 
     with pytest.raises(ClientError, match=r"403|AccessDenied"):
         s3.put_object(Bucket="guarded", Key="k", Body=b"1")
+
+
+def started(codebuild: Any, count: int) -> list[str]:
+    return [codebuild.start_build(projectName="builds")["build"]["id"] for _ in range(count)]
+
+
+def test_builds_are_listed_with_the_newest_first_unless_asked_otherwise(codebuild: Any) -> None:
+    ids = started(codebuild, 3)
+
+    usual = codebuild.list_builds_for_project(projectName="builds")["ids"]
+    ascending = codebuild.list_builds_for_project(projectName="builds", sortOrder="ASCENDING")["ids"]
+
+    assert usual == ids[::-1]
+    assert ascending == ids
+    assert codebuild.list_builds(sortOrder="ASCENDING")["ids"] == ids
+
+
+def test_more_than_a_hundred_builds_have_pages(codebuild: Any) -> None:
+    ids = started(codebuild, 101)
+
+    pages = [
+        page["ids"]
+        for page in codebuild.get_paginator("list_builds_for_project").paginate(projectName="builds")
+    ]
+
+    assert [len(page) for page in pages] == [100, 1]
+    assert [build for page in pages for build in page] == ids[::-1]
+
+
+def test_the_quotas_of_an_account_have_pages(aws: EmbeddedAws) -> None:
+    quotas = aws.client("service-quotas")
+
+    pages = list(quotas.get_paginator("list_service_quotas").paginate(ServiceCode="sagemaker"))
+    listed = [quota for page in pages for quota in page["Quotas"]]
+    endpoint = next(q for q in listed if q["QuotaName"] == "ml.g5.xlarge for endpoint usage")
+    got = quotas.get_service_quota(ServiceCode="sagemaker", QuotaCode=endpoint["QuotaCode"])["Quota"]
+
+    assert len(pages) > 1
+    assert len({quota["QuotaCode"] for quota in listed}) == len(listed)
+    assert got == endpoint
+    assert (endpoint["Adjustable"], endpoint["ServiceName"]) == (True, "Amazon SageMaker")
+
+
+def test_a_token_of_no_page_is_refused(aws: EmbeddedAws) -> None:
+    with pytest.raises(ClientError, match="InvalidPaginationTokenException"):
+        aws.client("service-quotas").list_service_quotas(ServiceCode="sagemaker", NextToken="elsewhere")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aws_for_tests.patterns import matcher
+from aws_for_tests.fixture import matcher
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from triton_fleet.parts.metrics.server_log import (

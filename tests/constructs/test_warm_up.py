@@ -18,7 +18,7 @@ from function_world import Clock, Context, Requests, web_server
 from moto.sagemaker.models import sagemaker_backends
 from synthesised import Resources, only
 
-from aws_for_tests.patterns import event_matches
+from aws_for_tests.fixture import event_matches
 from tests.rehearsal.aws_for_hosting import REGION, MotoAws, moto_aws
 from tests.triton_models.publishing_aws import file_name, record_of
 from triton_fleet import (

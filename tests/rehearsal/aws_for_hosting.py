@@ -11,7 +11,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from aws_for_tests.open_server import open_server
+from aws_for_tests.fixture import open_server
 
 REGION = "us-east-1"
 

@@ -14,7 +14,7 @@ from aws_cdk.assertions import Template
 from synthesised_stacks import repository_in, small_stack, template_of
 
 from aws_for_tests.deployed_functions import begin, destroy, ended, logged, outputs, reasons, until
-from aws_for_tests.quotas import set_quotas
+from aws_for_tests.fixture import set_quotas
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.deployed_endpoints import served
 from triton_fleet import (

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from aws_for_tests.clocks import Clock, clock_is
+from aws_for_tests.fixture import Clock, clock_is
 from tests.rehearsal.aws_for_hosting import moto_aws
 from tests.rehearsal.served_models import python_model, tarball
 from triton_rehearsal.hosting.metrics import (

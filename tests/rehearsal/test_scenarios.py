@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stayed import run_fleet
 
-from aws_for_tests.clocks import clock_is
+from aws_for_tests.fixture import clock_is
 from aws_for_tests.scaled_variant import scaled, track
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.aws_for_hosting import moto_aws

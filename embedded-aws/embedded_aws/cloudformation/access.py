@@ -1,7 +1,5 @@
 """AWS::IAM, AWS::KMS and AWS::SSM: roles, policies, identity providers, keys and parameters."""
 
-# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
-
 from __future__ import annotations
 
 import json
@@ -30,8 +28,6 @@ _HOLDERS = {"Roles": "role", "Users": "user", "Groups": "group"}
 
 
 class Role(ConfiguredType):
-    """A role. Its id is its name."""
-
     name, service = "AWS::IAM::Role", "iam"
     keys, reads, deletes = "RoleName", "get_role", "delete_role"
     naming, limit = "RoleName", 64
@@ -105,8 +101,6 @@ def _act(iam: Client, verb: str, holder: tuple[str, str], **arguments: Any) -> N
 
 
 class Policy(ApiType):
-    """An inline policy of roles, users and groups."""
-
     name, service = "AWS::IAM::Policy", "iam"
     supports = f"PolicyName PolicyDocument {' '.join(_HOLDERS)}"
 
@@ -139,8 +133,6 @@ class Policy(ApiType):
 
 
 class ManagedPolicy(ConfiguredType):
-    """A managed policy. Its id is its ARN."""
-
     name, service = "AWS::IAM::ManagedPolicy", "iam"
     keys, reads, deletes = "PolicyArn", "get_policy", "delete_policy"
     naming, limit = "ManagedPolicyName", 128
@@ -157,7 +149,6 @@ class ManagedPolicy(ConfiguredType):
         return Identity(physical_id=policy["Arn"], attributes=attributes)
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Make a changed document the default version, and attach the policy to its holders."""
         iam, arn = call.client("iam"), identity.physical_id
         if before and before["PolicyDocument"] != after["PolicyDocument"]:
             _drop_versions(iam, arn)
@@ -185,8 +176,6 @@ def _drop_versions(iam: Client, arn: str) -> None:
 
 
 class OIDCProvider(ConfiguredType):
-    """An identity provider of OpenID Connect. Its id is its ARN."""
-
     name, service, keys = "AWS::IAM::OIDCProvider", "iam", "OpenIDConnectProviderArn"
     reads, deletes = "get_open_id_connect_provider", "delete_open_id_connect_provider"
     supports = "Url ClientIdList ThumbprintList"
@@ -217,8 +206,6 @@ class OIDCProvider(ConfiguredType):
 
 
 class Key(ConfiguredType):
-    """A key. Its id is the key's id."""
-
     name, service = "AWS::KMS::Key", "kms"
     keys, reads = "KeyId", "describe_key"
     supports = (
@@ -259,15 +246,12 @@ class Key(ConfiguredType):
         call.client("kms").schedule_key_deletion(KeyId=identity.physical_id, PendingWindowInDays=days)
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Read the key; a key scheduled for deletion does not count."""
         state = call.client("kms").describe_key(KeyId=identity.physical_id)["KeyMetadata"]["KeyState"]
         if state == "PendingDeletion":
             raise AbsentError(f"the key {identity.physical_id} is scheduled for deletion")
 
 
 class Alias(ApiType):
-    """A name for a key. Its id is the alias."""
-
     name, service = "AWS::KMS::Alias", "kms"
     keys, reads, deletes = "AliasName KeyId", "describe_key", "delete_alias"
 
@@ -281,14 +265,11 @@ class Alias(ApiType):
 
 
 class Parameter(PutType):
-    """A parameter of Systems Manager. Its id is its name."""
-
     name, service = "AWS::SSM::Parameter", "ssm"
     keys, reads, deletes = "Name", "get_parameter", "delete_parameter"
     naming, limit, supports = "Name", 512, "Type Value Description Tier DataType"
 
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        """Write the parameter; a new one must not exist yet."""
         name = physical_id or self.named(call, properties)
         given = {**without(properties, "Tags"), "Name": name, "Overwrite": physical_id is not None}
         call.ask("ssm", "put_parameter", given)

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from embedded_aws.cloudformation import (
-    access,
-    building,
-    custom_resource,
-    ec2,
-    lambda_,
-    messaging,
-    s3,
-    sagemaker,
-    watching,
-)
+from embedded_aws.cloudformation import access, compute, custom_resource, ec2, messaging, s3, watching
 from embedded_aws.cloudformation.resource import CdkMetadata, ResourceType
 from embedded_aws.cloudformation.schemas import is_custom
 
-_MODULES = (access, building, ec2, lambda_, messaging, s3, sagemaker, watching)
+_MODULES = (access, compute, ec2, messaging, s3, watching)
 
 TYPES: Mapping[str, ResourceType] = {
     kind.name: kind for kind in (CdkMetadata(), *(kind for module in _MODULES for kind in module.TYPES))
@@ -26,7 +16,6 @@ TYPES: Mapping[str, ResourceType] = {
 
 
 def is_supported(name: str) -> bool:
-    """Return True if stacks can have resources of a type."""
     return is_custom(name) or name in TYPES
 
 

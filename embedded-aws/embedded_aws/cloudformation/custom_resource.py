@@ -17,8 +17,6 @@ and this module refuse a request with one, which urllib sends by default: `Conte
 absent.
 """
 
-# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
-
 from __future__ import annotations
 
 import json
@@ -28,7 +26,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -58,15 +55,12 @@ signature you provided. Send the URL as it was given, and an empty Content-Type.
 
 
 class Answers:
-    """The open URLs."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._expected: dict[str, tuple[str, Answered]] = {}
         self._url = ""
 
     def connect(self, url: str) -> None:
-        """Set the address of the embedded AWS."""
         self._url = url
 
     @contextmanager
@@ -84,8 +78,6 @@ class Answers:
                 del self._expected[path]
 
     def before(self, application: _Application) -> _Application:
-        """Wrap an application and accept answers here."""
-
         def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
             if not environ["PATH_INFO"].startswith(_PREFIX):
                 return application(environ, start_response)
@@ -127,17 +119,7 @@ class CustomResourceError(Exception):
         self.physical_id = physical_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Response:
-    """The part of the function's answer that concerns the stack."""
-
-    physical_id: str
-    attributes: Mapping[str, Any]
-
-
 class CustomResource(ResourceType):
-    """A resource that a function creates."""
-
     name = "AWS::CloudFormation::CustomResource"
 
     def __init__(self, type_name: str) -> None:
@@ -145,24 +127,17 @@ class CustomResource(ResourceType):
 
     def create(self, call: Call, properties: Properties) -> Identity:
         try:
-            response = self._ask(call, "Create", properties)
+            return self._ask(call, "Create", properties)
         except CustomResourceError as error:
             physical_id = error.physical_id or call.unique_name(limit=_GENERATED_ID_LIMIT)
             raise PartiallyCreatedError(str(error), Identity(physical_id=physical_id)) from error
-        return Identity(physical_id=response.physical_id, attributes=response.attributes)
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
         """Update the resource through the function; another physical id means another resource."""
         if before["ServiceToken"] != after["ServiceToken"]:
             raise CustomResourceError("Modifying service token is not allowed.")
-        response = self._ask(
-            call,
-            "Update",
-            after,
-            PhysicalResourceId=identity.physical_id,
-            OldResourceProperties=_as_text(before),
-        )
-        return Identity(physical_id=response.physical_id, attributes=response.attributes)
+        more = {"PhysicalResourceId": identity.physical_id, "OldResourceProperties": _as_text(before)}
+        return self._ask(call, "Update", after, **more)
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
         self._ask(call, "Delete", properties, PhysicalResourceId=identity.physical_id)
@@ -171,8 +146,7 @@ class CustomResource(ResourceType):
         """Read the function: only the function knows its resource."""
         call.client("lambda").get_function(FunctionName=properties["ServiceToken"])
 
-    def _ask(self, call: Call, kind: str, properties: Properties, **more: Any) -> _Response:
-        """Send a request and wait for its answer."""
+    def _ask(self, call: Call, kind: str, properties: Properties, **more: Any) -> Identity:
         token = str(properties.get("ServiceToken", ""))
         if ":lambda:" not in token:
             msg = f"the embedded AWS only supports functions as ServiceToken, not {token!r}"
@@ -223,7 +197,7 @@ def _wait(answered: queue.Queue[bytes | Outcome], *, timeout: float, request_id:
     return found
 
 
-def _read(body: bytes, request: Mapping[str, Any]) -> _Response:
+def _read(body: bytes, request: Mapping[str, Any]) -> Identity:
     if len(body) > ANSWER_BYTES:
         msg = f"Response object is too long: {len(body)} bytes, and {ANSWER_BYTES} are allowed."
         raise CustomResourceError(msg)
@@ -246,9 +220,4 @@ def _read(body: bytes, request: Mapping[str, Any]) -> _Response:
         raise CustomResourceError(msg)
     if not 0 < len(physical_id.encode()) <= _ID_BYTES:
         raise CustomResourceError(f"Invalid PhysicalResourceId: 1 to {_ID_BYTES} bytes are expected")
-    return _Response(physical_id=physical_id, attributes=_attributes(answer.get("Data") or {}))
-
-
-def _attributes(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes for `Fn::GetAtt`: strings, and lists of strings."""
-    return {str(key): _as_text(value) for key, value in data.items()}
+    return Identity(physical_id=physical_id, attributes=_as_text(answer.get("Data") or {}))

@@ -1,7 +1,5 @@
 """AWS::EC2: the parts of a VPC, and instances. Tags, rules and few other properties can change in place."""
 
-# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
-
 from __future__ import annotations
 
 import base64
@@ -29,8 +27,6 @@ _NOUN = {"AllocationId": "address", "GroupId": "security_group"}
 
 
 class NetworkType(ConfiguredType):
-    """A part of a VPC."""
-
     def __init__(self, name: str, *keys: str, methods: str = "", settings: str = "") -> None:
         self.name = f"AWS::EC2::{name}"
         self._keys, self._settings = keys, frozenset(settings.split())
@@ -45,7 +41,6 @@ class NetworkType(ConfiguredType):
         return Identity(physical_id=physical_id, attributes=attributes)
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Update settings and tags to match the properties."""
         for name in sorted(changed(before, after) & after.keys() & self._settings):
             self.set(call, identity, name, before.get(name), after[name])
         tagged = [identity.attributes.get("AllocationId", identity.physical_id)]
@@ -57,7 +52,6 @@ class NetworkType(ConfiguredType):
             ec2.delete_tags(Resources=tagged, Tags=[{"Key": key} for key in removed])
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Update settings and tags; refuse any other change."""
         if fixed := changed(before, after) - (after.keys() & self._settings) - {"Tags"}:
             msg = f"the embedded AWS cannot change {', '.join(sorted(fixed))} of {self.name}"
             raise UnsupportedUpdateError(msg)
@@ -108,7 +102,6 @@ class SecurityGroup(NetworkType):
     """A security group. Its own rules for egress replace the default one."""
 
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Create the group without its rules."""
         name = properties.get("GroupName") or call.unique_name(limit=_GROUP_NAME_LIMIT)
         given = {**without(properties, "GroupDescription"), "GroupName": name}
         identity = super().begin(call, {**given, "Description": properties["GroupDescription"]})
@@ -122,8 +115,6 @@ class SecurityGroup(NetworkType):
 
 
 class SecurityGroupRule(NetworkType):
-    """A rule of a security group."""
-
     def begin(self, call: Call, properties: Properties) -> Identity:
         [rule] = _change(call, properties["GroupId"], self._create, [properties])["SecurityGroupRules"]
         attributes = {self._keys[0]: rule[self._keys[0]]}
@@ -138,7 +129,6 @@ def _noun(key: str) -> str:
 
 
 def _change(call: Call, group: str, method: str, rules: Any) -> dict[str, Any]:
-    """Add or remove rules of a security group."""
     permissions = [_permission(rule) for rule in rules or ()]
     return call.ask("ec2", method, {"GroupId": group, "IpPermissions": permissions}) if permissions else {}
 

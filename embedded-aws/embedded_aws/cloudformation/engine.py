@@ -90,7 +90,6 @@ class StackResources(ResourceMap):
 
     @property
     def resources(self) -> list[str]:
-        """The logical ids of the deployed resources."""
         return [name for name, found in self._parsed_resources.items() if isinstance(found, Deployed)]
 
     @property
@@ -146,13 +145,10 @@ class StackResources(ResourceMap):
         self._parsed_resources.pop(logical_id, None)
 
     def resolve(self, value: Any) -> Any:
-        """Return a value of the template with its intrinsic functions evaluated."""
         return evaluate(value, self)
 
 
 class Deployment:
-    """One operation on the resources of one stack."""
-
     def __init__(
         self,
         resources: StackResources,
@@ -219,7 +215,6 @@ class Deployment:
         return True
 
     def clean_up(self) -> list[str]:
-        """Delete replaced and removed resources. Returns the reasons for failed deletions."""
         rank = {name: number for number, name in enumerate(self._former_order)}
         obsolete = sorted(self._obsolete, key=lambda found: rank[found.logical_resource_id], reverse=True)
         return [reason for found in obsolete if (reason := self._remove(found))]
@@ -238,14 +233,12 @@ class Deployment:
         return failures
 
     def _reconcile(self, logical_id: str, declared: Mapping[str, Any]) -> None:
-        """Update one resource to match the template."""
         type_name = declared["Type"]
-        kind = self._types(type_name)
         before = self._resources.deployed.get(logical_id)
         wanted = Deployed(
             logical_resource_id=logical_id,
             cf_resource_type=type_name,
-            kind=kind,
+            kind=self._types(type_name),
             identity=None,
             properties=self._resolved(logical_id, type_name, declared),
             retain=declared.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate"),
@@ -253,16 +246,16 @@ class Deployment:
             retain_replaced=declared.get("UpdateReplacePolicy") == "Retain",
         )
         if before is None or before.identity is None:
-            self._create(kind, wanted)
+            self._create(wanted)
         elif before.failed:
             self._remove(before)
-            self._create(kind, wanted)
+            self._create(wanted)
         elif before.cf_resource_type != type_name or must_replace(
             type_name, before.properties, wanted.properties
         ):
-            self._replace(kind, before, wanted)
+            self._replace(before, wanted)
         elif before.properties != wanted.properties:
-            self._update(kind, before, before.identity, wanted)
+            self._update(before, before.identity, wanted)
         else:
             self._resources.put(replace(wanted, identity=before.identity))
 
@@ -279,10 +272,10 @@ class Deployment:
             raise DeploymentError(reason) from error
         return resolved
 
-    def _create(self, kind: ResourceType, wanted: Deployed) -> Deployed:
+    def _create(self, wanted: Deployed) -> None:
         call = self._call(wanted.logical_resource_id)
         try:
-            identity = self._attempt("CREATE", wanted, lambda: kind.create(call, wanted.properties))
+            identity = self._attempt("CREATE", wanted, lambda: wanted.kind.create(call, wanted.properties))
         except DeploymentError as error:
             if isinstance(error.__cause__, PartiallyCreatedError):
                 self._partial = replace(wanted, identity=error.__cause__.identity)
@@ -291,7 +284,6 @@ class Deployment:
         created = replace(wanted, identity=identity)
         self._resources.put(created)
         self._removals.append(partial(self._uncreate, created))
-        return created
 
     def _uncreate(self, created: Deployed) -> None:
         """Remove a created resource, unless its policy retains it or a resource that stays needs it."""
@@ -305,14 +297,14 @@ class Deployment:
         if self._resources.deployed.get(logical_id) is created:
             self._resources.drop(logical_id)
 
-    def _replace(self, kind: ResourceType, before: Deployed, wanted: Deployed) -> None:
-        self._create(kind, wanted)
+    def _replace(self, before: Deployed, wanted: Deployed) -> None:
+        self._create(wanted)
         self._revertible(before, lambda: self._resources.put(before))
         if not before.retain_replaced:
             self._obsolete.append(before)
 
-    def _update(self, kind: ResourceType, before: Deployed, identity: Identity, wanted: Deployed) -> None:
-        call = self._call(wanted.logical_resource_id)
+    def _update(self, before: Deployed, identity: Identity, wanted: Deployed) -> None:
+        call, kind = self._call(wanted.logical_resource_id), wanted.kind
         current = kept = identity
 
         def revert() -> None:

@@ -17,7 +17,6 @@ _SUBSTITUTION = re.compile(r"\$\{([^!}.]+)[^}]*\}")
 
 
 def in_order(resources: Mapping[str, Mapping[str, Any]], wanted: Iterable[str]) -> list[str]:
-    """Return the wanted logical ids, each after those that it refers to or depends on."""
     chosen = list(wanted)
     known = set(chosen)
     graph = {name: sorted(set(dependencies(resources[name])) & known) for name in chosen}
@@ -25,7 +24,6 @@ def in_order(resources: Mapping[str, Mapping[str, Any]], wanted: Iterable[str]) 
 
 
 def needed_by(resources: Mapping[str, Mapping[str, Any]], name: str) -> set[str]:
-    """Return every logical id that a resource refers to or depends on, directly or indirectly."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -64,7 +62,6 @@ VARIABLE = re.compile(r"\$\{(!?)([^}]*)\}")
 
 
 def evaluate(value: Any, resources: Any) -> Any:
-    """Return a value of a template with its functions evaluated, without what is AWS::NoValue."""
     if isinstance(value, list):
         return [item for each in value if (item := evaluate(each, resources)) is not None]
     if not isinstance(value, Mapping):

@@ -1,7 +1,5 @@
 """AWS::Events, AWS::SNS and AWS::SQS: rules, topics, subscriptions, queues and their policies."""
 
-# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
-
 from __future__ import annotations
 
 import json
@@ -35,7 +33,6 @@ class Rule(ConfiguredType):
         return {"Name": name, "Rule": name, **bus}
 
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Create the rule, without targets."""
         arn = self._put(call, self.named(call, properties), properties)
         return Identity(physical_id=arn.partition(":rule/")[2], attributes={"Arn": arn})
 
@@ -65,8 +62,6 @@ class Rule(ConfiguredType):
 
 
 class Topic(ConfiguredType):
-    """A topic. Its id is its ARN."""
-
     name, service, keys = "AWS::SNS::Topic", "sns", "TopicArn"
     reads, deletes, naming, limit = "get_topic_attributes", "delete_topic", "TopicName", 256
     attributes = (
@@ -93,8 +88,6 @@ class Topic(ConfiguredType):
 
 
 class Subscription(ApiType):
-    """A subscription to a topic. Its id is its ARN."""
-
     name, service = "AWS::SNS::Subscription", "sns"
     reads, lists, deletes = "list_subscriptions_by_topic", "Subscriptions", "unsubscribe"
     attributes = (
@@ -146,8 +139,6 @@ _QUEUE_ATTRIBUTES: Mapping[str, Any] = {
 
 
 class Queue(ConfiguredType):
-    """A queue. Its id is its URL."""
-
     name, service, keys = "AWS::SQS::Queue", "sqs", "QueueUrl"
     reads, deletes = "get_queue_attributes", "delete_queue"
     naming, limit, supports = "QueueName", 80, f"FifoQueue {' '.join(_QUEUE_ATTRIBUTES)}"
@@ -179,7 +170,6 @@ class _PolicyOfSeveral(ApiType):
         return Identity(physical_id=name, attributes={"Id": name})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Set the policy of each, and remove it from those that left the list."""
         for holder in before[self.holders]:
             if holder not in after[self.holders]:
                 self.write(call, holder, "")
@@ -205,8 +195,6 @@ class _PolicyOfSeveral(ApiType):
 
 
 class TopicPolicy(_PolicyOfSeveral):
-    """The permissions to publish to topics."""
-
     name, holders = "AWS::SNS::TopicPolicy", "Topics"
 
     def write(self, call: Call, holder: str, policy: str) -> None:
@@ -221,8 +209,6 @@ class TopicPolicy(_PolicyOfSeveral):
 
 
 class QueuePolicy(_PolicyOfSeveral):
-    """The permissions to send to queues and receive from them."""
-
     name, holders = "AWS::SQS::QueuePolicy", "Queues"
 
     def write(self, call: Call, holder: str, policy: str) -> None:
@@ -234,7 +220,6 @@ class QueuePolicy(_PolicyOfSeveral):
 
 
 def _owner_only(topic: str, account: str) -> dict[str, Any]:
-    """Return the policy that SNS gives a new topic."""
     actions = (
         "GetTopicAttributes SetTopicAttributes AddPermission RemovePermission "
         "DeleteTopic Subscribe ListSubscriptionsByTopic Publish"

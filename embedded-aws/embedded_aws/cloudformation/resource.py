@@ -76,7 +76,6 @@ class Call:
     canceled: Callable[[], bool] = lambda: False
 
     def go_on(self) -> None:
-        """Raise CanceledError if the update was canceled."""
         if self.canceled():
             raise CanceledError("Resource update cancelled")
 
@@ -93,9 +92,9 @@ class Call:
         return f"{stem[:room].rstrip('-')}-{suffix}"
 
     def ask(self, service: str, method: str, given: Properties) -> dict[str, Any]:
+        """Call an operation, such as `create_project`, with properties as its arguments."""
         client = self.client(service)
-        request = api_request(client, client.meta.method_to_api_mapping[method], given)
-        answer: dict[str, Any] = getattr(client, method)(**request)
+        answer: dict[str, Any] = getattr(client, method)(**_structure(_input(client, method), given, ""))
         return answer
 
 
@@ -150,11 +149,10 @@ class ApiType(ResourceType):
     stack_in_name: bool = True
 
     def named(self, call: Call, properties: Properties) -> str:
-        """Return the given name, or a unique one."""
         given: str = properties.get(self.naming, "")
         return given or call.unique_name(limit=self.limit, stack=self.stack_in_name)
 
-    def where(self, call: Call, identity: Identity, properties: Properties) -> dict[str, Any]:  # noqa: ARG002
+    def where(self, call: Call, identity: Identity, properties: Properties) -> dict[str, Any]:
         """Return the arguments that select a resource in operations."""
         return dict.fromkeys(self.keys.split(), identity.physical_id)
 
@@ -163,15 +161,12 @@ class ApiType(ResourceType):
         return identity.physical_id
 
     def act(self, call: Call, method: str, where: Properties) -> dict[str, Any]:
-        """Call an operation with those arguments that it has."""
         client = call.client(self.service)
-        shape = client.meta.service_model.operation_model(
-            client.meta.method_to_api_mapping[method]
-        ).input_shape
+        members = _input(client, method).members
         known = {
-            name: [value] if shape.members[name].type_name == "list" else value
+            name: [value] if members[name].type_name == "list" else value
             for name, value in where.items()
-            if name in shape.members
+            if name in members
         }
         answer: dict[str, Any] = getattr(client, method)(**known)
         return answer
@@ -195,11 +190,10 @@ class CdkMetadata(ResourceType):
 
     name = "AWS::CDK::Metadata"
 
-    def create(self, call: Call, properties: Properties) -> Identity:  # noqa: ARG002
+    def create(self, call: Call, properties: Properties) -> Identity:
         return Identity(physical_id=call.unique_name())
 
-    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:  # noqa: ARG002
-        """Return the same identity; nothing changes."""
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
         return identity
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
@@ -210,18 +204,21 @@ class CdkMetadata(ResourceType):
 
 
 class PutType(ApiType):
-    """A type whose service has one idempotent call to create or change a resource."""
+    """A type whose service has one idempotent call to create or change a resource: `puts`."""
 
-    @abstractmethod
+    puts: str = ""
+
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        """Write the resource; the physical id is None for a new one."""
+        """Write the resource; the physical id is None for a new one. By default, it is the name."""
+        name = physical_id or self.named(call, properties)
+        call.ask(self.service, self.puts, {**properties, self.naming: name})
+        return Identity(physical_id=name)
 
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Write the resource for the first time."""
         self.check(properties)
         return self.put(call, None, properties)
 
-    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:  # noqa: ARG002
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
         self.check(after)
         return self.put(call, identity.physical_id, after)
 
@@ -295,7 +292,6 @@ def _in_form(shape: Any, tags: Mapping[str, str]) -> dict[str, Any]:
 
 
 def changed(before: Properties, after: Properties) -> set[str]:
-    """Return the names of the properties that differ."""
     return {name for name in (*before, *after) if before.get(name) != after.get(name)}
 
 
@@ -318,15 +314,7 @@ def as_json(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def api_request(client: Client, operation: str, properties: Properties) -> dict[str, Any]:
-    """Return properties as the keyword arguments of an operation, such as `CreateProject`."""
-    shape = client.meta.service_model.operation_model(operation).input_shape
-    converted: dict[str, Any] = _structure(shape, properties, "")
-    return converted
-
-
 def refuse_unknown(properties: Properties, known: set[str]) -> None:
-    """Raise UnsupportedPropertyError if there are properties that a type does not support."""
     if unknown := sorted(set(properties) - known):
         raise UnsupportedPropertyError(f"the embedded AWS does not support {', '.join(unknown)} here")
 

@@ -1,7 +1,5 @@
 """AWS::S3: buckets with their settings, and bucket policies."""
 
-# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
-
 from __future__ import annotations
 
 import json
@@ -140,14 +138,11 @@ _SETTINGS: Mapping[str, Setting] = {
 
 
 class Bucket(ConfiguredType):
-    """A bucket. Its id is its name."""
-
     name, service, keys = "AWS::S3::Bucket", "s3", "Bucket"
     reads, deletes, naming = "head_bucket", "delete_bucket", "BucketName"
     supports = " ".join(_SETTINGS)
 
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Create the bucket in the stack's region."""
         bucket = properties.get("BucketName") or call.unique_name(limit=63).lower()
         # us-east-1 is the only region that a request must not name.
         place = {} if call.region == "us-east-1" else {"LocationConstraint": call.region}
@@ -177,8 +172,6 @@ class Bucket(ConfiguredType):
 
 
 class BucketPolicy(PutType):
-    """A bucket's policy. Its id is the bucket's name."""
-
     name, service, keys = "AWS::S3::BucketPolicy", "s3", "Bucket"
     reads, deletes = "get_bucket_policy", "delete_bucket_policy"
 

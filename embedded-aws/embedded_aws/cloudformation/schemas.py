@@ -17,20 +17,17 @@ def is_custom(type_name: str) -> bool:
 
 
 def _schema(type_name: str) -> Mapping[str, Any]:
-    """Return the schema of a type; empty if none is known."""
     found = _provided(type_name)
     return found.schema if found else {}
 
 
 def has_attribute(type_name: str, name: str) -> bool:
-    """Return True if `Fn::GetAtt` may take an attribute of a type."""
     found = _provided(type_name)
     return not found or any(re.fullmatch(pattern, name) for pattern in found.get_atts)
 
 
 @cache
 def _provided(type_name: str) -> Any:
-    """Return cfn-lint's schema of a type; None if none is known."""
     if is_custom(type_name):
         return None
     # Reading the index of all schemas takes some tenths of a second, and only deployments need it.
@@ -69,7 +66,6 @@ def _followed(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str
 
 
 def violations(type_name: str, properties: Properties) -> list[str]:
-    """Return the missing and the unknown properties, in CloudFormation's words."""
     schema = _schema(type_name)
     return list(_violations(schema, schema, properties, "#"))
 
@@ -101,7 +97,6 @@ def create_only(type_name: str) -> tuple[tuple[str, ...], ...]:
 
 
 def must_replace(type_name: str, before: Properties, after: Properties) -> bool:
-    """Return True if a change of properties needs a new resource."""
     return any(_at(before, path) != _at(after, path) for path in create_only(type_name))
 
 

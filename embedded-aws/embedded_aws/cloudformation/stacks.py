@@ -64,7 +64,6 @@ _running: set[threading.Thread] = set()
 
 
 def join() -> None:
-    """Wait until every operation has ended."""
     for thread in list(_running):
         thread.join()
 
@@ -321,7 +320,6 @@ def _check(backend: CloudFormationBackend, name: str, template: Any, parameters:
 
 
 def _publish(backend: CloudFormationBackend, stack: Any) -> None:
-    """Resolve the outputs and register the exports for other stacks."""
     outputs = _resolved_outputs(stack)
     exports = {
         output["ExportName"]: Export(stack.stack_id, output["ExportName"], output["OutputValue"])
@@ -356,15 +354,12 @@ def _resolved_outputs(stack: Stack) -> list[dict[str, Any]]:
     ]
 
 
-def _settled_outputs(self: Stack) -> list[dict[str, Any]] | None:
-    """Return the outputs of the last completed operation: a deleted stack still shows them."""
-    return getattr(self, "settled_outputs", None) or None
+def _exported(backend: CloudFormationBackend, stack: Stack) -> list[str]:
+    return [name for name, found in backend.exports.items() if found.exporting_stack_id == stack.stack_id]
 
 
 def _withdraw(backend: CloudFormationBackend, stack: Stack) -> None:
-    for name in [
-        name for name, found in backend.exports.items() if found.exporting_stack_id == stack.stack_id
-    ]:
+    for name in _exported(backend, stack):
         del backend.exports[name]
 
 
@@ -433,9 +428,7 @@ def _delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
         if stack.enable_termination_protection:
             msg = f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
             raise ValidationError(message=msg)
-        for name in [
-            name for name, export in self.exports.items() if export.exporting_stack_id == stack.stack_id
-        ]:
+        for name in _exported(self, stack):
             if users := [user for user in _importers(self, name) if user != stack.name]:
                 msg = f"Export {name} cannot be deleted as it is in use by {', '.join(users)}"
                 raise ValidationError(message=msg)
@@ -470,7 +463,6 @@ def _refuse_busy(stack: Stack, verb: str) -> None:
 
 
 def _given_parameters(self: Stack) -> dict[str, Any]:
-    """Return the given parameters or their defaults: the values for `UsePreviousValue`."""
     return given_parameters(self.template_dict.get("Parameters", {}), self.parameters)
 
 
@@ -507,18 +499,11 @@ def _create_change_set(
     return _moto_create_change_set(self, stack_name, template=template, parameters=parameters, **options)
 
 
-@patch.replaces(CloudFormationBackend, "execute_change_set")
-def _execute_change_set(
-    self: CloudFormationBackend,
-    change_set_name: str,
-    stack_name: str | None = None,
-    *,
-    disable_rollback: bool = False,
-) -> None:
-    change_set = _find_change_set(self, change_set_name, stack_name)
-    if change_set is None:
-        raise ChangeSetNotFoundError(change_set_name)
-    stack = self.stacks[change_set.stack_id]
+@patch.replaces(CloudFormationResponse, "execute_change_set")
+def _execute_change_set(self: CloudFormationResponse) -> ActionResult:
+    backend, change_set = self.cloudformation_backend, _asked_change_set(self)
+    keep = bool(self._get_bool_param("DisableRollback"))
+    stack = backend.stacks[change_set.stack_id]
     _refuse_busy(stack, "updated")
     stack.tags = change_set.tags or stack.tags
     stack.role_arn = change_set.role_arn
@@ -527,30 +512,24 @@ def _execute_change_set(
         change_set.execution_status = "EXECUTE_IN_PROGRESS"
         verb = change_set.change_set_type
         given = change_set.parameters
-        _deploy(self, stack, change_set.template, given, verb, answer, keep=disable_rollback)
+        _deploy(backend, stack, change_set.template, given, verb, answer, keep=keep)
         change_set.execution_status = "EXECUTE_COMPLETE"
 
     _operate(execute)
-
-
-@patch.replaces(CloudFormationResponse, "execute_change_set")
-def _execute_as_asked(self: CloudFormationResponse) -> ActionResult:
-    execute: Any = self.cloudformation_backend.execute_change_set
-    execute(
-        self._get_param("ChangeSetName"),
-        self._get_param("StackName"),
-        disable_rollback=bool(self._get_bool_param("DisableRollback")),
-    )
     return EmptyResult()
 
 
-@patch.replaces(CloudFormationResponse, "describe_change_set")
-def _describe_change_set(self: CloudFormationResponse) -> ActionResult:
+def _asked_change_set(self: CloudFormationResponse) -> ChangeSet:
     name = self._get_param("ChangeSetName")
     found = _find_change_set(self.cloudformation_backend, name, self._get_param("StackName"))
     if found is None:
         raise ChangeSetNotFoundError(name)
-    return ActionResult(found)
+    return found
+
+
+@patch.replaces(CloudFormationResponse, "describe_change_set")
+def _describe_change_set(self: CloudFormationResponse) -> ActionResult:
+    return ActionResult(_asked_change_set(self))
 
 
 @patch.replaces(CloudFormationResponse, "delete_change_set")
@@ -599,7 +578,8 @@ patch.replace(moto.cloudformation.models, ResourceMap=StackResources)
 patch.replace(moto.cloudformation.parsing, clean_json=evaluate)
 patch.replace(
     Stack,
-    outputs=property(lambda self: _settled_outputs(self) or None),
+    # Those of the last completed operation: a deleted stack still shows them.
+    outputs=property(lambda self: getattr(self, "settled_outputs", None) or None),
     parameter_list=property(_shown_parameters),
     parse_template=staticmethod(read),
     stack_parameters=property(_given_parameters),

@@ -71,7 +71,6 @@ _Loader.add_multi_constructor("!", _short_form)
 
 
 def read(body: str) -> Template:
-    """Return a template written in JSON or YAML."""
     kind = "JSON" if body.lstrip().startswith("{") else "YAML"
     try:
         try:
@@ -127,7 +126,6 @@ def check_created(template: Template, conditions: Mapping[str, bool]) -> None:
 
 
 def _chosen(value: Any, conditions: Mapping[str, bool]) -> Any:
-    """Return a value without the branches of Fn::If that are not taken."""
     if isinstance(value, list):
         return [_chosen(item, conditions) for item in value]
     if not isinstance(value, dict):
@@ -158,7 +156,6 @@ def _transforms(template: Template) -> Iterator[str]:
 
 
 def _functions(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the name and argument of every intrinsic function in a value."""
     if isinstance(value, dict):
         for key, item in value.items():
             if key.startswith("Fn::") or (len(value) == 1 and key in {"Ref", "Condition"}):
@@ -325,7 +322,6 @@ def _check_value(name: str, parameter: Mapping[str, Any], value: str) -> None:
 
 
 def _stored(name: str, kind: str, account: str, region: str) -> str:
-    """Return the value of a parameter in Systems Manager."""
     try:
         found = ssm_backends[account][region].get_parameter(name)
     except ParameterVersionNotFound:

@@ -1,7 +1,5 @@
 """AWS::CloudWatch, AWS::Logs, AWS::ApplicationAutoScaling and AWS::Budgets."""
 
-# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
-
 from __future__ import annotations
 
 from typing import Any
@@ -22,25 +20,18 @@ from embedded_aws.cloudformation.resource import (
 class Alarm(PutType):
     """An alarm on a metric, on metric math or on other alarms. Its id is its name."""
 
-    service, keys, deletes, reads, naming = (
-        "cloudwatch",
-        "AlarmNames",
-        "delete_alarms",
-        "describe_alarms",
-        "AlarmName",
-    )
+    service, keys, naming = "cloudwatch", "AlarmNames", "AlarmName"
+    deletes, reads = "delete_alarms", "describe_alarms"
 
     def __init__(self, kind: str) -> None:
         self.name = "AWS::CloudWatch::Alarm" if kind == "Metric" else "AWS::CloudWatch::CompositeAlarm"
-        self.lists, self._kind, self._puts = f"{kind}Alarms", f"{kind}Alarm", f"put_{kind.lower()}_alarm"
+        self.lists, self._kind, self.puts = f"{kind}Alarms", f"{kind}Alarm", f"put_{kind.lower()}_alarm"
 
     def where(self, call: Call, identity: Identity, properties: Properties) -> dict[str, Any]:
         return {"AlarmNames": identity.physical_id, "AlarmTypes": self._kind}
 
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        """Write the alarm; its state survives."""
-        name = physical_id or self.named(call, properties)
-        call.ask("cloudwatch", self._puts, {**properties, "AlarmName": name})
+        name = super().put(call, physical_id, properties).physical_id
         arn = f"arn:aws:cloudwatch:{call.region}:{call.account}:alarm:{name}"
         return Identity(physical_id=name, attributes={"Arn": arn})
 
@@ -51,20 +42,11 @@ class Alarm(PutType):
 
 
 class Dashboard(PutType):
-    """A dashboard. Its id is its name."""
-
     name, service, keys = "AWS::CloudWatch::Dashboard", "cloudwatch", "DashboardName DashboardNames"
-    reads, deletes, naming = "get_dashboard", "delete_dashboards", "DashboardName"
-
-    def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        name = physical_id or self.named(call, properties)
-        call.ask("cloudwatch", "put_dashboard", {**properties, "DashboardName": name})
-        return Identity(physical_id=name)
+    reads, puts, deletes, naming = "get_dashboard", "put_dashboard", "delete_dashboards", "DashboardName"
 
 
 class LogGroup(ConfiguredType):
-    """A log group. Its id is its name."""
-
     name, service, keys = "AWS::Logs::LogGroup", "logs", "logGroupName logGroupNamePrefix"
     reads, lists, deletes = "describe_log_groups", "logGroups", "delete_log_group"
     naming, limit, supports = "LogGroupName", 512, "RetentionInDays KmsKeyId LogGroupClass"
@@ -90,30 +72,19 @@ class LogGroup(ConfiguredType):
 
 
 class MetricFilter(PutType):
-    """A filter that turns lines of a log group into a metric. Its id is its name."""
-
     name, service, lists = "AWS::Logs::MetricFilter", "logs", "metricFilters"
-    reads, deletes, naming, limit = "describe_metric_filters", "delete_metric_filter", "FilterName", 512
+    reads, puts, deletes = "describe_metric_filters", "put_metric_filter", "delete_metric_filter"
+    naming, limit = "FilterName", 512
 
     def where(self, call: Call, identity: Identity, properties: Properties) -> dict[str, Any]:
         name = identity.physical_id
         return {"logGroupName": properties["LogGroupName"], "filterName": name, "filterNamePrefix": name}
 
-    def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        name = physical_id or self.named(call, properties)
-        call.ask("logs", "put_metric_filter", {**properties, "FilterName": name})
-        return Identity(physical_id=name)
-
 
 class ResourcePolicy(PutType):
-    """A policy by which other services write logs. Its id is its name."""
-
-    name, service, keys = "AWS::Logs::ResourcePolicy", "logs", "policyName"
+    name, service, keys, naming = "AWS::Logs::ResourcePolicy", "logs", "policyName", "PolicyName"
     reads, lists, deletes = "describe_resource_policies", "resourcePolicies", "delete_resource_policy"
-
-    def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        call.ask("logs", "put_resource_policy", properties)
-        return Identity(physical_id=properties["PolicyName"])
+    puts = "put_resource_policy"
 
 
 _KEY = ("ResourceId", "ScalableDimension", "ServiceNamespace")
@@ -176,8 +147,6 @@ def _with_target(properties: Properties) -> dict[str, Any]:
 
 
 class Budget(PutType):
-    """A budget with its notifications. Its id is its name."""
-
     name, service, naming, limit = "AWS::Budgets::Budget", "budgets", "BudgetName", 100
     reads, deletes = "describe_budget", "delete_budget"
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from embedded_aws.clock import moment
-from embedded_aws.cloudwatch.alarm_data import Reading, limit_of, stamp
-from embedded_aws.cloudwatch.alarm_state import Rule, State
+from embedded_aws.cloudwatch.alarm_state import Reading, Rule, State, limit_of, stamp
 from embedded_aws.cloudwatch.series import MetricStore
 
 SCALING = "arn:aws:autoscaling:"
@@ -35,8 +34,6 @@ class Status:
 
 @dataclass(slots=True, kw_only=True)
 class Alarm:
-    """An alarm."""
-
     settings: Mapping[str, Any]
     alarm_arn: str
     status: Status
@@ -60,7 +57,6 @@ class Alarm:
         return list(self.settings.get("AlarmActions") or ())
 
     def actions(self) -> list[str]:
-        """Return the actions for its present state; none if they are disabled."""
         if not self.settings.get("ActionsEnabled", True):
             return []
         return list(self.settings.get(_ACTIONS[self.status.value]) or ())
@@ -68,8 +64,6 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change of an alarm's state."""
-
     alarm: Alarm
     before: Status
     after: Status
@@ -116,7 +110,6 @@ class Alarms:
         self._follow({name}, at)
 
     def delete(self, names: Sequence[str], *, at: float) -> None:
-        """Delete alarms. Those that do not exist are left out."""
         with self._lock:
             gone = [alarm for name in names if (alarm := self.by_name.pop(name, None)) is not None]
         for alarm in gone:
@@ -196,7 +189,6 @@ class Alarms:
                 self.observer.act(change, action, at=at)
 
     def _follow(self, names: set[str], at: float, *, but: str = "") -> None:
-        """Evaluate the composite alarms on alarms that changed."""
         for _ in range(len(self.by_name) + 1):  # a cycle of composite alarms ends as well
             concerned = [
                 alarm for alarm in self._composites() if alarm.name != but and _concerns(alarm, names)

@@ -29,7 +29,6 @@ class ExpressionError(ValueError):
     query = ""
 
     def __str__(self) -> str:
-        """Return the message, with the query's id."""
         message = super().__str__()
         return f"Error in expression {self.query!r}: {message}" if self.query else message
 
@@ -48,8 +47,6 @@ def ids(node: ast.expr) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A time series."""
-
     label: str
     period: int
     points: Mapping[int, float]
@@ -132,8 +129,6 @@ _LINEWISE: Mapping[str, Callable[[Mapping[int, float]], Mapping[int, float]]] = 
 
 
 class _Evaluation:
-    """The evaluation of one expression."""
-
     def __init__(self, queries: Queries, period: int) -> None:
         self._queries = queries
         self._period = period

@@ -103,7 +103,6 @@ def _percentile(values: Mapping[float, float], percent: float) -> float:
 
 
 def _within(values: Mapping[float, float], least: float, most: float, *, percent: bool) -> dict[float, float]:
-    """Return how often each value occurs within the range."""
     if not percent:
         return {value: times for value, times in values.items() if least < value <= most}
     total = sum(values.values())

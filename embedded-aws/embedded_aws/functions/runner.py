@@ -101,8 +101,6 @@ class _Chain:
 
 
 class Functions:
-    """The functions of one embedded AWS."""
-
     def __init__(self, environment: Callable[[], Mapping[str, str]]) -> None:
         self._environment = environment
         self._lock = threading.Lock()
@@ -346,7 +344,6 @@ def _error(kind: str, message: str) -> Outcome:
 
 
 def _root(trace: str) -> str:
-    """Return the part of a trace header that all calls of a chain share."""
     return trace.partition(";")[0]
 
 

@@ -26,8 +26,6 @@ _PR_SET_PDEATHSIG = 1
 
 
 class LambdaContext:
-    """The second argument of a handler."""
-
     def __init__(self, deadline: float) -> None:
         environment = os.environ
         self.aws_request_id = environment["_EMBEDDED_REQUEST_ID"]
@@ -61,15 +59,12 @@ class _LogHandler(logging.Handler):
 
 
 class RuntimeRefusalError(Exception):
-    """An error in a function that the runtime itself finds."""
-
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
 
 
 def call(folder: Path, *, ready: Callable[[], None]) -> dict[str, Any]:
-    """Import the handler, call it with the event, and return its outcome."""
     try:
         handler = _handler(os.environ["_HANDLER"])
         event = json.loads((folder / "event.json").read_bytes())
@@ -123,7 +118,6 @@ def _failed(kind: str, message: str, trace: list[str], folder: Path) -> dict[str
 
 
 def main(folder: Path, channel: int, packages: list[str]) -> None:
-    """Run the call and write its outcome to the channel."""
     _tie_to_parent()
     sys.path[:0] = [str(folder / "task")]
     sys.path += packages

@@ -37,8 +37,7 @@ from moto.sagemaker.models import sagemaker_backends
 from moto.utilities.utils import get_partition
 
 from embedded_aws import clients, clock
-from embedded_aws.autoscaling.policies import PREDEFINED, tracking_alarms
-from embedded_aws.autoscaling.schedules import ScheduleError, next_time
+from embedded_aws.autoscaling import PREDEFINED, ScheduleError, next_time, tracking_alarms
 from embedded_aws.moto_gaps import patch
 from embedded_aws.moto_gaps.requests import page
 from embedded_aws.moto_gaps.scaling import DIMENSION, VariantScaling, activities_of
@@ -197,7 +196,6 @@ _FILTERS = ("ServiceNamespace", "ResourceId", "ScalableDimension")
 
 @patch.replaces(responses, "_build_alarms")
 def _alarms(policy: FakeApplicationAutoscalingPolicy) -> list[dict[str, str]]:
-    """Return the alarms that run a policy, in the form of the API."""
     alarms = cloudwatch_backends[policy.account_id][policy.region_name].alarms
     return [
         {"AlarmName": alarm.name, "AlarmARN": alarm.alarm_arn}

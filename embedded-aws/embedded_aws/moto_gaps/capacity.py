@@ -21,8 +21,7 @@ from moto.sagemaker.models import FakeEndpoint, SageMakerModelBackend
 
 from embedded_aws import clock
 from embedded_aws.errors import LaunchError
-from embedded_aws.moto_gaps.endpoint_update import hosts
-from embedded_aws.moto_gaps.endpoints import endpoint_changed
+from embedded_aws.moto_gaps.endpoint_update import endpoint_changed, hosts
 
 CHANGE_S = 240.0
 """Seconds on AWS of a change that adds no instance."""
@@ -69,7 +68,6 @@ def change_capacity(
     desired_weights_and_capacities: Sequence[Mapping[str, Any]],
     then: Callable[[str | None], None] | None = None,
 ) -> str:
-    """Change weights and counts of variants, as UpdateEndpointWeightsAndCapacities does."""
     changes = desired_weights_and_capacities
     endpoint: Any = backend.endpoints.get(endpoint_name)
     if endpoint is None:
@@ -90,7 +88,6 @@ def change_capacity(
 
 
 def refuse_in_progress(endpoint: Any) -> None:
-    """Refuse to change an endpoint that is being changed."""
     if endpoint.endpoint_status != "InService":
         raise AWSValidationException(f'Cannot update in-progress endpoint "{endpoint.arn}".')
 

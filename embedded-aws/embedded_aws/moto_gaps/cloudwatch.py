@@ -30,8 +30,7 @@ from moto.utilities.utils import get_partition
 
 from embedded_aws import clock
 from embedded_aws.clock import moment
-from embedded_aws.cloudwatch.alarm_data import period_of, queries_of
-from embedded_aws.cloudwatch.alarm_state import COMPARISONS, Rule
+from embedded_aws.cloudwatch.alarm_state import COMPARISONS, Rule, period_of, queries_of
 from embedded_aws.cloudwatch.alarms import Alarm, Alarms, Status
 from embedded_aws.cloudwatch.metric_math import ExpressionError, parsed
 from embedded_aws.cloudwatch.statistics import is_statistic
@@ -128,7 +127,6 @@ def _put_for_service(self: CloudWatchBackend, name: str, **options: Any) -> Alar
 
 
 def _refuse_elsewhere(region: str, given: Mapping[str, Any]) -> None:
-    """Refuse actions in another region, in CloudWatch's words."""
     actions = [arn for kind in _ACTIONS for arn in given.get(kind) or ()]
     for other in (arn.split(":")[3] for arn in actions if arn.count(":") > 3):  # noqa: PLR2004 -- an ARN's region
         if other not in ("", region):

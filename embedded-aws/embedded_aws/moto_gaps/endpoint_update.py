@@ -3,27 +3,32 @@
 It differs from AWS in two ways. Instances start at once, or as fast as a host starts them. Waits are
 compressed, see `embedded_aws.clock`; DescribeEndpoint and the events show AWS's times.
 
-SageMaker's reasons for a rollback are not documented; the wording here is ours.
+SageMaker's reasons for a rollback are not documented; the wording here is ours. In the documentation's
+example of an event the status is in capitals, unlike DescribeEndpoint's. Registries of other accounts are not
+modelled: the digests, to which SageMaker resolves a tag once per creation or update, are ours. Read on
+2026-11-21 and 2026-11-23:
+https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeployedImage.html
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
 from typing import Any
 
 from moto.cloudwatch.models import cloudwatch_backends
-from moto.core.utils import utcnow
+from moto.core.utils import unix_time_millis, utcnow
 
 from embedded_aws import clock
 from embedded_aws.deployment import BAKING, Host, Step, steps
 from embedded_aws.errors import LaunchError
-from embedded_aws.moto_gaps.endpoints import endpoint_changed, endpoint_detail, in_milliseconds
 from embedded_aws.moto_gaps.events import publish_event
 
 # The interval, in seconds, at which the alarms are checked during waits.
@@ -40,7 +45,6 @@ def hosts() -> tuple[Host, ...]:
 
 
 def attach(host: Host) -> None:
-    """From now on, start new instances on a host before they take traffic."""
     _hosts.append(host)
 
 
@@ -56,8 +60,6 @@ def end_instances(endpoint_name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The target state of an endpoint."""
-
     config: str
     variants: Sequence[dict[str, Any]]
     data_capture: Mapping[str, Any] | None
@@ -69,8 +71,6 @@ class _UndoneError(Exception):
 
 
 class EndpointUpdate:
-    """One update of one endpoint."""
-
     def __init__(self, backend: Any, endpoint: Any, wanted: Wanted) -> None:
         self._backend, self._endpoint, self._wanted = backend, endpoint, wanted
         self._before: list[dict[str, Any]] = endpoint.production_variants
@@ -216,16 +216,8 @@ class EndpointUpdate:
             host.refresh(self._endpoint.endpoint_name)
 
     def _send_event(self, status: str) -> None:
-        endpoint, pending = self._endpoint, self._endpoint.pending_deployment_summary
-        detail = {**endpoint_detail(endpoint, status), "PendingDeploymentSummary": pending}
-        publish_event(
-            source="aws.sagemaker",
-            detail_type=_EVENT,
-            detail=in_milliseconds(detail),
-            resources=[endpoint.arn],
-            account=self._backend.account_id,
-            region=self._backend.region_name,
-        )
+        pending = {"PendingDeploymentSummary": self._endpoint.pending_deployment_summary}
+        _send(self._backend, self._endpoint, _EVENT, {**_detail(self._endpoint, status), **pending})
 
 
 def _pending(variant: Mapping[str, Any], step: Step, *, since: datetime) -> dict[str, Any]:
@@ -237,3 +229,67 @@ def _count(variant: Mapping[str, Any]) -> int:
     """Return the number of a variant's instances; 1 for a serverless one."""
     count: int = variant.get("DesiredInstanceCount", 1)
     return count
+
+
+def endpoint_changed(backend: Any, endpoint: Any, status: str) -> None:
+    """Send the event of an endpoint's new status. Returns before the event's targets are done."""
+    _send(backend, endpoint, "SageMaker Endpoint State Change", _detail(endpoint, status))
+
+
+def _send(backend: Any, endpoint: Any, detail_type: str, detail: Mapping[str, Any]) -> None:
+    publish_event(
+        source="aws.sagemaker",
+        detail_type=detail_type,
+        detail=_in_milliseconds(detail),
+        resources=[endpoint.arn],
+        account=backend.account_id,
+        region=backend.region_name,
+    )
+
+
+def _detail(endpoint: Any, status: str) -> dict[str, Any]:
+    return {
+        "EndpointName": endpoint.endpoint_name,
+        "EndpointArn": endpoint.arn,
+        "EndpointConfigName": endpoint.endpoint_config_name,
+        "ProductionVariants": endpoint.production_variants,
+        "EndpointStatus": status,
+        "CreationTime": endpoint.creation_time,
+        "LastModifiedTime": endpoint.last_modified_time,
+        "Tags": {tag["Key"]: tag["Value"] for tag in endpoint.tags},
+    }
+
+
+def _in_milliseconds(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return int(unix_time_millis(value))
+    if isinstance(value, Mapping):
+        return {key: _in_milliseconds(each) for key, each in value.items()}
+    return [_in_milliseconds(each) for each in value] if isinstance(value, list) else value
+
+
+def with_images(backend: Any, config: Any, variants: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return variants with the images of their models, resolved now."""
+    models = {each["VariantName"]: each.get("ModelName") for each in config.production_variants}
+    now = utcnow()
+    return [
+        {**variant, "DeployedImages": _images(backend._models.get(models[variant["VariantName"]]), now)}
+        for variant in variants
+    ]
+
+
+def _images(model: Any, now: datetime) -> list[dict[str, Any]]:
+    containers = [model.primary_container, *(model.containers or ())] if model else []
+    images = [str(each["Image"]) for each in containers if each and "Image" in each]
+    return [
+        {"SpecifiedImage": image, "ResolvedImage": _resolved(image), "ResolutionTime": now}
+        for image in images
+    ]
+
+
+def _resolved(image: str) -> str:
+    if "@sha256:" in image:
+        return image
+    folder, _, name = image.rpartition("/")
+    repository = "/".join(part for part in (folder, name.split(":")[0]) if part)
+    return f"{repository}@sha256:{hashlib.sha256(image.encode()).hexdigest()}"

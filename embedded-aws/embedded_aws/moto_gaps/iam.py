@@ -112,7 +112,6 @@ def _assume_role_with_web_identity(self: TokenResponse) -> ActionResult:
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """Return what a JSON Web Token says."""
     try:
         _, payload, _ = token.split(".")
         claims = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

@@ -45,13 +45,10 @@ _UPDATED = {
 
 
 class _Running:
-    """The runner of the open embedded AWS."""
-
     functions: Functions | None = None
 
 
 def connect(functions: Functions | None) -> None:
-    """Set the runner of functions; None after closing."""
     _Running.functions = functions
 
 

@@ -66,7 +66,6 @@ def is_value(value: float) -> bool:
 
 
 def _check_values(datum: Mapping[str, Any], where: str) -> None:
-    """Refuse values that CloudWatch refuses, in its words."""
     summary = datum.get("StatisticValues") or {}
     given = [
         ("Value", datum.get("Value", 0)),
@@ -214,7 +213,6 @@ def _list_metrics(self: CloudWatchResponse) -> ActionResult:
 
 
 def _listed(store: MetricStore, given: Mapping[str, Any]) -> Iterator[MetricKey]:
-    """Yield the metrics that have the namespace, the name and the dimensions that a request names."""
     namespace, name = given.get("Namespace"), given.get("MetricName")
     wanted = [(each["Name"], each.get("Value")) for each in given.get("Dimensions") or ()]
     since = clock.current().time() - _RECENT_S if given.get("RecentlyActive") else -math.inf

@@ -40,7 +40,6 @@ def adds(target: Any, name: str) -> Callable[[_Function], _Function]:
 
 
 def replace(target: Any, **members: object) -> None:
-    """Replace members of moto."""
     for name, member in members.items():
         if not hasattr(target, name):
             raise _changed(target, f"no longer has {name}, which this package replaces")

@@ -41,7 +41,6 @@ _moto_stop = SageMakerResponse.stop_processing_job
 
 @contextlib.contextmanager
 def hosted(runner: JobRunner) -> Iterator[None]:
-    """Run jobs with this runner; the end of the `with` stops those that still run."""
     global _runner  # noqa: PLW0603 -- moto's state is per process too
     _runner = runner
     try:

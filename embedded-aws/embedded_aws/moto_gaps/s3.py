@@ -116,7 +116,6 @@ def _head_bucket(self: S3Response) -> Any:
 
 
 def _may_list(response: S3Response) -> bool:
-    """Return True if the caller may list the bucket: anyone but a role whose policies do not allow it."""
     role = assumed_role(response.headers, response.current_account, response.partition)
     if role is None:
         return True

@@ -12,9 +12,10 @@ moto's gaps:
 - A second endpoint, model or configuration with the same name replaces the first. AWS refuses it.
 - A variant without a weight has none; AWS's default is 1.
 - A change of counts loses the weights, and the other way round, and needs no time. See `capacity`.
-- DescribeEndpoint does not show the images of the variants. See `deployed_images`.
-- ListModels ignores its filters. Values that the model of the API excludes are accepted; see `constraints`.
-- It lacks all refusals, certain or assumed, of multi-model Models and their variants: see `multi_model`.
+- DescribeEndpoint does not show the images of the variants. See `endpoint_update`.
+- ListModels ignores its filters. Values that the model of the API excludes are accepted; see `requests`.
+- It lacks all refusals, certain or assumed, of multi-model Models and their variants. The messages are those
+  of public records if available, and otherwise ours.
 - It finds the owner of tags only if the ARN has the name's capitals, and keeps both values of a key that is
   set again. AWS's ARNs of endpoints are in lower case.
 """
@@ -22,7 +23,7 @@ moto's gaps:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timezone
 from functools import cache
 from typing import Any
@@ -34,10 +35,15 @@ from moto.sagemaker.exceptions import ValidationError
 from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model, SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
-from embedded_aws.moto_gaps import multi_model, patch
+from embedded_aws.moto_gaps import patch
 from embedded_aws.moto_gaps.capacity import change_capacity, refuse_in_progress
-from embedded_aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted, end_instances
-from embedded_aws.moto_gaps.endpoints import endpoint_changed, with_images
+from embedded_aws.moto_gaps.endpoint_update import (
+    EndpointUpdate,
+    Wanted,
+    end_instances,
+    endpoint_changed,
+    with_images,
+)
 from embedded_aws.moto_gaps.requests import page, violations
 
 # The parts of a variant that an update can retain, by their type in the API, with the fields of a described
@@ -53,7 +59,6 @@ _moto_tagged = SageMakerModelBackend._get_resource_from_arn
 
 @cache
 def instance_types() -> frozenset[str]:
-    """Return every instance type that an endpoint's variant can have, from botocore's model of the API."""
     shape: Any = get_service_model("sagemaker").shape_for("ProductionVariantInstanceType")
     return frozenset(shape.enum)
 
@@ -142,7 +147,7 @@ def _create_endpoint_config(self: SageMakerResponse) -> ActionResult:
     name = request["EndpointConfigName"]
     arn = FakeEndpointConfig.arn_formatter(name, self.current_account, self.region)
     _refuse_second("endpoint configuration", name, backend.endpoint_configs, arn)
-    multi_model.refuse_configuration(request, backend)
+    _refuse_configuration(request, backend)
     for variant in request["ProductionVariants"]:
         if "ServerlessConfig" in variant and "InstanceType" in variant:
             msg = f"Variant {variant['VariantName']} has both an InstanceType and a ServerlessConfig."
@@ -197,7 +202,6 @@ def _create_endpoint(self: SageMakerResponse) -> ActionResult:
 
 @patch.adds(SageMakerResponse, "update_endpoint")
 def _update_endpoint(self: SageMakerResponse) -> ActionResult:
-    """Move an endpoint to another configuration, and retain the requested properties of its live variants."""
     request, backend = _request(self), _backend(self)
     name = request["EndpointName"]
     endpoint = backend.endpoints.get(name)
@@ -345,3 +349,48 @@ patch.replace(
 )
 patch.replace(FakeEndpointConfig, response_object=property(_describe_endpoint_config))
 patch.replace(Model, response_object=property(_describe_model))
+
+
+# Families with a local disk.
+_LOCAL_DISK = ("g4dn", "g5", "g6", "g6e", "p4d", "p5")
+_GPUS = frozenset("gp")  # the first letters of families with a GPU
+
+
+def _refuse_configuration(request: Mapping[str, Any], backend: Any) -> None:
+    variants = request["ProductionVariants"]
+    refusals = list(_of_host(variants))
+    if any(_multi_model(each, backend) for each in variants):
+        refusals += _of_multi_model(request, variants)
+    if refusals:
+        raise ValidationError(refusals[0])
+
+
+def _of_host(variants: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for each in variants:
+        kind, ami = each.get("InstanceType", ""), each.get("InferenceAmiVersion")
+        if each.get("VolumeSizeInGB") and _family(kind) in _LOCAL_DISK:
+            yield f"VolumeSizeInGB is not supported for instance type {kind}."
+        if ami and _family(kind)[:1] not in _GPUS:
+            yield f"InferenceAmiVersion {ami} is not supported for instance type {kind}."
+
+
+def _of_multi_model(request: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if len(variants) > 1 or request.get("ShadowProductionVariants") or request.get("DataCaptureConfig"):
+        yield "Data capture, shadow variants and several variants are not supported with MultiModel mode."
+    if any(each.get("InstancePools") for each in variants):
+        yield "InstancePools are not supported with MultiModel mode."
+
+
+def _multi_model(variant: Mapping[str, Any], backend: Any) -> bool:
+    return "MultiModel" in [each.get("Mode") for each in _containers(variant, backend)]
+
+
+def _containers(variant: Mapping[str, Any], backend: Any) -> list[Mapping[str, Any]]:
+    model = backend._models.get(variant.get("ModelName"))
+    request = getattr(model, "request", None) or {}
+    containers = (request.get("PrimaryContainer"), *request.get("Containers", ()))
+    return [each for each in containers if each]
+
+
+def _family(instance_type: str) -> str:
+    return instance_type.removeprefix("ml.").partition(".")[0]

@@ -1,4 +1,4 @@
-"""The scaling of variants by their policies and schedules, and by changes of their bounds.
+"""The scaling of variants by policies, schedules and changes of bounds, and the work of every minute.
 
 All policies of a target whose alarms are in ALARM count: the largest capacity wins, and capacity is only
 removed if every tracking policy that may remove some wants it. Nothing happens while the endpoint is updated.
@@ -10,7 +10,9 @@ and https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-query-histo
 
 from __future__ import annotations
 
+import logging
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,13 +29,13 @@ from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import sagemaker_backends
 
 from embedded_aws import clock
-from embedded_aws.autoscaling.policies import DEFAULT_COOLDOWN_S, stepped_capacity, tracked_capacity
-from embedded_aws.autoscaling.schedules import next_time
+from embedded_aws.autoscaling import DEFAULT_COOLDOWN_S, next_time, stepped_capacity, tracked_capacity
 from embedded_aws.clock import moment
 from embedded_aws.cloudwatch.alarms import SCALING, Alarm, Change
 from embedded_aws.moto_gaps.alarm_actions import ACTIONS
 from embedded_aws.moto_gaps.capacity import change_capacity
-from embedded_aws.moto_gaps.cloudwatch import alarms_of
+from embedded_aws.moto_gaps.cloudwatch import alarms_of, evaluate_alarms
+from embedded_aws.moto_gaps.endpoint_update import hosts
 
 WEEKS_KEPT = 6
 
@@ -50,7 +52,6 @@ class Activities:
         return [each for each in self._kept if unscaled or "NotScaledReasons" not in each]
 
     def begin(self, target: Any, *, count: int, cause: str, now: float) -> dict[str, Any]:
-        """Add the activity of a change to a number of instances, and return it."""
         return self._add(
             target,
             now=now,
@@ -65,7 +66,6 @@ class Activities:
 
     @staticmethod
     def succeed(activity: dict[str, Any], *, count: int, now: float) -> None:
-        """End an activity whose instances have come or gone."""
         message = (
             f"Successfully set desired instance count to {count}. Change successfully fulfilled by sagemaker."
         )
@@ -73,7 +73,6 @@ class Activities:
 
     @staticmethod
     def fail(activity: dict[str, Any], *, count: int, reason: str, now: float) -> None:
-        """End an activity that SageMaker refused, or whose instances did not come."""
         message = f"Failed to set desired instance count to {count}. Reason: {reason}"
         activity |= {"StatusCode": "Failed", "StatusMessage": message, "EndTime": now}
 
@@ -146,8 +145,6 @@ class _State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
-    """The capacity that a policy wants because of an alarm."""
-
     policy: FakeApplicationAutoscalingPolicy
     alarm: str
     capacity: int
@@ -169,8 +166,6 @@ class _Wish:
 
 
 class VariantScaling:
-    """The scaling of one variant, at one moment."""
-
     def __init__(self, backend: ApplicationAutoscalingBackend, target: Any, *, now: float) -> None:
         self._backend, self._target, self._now = backend, target, now
         _, self._endpoint_name, _, self._variant_name = target.resource_id.split("/")
@@ -191,7 +186,6 @@ class VariantScaling:
         return None
 
     def follow_policies(self) -> None:
-        """Scale as the policies want whose alarms are in ALARM."""
         capacity = self._capacity
         if capacity is None or self._state.changed == self._now:
             return
@@ -203,7 +197,6 @@ class VariantScaling:
             self._scale_in(max(wishes, key=lambda wish: wish.capacity), capacity)
 
     def set_bounds(self) -> None:
-        """Note that the target's bounds are new, and keep them."""
         self._state.bounds_new = True
         self.keep_bounds()
 
@@ -221,7 +214,6 @@ class VariantScaling:
             self._set(target.max_capacity, cause)
 
     def follow_schedules(self) -> None:
-        """Run the scheduled actions that have become due, in the order of their times."""
         due = [(moment, action) for action in self._actions() if (moment := self._due(action)) is not None]
         for _, action in sorted(due, key=lambda each: each[0]):
             vars(action)["embedded_aws_ran"] = self._now
@@ -374,7 +366,6 @@ def _wish(
     capacity: int,
     counted: int,
 ) -> Iterator[_Wish]:
-    """Yield what a policy wants because of an alarm, if it wants anything."""
     grows = alarm.settings["ComparisonOperator"].startswith("Greater")
     tracking = policy.target_tracking_scaling_policy_configuration
     wanted: int | None
@@ -389,3 +380,52 @@ def _wish(
             wanted = stepped_capacity(steps, values=values, threshold=threshold, capacity=counted)
     if wanted is not None:
         yield _Wish(policy=policy, alarm=alarm.name, capacity=wanted, grows=grows)
+
+
+_MINUTE_S = 60.0
+_log = logging.getLogger(__name__)
+
+
+def evaluate(account: str, *, at: float) -> None:
+    """Run the schedules that are due, then evaluate every alarm, and perform actions."""
+    for backend in list(applicationautoscaling_backends[account].values()):
+        follow_schedules(backend, now=at)
+    evaluate_alarms(account, at=at)
+
+
+class EveryMinute:
+    """A thread that evaluates at the end of each minute of the clock, unless its waits are over at once."""
+
+    def __init__(self, account: str) -> None:
+        self._account = account
+        self._woken = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="every-minute", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Notice that the clock has changed."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Stop, after the evaluation that is under way."""
+        self._closed = True
+        self._woken.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            now = clock.current()
+            left = None if math.isinf(now.speed) else now.here(_MINUTE_S - now.time() % _MINUTE_S)
+            woken = self._woken.wait(left)
+            self._woken.clear()
+            if self._closed:
+                return
+            if not woken:
+                try:
+                    at = clock.current().time()
+                    for host in hosts():  # or the newest minute would lack its last requests
+                        host.flush_metrics()
+                    evaluate(self._account, at=at)
+                except Exception:  # noqa: BLE001  the next minute may go well
+                    _log.exception("the evaluation of alarms failed")

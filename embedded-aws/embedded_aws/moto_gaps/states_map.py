@@ -44,8 +44,6 @@ _log = logging.getLogger(__name__)
 
 
 class _MapRun:
-    """The children of one Distributed Map."""
-
     def __init__(self, component: Any, env: Environment, asked: Any, items: Sequence[Any]) -> None:
         self._program = component._get_iteration_program()
         self._env = env
@@ -178,7 +176,6 @@ def _run(component: Any, env: Environment, asked: Any) -> list[Any]:
 
 
 def _items(env: Environment, asked: Any) -> Sequence[Any]:
-    """Return the map's items, read from their source."""
     if not asked.item_reader:
         return list(asked.input_items)
     try:

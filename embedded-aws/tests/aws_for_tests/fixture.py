@@ -1,13 +1,19 @@
-"""The fixture `aws` of a test module: an embedded AWS."""
+"""The fixture `aws` of a test module, and what stands in for a part of an embedded AWS, or for all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import pytest
 
 from embedded_aws import EmbeddedAws
+from embedded_aws.clock import Clock, connect, current
+from embedded_aws.moto_gaps import close_gaps
+
+__all__ = ["Clock", "aws_fixture", "clock_is", "event_matches", "matcher", "open_server", "set_quotas"]
 
 
 def aws_fixture(
@@ -23,3 +29,58 @@ def aws_fixture(
             yield opened
 
     return aws
+
+
+@contextmanager
+def clock_is(clock: Clock | Any) -> Iterator[None]:
+    """Set the clock until the end of the `with`."""
+    before = current()
+    connect(clock)
+    try:
+        yield
+    finally:
+        connect(before)
+
+
+@contextmanager
+def open_server() -> Iterator[str]:
+    """Serve moto with its gaps closed, without access control and stacks, on a free port. Yields the URL."""
+    close_gaps()
+    from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    with clock_is(Clock(speed=math.inf)):
+        server.start()
+        try:
+            yield f"http://localhost:{server.get_host_and_port()[1]}"
+        finally:
+            server.stop()
+
+
+def set_quotas(monkeypatch: pytest.MonkeyPatch, words: str, value: float) -> None:
+    """Set every quota whose name contains the words."""
+    from embedded_aws.moto_gaps import service_quotas
+
+    listed = service_quotas._quotas
+    monkeypatch.setattr(
+        service_quotas,
+        "_quotas",
+        lambda backend, service: [
+            each | {"Value": value} if words in each["QuotaName"] else each
+            for each in listed(backend, service)
+        ],
+    )
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Return the test of an event's message for a pattern of CloudWatch Logs."""
+    from embedded_aws.moto_gaps import logs
+
+    return logs.matcher(pattern)
+
+
+def event_matches(pattern: Mapping[str, Any], event: Any) -> bool:
+    """Return True if an event has one of the pattern's values in each of its fields."""
+    from embedded_aws.moto_gaps.events import matches
+
+    return matches(pattern, event, passes=lambda value, allowed: value in allowed, absent=object())

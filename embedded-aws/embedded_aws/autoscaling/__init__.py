@@ -1,1 +1,0 @@
-"""Auto scaling of the variants of endpoints, without any state: alarms, decisions and schedules."""
