@@ -38,14 +38,10 @@ class Host(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of one variant.
+    """One step of one variant, in the API's words.
 
-    Attributes:
-        status: Status of the new instances, in the API's words.
-        message: Message that DescribeEndpoint shows for the step.
-        active: Number of new instances that take traffic.
-        kept: Number of old instances that still run.
-        wait_s: Seconds on AWS for which alarms are watched before the next step.
+    `active` new instances take traffic, and `kept` old ones still run. Alarms are watched for `wait_s`
+    seconds on AWS before the next step.
     """
 
     status: str
@@ -56,12 +52,10 @@ class Step:
 
 
 def steps(config: Mapping[str, Any], *, before: int, after: int) -> tuple[Step, ...]:
-    """Return the steps of a deployment; the first one creates the new instances.
+    """Return the steps of a deployment, from a number of old instances to one of new ones.
 
-    Args:
-        config: The DeploymentConfig. An empty one is AWS's default: all at once, without a wait.
-        before: Number of old instances.
-        after: Number of new instances.
+    The first step creates the new instances. An empty configuration is AWS's default: all at once, without a
+    wait.
     """
     rolling = config.get("RollingUpdatePolicy")
     found = (

@@ -103,7 +103,7 @@ class EmbeddedAws:
             # Bound before the heavy imports, so that a taken port is reported at once.
             listener = self._open.enter_context(listen(port))
             self.port: int = listener.getsockname()[1]
-            serve(listener, self.door, prices or _no_price, self._open, self._elsewhere)
+            serve(listener, self.door, prices or (lambda *_: None), self._open, self._elsewhere)
             self._clients = Clients(self.url, _keys(self.door.key))
             self._open.callback(self._clients.close)
             self._connect()
@@ -321,7 +321,3 @@ def _issued(key: str) -> bool:
     from moto.iam.models import iam_backends
 
     return any(key in iam.access_keys for account in iam_backends.values() for iam in account.values())
-
-
-def _no_price(instance_type: str, region: str) -> None:
-    del instance_type, region

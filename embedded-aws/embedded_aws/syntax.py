@@ -41,18 +41,7 @@ def parse(text: str) -> ast.expr:
 
 
 class Logic:
-    """Conditions with AND, OR, NOT and parentheses.
-
-    Args:
-        text: The text.
-        condition: The form of a condition.
-
-    Attributes:
-        conditions: The conditions in the text, in their order.
-
-    Raises:
-        SyntaxFormError: The text does not follow the syntax.
-    """
+    """Conditions of a form with AND, OR, NOT and parentheses, which `conditions` has in their order."""
 
     def __init__(self, text: str, condition: re.Pattern[str]) -> None:
         self.conditions = list(condition.finditer(text))

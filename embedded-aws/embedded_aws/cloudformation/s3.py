@@ -100,13 +100,9 @@ _CANNED_ACLS: Mapping[str, str] = {
 
 
 class Setting(NamedTuple):
-    """A property of a bucket.
+    """A property of a bucket: the operation `put_NAME` takes it as a member, in the form of the API.
 
-    Attributes:
-        name: The operation that sets it, after `put_`.
-        member: The name of its value there.
-        form: Returns the value in the API's form, for a property and the bucket's name.
-        empty: The value that removes it; None if `delete_` and the name is the operation that does.
+    `empty` is the value that removes it; None if `delete_NAME` does.
     """
 
     name: str

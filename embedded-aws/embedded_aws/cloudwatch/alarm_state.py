@@ -40,15 +40,7 @@ COMPARISONS = tuple(_COMPARISONS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The condition of an alarm.
-
-    Attributes:
-        comparison: The operator, such as `GreaterThanThreshold`.
-        threshold: The number with which values are compared.
-        periods: The number of data points that count, N.
-        to_alarm: The number of these that must breach the threshold, M.
-        missing: The treatment of missing data: `missing`, `ignore`, `breaching` or `notBreaching`.
-    """
+    """The condition of an alarm: of N data points, `periods`, M must breach the threshold, `to_alarm`."""
 
     comparison: str
     threshold: float

@@ -20,11 +20,7 @@ from embedded_aws.syntax import SyntaxFormError, parse
 
 
 class ExpressionError(ValueError):
-    """An expression that CloudWatch refuses.
-
-    Attributes:
-        query: The id of its query, once that is known.
-    """
+    """An expression that CloudWatch refuses, with the id of its query once that is known."""
 
     query = ""
 

@@ -128,12 +128,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def _found(query: str, keys: Iterable[MetricKey]) -> list[MetricKey]:
-    """Return the metrics that a search finds, in their order.
-
-    Args:
-        query: The first argument of SEARCH: a schema in braces, terms, or both.
-        keys: The metrics to search.
-    """
+    """Return the metrics that a search finds by a schema in braces, terms, or both, in their order."""
     schema = _SCHEMA.match(query)
     terms = [each for each in _TERM.findall(query[schema.end() :] if schema else query) if each[2] != "AND"]
     if not schema and not terms:

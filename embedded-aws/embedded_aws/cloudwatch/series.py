@@ -47,13 +47,7 @@ class StatisticSet:
 
 @dataclass(slots=True)
 class Samples:
-    """The samples of a time span.
-
-    Attributes:
-        values: The number of times that each value occurred.
-        sets: Summaries, whose values are unknown.
-        unit: The unit of the latest sample.
-    """
+    """The samples of a time span: how often each value occurred, summaries, and the unit of the latest."""
 
     values: Counter[float] = field(default_factory=Counter)
     sets: list[StatisticSet] = field(default_factory=list)

@@ -147,12 +147,12 @@ class Functions:
 
     def _enter(self, function: Function, trace: str, on_end: Callable[[Outcome], None] | None) -> str:
         """Record the start of a call. Returns its trace; a new one for a call from outside."""
-        root = _root(trace)
+        root = trace.partition(";")[0]  # which all calls of a chain share
         with self._lock:
             if self._closed:
                 raise ClosedError("the embedded AWS is closing")
             if root not in self._chains:
-                root = _new_root()
+                root = f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)}"
                 self._chains[root] = _Chain(on_end)
             chain = self._chains[root]
             calls = chain.calls.get(function.name, 0)
@@ -341,11 +341,3 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 def _error(kind: str, message: str) -> Outcome:
     return Outcome(payload=json.dumps({"errorType": kind, "errorMessage": message}).encode(), failed=True)
-
-
-def _root(trace: str) -> str:
-    return trace.partition(";")[0]
-
-
-def _new_root() -> str:
-    return f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)}"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from moto.sns.models import sns_backends
 
@@ -31,11 +31,8 @@ class _ActionError(Exception):
     """The reason why an action failed, in the words of its service."""
 
 
-class Action(Protocol):
-    """Performs actions of one service."""
-
-    def __call__(self, change: Change, arn: str, account: str, region: str, at: float) -> Any:
-        """Perform an action; return what was sent, if anything was."""
+Action: TypeAlias = Callable[[Change, str, str, str, float], Any]
+"""Performs an action by its ARN, account, region and time; returns what was sent, if anything was."""
 
 
 class Actions:
@@ -79,7 +76,8 @@ class Actions:
 
     def act(self, change: Change, action: str, *, at: float) -> None:
         """Perform an action. An action of an unknown service is only noted."""
-        perform = next((each for prefix, each in ACTIONS.items() if action.startswith(prefix)), _only_noted)
+        known = (each for prefix, each in ACTIONS.items() if action.startswith(prefix))
+        perform = next(known, lambda *_: None)
         data: dict[str, Any] = {
             "actionState": "Succeeded",
             "stateUpdateTimestamp": int(change.after.at * 1000),
@@ -99,8 +97,7 @@ class Actions:
         self._note(change.alarm, "Action", summary, data, at=at)
 
 
-def _publish(change: Change, arn: str, account: str, region: str, at: float) -> Any:
-    del at
+def _publish(change: Change, arn: str, account: str, region: str, _: float) -> Any:
     topic: Any = sns_backends[account][region].topics.get(arn)
     if topic is None:
         raise _ActionError("Topic does not exist")
@@ -110,18 +107,13 @@ def _publish(change: Change, arn: str, account: str, region: str, at: float) -> 
     return {"default": text}
 
 
-def _invoke(change: Change, arn: str, account: str, region: str, at: float) -> Any:
-    del at
+def _invoke(change: Change, arn: str, account: str, region: str, _: float) -> Any:
     if not lambda_.allows(arn, service=_CALLER, source_arn=change.alarm.alarm_arn):
         msg = f"CloudWatch Alarms is not authorized to perform: lambda:InvokeFunction on the resource {arn}"
         raise _ActionError(msg)
     event = _function_event(change, account=account, region=region)
     lambda_.start(arn, json.dumps(event).encode())
     return event
-
-
-def _only_noted(change: Change, arn: str, account: str, region: str, at: float) -> Any:
-    del change, arn, account, region, at
 
 
 ACTIONS: dict[str, Action] = {"arn:aws:sns:": _publish, "arn:aws:lambda:": _invoke}

@@ -29,12 +29,9 @@ CHANGE_S = 240.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """The time that new instances with an image need until they serve.
+    """The time that new instances with an image need until they serve, in seconds on AWS from a change.
 
-    Attributes:
-        image: A pattern in the image's name and tag.
-        first_s: Seconds on AWS from a change to its first new instance.
-        last_s: The same to the last one, if there are several. The others come evenly in between.
+    The first one comes after `first_s`, the last one after `last_s`, and the others evenly in between.
     """
 
     image: str

@@ -65,16 +65,14 @@ class Activities:
         )
 
     @staticmethod
-    def succeed(activity: dict[str, Any], *, count: int, now: float) -> None:
-        message = (
-            f"Successfully set desired instance count to {count}. Change successfully fulfilled by sagemaker."
-        )
-        activity |= {"StatusCode": "Successful", "StatusMessage": message, "EndTime": now}
-
-    @staticmethod
-    def fail(activity: dict[str, Any], *, count: int, reason: str, now: float) -> None:
-        message = f"Failed to set desired instance count to {count}. Reason: {reason}"
-        activity |= {"StatusCode": "Failed", "StatusMessage": message, "EndTime": now}
+    def end(activity: dict[str, Any], *, count: int, failure: str | None, now: float) -> None:
+        """End an activity whose instances have come or gone, or that failed."""
+        status = "Successful" if failure is None else "Failed"
+        message = f"Failed to set desired instance count to {count}. Reason: {failure}"
+        if failure is None:
+            done = "Change successfully fulfilled by sagemaker."
+            message = f"Successfully set desired instance count to {count}. {done}"
+        activity |= {"StatusCode": status, "StatusMessage": message, "EndTime": now}
 
     def bounds_set(self, target: Any, *, action: str, now: float) -> None:
         bounds = f"min capacity to {target.min_capacity} and max capacity to {target.max_capacity}"
@@ -317,11 +315,9 @@ class VariantScaling:
 
         def end(failure: str | None) -> None:
             now = max(self._now, clock.current().time())
+            activities.end(activity, count=count, failure=failure, now=now)
             if failure is None:
-                activities.succeed(activity, count=count, now=now)
                 cool(now)
-            else:
-                activities.fail(activity, count=count, reason=failure, now=now)
 
         try:
             change_capacity(self._sagemaker, self._endpoint_name, [change], then=end)
@@ -330,16 +326,15 @@ class VariantScaling:
                 f"{error.message} (Service: AmazonSageMaker; Status Code: 400; "
                 f"Error Code: ValidationException; Request ID: {mock_random.uuid4()})."
             )
-            activities.fail(activity, count=count, reason=reason, now=self._now)
+            activities.end(activity, count=count, failure=reason, now=self._now)
 
 
-def _run_policy(change: Change, arn: str, account: str, region: str, at: float) -> None:
+def _run_policy(_: Change, arn: str, account: str, region: str, at: float) -> None:
     """Scale the target of the policy that an alarm runs, as all of the target's policies want it.
 
     An alarm in ALARM runs its policy at every evaluation. Its action is the policy's ARN, which `:createdBy/`
     and an id may follow. An action that is no policy of a variant has no effect.
     """
-    del change
     backend = applicationautoscaling_backends[account][region]
     for policy in list(backend.policies.values()):
         target = backend.targets.get(DIMENSION, {}).get(policy.resource_id)
