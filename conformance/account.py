@@ -72,6 +72,16 @@ def allow(actions: Sequence[str], *resources: str, **more: Any) -> dict[str, Any
     return {"Effect": "Allow", "Action": list(actions), "Resource": list(resources) or "*", **more}
 
 
+def dimensions(endpoint: str) -> list[dict[str, str]]:
+    """Return the dimensions of the metrics of an endpoint's variant."""
+    return [{"Name": "EndpointName", "Value": endpoint}, {"Name": "VariantName", "Value": "AllTraffic"}]
+
+
+def lists(bucket: str, *prefixes: str) -> dict[str, Any]:
+    """Return the statement of a policy that allows to list prefixes of a bucket, given by its ARN."""
+    return allow(["s3:ListBucket"], bucket, Condition={"StringLike": {"s3:prefix": list(prefixes)}})
+
+
 def policy(*statements: Mapping[str, Any]) -> str:
     """Return a policy document."""
     return json.dumps({"Version": "2012-10-17", "Statement": statements})
@@ -132,6 +142,11 @@ class Account:
         """The tag of everything that a run creates."""
         return [{"Key": TAG, "Value": self.run}]
 
+    @property
+    def lower_tags(self) -> list[dict[str, str]]:
+        """The same for services whose fields begin with a small letter."""
+        return [{"key": TAG, "value": self.run}]
+
     def name(self, suffix: str) -> str:
         """Return the name of a resource, with the run and the module of tests."""
         return f"{PREFIX}{self.run}-{self.module}-{suffix}"
@@ -190,9 +205,7 @@ class Account:
             "role",
             {"Service": ["codebuild.amazonaws.com", "sagemaker.amazonaws.com"]},
             allow(["s3:GetObject"], f"{bucket}/{MODELS}*", f"{bucket}/empty/*"),
-            allow(
-                ["s3:ListBucket"], bucket, Condition={"StringLike": {"s3:prefix": [f"{MODELS}*", "empty/*"]}}
-            ),
+            lists(bucket, f"{MODELS}*", "empty/*"),
             allow(
                 [
                     *("ecr:GetAuthorizationToken", "ecr:BatchCheckLayerAvailability"),
@@ -298,14 +311,11 @@ class Account:
 
     def statistics(self, endpoint: str, metric: str, *, period: int, statistic: str) -> list[Any]:
         """Return the data points of a metric of an endpoint's instances in the last hour, in order."""
-        now, dimensions = (
-            datetime.now(tz=timezone.utc),
-            {"EndpointName": endpoint, "VariantName": "AllTraffic"},
-        )
+        now = datetime.now(tz=timezone.utc)
         found = self.client("cloudwatch").get_metric_statistics(
             Namespace="/aws/sagemaker/Endpoints",
             MetricName=metric,
-            Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
+            Dimensions=dimensions(endpoint),
             StartTime=now - timedelta(hours=1),
             EndTime=now + timedelta(minutes=1),
             Period=period,

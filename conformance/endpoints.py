@@ -106,13 +106,8 @@ def invoke_once(
         said = error.response["Error"]
         status: Any = error.response["ResponseMetadata"]["HTTPStatusCode"]
         original: Any = error.response.get("OriginalMessage", "")
-        return {
-            **reply,
-            "status": status,
-            "code": said["Code"],
-            "text": said["Message"],
-            "original": original,
-        }
+        named = {"code": said["Code"], "text": said["Message"], "original": original}
+        return {**reply, **named, "status": status}
     except BotoCoreError as error:  # a connection that ends is an answer as well
         return {**reply, "code": type(error).__name__, "text": str(error)}
     answer = json.loads(json.loads(found["Body"].read())["outputs"][0]["data"][0])

@@ -74,7 +74,7 @@ def project(aws: Account, suffix: str, commands: Mapping[str, str], **more: Any)
         "queuedTimeoutInMinutes": 10,
         "logsConfig": {"cloudWatchLogs": more.pop("logs", {"status": "DISABLED"})},
         "environment": {"imagePullCredentialsType": "SERVICE_ROLE", **more},
-        "tags": [{key.lower(): value for key, value in each.items()} for each in aws.tags],
+        "tags": aws.lower_tags,
     }
     aws.with_new_role(lambda: aws.client("codebuild").create_project(**request))
     return aws.name(suffix)
@@ -137,8 +137,9 @@ def source_build(aws: Account) -> Build:
         "BOTO3": "python3 -c 'import boto3; print(boto3.__version__)'",
     }
     if not aws.embedded:
+        wanted = locked.torch_version() or "[^<]*"
         commands["TORCH"] = (
-            f"curl -sS --fail --max-time 60 {TORCH} | grep -o '>torch-{version()}+cpu[^<]*' | head -3"
+            f"curl -sS --fail --max-time 60 {TORCH} | grep -o '>torch-{wanted}+cpu[^<]*' | head -3"
         )
     name = project(
         aws,
@@ -154,11 +155,6 @@ def source_build(aws: Account) -> Build:
     )
     starts = allow(["codebuild:StartBuild"], aws.arn("codebuild", f"project/{name}"))
     return run_build(aws, name, aws.as_role("codebuild", "starter", starts), refused_minutes=10)
-
-
-def version() -> str:
-    """Return the pinned version of PyTorch, or a pattern of any."""
-    return locked.torch_version() or "[^<]*"
 
 
 @account(cheap=True, minutes=5, dollars=0.06, creates="a bucket, roles, a log group, a project, one build")
@@ -178,11 +174,8 @@ def test_a_build_knows_the_name_of_its_log(source_build: Build, ask: Asked) -> N
 
 
 def test_codebuilds_image_has_python_with_boto3(source_build: Build, ask: Asked) -> None:
-    assert (
-        ask(lambda: source_build.printed.get("BOTO3", source_build.why)[:2], "its version")
-        .rstrip(".")
-        .isdigit()
-    )
+    version = ask(lambda: source_build.printed.get("BOTO3", source_build.why)[:2], "its version")
+    assert version.rstrip(".").isdigit()
 
 
 @account(cheap=True, minutes=0, alone="the reach of AWS's builds")
@@ -244,14 +237,11 @@ def driver_runs_cuda(aws: Account, host: str) -> bool:
 
 @account(minutes=8, dollars=0.12, creates="a role, a project, one build")
 def test_the_image_for_cpus_runs_on_a_machine_without_a_gpu(aws: Account, ask: Asked) -> None:
-    kind = {
-        "type": "LINUX_CONTAINER",
-        "computeType": CPU_BUILD_MACHINE.compute_type,
-        "image": aws.image("-cpu"),
-    }
-
     def python() -> bool:
-        build = run_build(aws, project(aws, "cpu", {"PYTHON": "python3 --version"}, **kind))
+        kind = {"type": "LINUX_CONTAINER", "computeType": CPU_BUILD_MACHINE.compute_type}
+        build = run_build(
+            aws, project(aws, "cpu", {"PYTHON": "python3 --version"}, image=aws.image("-cpu"), **kind)
+        )
         return build.printed.get("PYTHON", build.why).startswith("Python 3")
 
     assert ask(python)

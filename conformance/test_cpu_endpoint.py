@@ -139,12 +139,8 @@ def undone(aws: Account, started: Mapping[str, Any]) -> Mapping[str, Any]:
     Meanwhile auto scaling asks for two instances.
     """
     aws.put(INSPECTOR, model(f"/tmp/{aws.name('markers')}"))  # noqa: S108  in the container
-    name, sagemaker, cloudwatch = (
-        endpoints.container(aws, "Undone"),
-        aws.client("sagemaker"),
-        aws.client("cloudwatch"),
-    )
     del started
+    name, sagemaker = endpoints.container(aws, "Undone"), aws.client("sagemaker")
     for suffix in ("Undone", "never"):
         aws.configuration(suffix, variant(aws, name))
     endpoints.create(aws, name, name)
@@ -160,7 +156,7 @@ def undone(aws: Account, started: Mapping[str, Any]) -> Mapping[str, Any]:
         aws.embedded.evaluate()
 
     def fires() -> bool | None:
-        [shown] = cloudwatch.describe_alarms(AlarmNames=[alarm])["MetricAlarms"]
+        [shown] = aws.client("cloudwatch").describe_alarms(AlarmNames=[alarm])["MetricAlarms"]
         return True if shown["StateValue"] == "ALARM" else None
 
     aws.until(fires, minutes=10, what="the alarm")

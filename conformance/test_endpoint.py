@@ -13,12 +13,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from conformance import endpoints
-from conformance.account import ENVIRONMENT, Account, hindrance, refusal
+from conformance.account import ENVIRONMENT, Account, allow, dimensions, hindrance, policy, refusal
 from conformance.beliefs import account
 from conformance.endpoints import INSPECTOR, invoke, invoke_once
 from conformance.models import body, model
 from conformance.records import Asked
-from conformance.sweep import VARIANT, absent
+from conformance.sweep import TAG, VARIANT, absent
 from triton_fleet.endpoint.functions.code.warm_up import REFUSED_INPUT
 from triton_models.facts.limits import PAYLOAD_LIMIT
 
@@ -65,10 +65,8 @@ def started(aws: Account) -> Seen:
         return {"name": name, "status": "refused", "why": str(error), "minutes": 0, "arn": ""}
     began = time.monotonic()
     found = endpoints.settled(aws, name)
-    events = (
-        aws.client("logs").filter_log_events(logGroupName=f"{endpoints.LOG_GROUPS}{name}").get("events", ())
-    )
-    log = " | ".join(each["message"].strip() for each in events[-5:])
+    found_log = aws.client("logs").filter_log_events(logGroupName=f"{endpoints.LOG_GROUPS}{name}")
+    log = " | ".join(each["message"].strip() for each in found_log.get("events", ())[-5:])
     return {
         "name": name,
         "status": found["EndpointStatus"],
@@ -183,14 +181,11 @@ WORDED: Mapping[str, tuple[int, str, str]] = {
 @costs(0.2)
 def test_an_error_is_worded_as_on_record(aws: Account, endpoint: str, ask: Asked, mistake: str) -> None:
     aws.put("broken-1.tar.gz", b"this is not an archive")
-    target = {
-        "a missing model": "missing-1.tar.gz",
-        "not an archive": "broken-1.tar.gz",
-        "no target model": None,
-    }
+    targets = {"a missing model": "missing-1.tar.gz", "not an archive": "broken-1.tar.gz"}
+    target = None if mistake == "no target model" else targets.get(mistake, INSPECTOR)
     name = aws.name("nowhere") if mistake == "no endpoint" else endpoint
     asked = {"fail": "as asked"} if mistake == "a model raises" else {}
-    reply = ask(lambda: invoke(aws, name, target.get(mistake, INSPECTOR), asked))
+    reply = ask(lambda: invoke(aws, name, target, asked))
     status, code, words = WORDED[mistake]
     assert (reply["status"], reply["code"]) == (status, code)
     assert re.search(words, reply["text"])
@@ -261,11 +256,10 @@ def scaled(aws: Account, endpoint: str) -> str:
 @costs(6, alone="the metrics of a GPU", creates="a policy and its alarms")
 def test_a_policys_alarms_see_the_gpu(aws: Account, endpoint: str, scaled: str, ask: Asked) -> None:
     endpoints.serving(aws, endpoint)
-    dimensions = {"EndpointName": endpoint, "VariantName": "AllTraffic"}
     metric = {
         "MetricName": "GPUUtilization",
         "Namespace": OF_INSTANCES,
-        "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
+        "Dimensions": dimensions(endpoint),
         "Statistic": "Average",
         "Unit": "Percent",
     }
@@ -348,14 +342,8 @@ def queue(aws: Account) -> str:
     """The URL of a queue of SageMaker's events about deployments of endpoints."""
     sqs, events, name = aws.client("sqs"), aws.client("events"), aws.name("events")
     arn = aws.arn("sqs", name)
-    allowed = {
-        "Effect": "Allow",
-        "Principal": {"Service": "events.amazonaws.com"},
-        "Action": "sqs:SendMessage",
-        "Resource": arn,
-    }
-    attributes = {"Policy": json.dumps({"Version": "2012-10-17", "Statement": [allowed]})}
-    tags = {each["Key"]: each["Value"] for each in aws.tags}
+    allowed = allow(["sqs:SendMessage"], arn, Principal={"Service": "events.amazonaws.com"})
+    attributes, tags = {"Policy": policy(allowed)}, {TAG: aws.run}
     url = sqs.create_queue(QueueName=name, Attributes=attributes, tags=tags)["QueueUrl"]
     pattern = {"source": ["aws.sagemaker"], "detail-type": ["SageMaker Endpoint Deployment State Change"]}
     events.put_rule(Name=name, EventPattern=json.dumps(pattern), Tags=aws.tags)

@@ -14,7 +14,7 @@ REGIONS = {
     "aws-cn": ("cn-north-1", "cn-northwest-1"),
     "aws-us-gov": ("us-gov-west-1", "us-gov-east-1"),
 }
-RULE = "StepFunctionsGetEventForCodeBuildStartBuildRule"
+RULE = "rule/StepFunctionsGetEventForCodeBuildStartBuildRule"
 
 
 @account(cheap=True, creates="an alarm, if it is accepted")
@@ -36,19 +36,16 @@ def test_a_state_machine_that_waits_for_builds_needs_one_rule(aws: Account, ask:
     role = aws.new_role(
         "states",
         {"Service": "states.amazonaws.com"},
-        allow(
-            ["events:PutRule", "events:PutTargets", "events:DescribeRule"], aws.arn("events", f"rule/{RULE}")
-        ),
+        allow(["events:PutRule", "events:PutTargets", "events:DescribeRule"], aws.arn("events", RULE)),
         allow(["codebuild:StartBuild", "codebuild:StopBuild", "codebuild:BatchGetBuilds"]),
     )
     asked = {"name": aws.name("waits"), "definition": definition, "roleArn": role}
-    tags = [{key.lower(): value for key, value in each.items()} for each in aws.tags]
     states = aws.client("stepfunctions")
 
     # Step Functions sees a new role first, and its policy later.
     def created() -> str:
         def create() -> None:
-            aws.with_new_role(lambda: states.create_state_machine(**asked, tags=tags))
+            aws.with_new_role(lambda: states.create_state_machine(**asked, tags=aws.lower_tags))
 
         return refusal(lambda: aws.with_new_role(create, "managed-rule"))
 

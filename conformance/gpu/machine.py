@@ -91,9 +91,9 @@ def run(*command: str, seconds: float = 120.0, **variables: str) -> str:
         cwd="/",
     )
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-    return (
-        (lines or [""])[-1] if done.returncode == 0 else f"status {done.returncode}: {' | '.join(lines[-5:])}"
-    )
+    if done.returncode:
+        return f"status {done.returncode}: {' | '.join(lines[-5:])}"
+    return (lines or [""])[-1]
 
 
 def image_python() -> str:

@@ -101,10 +101,8 @@ def test_dali_is_that_of_the_table(here: Machine, ask: Asked) -> None:
 
 
 def test_the_server_is_in_its_place_and_on_the_path(ask: Asked) -> None:
-    assert ask(lambda: [os.access(IMAGE_SERVER, os.X_OK), shutil.which("tritonserver") is not None]) == [
-        True,
-        True,
-    ]
+    found = ask(lambda: [os.access(IMAGE_SERVER, os.X_OK), shutil.which("tritonserver") is not None])
+    assert found == [True, True]
 
 
 def test_the_image_has_the_backends_of_the_table(here: Machine, ask: Asked) -> None:
