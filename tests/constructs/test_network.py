@@ -298,10 +298,28 @@ def test_one_availability_zone_is_advised_against(stack: Stack, vpc: ec2.Vpc) ->
     )
 
 
-def test_a_vpc_of_public_subnets_is_refused(stack: Stack) -> None:
-    vpc = _imported(stack, public_subnet_ids=["a", "b"])
-    with reported("network-private-subnets"):
-        EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=[VpcService.S3])
+@pytest.mark.parametrize(
+    ("subnets", "created", "existing", "rules"),
+    [
+        ("public_subnet_ids", [], [VpcService.S3], ["network-private-subnets"]),
+        ("isolated_subnet_ids", [VpcService.S3], [], ["network-route-tables"]),
+        (
+            "isolated_subnet_ids",
+            [VpcService.KMS],
+            [VpcService.KMS],
+            ["network-endpoint-twice", "network-models-unreachable"],
+        ),
+    ],
+)
+def test_subnets_that_cannot_read_models_are_refused(
+    subnets: str, created: list[VpcService], existing: list[VpcService], rules: list[str], stack: Stack
+) -> None:
+    vpc = _imported(stack, **{subnets: ["a", "b"]})
+
+    with reported(*rules):
+        EndpointNetwork(
+            stack, "Network", vpc=vpc, create_vpc_endpoints=created, existing_vpc_endpoints=existing
+        )
 
 
 def test_public_subnets_are_refused_among_private_ones(stack: Stack) -> None:
@@ -318,28 +336,11 @@ def test_a_vpc_that_names_no_subnets_is_refused_with_the_way_to_name_them(stack:
     assert raised.value.problems[0].where == "subnets of Fleet/Network"
 
 
-def test_everything_wrong_with_a_network_is_reported_at_once(stack: Stack) -> None:
-    vpc = _imported(stack, isolated_subnet_ids=["i1", "i2"])
-    with reported("network-endpoint-twice", "network-models-unreachable"):
-        EndpointNetwork(
-            stack,
-            "Network",
-            vpc=vpc,
-            create_vpc_endpoints=[VpcService.KMS],
-            existing_vpc_endpoints=[VpcService.KMS],
-        )
-
-
 def test_a_service_that_is_none_of_ours_is_reported_with_the_others(stack: Stack, vpc: ec2.Vpc) -> None:
     wrong: Any = {"create_vpc_endpoints": ["ecr-api", "s3"], "existing_vpc_endpoints": ["sqs"]}
 
     with reported("argument-type", "argument-type"):
         EndpointNetwork(stack, "Network", vpc=vpc, **wrong)
-
-
-def test_a_gateway_needs_the_route_tables_of_imported_subnets(stack: Stack) -> None:
-    with reported("network-route-tables"):
-        EndpointNetwork(stack, "N", vpc=_imported(stack, isolated_subnet_ids=["i1", "i2"]))
 
 
 def test_synthesis_asks_for_nothing_from_an_account() -> None:

@@ -89,13 +89,6 @@ def test_nothing_asks_for_a_gpu_that_is_not_there(inference: dict[str, Any]) -> 
     assert "CPUUtilization" in text
 
 
-def test_every_alarm_watches_what_a_cpu_endpoint_publishes(inference: dict[str, Any]) -> None:
-    names = {each["AlarmName"].rpartition("-")[2] for each in _of_type(inference, "AWS::CloudWatch::Alarm")}
-
-    assert "GpuMemory" not in names
-    assert {"ServerErrors", "Latency", "Thrash", "Disk", "NoCapacity", "ScaledToMaximum"} <= names
-
-
 def test_the_volume_with_the_models_is_encrypted_with_the_repositorys_key(inference: dict[str, Any]) -> None:
     (config,) = _of_type(inference, "AWS::SageMaker::EndpointConfig")
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 from syrupy.location import PyTestLocation
 
+PROJECT = "AWS::CodeBuild::Project"
 AMI = "al2-ami-sagemaker-inference-gpu-2-1"
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd"
 SECRET = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:hub-token-a1B2c3"
@@ -133,25 +135,6 @@ def test_a_fleet_can_do_without_warm_up_and_rollback_alarms(adjusted: FleetApp) 
     assert "AutoRollbackConfiguration" not in _deployment(adjusted)
 
 
-def _variables(fleet: FleetApp) -> dict[str, dict[str, Any]]:
-    """The variables of what builds the models, by their names."""
-    projects = Template.from_stack(fleet.models).find_resources("AWS::CodeBuild::Project").values()
-    environments = [project["Properties"]["Environment"] for project in projects]
-    (variables,) = (each["EnvironmentVariables"] for each in environments if "FLEET_LOG_GROUP" in str(each))
-    return {each["Name"]: each for each in variables}
-
-
-def test_what_a_destroyed_fleet_has_left_is_taken_up_again(adjusted: FleetApp) -> None:
-    template = Template.from_stack(adjusted.models)
-    variables = _variables(adjusted)
-    (model,) = Template.from_stack(adjusted.inference).find_resources("AWS::SageMaker::Model").values()
-
-    assert variables["FLEET_REPOSITORY"]["Value"] == "s3://kept-models/models/"
-    assert model["Properties"]["PrimaryContainer"]["ModelDataUrl"] == "s3://kept-models/models/"
-    assert KEY in json.dumps(template.find_resources("AWS::IAM::Policy"))
-    assert [template.find_resources(kind) for kind in ("AWS::S3::Bucket", "AWS::KMS::Key")] == [{}, {}]
-
-
 def _code(*stacks: Stack) -> set[str]:
     """The types of resources that run code while a stack is deployed."""
     types = {
@@ -170,6 +153,48 @@ def test_a_deployment_waits_for_its_build_only_where_it_is_told_to() -> None:
     assert "Custom::TritonModels" in _code(fleet_app(wait_for_build="true").models)
 
 
+@pytest.mark.parametrize(
+    ("stack", "kind", "property_"),
+    [
+        ("inference", "AWS::SageMaker::EndpointConfig", {"InferenceAmiVersion": AMI}),
+        ("inference", "AWS::SageMaker::Model", {"ModelDataUrl": "s3://kept-models/models/"}),
+        ("inference", "Custom::TritonNames", {"NotNeeded": ["bert", "t5"]}),
+        ("models", PROJECT, {"Name": "FLEET_REPOSITORY", "Value": "s3://kept-models/models/"}),
+        ("models", PROJECT, {"Name": "HF_TOKEN", "Value": SECRET, "Type": "SECRETS_MANAGER"}),
+        ("models", PROJECT, {"Name": "RESNET50_WEIGHTS", "Value": "s3://weights/resnet50.pt"}),
+    ],
+)
+def test_a_setting_reaches_its_resource(
+    stack: str, kind: str, property_: dict[str, Any], adjusted: FleetApp
+) -> None:
+    resources = Template.from_stack(getattr(adjusted, stack)).find_resources(kind)
+
+    assert [each for each in _objects(resources) if property_.items() <= each.items()]
+
+
+def test_what_builds_may_use_the_key_of_the_assets_and_read_the_secret_of_the_hub(adjusted: FleetApp) -> None:
+    policies = Template.from_stack(adjusted.models).find_resources("AWS::IAM::Policy")
+    found = [each for each in _objects(policies) if "Action" in each]
+
+    # Of the build, and of the steps of a run.
+    assert [each["Resource"] for each in found if each.get("Sid") == "SourceKey"] == [KEY, KEY]
+    assert [each["Resource"] for each in found if "secretsmanager" in str(each["Action"])] == [SECRET]
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a template's resources, however deep."""
+    if isinstance(value, dict):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _objects(each)
+
+
+def test_a_bucket_that_a_destroyed_fleet_has_left_is_taken_up_again(adjusted: FleetApp) -> None:
+    template = Template.from_stack(adjusted.models)
+
+    assert [template.find_resources(kind) for kind in ("AWS::S3::Bucket", "AWS::KMS::Key")] == [{}, {}]
+
+
 def test_several_builds_at_a_time_are_runs_that_the_deployment_starts(adjusted: FleetApp) -> None:
     template = Template.from_stack(adjusted.models)
     ((name, machine),) = template.find_resources("AWS::StepFunctions::StateMachine").items()
@@ -177,52 +202,3 @@ def test_several_builds_at_a_time_are_runs_that_the_deployment_starts(adjusted: 
     template.has_resource_properties("Custom::TritonBuild", {"StateMachine": {"Ref": name}})
     assert "BuildRunsArn" in template.find_outputs("*")
     assert '"MaxConcurrency":6' in json.dumps(machine).replace("\\", "")
-
-
-def test_retired_models_do_not_keep_the_fleet_from_another_release(adjusted: FleetApp) -> None:
-    checks = Template.from_stack(adjusted.inference).find_resources("Custom::TritonNames").values()
-
-    assert [check["Properties"]["NotNeeded"] for check in checks] == [["bert", "t5"]] * 2
-
-
-def test_every_build_may_use_the_companys_key_of_the_assets(adjusted: FleetApp) -> None:
-    template = Template.from_stack(adjusted.models).to_json()
-    decrypts = [
-        statement["Resource"]
-        for each in template["Resources"].values()
-        if each["Type"] == "AWS::IAM::Policy"
-        for statement in each["Properties"]["PolicyDocument"]["Statement"]
-        if statement.get("Sid") == "SourceKey"
-    ]
-
-    assert decrypts == [KEY, KEY]  # of what builds, and of the steps of a run
-
-
-def test_the_secret_of_a_private_hub_reaches_the_build_and_no_other_is_readable(adjusted: FleetApp) -> None:
-    resources = Template.from_stack(adjusted.models).to_json()["Resources"].values()
-    read = [
-        statement["Resource"]
-        for each in resources
-        if each["Type"] == "AWS::IAM::Policy"
-        for statement in each["Properties"]["PolicyDocument"]["Statement"]
-        if "secretsmanager" in str(statement["Action"])
-    ]
-
-    assert _variables(adjusted)["HF_TOKEN"] == {
-        "Name": "HF_TOKEN",
-        "Type": "SECRETS_MANAGER",
-        "Value": SECRET,
-    }
-    assert read == [SECRET]
-
-
-def test_another_host_image_reaches_the_endpoint(adjusted: FleetApp) -> None:
-    (config,) = (
-        Template.from_stack(adjusted.inference).find_resources("AWS::SageMaker::EndpointConfig").values()
-    )
-
-    assert config["Properties"]["ProductionVariants"][0]["InferenceAmiVersion"] == AMI
-
-
-def test_weights_reach_the_build(adjusted: FleetApp) -> None:
-    assert _variables(adjusted)["RESNET50_WEIGHTS"]["Value"] == "s3://weights/resnet50.pt"

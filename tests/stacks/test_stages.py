@@ -35,6 +35,20 @@ def _problems(stages: Any = None, *, file: Path = NO_FILE, **context: Any) -> li
     return mistakes(file=file, **_context(stages, **context))
 
 
+def _declared(stages: dict[str, Any], stage: str, **shared: Any) -> App:
+    """The app of these stages without models, of which one or all are declared."""
+    app = App(context={"tritonFleet": {"models": [], "stages": stages} | shared, "stage": stage})
+    for config in fleet_configs(app.node, environment={}, file=NO_FILE):
+        declare(app, config)
+    return app
+
+
+def _stack(app: App, name: str) -> Stack:
+    found = app.node.find_child(name)
+    assert isinstance(found, Stack)
+    return found
+
+
 def _staging(**given: Any) -> dict[str, Any]:
     """The context of a single stage with these settings of its own, which is selected."""
     return {"stages": {"staging": STAGING | given}, "stage": "*"}
@@ -211,13 +225,9 @@ def test_a_star_is_a_fleet_without_stages_as_well() -> None:
 
 
 def test_stages_that_share_an_account_have_stacks_of_their_own() -> None:
-    stages = {"staging": STAGING, "production": STAGING}
-    app = App(context={"tritonFleet": {"models": [], "stages": stages}, "stage": "*"})
-    for config in fleet_configs(app.node, environment={}):
-        declare(app, config)
+    app = _declared({"staging": STAGING, "production": STAGING}, "*")
 
-    stacks = [each for each in app.node.children if isinstance(each, Stack)]
-    assert [each.stack_name for each in stacks] == [
+    assert [each.stack_name for each in app.node.children if isinstance(each, Stack)] == [
         f"TritonFleet-{stage}{part}"
         for stage in ("staging", "production")
         for part in ("Models", "Inference")
@@ -225,15 +235,11 @@ def test_stages_that_share_an_account_have_stacks_of_their_own() -> None:
 
 
 def test_the_role_of_a_workflow_belongs_to_its_stage_and_cdk_nag_finds_nothing_in_it() -> None:
-    shared = {"models": [], "github_repository": "octo-org/search"}
     stages = {"staging": STAGING, "production": STAGING | {"github_provider": PROVIDER}}
-    app = App(context={"tritonFleet": shared | {"stages": stages}, "stage": "production"})
-    for config in fleet_configs(app.node, environment={}):
-        declare(app, config)
+    app = _declared(stages, "production", github_repository="octo-org/search")
     app.synth()
 
-    stack = app.node.find_child("TritonFleet-productionDelivery")
-    assert isinstance(stack, Stack)
+    stack = _stack(app, "TritonFleet-productionDelivery")
     Template.from_stack(stack).has_output("DeployRole", {})
     assert "repo:octo-org/search:environment:production" in json.dumps(Template.from_stack(stack).to_json())
     violations = AwsSolutionsChecks(app).validate_scope(stack).violations
@@ -251,18 +257,14 @@ def test_the_role_of_a_workflow_belongs_to_its_stage_and_cdk_nag_finds_nothing_i
 def test_a_stage_reads_the_repository_of_the_one_before_it_in_the_same_account(
     production: dict[str, str], reads: bool
 ) -> None:
-    shared = {"models": [], "github_repository": "octo-org/search"}
     stages = {
         "dev": PRODUCTION | {"name": "Dev", "account": "333333333333"},
         "staging": STAGING,
         "production": production,
     }
-    app = App(context={"tritonFleet": shared | {"stages": stages}, "stage": "production"})
-    (config,) = fleet_configs(app.node, environment={}, file=Path("none.json"))
-    declare(app, config)
-    delivery = app.node.find_child("TritonFleet-productionDelivery")
-    assert isinstance(delivery, Stack)
-    found = json.dumps(Template.from_stack(delivery).to_json(), sort_keys=True)
+    app = _declared(stages, "production", github_repository="octo-org/search")
+    delivery = Template.from_stack(_stack(app, "TritonFleet-productionDelivery"))
+    found = json.dumps(delivery.to_json(), sort_keys=True)
 
     asked = {"StackName": "TritonFleet-stagingModels", "OutputName": "RepositoryUrl", "Region": "eu-west-1"}
     assert (json.dumps({"Fn::GetStackOutput": asked}, sort_keys=True) in found) is reads
