@@ -89,15 +89,6 @@ def test_a_disk_that_cannot_be_read_is_reported_with_why_it_matters(tmp_path: Pa
     assert problems[0].why == "unreadable files can be neither checked nor packed"
 
 
-def test_every_bad_link_is_named_at_once(tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "resnet50")
-    for name, target in (("out", "/usr"), ("a", "b"), ("b", "a")):
-        (root / name).symlink_to(target)
-
-    with reported(*3 * ["unpackable"]):
-        read_layout(root)
-
-
 def test_an_archive_is_not_unpacked_to_disk(tmp_path: Path) -> None:
     archive = tar(write_plain(tmp_path / "resnet50"), tmp_path / "resnet50.tar.gz")
     before = sorted(tmp_path.rglob("*"))

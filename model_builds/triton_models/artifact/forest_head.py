@@ -66,16 +66,13 @@ class ForestHead:
 
     Attributes:
         version: Of the checkpoint's format; (4, 0) for a file that Treelite converts when it loads.
-        targets: The number of targets.
         classes: The number of classes; 1 for a value, or for the probability of the second of two classes.
         leaf_width: The numbers in a leaf: one, or one per class.
         class_ids: The class of each tree, -1 for all.
         task: Treelite's TaskType.
         last: The function that makes scores of the sums ("postprocessor").
-        sigmoid_alpha: The factor in a sigmoid.
         base_scores: The numbers that are added to the sums of the trees, per class.
         averages: The trees' answers are averaged, not added up.
-        integer_leaves: The leaves hold integers.
     """
 
     version: tuple[int, int] = (_NEWEST_FORMAT, 0)

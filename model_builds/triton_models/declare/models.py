@@ -68,9 +68,8 @@ class PyTorchNetwork:
         instances: Copies that run at the same time.
         batching: None sends every request by itself. The controls of sequences are inputs of the network too.
         warm_up: Requests that run while it loads.
-        labels: For outputs of scores, the file with the names of the classes, one per line, next to the
-            declaration: `{"SCORES": "classes.txt"}`. A request then may ask for the best classes by name,
-            with Triton's parameter `classification`.
+        labels: For outputs of scores, the file next to the declaration with the names of the classes, one per
+            line: `{"SCORES": "classes.txt"}`. Requests get them with Triton's parameter `classification`.
     """
 
     name: str
@@ -134,9 +133,8 @@ class OnnxFile:
         instances: Copies that run at the same time.
         batching: None sends every request by itself.
         warm_up: Requests that run while it loads.
-        labels: For outputs of scores, the file with the names of the classes, one per line, next to the
-            declaration: `{"SCORES": "classes.txt"}`. A request then may ask for the best classes by name,
-            with Triton's parameter `classification`.
+        labels: For outputs of scores, the file next to the declaration with the names of the classes, one per
+            line: `{"SCORES": "classes.txt"}`. Requests get them with Triton's parameter `classification`.
     """
 
     name: str
@@ -359,9 +357,8 @@ class TensorFlowGraph:
         instances: Copies that run at the same time.
         batching: None sends every request by itself.
         warm_up: Requests that run while it loads.
-        labels: For outputs of scores, the file with the names of the classes, one per line, next to the
-            declaration: `{"SCORES": "classes.txt"}`. A request then may ask for the best classes by name,
-            with Triton's parameter `classification`.
+        labels: For outputs of scores, the file next to the declaration with the names of the classes, one per
+            line: `{"SCORES": "classes.txt"}`. Requests get them with Triton's parameter `classification`.
     """
 
     name: str

@@ -22,14 +22,9 @@ Automatic = Literal["on demand", "processing job"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildMachine:
-    """A compute type of the environment LINUX_GPU_CONTAINER or LINUX_CONTAINER, on demand.
+    """A compute type of the environment LINUX_GPU_CONTAINER, or of LINUX_CONTAINER without a GPU, on demand.
 
     Attributes:
-        compute_type: CodeBuild's name for the machine.
-        gpu: Its GPU model; None for LINUX_CONTAINER.
-        gpu_count: Number of GPUs.
-        memory_gib: Host memory in GiB.
-        disk_gb: Disk in GB.
         regions: The regions that offer the machine; None for all regions with CodeBuild.
     """
 
@@ -92,14 +87,7 @@ EXTRA_DISK_GB = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservedMachine:
-    """A machine of a reserved-capacity fleet, whose compute type is CUSTOM_INSTANCE_TYPE.
-
-    Attributes:
-        instance_type: EC2's name for it, such as "g6.xlarge".
-        gpu: Its GPU model.
-        gpu_count: Number of GPUs.
-        memory_gib: Host memory in GiB.
-    """
+    """A machine of a reserved-capacity fleet, whose compute type is CUSTOM_INSTANCE_TYPE, named by EC2."""
 
     instance_type: str
     gpu: Gpu

@@ -25,11 +25,7 @@ class Estimate:
     """The monthly cost of an endpoint's instances, without storage, requests, logs and builds.
 
     Attributes:
-        instance_type: The instance type of the endpoint.
         price: The price of one instance.
-        min_instances: The minimum capacity of auto scaling; its cost is the floor.
-        max_instances: The maximum capacity of auto scaling.
-        models: The number of models on the endpoint.
         region: The region of the endpoint; None if it is known only at deployment.
     """
 
