@@ -77,10 +77,11 @@ def test_a_job_asks_for_no_more_disk_than_its_machine_has() -> None:
 
 def test_every_reserved_machine_is_the_smallest_of_its_family_and_found_by_its_gpu() -> None:
     for gpu, machine in RESERVED_MACHINES.items():
-        family = machine.instance_type.split(".")[0]
+        own, family = INSTANCE_TYPES[f"ml.{machine}"], machine.split(".")[0]
         siblings = [facts for name, facts in INSTANCE_TYPES.items() if name.split(".")[1] == family]
-        assert machine.gpu.name == gpu
-        assert machine.memory_gib == min(facts.memory_gib for facts in siblings)
+        assert own.gpu is not None
+        assert own.gpu.name == gpu
+        assert own.memory_gib == min(facts.memory_gib for facts in siblings)
 
 
 def test_no_machine_on_demand_has_a_gpu_that_cannot_be_reserved() -> None:

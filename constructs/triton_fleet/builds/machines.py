@@ -136,7 +136,7 @@ class ReservedMachines(BuildMachineChoice):
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:  # noqa: ARG002
         return BuildMachine(
             choice=self,
-            name=RESERVED_MACHINES[gpu.name].instance_type,
+            name=RESERVED_MACHINES[gpu.name],
             reason=f"reserved machines with the {gpu.name} of {instance.name} were asked for: "
             "billed while they exist",
         )

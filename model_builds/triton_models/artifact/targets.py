@@ -116,7 +116,8 @@ def content_targets(build: Mapping[str, Any], plans: Sequence[str]) -> tuple[Art
         tensorrt = _version(release) if release and version == said else _short(version)
         return (ArtifactTarget(hardware=hardware, tensorrt=tensorrt),)
     sources = build.get("sources")
-    if release is not None and isinstance(sources, Mapping) and any(map(_is_environment, sources)):
+    named = map(str, sources) if isinstance(sources, Mapping) else ()
+    if release is not None and any(each.startswith("environment:") for each in named):
         return (ArtifactTarget(tensorrt=_version(release)),)
     return (ANY,)
 
@@ -160,10 +161,6 @@ def _compatible(build: Mapping[str, Any]) -> str | None:
     plans = build.get("plans")
     levels = {plan.get("hardware") for plan in plans.values()} if isinstance(plans, Mapping) else set()
     return AMPERE_PLUS if levels == {AMPERE_PLUS} else None
-
-
-def _is_environment(source: object) -> bool:
-    return str(source).startswith("environment:")
 
 
 def _hardware(gpu: Gpu) -> str:

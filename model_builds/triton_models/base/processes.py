@@ -25,14 +25,12 @@ def tie_to_parent() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def end_group(
-    process: subprocess.Popen[str] | subprocess.Popen[bytes], first: signal.Signals = signal.SIGTERM
-) -> None:
+def end_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """End a process started with `start_new_session=True`, and everything it started.
 
-    Sends the first signal, waits a few seconds, then kills. Returns when the process is gone.
+    Sends SIGTERM, waits a few seconds, then kills. Returns when the process is gone.
     """
-    _signal_group(process.pid, first)
+    _signal_group(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=_GRACE_SECONDS)
     _signal_group(process.pid, signal.SIGKILL)

@@ -30,9 +30,6 @@ class BuildMachine:
 
     compute_type: str
     gpu: Gpu | None
-    gpu_count: int
-    memory_gib: int
-    disk_gb: int
     regions: tuple[str, ...] | None
 
     def offered_in(self, region: str | None) -> bool:
@@ -47,9 +44,6 @@ BUILD_MACHINES: Mapping[str, BuildMachine] = MappingProxyType(
         "A10G": BuildMachine(
             compute_type="BUILD_GENERAL1_SMALL",
             gpu=GPUS["A10G"],
-            gpu_count=1,
-            memory_gib=16,
-            disk_gb=235,
             regions=(
                 *("ap-northeast-1", "ca-central-1", "eu-central-1", "eu-west-1", "eu-west-2", "us-east-1"),
                 "us-west-2",
@@ -59,10 +53,8 @@ BUILD_MACHINES: Mapping[str, BuildMachine] = MappingProxyType(
 )
 """On-demand machines by the name of their GPU."""
 
-# The smaller machines have 4 and 8 GiB, too little for an exporter and its network.
-CPU_BUILD_MACHINE = BuildMachine(
-    compute_type="BUILD_GENERAL1_LARGE", gpu=None, gpu_count=0, memory_gib=16, disk_gb=128, regions=None
-)
+# It has 16 GiB, and a disk of 128 GB. The smaller machines have 4 and 8 GiB, too little for an exporter.
+CPU_BUILD_MACHINE = BuildMachine(compute_type="BUILD_GENERAL1_LARGE", gpu=None, regions=None)
 """The machine that builds for instance types without a GPU."""
 
 _FAMILIES = ("g4dn", "g5", "g6", "g6e", "g7", "g7e", "p3")
@@ -85,33 +77,16 @@ EXTRA_DISK_GB = 64
 """Disk added to the 64 GB of every custom instance type, for as much as the CPU build machine has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReservedMachine:
-    """A machine of a reserved-capacity fleet, whose compute type is CUSTOM_INSTANCE_TYPE, named by EC2."""
-
-    instance_type: str
-    gpu: Gpu
-    gpu_count: int
-    memory_gib: float
+def _by_gpu(*names: str) -> Mapping[str, str]:
+    gpus = {name: INSTANCE_TYPES[f"ml.{name}"].gpu for name in names}  # the same hardware in EC2
+    return MappingProxyType({gpu.name: name for name, gpu in gpus.items() if gpu})
 
 
-def _machines(*names: str) -> Mapping[str, ReservedMachine]:
-    """Return the machines by GPU. SageMaker's types with the same names are the same hardware."""
-    machines = {}
-    for name in names:
-        facts = INSTANCE_TYPES[f"ml.{name}"]
-        assert facts.gpu is not None  # noqa: S101 -- every row of this table has one
-        machines[facts.gpu.name] = ReservedMachine(
-            instance_type=name, gpu=facts.gpu, gpu_count=facts.gpu_count, memory_gib=facts.memory_gib
-        )
-    return MappingProxyType(machines)
-
-
-RESERVED_MACHINES = _machines(
+RESERVED_MACHINES = _by_gpu(
     *("g4dn.xlarge", "g5.xlarge", "g6.xlarge", "g6e.xlarge", "p3.2xlarge", "p4d.24xlarge"),
     *("p5.4xlarge", "p5e.48xlarge"),
 )
-"""Reserved machines by the name of their GPU."""
+"""EC2's names of the machines that CodeBuild reserves as CUSTOM_INSTANCE_TYPE, by the name of their GPU."""
 
 
 def processing_type(instance: InstanceType) -> str | None:

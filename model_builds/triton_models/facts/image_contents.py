@@ -74,7 +74,7 @@ def backends(release: Release | None = None, *, cpu: bool = False) -> frozenset[
     return _BACKENDS - gone - (_NEED_CUDA if cpu else frozenset())
 
 
-def python_packages(release: Release | None = None) -> frozenset[str]:
+def python_packages(release: Release | None) -> frozenset[str]:
     """Return the modules that Python models can import from a release's image, or from any."""
     since = (each for name, each in _MODULES_SINCE.items() if release is None or release.name >= name)
     return _MODULES.union({"triton_python_backend_utils"}, *since)

@@ -86,11 +86,3 @@ PRICES: Mapping[str, Price] = MappingProxyType(
     }
 )
 """The known prices, by instance type."""
-
-CODEBUILD_PRICES: Mapping[str, Price] = MappingProxyType(
-    {
-        "LINUX_GPU_CONTAINER": Price(usd_per_hour=6.0, source="an upper bound: no price was found"),
-        "LINUX_CONTAINER": Price(usd_per_hour=1.2, source=_PUBLISHED, region="us-east-1", dated="2026"),
-    }
-)
-"""Hourly prices of two CodeBuild machines, by environment type: the one with an A10G, and general1.large."""

@@ -79,22 +79,12 @@ def needs(
         what=f"an endpoint of up to {instances} {instance.name}, and as many that take over in an update",
     )
     total = replace(endpoint, name=ENDPOINT_TOTAL, code=_ENDPOINTS)
-    return (
-        endpoint,
-        total,
-        *build_needs(instance, region, builds=builds, machine=machine, build_type=build_type),
-    )
+    return endpoint, total, *_build_needs(instance, region, builds, machine, build_type)
 
 
-def build_needs(
-    instance: InstanceType,
-    region: str | None,
-    *,
-    builds: int = 1,
-    machine: str = "automatic",
-    build_type: str | None = None,
+def _build_needs(
+    instance: InstanceType, region: str, builds: int, machine: str, build_type: str | None
 ) -> tuple[Need, ...]:
-    """Return the quotas that builds for this instance type need; see `needs`."""
     what = "a build" if builds == 1 else f"{builds} builds at a time"
     if machine == "none":
         return ()

@@ -142,7 +142,10 @@ def run(arguments: argparse.Namespace) -> Quotas:
         find_instance_type(build_type)
     with _aws_errors():
         session = boto3.session.Session()
-        region = session.region_name or _no_region()
+        region = session.region_name
+        if not region:
+            fix = "give one, such as --region us-east-1, or configure one for AWS"
+            raise SERVICE_QUOTAS.error(what="the region is missing", where="the command line", fix=fix)
         wanted = needs(
             instance,
             region=region,
@@ -214,11 +217,6 @@ def _applied(need: Need, default: Mapping[str, Any] | None, client: Any) -> Quot
         asked = {"ServiceCode": need.service, "QuotaCode": code}
         quota = default or client.get_aws_default_service_quota(**asked)["Quota"]
     return Quota(need=need, code=code, value=quota["Value"], adjustable=quota.get("Adjustable", True))
-
-
-def _no_region() -> str:
-    fix = "give one, such as --region us-east-1, or configure one for AWS"
-    raise SERVICE_QUOTAS.error(what="the region is missing", where="the command line", fix=fix)
 
 
 @contextlib.contextmanager
