@@ -29,7 +29,7 @@ from triton_models.spec import (
     load_build,
     models_folder,
 )
-from triton_rehearsal.hosting.unpack import unpack
+from triton_rehearsal.hosting.model_data import unpack
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 

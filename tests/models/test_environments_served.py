@@ -27,7 +27,7 @@ from triton_models.check.check import check_path
 from triton_models.check.target import SINGLE_MODEL
 from triton_models.facts.releases import release
 from triton_models.spec import load_build
-from triton_rehearsal.hosting.unpack import unpack
+from triton_rehearsal.hosting.model_data import unpack
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from triton_rehearsal.hosting.gateway import PAYLOAD_LIMIT, Gateway, Request
-from triton_rehearsal.hosting.runtime_api import Reply
+from triton_models.facts.limits import PAYLOAD_LIMIT
+from triton_rehearsal.hosting.runtime_api import Gateway, Reply, Request
 
 LIMIT_S = 10.0
 PATH = "/endpoints/search/invocations"
@@ -39,7 +39,7 @@ def echo() -> Echo:
 
 @pytest.fixture(scope="module")
 def gateway(echo: Echo) -> Iterator[Gateway]:
-    opened = Gateway(echo)
+    opened = Gateway(echo.answer)
     opened.start()
     yield opened
     opened.close()

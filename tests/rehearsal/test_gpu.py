@@ -23,7 +23,7 @@ from triton_models.facts.gpu_memory import BACKENDS, SERVER_MIB, SERVER_POOL_MIB
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
 from triton_rehearsal.hosting.budget import Budget, read_size
-from triton_rehearsal.hosting.copies import Copies
+from triton_rehearsal.hosting.multi_model import Copies
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.triton.container import ADDITIONAL_ARGUMENTS
 from triton_rehearsal.triton.contract import MultiModelContract, NoAnswerError

@@ -22,8 +22,8 @@ from tests.triton_models.publishing_aws import EARLIER, file_name, record_of
 from triton_models.base.encoding import BINARY_TYPE
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
+from triton_models.facts.limits import PAYLOAD_LIMIT
 from triton_models.repository.manifest import Manifest, Publication
-from triton_rehearsal.hosting.gateway import PAYLOAD_LIMIT
 from triton_rehearsal.hosting.service import Hosting
 
 LIMIT_S = 20.0

@@ -23,9 +23,8 @@ from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_rehearsal.hosting.budget import SERVER_BYTES, require_room
-from triton_rehearsal.hosting.instance_group import Watch
+from triton_rehearsal.hosting.instance_group import MANY, Watch, choose
 from triton_rehearsal.hosting.metrics import Download, Ended, Load, Started, Unload
-from triton_rehearsal.hosting.routing import MANY, choose
 from triton_rehearsal.hosting.service import Hosting
 
 LIMIT_S = 20.0

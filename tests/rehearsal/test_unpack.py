@@ -7,7 +7,7 @@ import pytest
 
 from tests.rehearsal.served_models import tarball
 from tests.triton_models.hostile_archives import ONE_PER_RULE, archive, extended, file, header
-from triton_rehearsal.hosting.unpack import BadArtifactError, unpack
+from triton_rehearsal.hosting.model_data import BadArtifactError, unpack
 
 
 def test_files_and_folders_arrive(tmp_path):

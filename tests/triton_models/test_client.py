@@ -15,8 +15,7 @@ from triton_models.base.errors import FleetError
 from triton_models.client import BINARY_TYPE, Client, InvocationError
 from triton_models.client.alias import alias_name
 from triton_models.facts.limits import PAYLOAD_LIMIT
-from triton_rehearsal.hosting.gateway import Gateway
-from triton_rehearsal.hosting.runtime_api import ApiError, Reply
+from triton_rehearsal.hosting.runtime_api import ApiError, Gateway, Reply
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,7 @@ class Runtime:
     def __init__(self):
         self.requests = []
         self.answers = []
-        self.gateway = Gateway(self)
+        self.gateway = Gateway(self.answer)
         self.gateway.start()
 
     async def answer(self, request):

@@ -294,6 +294,7 @@ def _cold_starts(subjects: Sequence[_Subject], place: Path, count: int) -> dict[
 def _instance(place: Path, times: dict[str, float] | None = None) -> Instance:
     from triton_rehearsal.hosting.instance import Setup
     from triton_rehearsal.hosting.multi_model import MultiModelInstance
+    from triton_rehearsal.hosting.variant import Repository
 
     def note(event: Event) -> None:
         if times is not None:
@@ -305,7 +306,8 @@ def _instance(place: Path, times: dict[str, float] | None = None) -> Instance:
         report=note,
     )
     s3 = _Folder(folder=place / "artifacts")
-    return MultiModelInstance(setup, bucket="", prefix="", s3=s3, load_wait_s=_LOAD_LIMIT_S)
+    repository = Repository(bucket="", prefix="")
+    return MultiModelInstance(setup, repository=repository, s3=s3, load_wait_s=_LOAD_LIMIT_S)
 
 
 def _difference(build: ModelDefinition, example: Example, served: Mapping[str, Any]) -> float | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.errors import FleetError
 from triton_models.facts.instances import INSTANCE_TYPES
 
 IMPOSSIBLE_BUDGET = Check(id="impossible-budget", source=FROM_ARGUMENTS)
@@ -59,18 +58,23 @@ class Budget:
         limits = cls(memory=int(found.memory_gib * _GIB), disk=disk or found.nvme_gb * _GB or None)
         if found.gpu is None:
             if gpu_memory is not None:
-                raise _no_gpu(found.name)
+                raise IMPOSSIBLE_BUDGET.error(
+                    what=f"the deployed instance type {found.name} has no GPU to limit",
+                    where="--gpu-memory",
+                    fix="omit --gpu-memory, or deploy an instance type with a GPU",
+                )
             return limits
         most = found.gpu.memory_mib << 20
-        if gpu_memory is not None and gpu_memory > most:
-            raise _too_much(found.name, gpu_memory, most)
-        return cls(
-            gpu=most if gpu_memory is None else gpu_memory,
-            whole_gpu=gpu_memory is None,
-            gpu_count=found.gpu_count,
-            memory=limits.memory,
-            disk=limits.disk,
-        )
+        if gpu_memory is None:
+            return replace(limits, gpu=most, whole_gpu=True, gpu_count=found.gpu_count)
+        if gpu_memory > most:
+            raise IMPOSSIBLE_BUDGET.error(
+                what=f"{gpu_memory / (1 << 20):.0f} MiB of GPU memory is more than the deployed instance "
+                f"type {found.name} has",
+                where="--gpu-memory",
+                fix=f"give at most {most >> 20} MiB, the memory of one GPU, or omit it to use all",
+            )
+        return replace(limits, gpu=gpu_memory, gpu_count=found.gpu_count)
 
 
 def read_size(text: str, *, where: str) -> int:
@@ -92,26 +96,6 @@ def read_size(text: str, *, where: str) -> int:
         where=where,
         fix="give a number above 0 with KiB, MiB or GiB, or of bytes, such as 500MiB",
     )
-
-
-def _no_gpu(instance_type: str) -> FleetError:
-    return IMPOSSIBLE_BUDGET.error(
-        what=f"the deployed instance type {instance_type} has no GPU to limit",
-        where="--gpu-memory",
-        fix="omit --gpu-memory, or deploy an instance type with a GPU",
-    )
-
-
-def _too_much(instance_type: str, given: int, most: int) -> FleetError:
-    return IMPOSSIBLE_BUDGET.error(
-        what=f"{_mib(given)} of GPU memory is more than the deployed instance type {instance_type} has",
-        where="--gpu-memory",
-        fix=f"give at most {_mib(most)}, the memory of one GPU, or omit it to use all",
-    )
-
-
-def _mib(size: int) -> str:
-    return f"{size / (1 << 20):.0f} MiB"
 
 
 def require_room(instances: int, *, available: int | None = None) -> None:

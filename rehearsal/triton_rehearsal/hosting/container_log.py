@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -52,7 +52,8 @@ class ContainerLog:
 
     def _follow(self) -> None:
         with self._file as file, suppress(_GroupGoneError):
-            self._create()
+            self._call(self._logs.create_log_group)
+            self._call(self._logs.create_log_stream, logStreamName=self._stream)
             rest = b""
             while True:
                 last = self._closing.is_set()
@@ -67,19 +68,6 @@ class ContainerLog:
                     return
                 self._closing.wait(_POLL_S)
 
-    def _create(self) -> None:
-        for create, names in (
-            (self._logs.create_log_group, {"logGroupName": self._group}),
-            (self._logs.create_log_stream, {"logGroupName": self._group, "logStreamName": self._stream}),
-        ):
-            try:
-                create(**names)
-            except ClientError as error:
-                if error.response["Error"]["Code"] != "ResourceAlreadyExistsException":
-                    _log.debug("%s: %s", self._group, error)
-            except BotoCoreError as error:
-                _log.debug("%s: %s", self._group, error)
-
     def _send(self, lines: list[bytes]) -> None:
         now = int(time.time() * 1000)
         events = [
@@ -88,17 +76,18 @@ class ContainerLog:
             if (text := line.decode(errors="replace").rstrip())
         ]
         for start in range(0, len(events), _EVENTS):
-            self._put(events[start : start + _EVENTS])
+            part = events[start : start + _EVENTS]
+            self._call(self._logs.put_log_events, logStreamName=self._stream, logEvents=part)
 
-    def _put(self, events: list[dict[str, Any]]) -> None:
+    def _call(self, call: Callable[..., object], **arguments: Any) -> None:
         try:
-            self._logs.put_log_events(logGroupName=self._group, logStreamName=self._stream, logEvents=events)
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ResourceNotFoundException":
+            call(logGroupName=self._group, **arguments)
+        except (BotoCoreError, ClientError) as error:
+            code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
+            if code == "ResourceNotFoundException":
                 raise _GroupGoneError from error
-            _log.debug("%s: %s", self._group, error)
-        except BotoCoreError as error:
-            _log.debug("%s: %s", self._group, error)
+            if code != "ResourceAlreadyExistsException":
+                _log.debug("%s: %s", self._group, error)
 
 
 def may_log(iam: Any, role: str) -> bool:

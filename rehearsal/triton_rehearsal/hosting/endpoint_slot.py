@@ -60,7 +60,8 @@ class EndpointSlot:
         """
         while True:
             with self._lock:
-                self._refuse_closed()
+                if self._closed:
+                    raise closing()
                 variant = self._next(self._current())
                 group = self._groups[variant.source]
             group.wait_for(wait_for)
@@ -102,7 +103,7 @@ class EndpointSlot:
         with self._lock:
             if self._closed:
                 group.close()
-            self._refuse_closed()
+                raise closing()
             if variant.source in self._groups:
                 self._retire(variant.source)  # from an earlier deployment whose end was not noticed
             self._groups[variant.source] = group
@@ -198,21 +199,14 @@ class EndpointSlot:
         for fleet in [each for each in self._groups if each not in kept]:
             self._retire(fleet)
         for variant, count in wanted:
-            if variant.source in self._groups:
-                self._groups[variant.source].resize(count)
-            else:
-                group = self._group(variant)
-                group.resize(count)
-                self._groups[variant.source] = group
+            group = self._groups.get(variant.source) or self._group(variant)
+            group.resize(count)
+            self._groups[variant.source] = group
 
     def _retire(self, fleet: Source) -> None:
         group = self._groups.pop(fleet)
         group.retire()
         self._retired = [*(other for other in self._retired if other.busy), group]
-
-    def _refuse_closed(self) -> None:
-        if self._closed:
-            raise closing()
 
 
 def closing() -> ApiError:

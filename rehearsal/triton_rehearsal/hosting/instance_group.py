@@ -1,8 +1,9 @@
-"""The instances of one fleet of an endpoint: as many as wanted, watched, and replaced when they fail."""
+"""The instances of one fleet of an endpoint: which one answers, how many run, and their replacement."""
 
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,14 @@ from dataclasses import dataclass
 from triton_models.base.errors import FleetError
 from triton_rehearsal.hosting.budget import require_room
 from triton_rehearsal.hosting.instance import Instance
+
+MANY = 8
+"""Requests in progress for a model on each instance that has it, from which on another one gets a copy.
+
+SageMaker documents that requests for a model go to an instance that has it, and that some go to another
+instance if there are many. Its measure of many is not documented. Read on 2026-11-23:
+https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoints.html
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +34,29 @@ class Watch:
 
     interval_s: float = 5.0
     failures: int = 6
+
+
+def choose(instances: Sequence[Instance], target: str, *, at_random: bool = False) -> Instance:
+    """Return the instance for a request.
+
+    It is the least busy one of those that have the model. If they all have many requests for it, or none has
+    it, it is another one, with the fewest models.
+
+    Args:
+        instances: The instances that take requests, at least one.
+        target: The target model; empty for the only one.
+        at_random: True for any instance, as RoutingStrategy "RANDOM" wants it for endpoints with one model.
+    """
+    if len(instances) == 1:
+        return instances[0]
+    if at_random:
+        return random.choice(instances)  # noqa: S311  no secret
+    busy = [(requests, each) for each in instances if (requests := each.requests_of(target)) is not None]
+    others = [each for each in instances if all(each is not having for _, having in busy)]
+    least = min((requests for requests, _ in busy), default=MANY)
+    if others and least >= MANY:
+        return min(others, key=lambda each: each.model_count)
+    return next(each for requests, each in busy if requests == least)
 
 
 class InstanceGroup:
@@ -43,7 +75,7 @@ class InstanceGroup:
     @property
     def running(self) -> Sequence[Instance]:
         """The instances that take requests."""
-        return [instance for instance in self._instances if instance.alive]
+        return [instance for instance in self._instances if instance.server.alive]
 
     @property
     def busy(self) -> bool:
@@ -106,7 +138,7 @@ class InstanceGroup:
 
     def _add(self) -> None:
         """Start an instance; then watch it until it ends."""
-        instance, failure = None, None
+        instance, failure, wanted = None, None, False
         try:
             instance = self._start()
         except FleetError as error:
@@ -117,15 +149,12 @@ class InstanceGroup:
         finally:
             with self._change:
                 self._starting -= 1
-                wanted = instance is not None and len(self._instances) < self._wanted
-                if instance is not None and wanted:
+                if instance is not None and (wanted := len(self._instances) < self._wanted):
                     self._instances = (*self._instances, instance)
                 self._failure = failure
                 self._change.notify_all()
-        if instance is not None and wanted:
-            self._run(self._look_after, instance)
-        elif instance is not None:
-            instance.close()
+        if instance is not None:
+            self._run(self._look_after, instance) if wanted else instance.close()
 
     def _look_after(self, instance: Instance) -> None:
         """Replace an instance whose server ends, or does not answer a number of checks in a row."""
@@ -141,7 +170,7 @@ class InstanceGroup:
                 return
             self._instances = tuple(each for each in self._instances if each is not instance)
             self._fill()
-        instance.fail("its server ended" if not instance.alive else "its server did not answer GET /ping")
+        instance.fail("its server did not answer GET /ping" if instance.server.alive else "its server ended")
 
     def _end(self, instances: Sequence[Instance]) -> None:
         for instance in instances:

@@ -16,20 +16,11 @@ from embedded_aws import current_clock
 INVOCATION_NAMESPACE = "AWS/SageMaker"
 INSTANCE_NAMESPACE = "/aws/sagemaker/Endpoints"
 
-# The interval, in seconds, at which SageMaker reports the usage of an instance.
-PERIOD_S = 60.0
-
-# The time, in seconds, for which events are collected into one call.
-_GATHER_S = 1.0
-
-# The longest time of the wall clock, in seconds, between two events of one kind that are taken for a rate.
-_LONGEST_GAP_S = 10.0
-
-# The maximum number of metric data per call (API reference of PutMetricData).
-_CALL_LIMIT = 1000
-
-# The maximum number of values per datum (API reference of MetricDatum).
-_VALUE_LIMIT = 150
+PERIOD_S = 60.0  # between SageMaker's reports of the usage of an instance
+_GATHER_S = 1.0  # for which events are collected into one call
+_LONGEST_GAP_S = 10.0  # of the wall clock, between two events of one kind that are taken for a rate
+_CALL_LIMIT = 1000  # metric data per call (API reference of PutMetricData)
+_VALUE_LIMIT = 150  # values per datum (API reference of MetricDatum)
 
 _SUCCESS, _CLIENT_ERROR, _SERVER_ERROR = range(200, 300), range(400, 500), range(500, 600)
 
@@ -93,36 +84,21 @@ class Invocation:
 
     def samples(self) -> dict[str, float]:
         """One value for each metric that this event changes."""
-        hit = {} if self.cache_hit is None else {"ModelCacheHit": float(self.cache_hit)}
-        return {
+        samples = {
             "Invocations": 1.0,
             "InvocationsPerInstance": 1.0 / self.instances,
             "Invocation4XXErrors": float(self.status in _CLIENT_ERROR),
             "Invocation5XXErrors": float(self.status in _SERVER_ERROR),
             "InvocationModelErrors": float(self.status not in _SUCCESS),
-            **hit,
-            **self.times(),
         }
-
-    def times(self) -> dict[str, float]:
-        """The samples that are times."""
-        times = {}
+        if self.cache_hit is not None:
+            samples["ModelCacheHit"] = float(self.cache_hit)
         if self.model_s is not None:
-            times["ModelLatency"] = _microseconds(self.model_s)
-            times["OverheadLatency"] = _microseconds(self.overhead_s)
+            samples["ModelLatency"] = _microseconds(self.model_s)
+            samples["OverheadLatency"] = _microseconds(self.overhead_s)
         if self.loading_wait_s is not None:
-            times["ModelLoadingWaitTime"] = _microseconds(self.loading_wait_s)
-        return times
-
-    def without_times(self) -> Invocation:
-        """Return an equal event for all invocations that differ only in their times."""
-        return Invocation(
-            status=self.status,
-            instances=self.instances,
-            model_s=None,
-            overhead_s=0.0,
-            cache_hit=self.cache_hit,
-        )
+            samples["ModelLoadingWaitTime"] = _microseconds(self.loading_wait_s)
+        return samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,26 +156,25 @@ class Usage:
         return {name: float(value) for name, value in values.items() if value is not None}
 
 
+class _NoMetric:
+    __slots__ = ()
+
+    def samples(self) -> dict[str, float]:
+        return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class Started(_NoMetric):
     """An instance that began to take requests."""
 
     seconds: float
 
-    def samples(self) -> dict[str, float]:
-        """No metric changes."""
-        return {}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(_NoMetric):
     """An instance that ended; the reason is empty if it was to end."""
 
     reason: str
-
-    def samples(self) -> dict[str, float]:
-        """No metric changes."""
-        return {}
 
 
 Event = Invocation | Download | Load | Unload | Usage | Started | Ended
@@ -212,13 +187,12 @@ class Source(NamedTuple):
     variant: str
     config: str = ""
 
-    def dimensions(self) -> tuple[tuple[str, str], ...]:
-        """The names and values of the dimensions."""
-        return ("EndpointName", self.endpoint), ("VariantName", self.variant)
-
-    def fleet_dimensions(self) -> tuple[tuple[str, str], ...]:
-        """The dimensions of one fleet."""
-        return (*self.dimensions(), ("EndpointConfigName", self.config))
+    def dimensions(self, namespace: str) -> Iterator[Mapping[str, str]]:
+        """Yield the dimensions under which a metric is known."""
+        names = {"EndpointName": self.endpoint, "VariantName": self.variant}
+        yield names
+        if self.config and namespace == INVOCATION_NAMESPACE:
+            yield {**names, "EndpointConfigName": self.config}
 
 
 _Events = dict[tuple[Source, int], Counter[Event]]
@@ -309,8 +283,7 @@ class MetricsPublisher:
     def _usages(self) -> Sequence[tuple[Source, Usage]]:
         try:
             return list(self._usage())
-        except OSError:
-            # An instance may end while its usage is measured.
+        except OSError:  # an instance has ended meanwhile
             return []
 
     def _send(self, events: _Events) -> None:
@@ -354,9 +327,14 @@ def _by_namespace(events: _Events) -> dict[str, list[dict[str, Any]]]:
     """Return PutMetricData's data of events, by metric, dimensions and second."""
     data: dict[str, list[dict[str, Any]]] = {}
     for (source, second), some in events.items():
-        for name, values in _counted(some).items():
-            for dimensions in _dimension_sets(source, METRICS[name]):
-                of_namespace = data.setdefault(METRICS[name].namespace, [])
+        counted: dict[str, Counter[float]] = defaultdict(Counter)
+        for event, number in some.items():
+            for name, value in event.samples().items():
+                counted[name][value] += number
+        for name, values in counted.items():
+            namespace = METRICS[name].namespace
+            for dimensions in source.dimensions(namespace):
+                of_namespace = data.setdefault(namespace, [])
                 of_namespace += (_datum(name, dimensions, second, part) for part in _parts(values))
     return data
 
@@ -368,38 +346,12 @@ def _parts(values: Mapping[float, int]) -> Iterator[list[tuple[float, int]]]:
         yield items[start : start + _VALUE_LIMIT]
 
 
-def _counted(events: Counter[Event]) -> dict[str, Counter[float]]:
-    """Return the values of each metric, with their numbers."""
-    counted: dict[str, Counter[float]] = defaultdict(Counter)
-    outcomes: Counter[Event] = Counter()
-    alike: dict[tuple[int, int, bool | None], Event] = {}  # one of many, because creating each takes time
-    for event, number in events.items():
-        if isinstance(event, Invocation):
-            kind = (event.status, event.instances, event.cache_hit)
-            outcomes[alike.get(kind) or alike.setdefault(kind, event.without_times())] += number
-            for name, value in event.times().items():
-                counted[name][value] += number
-        else:
-            outcomes[event] += number
-    for event, number in outcomes.items():
-        for name, value in event.samples().items():
-            counted[name][value] += number
-    return counted
-
-
-def _dimension_sets(source: Source, metric: Metric) -> Iterator[tuple[tuple[str, str], ...]]:
-    """Yield the dimensions under which a metric of a source is known."""
-    yield source.dimensions()
-    if source.config and metric.namespace == INVOCATION_NAMESPACE:
-        yield source.fleet_dimensions()
-
-
 def _datum(
-    name: str, dimensions: Iterable[tuple[str, str]], second: int, values: Iterable[tuple[float, int]]
+    name: str, dimensions: Mapping[str, str], second: int, values: Iterable[tuple[float, int]]
 ) -> dict[str, Any]:
     return {
         "MetricName": name,
-        "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions],
+        "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
         "Timestamp": datetime.datetime.fromtimestamp(second, tz=datetime.timezone.utc),
         "Values": [value for value, _ in values],
         "Counts": [float(count) for _, count in values],

@@ -1,4 +1,4 @@
-"""The download of a single-model endpoint's model data, before its container starts.
+"""Model data: the unpacking of artifacts, and the download for a single model before its container starts.
 
 The places of files below /opt/ml/model, and the names that SageMaker refuses there, are those of S3DataSource
 in SageMaker's API reference, read on 2026-11-23.
@@ -6,17 +6,46 @@ in SageMaker's API reference, read on 2026-11-23.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from botocore.exceptions import ClientError
 
+from triton_models.artifact import archive
 from triton_models.base.errors import FleetError
-from triton_rehearsal.hosting.unpack import BadArtifactError, unpack
 
 _LONGEST_NAME = 255
+
+
+class BadArtifactError(Exception):
+    """The object is not an archive that an endpoint unpacks."""
+
+
+def unpack(stream: IO[bytes], folder: Path) -> None:
+    """Unpack a .tar.gz into a folder, which appears only when it is complete.
+
+    An endpoint may accept more. SageMaker's reader is not documented, so everything on which readers disagree
+    is refused here, as `fleet check` does.
+
+    Raises:
+        BadArtifactError: The tarball breaks a rule of `triton_models.artifact.archive`. Nothing stays on the
+            disk.
+    """
+    try:
+        archive.unpack(stream, folder, where="the archive")
+    except FleetError as error:
+        found = (f"{each.what} in {each.where} [{each.rule}]" for each in itertools.islice(error.problems, 3))
+        raise BadArtifactError("; ".join(found)) from error
+
+
+def fetch(s3: Any, bucket: str, key: str, folder: Path) -> None:
+    """Unpack an object into a folder; see `unpack`."""
+    with closing(s3.get_object(Bucket=bucket, Key=key)["Body"]) as body:
+        unpack(body, folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,51 +95,41 @@ def download(data: ModelData | None, folder: Path, *, s3: Any) -> None:
     Raises:
         FleetError: There are no data, they are no archive, or a name is not allowed.
     """
-    if data is not None and data.packed:
-        _unpack(data, folder, s3)
+    if data is None:
+        folder.mkdir()
         return
-    folder.mkdir()
-    if data is not None:
+    try:
+        if data.packed:
+            fetch(s3, data.bucket, data.key, folder)
+            return
+        folder.mkdir()
         for key in _keys(data, s3):
             path = folder / _place(data, key)
             path.parent.mkdir(parents=True, exist_ok=True)
             s3.download_file(data.bucket, key, str(path))
-
-
-def _unpack(data: ModelData, folder: Path, s3: Any) -> None:
-    try:
-        body = s3.get_object(Bucket=data.bucket, Key=data.key)["Body"]
-    except ClientError as error:
-        raise _missing(data) from error
-    try:
-        unpack(body, folder)
     except BadArtifactError as error:
         raise FleetError.of(
             what=f"Failed to extract model data archive: {error}",
             where=data.url,
             fix="pack it with `fleet pack`",
         ) from error
-    finally:
-        body.close()
-
-
-def _keys(data: ModelData, s3: Any) -> Iterator[str]:
-    """Yield the keys of the objects.
-
-    Raises:
-        FleetError: The prefix has no object, or may not be listed.
-    """
-    if not data.prefix:
-        yield data.key
-        return
-    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=data.bucket, Prefix=data.key)
-    try:
-        keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
     except ClientError as error:
         raise _missing(data) from error
+
+
+def _keys(data: ModelData, s3: Any) -> Sequence[str]:
+    """Return the keys of the objects.
+
+    Raises:
+        FleetError: The prefix has no object.
+    """
+    if not data.prefix:
+        return [data.key]
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=data.bucket, Prefix=data.key)
+    keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
     if not keys:
         raise _missing(data)
-    yield from keys
+    return keys
 
 
 def _place(data: ModelData, key: str) -> str:

@@ -13,7 +13,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager, suppress
@@ -23,10 +23,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from triton_rehearsal.hosting.copies import Copies, size_of
 from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
 from triton_rehearsal.hosting.metrics import Download, Load, Unload
-from triton_rehearsal.hosting.unpack import BadArtifactError, unpack
+from triton_rehearsal.hosting.model_data import BadArtifactError, fetch
+from triton_rehearsal.hosting.variant import Repository
 from triton_rehearsal.triton.contract import (
     ALREADY_LOADED,
     INVOCATION_LIMIT_S,
@@ -61,22 +61,58 @@ class ContainerError(Exception):
         self.answer = answer
 
 
+class Copies:
+    """The sizes of the copies of models on a disk, in the order of their use. It changes no file.
+
+    Args:
+        limit: The disk for all copies, in bytes; None for no limit.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._sizes: dict[str, int] = {}
+
+    def use(self, name: str) -> None:
+        """Make a copy the most recently used one."""
+        if name in self._sizes:
+            self._sizes[name] = self._sizes.pop(name)
+
+    def add(self, name: str, size: int) -> None:
+        """Add a new copy, in bytes."""
+        self._sizes[name] = size
+
+    def forget(self, name: str) -> None:
+        """Forget a copy that is gone."""
+        self._sizes.pop(name, None)
+
+    @property
+    def full(self) -> bool:
+        """True if the copies need more than the disk has."""
+        return self._limit is not None and sum(self._sizes.values()) > self._limit
+
+    def unused(self, used: Container[str]) -> str | None:
+        """Return the copy to remove first, among those that are not used; None without one."""
+        return next((name for name in self._sizes if name not in used), None)
+
+
 @dataclass(kw_only=True, eq=False)
 class _Model:
     """A model that is loaded, loading or unloading."""
 
     target: str
-    id: str = field(init=False)
-    path: str = field(init=False)
+    id: str
     users: int = 0
     last_used: int = 0
     needs_room: bool = False
     loaded: Future[None] = field(default_factory=Future)
-    ready: bool = False
 
-    def __post_init__(self) -> None:
-        self.id = model_id(self.target)
-        self.path = invocation_path(self.id)
+    @property
+    def ready(self) -> bool:
+        return self.loaded.done()  # with the lock; one that failed is forgotten
+
+    @property
+    def idle(self) -> bool:
+        return self.ready and not self.users
 
 
 class MultiModelInstance(Instance):
@@ -84,31 +120,21 @@ class MultiModelInstance(Instance):
 
     Args:
         setup: The machine and the container.
-        bucket: The bucket of the model repository.
-        prefix: The key prefix to which target models are relative.
+        repository: The model repository, and what happens to its models after use.
         s3: A boto3 S3 client.
         load_wait_s: The maximum time, in seconds, that a request waits for a model.
-        keep_models: False unloads and deletes a model after use, as ModelCacheSetting "Disabled" does.
 
     Raises:
         FleetError: The Triton server cannot be started.
     """
 
     _contract: MultiModelContract
+    _counts_models = True
 
     def __init__(
-        self,
-        setup: Setup,
-        *,
-        bucket: str,
-        prefix: str,
-        s3: Any,
-        load_wait_s: float = LOAD_WAIT_S,
-        keep_models: bool = True,
+        self, setup: Setup, *, repository: Repository, s3: Any, load_wait_s: float = LOAD_WAIT_S
     ) -> None:
-        self._bucket, self._prefix, self._s3 = bucket, prefix, s3
-        self._load_wait_s = load_wait_s
-        self._keep_models = keep_models
+        self._repository, self._s3, self._load_wait_s = repository, s3, load_wait_s
         self._room = threading.Lock()
         self._models: dict[str, _Model] = {}
         self._unloading: dict[str, _Model] = {}
@@ -154,9 +180,6 @@ class MultiModelInstance(Instance):
                 self._contract.list(limit_s=_LIST_LIMIT_S)
         return answers
 
-    def _loaded_models(self) -> int:
-        return len(self.loaded)
-
     @property
     def _requests(self) -> int:
         return sum(model.users for model in self._models.values())
@@ -186,7 +209,7 @@ class MultiModelInstance(Instance):
 
         The answer's status is 507 if the container needs room first; `invoke` makes it.
         """
-        if not self._keep_models:
+        if not self._repository.keep_models:
             return None
         with self._change:
             model = self._models.get(target)
@@ -195,7 +218,9 @@ class MultiModelInstance(Instance):
             self._use(model)
         try:
             sent = {TARGET_MODEL: target, **headers}
-            answer, seconds = await self._invocations.invoke(model.path, body=body, headers=sent)
+            answer, seconds = await self._invocations.invoke(
+                invocation_path(model.id), body=body, headers=sent
+            )
         finally:
             self._release(model)
         return Invoked(answer=answer, cache_hit=True, model_s=seconds)
@@ -217,7 +242,7 @@ class MultiModelInstance(Instance):
             model = self._models.get(target)
             hit = model is not None and model.ready
             if model is None:
-                model = self._models[target] = _Model(target=target)
+                model = self._models[target] = _Model(target=target, id=model_id(target))
                 thread = threading.Thread(target=self._load, args=(model,), daemon=True)
                 self._threads.add(thread)
                 thread.start()
@@ -232,7 +257,7 @@ class MultiModelInstance(Instance):
         with self._change:
             model.users -= 1
             self._change.notify_all()
-        if not self._keep_models:
+        if not self._repository.keep_models:
             self._evict(lambda other: other is model, forget=True)
 
     def _wait_for(self, model: _Model) -> None:
@@ -251,8 +276,7 @@ class MultiModelInstance(Instance):
                     model_id=model.id, target_model=model.target, body=body, headers=headers
                 )
             except NoAnswerError as error:
-                self._notice_end()
-                answer = Answer(status=0, body=str(error).encode())
+                answer = self._notice_end(error)
             seconds = time.monotonic() - started
             if answer.status != OUT_OF_MEMORY:
                 return answer, seconds
@@ -274,7 +298,6 @@ class MultiModelInstance(Instance):
         with self._change:
             self._threads.discard(threading.current_thread())
             if error is None:
-                model.ready = True
                 model.loaded.set_result(None)
             else:
                 # The next request starts a new load.
@@ -287,12 +310,12 @@ class MultiModelInstance(Instance):
         place = self._disk / model_id(target)
         if not place.exists():
             started = time.monotonic()
-            download = _open(self._s3, self._bucket, self._prefix + target.removeprefix("/"))
+            key = self._repository.key(target)
             place.mkdir()
             try:
-                unpack(download, place / "model")
-            finally:
-                download.close()
+                fetch(self._s3, self._repository.bucket, key, place / "model")
+            except ClientError as error:
+                raise MissingArtifactError(key) from error
             self._keep_within_disk(target)
             self._report(Download(target=target, seconds=time.monotonic() - started))
         # An artifact may contain the model itself at its top level. The container then uses the parent as the
@@ -316,8 +339,7 @@ class MultiModelInstance(Instance):
         try:
             answer = self._contract.load(model_id=model.id, target_model=model.target, folder=str(folder))
         except NoAnswerError as error:
-            self._notice_end()
-            raise ContainerError(Answer(status=0, body=str(error).encode())) from error
+            raise ContainerError(self._notice_end(error)) from error
         if answer.ok or answer.status == ALREADY_LOADED:
             self._report(Load(target=model.target, seconds=time.monotonic() - started))
         return answer
@@ -342,10 +364,10 @@ class MultiModelInstance(Instance):
 
             def decided() -> bool:
                 others[:] = [other for other in self._models.values() if other is not model]
-                return any(self._idle(other) for other in others) or all(o.needs_room for o in others)
+                return any(other.idle for other in others) or all(o.needs_room for o in others)
 
             self._change.wait_for(decided, INVOCATION_LIMIT_S)
-            if not any(self._idle(other) for other in others):
+            if not any(other.idle for other in others):
                 return False
         self._evict(lambda other: other is not model)
         return True
@@ -357,7 +379,7 @@ class MultiModelInstance(Instance):
             BadArtifactError: The copy does not fit next to those that are in use.
         """
         name = model_id(target)
-        size = size_of(self._disk / name)
+        size = sum(path.lstat().st_size for path in (self._disk / name).rglob("*") if not path.is_dir())
         removed = []
         with self._change:
             self._copies.add(name, size)
@@ -380,16 +402,12 @@ class MultiModelInstance(Instance):
         with self._change:
             self._copies.forget(name)
 
-    @staticmethod
-    def _idle(model: _Model) -> bool:
-        return model.ready and not model.users
-
-    def _evict(self, among: Callable[[_Model], bool], *, forget: bool = False) -> bool:
+    def _evict(self, among: Callable[[_Model], bool], *, forget: bool = False) -> None:
         """Unload the least recently used idle model. Its copy on the disk stays unless `forget` is True."""
         with self._change:
-            idle = [model for model in self._models.values() if self._idle(model) and among(model)]
+            idle = [model for model in self._models.values() if model.idle and among(model)]
             if not idle:
-                return False
+                return
             victim = min(idle, key=lambda model: model.last_used)
             del self._models[victim.target]
             self._unloading[victim.target] = victim
@@ -397,9 +415,8 @@ class MultiModelInstance(Instance):
         try:
             self._contract.unload(model_id=victim.id, target_model=victim.target)
             self._report(Unload(target=victim.target, seconds=time.monotonic() - started))
-        except NoAnswerError:
-            self._notice_end()
-            return False
+        except NoAnswerError as error:
+            self._notice_end(error)
         finally:
             if forget:
                 self._forget(victim.target)
@@ -407,19 +424,11 @@ class MultiModelInstance(Instance):
                 self._copies.use(victim.id)
                 del self._unloading[victim.target]
                 self._change.notify_all()
-        return True
 
 
 def model_id(target: str) -> str:
     """Return the platform's name for a target model: letters and digits, since it is part of a path."""
     return hashlib.sha256(target.encode()).hexdigest()[:32]
-
-
-def _open(s3: Any, bucket: str, key: str) -> Any:
-    try:
-        return s3.get_object(Bucket=bucket, Key=key)["Body"]
-    except ClientError as error:
-        raise MissingArtifactError(key) from error
 
 
 def _remove(folder: Path) -> None:

@@ -28,11 +28,10 @@ from triton_models.client.failures import error_in
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, Taken, closing
-from triton_rehearsal.hosting.gateway import Gateway, Request
-from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup
-from triton_rehearsal.hosting.instance_group import InstanceGroup, Watch
-from triton_rehearsal.hosting.metrics import Event, Invocation, Load, MetricsPublisher, Source, Unload, Usage
-from triton_rehearsal.hosting.model_data import download
+from triton_rehearsal.hosting.instance import EndingError, Instance, Invoked, Setup, SingleModelInstance
+from triton_rehearsal.hosting.instance_group import InstanceGroup, Watch, choose
+from triton_rehearsal.hosting.metrics import Event, Invocation, Load, MetricsPublisher, Source, Unload
+from triton_rehearsal.hosting.model_data import BadArtifactError, download
 from triton_rehearsal.hosting.model_figures import ModelFigures
 from triton_rehearsal.hosting.multi_model import (
     LOAD_WAIT_S,
@@ -41,17 +40,13 @@ from triton_rehearsal.hosting.multi_model import (
     MultiModelInstance,
     NotReadyError,
 )
-from triton_rehearsal.hosting.routing import choose
-from triton_rehearsal.hosting.runtime_api import ApiError, Reply, validation_error
-from triton_rehearsal.hosting.single_model import SingleModelInstance
-from triton_rehearsal.hosting.unpack import BadArtifactError
-from triton_rehearsal.hosting.variant import Aws, Repository, Variant, look_up, read_variant
+from triton_rehearsal.hosting.runtime_api import ApiError, Gateway, Reply, Request, validation_error
+from triton_rehearsal.hosting.variant import Aws, Variant, look_up, read_variant
 from triton_rehearsal.triton.contract import OUT_OF_MEMORY, TARGET_MODEL, TIMED_OUT, Answer
 
 _log = logging.getLogger(__name__)
 
-# The time for which an endpoint's description is used before it is read again, in seconds. On AWS a change
-# takes minutes to take effect.
+# Seconds for which an endpoint's description is used. On AWS a change takes minutes to take effect.
 LOOKUP_S = 1.0
 
 # The headers that SageMaker passes on, to the container and back.
@@ -127,7 +122,7 @@ class Hosting:
     ) -> None:
         self._deploying = aws if isinstance(aws, EmbeddedAws) else None
         refusal = self._deploying.door.refusal if self._deploying else refusal_of_pages
-        self._gateway = Gateway(self, port=port, refusal=refusal)
+        self._gateway = Gateway(self.answer, port=port, refusal=refusal)
         self.url = f"http://localhost:{self._gateway.port}"
         self._aws = _SharedClients(aws)
         self._load_wait_s = load_wait_s
@@ -136,13 +131,16 @@ class Hosting:
         self._on_s3_client, self._before_start = on_s3_client, before_start
         self.timeline: deque[Moment] = deque(maxlen=_MOMENTS)
         self.figures: defaultdict[tuple[str, str], ModelFigures] = defaultdict(ModelFigures)
-        self._own_directory = Path(tempfile.mkdtemp(prefix="fleet-hosting-")) if directory is None else None
-        self._directory = directory or self._own_directory or Path()
+        self._removed = directory is None
+        self._directory = directory or Path(tempfile.mkdtemp(prefix="fleet-hosting-"))
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="invoke")
         self._slots: dict[str, EndpointSlot] = {}
         self._closed = False
-        self._metrics = MetricsPublisher(self._aws.client("cloudwatch"), usage=self._usage)
+        self._metrics = MetricsPublisher(
+            self._aws.client("cloudwatch"),
+            usage=lambda: [(fleet, instance.usage()) for fleet, instance in self.running()],
+        )
         self._gateway.start()
         if self._deploying:
             self._deploying.attach(self)
@@ -162,12 +160,9 @@ class Hosting:
         Raises:
             LaunchError: The fleet's server fails.
         """
-        with self._lock:
-            slot = self._slots.get(endpoint)
-        if slot is None:
-            return
         try:
-            slot.launch(read_variant(self._aws, endpoint, config))
+            if slot := self._slots.get(endpoint):
+                slot.launch(read_variant(self._aws, endpoint, config))
         except FleetError as error:
             raise LaunchError(str(error)) from error
         except ApiError as error:
@@ -179,27 +174,20 @@ class Hosting:
         Raises:
             LaunchError: An instance does not start.
         """
-        with self._lock:
-            slot = self._slots.get(endpoint)
-        if slot is None or not counts:
-            return
         try:
-            slot.scale(max(counts.values()))  # an endpoint of the rehearsal has one variant
+            if counts and (slot := self._slots.get(endpoint)):
+                slot.scale(max(counts.values()))  # an endpoint of the rehearsal has one variant
         except FleetError as error:
             raise LaunchError(str(error)) from error
 
     def refresh(self, endpoint: str) -> None:
         """Read the endpoint's deployment again before its next request."""
-        with self._lock:
-            slot = self._slots.get(endpoint)
-        if slot is not None:
+        if slot := self._slots.get(endpoint):
             slot.refresh()
 
     def end(self, endpoint: str) -> None:
         """End the instances of a deleted endpoint, each after its current requests."""
-        with self._lock:
-            slot = self._slots.get(endpoint)
-        if slot is not None:
+        if slot := self._slots.get(endpoint):
             slot.end()
 
     def instances(self, endpoint: str) -> Sequence[Instance]:
@@ -213,9 +201,7 @@ class Hosting:
 
     def running(self) -> Iterator[tuple[Source, Instance]]:
         """Yield the running instances of all endpoints, with the fleets they belong to."""
-        with self._lock:
-            slots = list(self._slots.values())
-        for slot in slots:
+        for slot in tuple(self._slots.values()):
             yield from slot.running()
 
     def flush_metrics(self) -> None:
@@ -283,8 +269,8 @@ class Hosting:
             slot.close()
         self._gateway.close()
         self._metrics.close()
-        if self._own_directory:
-            shutil.rmtree(self._own_directory, ignore_errors=True)
+        if self._removed:
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     def __enter__(self) -> Hosting:
         return self
@@ -299,35 +285,30 @@ class Hosting:
             if endpoint not in self._slots:
                 self._slots[endpoint] = EndpointSlot(
                     look_up=partial(look_up, self._aws, endpoint),
-                    group=self._new_group,
+                    group=lambda variant: InstanceGroup(
+                        start=partial(self._new_instance, variant), watch=self._watch
+                    ),
                     lookup_s=self._lookup_s,
                 )
             return self._slots[endpoint]
 
-    def _usage(self) -> list[tuple[Source, Usage]]:
-        return [(fleet, instance.usage()) for fleet, instance in self.running()]
-
     def _count(self, variant: Variant, target: str, instances: int, started: float, invoked: Invoked) -> None:
-        overhead = time.monotonic() - started - (invoked.model_s or 0.0)
+        answer, seconds = invoked.answer, time.monotonic() - started
         event = Invocation(
-            status=invoked.answer.status,
+            status=answer.status,
             instances=instances,
             model_s=invoked.model_s,
-            overhead_s=max(0.0, overhead),
+            overhead_s=max(0.0, seconds - (invoked.model_s or 0.0)),
             cache_hit=invoked.cache_hit,
             loading_wait_s=invoked.loading_wait_s,
         )
         self._metrics.add(variant.source, event)
-        answer = invoked.answer
         with self._lock:
             self.figures[variant.endpoint, target].count(
-                seconds=time.monotonic() - started,
+                seconds=seconds,
                 loaded=invoked.cache_hit is not False,
                 error="" if answer.ok else error_in(answer.text) or f"status {answer.status}",
             )
-
-    def _new_group(self, variant: Variant) -> InstanceGroup:
-        return InstanceGroup(start=partial(self._new_instance, variant), watch=self._watch)
 
     def _new_instance(self, variant: Variant) -> Instance:
         self._before_start()
@@ -364,14 +345,7 @@ class Hosting:
         self._on_s3_client(s3)
         if repository is None:
             return SingleModelInstance(setup, fill=partial(download, variant.data, s3=s3))
-        return MultiModelInstance(
-            setup,
-            bucket=repository.bucket,
-            prefix=repository.prefix,
-            s3=s3,
-            load_wait_s=self._load_wait_s,
-            keep_models=repository.keep_models,
-        )
+        return MultiModelInstance(setup, repository=repository, s3=s3, load_wait_s=self._load_wait_s)
 
 
 class _SharedClients:
@@ -421,11 +395,18 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
             raise validation_error(message)
     target = headers.get(_TARGET_MODEL)
     if variant.repository is None:
-        if target:
-            raise _not_multi_model(variant)
-        return ""
+        if not target:
+            return ""
+        # Seen by users: https://github.com/aws/amazon-sagemaker-examples/issues/1026, read 2026-11-22.
+        message = (
+            f"Endpoint {variant.endpoint} is not a multi-model endpoint and does not support target model "
+            "header."
+        )
+        raise ApiError(400, "ValidationError", message, ErrorCode="TARGET_MODEL_HEADER_NOT_SUPPORTED")
     if not target:
-        raise _no_target_model()
+        # Seen by users, but for its end, read on 2026-11-23:
+        # https://github.com/aws/sagemaker-tensorflow-serving-container/issues/166
+        raise validation_error(f"Request {uuid.uuid4()} is missing a target model header.")
     if len(target) > _LONGEST_TARGET:
         message = (
             f"1 validation error detected: Value at 'targetModel' with {len(target)} characters failed to "
@@ -433,26 +414,6 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
         )
         raise validation_error(message)
     return target
-
-
-def _no_target_model() -> ApiError:
-    """Return the error for a request to an endpoint with many models that names none.
-
-    Seen by users, but for its end: https://github.com/aws/sagemaker-tensorflow-serving-container/issues/166,
-    read on 2026-11-23.
-    """
-    return validation_error(f"Request {uuid.uuid4()} is missing a target model header.")
-
-
-def _not_multi_model(variant: Variant) -> ApiError:
-    """Return the error for a target model on an endpoint with one model.
-
-    Seen by users: https://github.com/aws/amazon-sagemaker-examples/issues/1026 and 1216, read on 2026-11-22.
-    """
-    message = (
-        f"Endpoint {variant.endpoint} is not a multi-model endpoint and does not support target model header."
-    )
-    return ApiError(400, "ValidationError", message, ErrorCode="TARGET_MODEL_HEADER_NOT_SUPPORTED")
 
 
 def _forwarded(request: Request) -> dict[str, str]:
@@ -469,41 +430,32 @@ def _reply(variant: Variant, answer: Answer) -> Reply:
 
 def _refusal(variant: Variant, target: str, error: Exception) -> ApiError:
     """Return SageMaker's error for a request that does not reach the model."""
+    if variant.repository is None or isinstance(error, NotReadyError):
+        message = f"Model {target} is not ready for inference yet. Please try your request again later."
+        return ApiError(429, "ModelNotReadyException", message)
+    place = f"bucket: {variant.repository.bucket}, key: {variant.repository.key(target)}"
     if isinstance(error, MissingArtifactError):
-        return validation_error(_download_failed(variant.repository, target))
-    if isinstance(error, BadArtifactError):
-        return validation_error(_extract_failed(variant.repository, target, error))
-    message = f"Model {target} is not ready for inference yet. Please try your request again later."
-    return ApiError(429, "ModelNotReadyException", message)
-
-
-def _download_failed(repository: Repository | None, target: str) -> str:
-    return (
-        f"Failed to download model data({_place(repository, target)}). Please "
-        "ensure that there is an object located at the URL and that the role passed to CreateModel has "
-        "permissions to download the model."
-    )
-
-
-def _extract_failed(repository: Repository | None, target: str, error: BadArtifactError) -> str:
-    return (
-        f"Failed to extract model data archive ({_place(repository, target)}): "
-        f"{error}. Please ensure that the object located at the URL is a valid tar.gz archive."
-    )
-
-
-def _place(repository: Repository | None, target: str) -> str:
-    return (
-        f"bucket: {repository.bucket}, key: {repository.prefix}{target.removeprefix('/')}"
-        if repository
-        else target
+        return validation_error(
+            f"Failed to download model data({place}). Please ensure that there is an object located at the "
+            "URL and that the role passed to CreateModel has permissions to download the model."
+        )
+    return validation_error(
+        f"Failed to extract model data archive ({place}): {error}. Please ensure that the object located at "
+        "the URL is a valid tar.gz archive."
     )
 
 
 def _model_error(variant: Variant, answer: Answer) -> ApiError:
     side = "client" if answer.status in _CLIENT_ERRORS else "server"
-    region, account = variant.region, variant.account
-    text = answer.text if answer.status or answer.text == TIMED_OUT else _no_response(variant)
+    region, account = variant.arn.split(":")[3:5]
+    text = answer.text
+    if not answer.status and text != TIMED_OUT:
+        # Seen by users: https://github.com/aws/amazon-sagemaker-examples/issues/2815, read on 2026-11-23.
+        text = (
+            f"Amazon SageMaker could not get a response from the {variant.endpoint} endpoint. This can occur "
+            "when CPU or memory utilization is high. To check your utilization, see Amazon CloudWatch. To "
+            "fix this problem, use an instance type with more CPU capacity or memory."
+        )
     message = (
         f'Received {side} error ({answer.status}) from primary with message "{text}". See '
         f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
@@ -517,16 +469,4 @@ def _model_error(variant: Variant, answer: Answer) -> ApiError:
         OriginalStatusCode=answer.status,
         OriginalMessage=text,
         LogStreamArn=f"arn:aws:logs:{region}:{account}:log-group:{variant.log_group}",
-    )
-
-
-def _no_response(variant: Variant) -> str:
-    """Return the message in place of an answer if the container ended.
-
-    Seen by users: https://github.com/aws/amazon-sagemaker-examples/issues/2815, read on 2026-11-23.
-    """
-    return (
-        f"Amazon SageMaker could not get a response from the {variant.endpoint} endpoint. This can occur "
-        "when CPU or memory utilization is high. To check your utilization, see Amazon CloudWatch. To fix "
-        "this problem, use an instance type with more CPU capacity or memory."
     )

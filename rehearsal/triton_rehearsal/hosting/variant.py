@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
@@ -34,7 +34,11 @@ class Repository:
 
     bucket: str
     prefix: str
-    keep_models: bool
+    keep_models: bool = True
+
+    def key(self, target: str) -> str:
+        """Return the key of a target model. A slash before the target model is that behind the prefix."""
+        return self.prefix + target.removeprefix("/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +59,6 @@ class Variant:
         instance_type: SageMaker's name for the machine; None if the configuration has none.
         at_random: True if any instance may get a request (RoutingStrategy).
         ready_limit_s: Seconds within which a container must answer its first ping.
-        source: The source of the variant's metrics.
     """
 
     endpoint: str
@@ -71,21 +74,11 @@ class Variant:
     instance_type: str | None
     at_random: bool
     ready_limit_s: float
-    source: Source = field(init=False)
-
-    def __post_init__(self) -> None:
-        source = Source(endpoint=self.endpoint, variant=self.name, config=self.config)
-        object.__setattr__(self, "source", source)
 
     @property
-    def region(self) -> str:
-        """The region of the endpoint."""
-        return self.arn.split(":")[3]
-
-    @property
-    def account(self) -> str:
-        """The account of the endpoint."""
-        return self.arn.split(":")[4]
+    def source(self) -> Source:
+        """The source of the variant's metrics."""
+        return Source(endpoint=self.endpoint, variant=self.name, config=self.config)
 
     @property
     def log_group(self) -> str:
@@ -108,11 +101,6 @@ class Fleets:
     green: Variant | None = None
     share: float = 0.0
     coming: int = 0
-
-    @property
-    def variants(self) -> tuple[Variant, ...]:
-        """The blue fleet, and the green one if there is one."""
-        return (self.blue,) if self.green is None else (self.blue, self.green)
 
 
 def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
@@ -152,24 +140,21 @@ def read_variant(aws: Aws, endpoint: str, config: str) -> Variant:
 
 def _describe(aws: Aws, endpoint: str) -> Mapping[str, Any]:
     try:
-        found: Mapping[str, Any] = aws.client("sagemaker").describe_endpoint(EndpointName=endpoint)
+        return dict(aws.client("sagemaker").describe_endpoint(EndpointName=endpoint))
     except ClientError as error:
         account = aws.client("sts").get_caller_identity()["Account"]
-        message = f"Endpoint {endpoint} of account {account} not found."
-        raise validation_error(message) from error
-    return found
+        raise validation_error(f"Endpoint {endpoint} of account {account} not found.") from error
 
 
 def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known: Fleets | None) -> Variant:
-    """Return the variant of a configuration, with a number of instances."""
-    for variant in known.variants if known else ():
-        if (variant.arn, variant.config) == (found["EndpointArn"], config):
+    for variant in (known.blue, known.green) if known else ():
+        if variant and (variant.arn, variant.config) == (found["EndpointArn"], config):
             return replace(variant, instances=max(1, instances))
     sagemaker = aws.client("sagemaker")
     described = sagemaker.describe_endpoint_config(EndpointConfigName=config)
     declared = _only(described, found["EndpointName"])
     model = sagemaker.describe_model(ModelName=declared["ModelName"])
-    container = _container(model)
+    container = model.get("PrimaryContainer") or model["Containers"][0]
     repository = _repository(container) if container.get("Mode") == "MultiModel" else None
     strategy = declared.get("RoutingConfig", {}).get("RoutingStrategy", "RANDOM")
     return Variant(
@@ -215,9 +200,3 @@ def _repository(container: Mapping[str, Any]) -> Repository:
         prefix=prefix if not prefix or prefix.endswith("/") else f"{prefix}/",
         keep_models=caching != "Disabled",
     )
-
-
-def _container(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the only container of a model, from either of the two fields for it."""
-    container: Mapping[str, Any] = model.get("PrimaryContainer") or model["Containers"][0]
-    return container
