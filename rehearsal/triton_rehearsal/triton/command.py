@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -27,14 +26,12 @@ from triton_rehearsal.triton.runtime import ENVIRONMENT, find_runtime
 PROGRAM = "tritonserver"
 
 _PREFIX_FLAG = "--backend-config=python,shm-region-prefix-name="
-_EXIT_MISTAKE = 1
-_EXIT_SIGNAL = 128
-_STOPPING = (signal.SIGTERM, signal.SIGINT)
+_EXIT_MISTAKE, _EXIT_SIGNAL = 1, 128
 
 # Variables of a Python environment here that would affect the Python of the server's models.
 _OTHER_PYTHON = {"PYTHONHOME", "VIRTUAL_ENV", "PYTHONUSERBASE"}
 
-_RUN = (
+_PROGRAM = (
     "import sys; sys.path[:0] = {paths!r}; "
     "from triton_rehearsal.triton.command import main; sys.exit(main(sys.argv[1:]))"
 )
@@ -44,7 +41,7 @@ def install(folder: Path) -> Path:
     """Put the program into a folder, which is created if missing. Returns the folder, for PATH."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [str(Path(package.__path__[0]).resolve().parent) for package in (triton_rehearsal, triton_models)]
-    command = [sys.executable, "-I", "-c", _RUN.format(paths=paths)]
+    command = [sys.executable, "-I", "-c", _PROGRAM.format(paths=paths)]
     program = folder / PROGRAM
     program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     program.chmod(0o755)
@@ -61,22 +58,25 @@ def main(arguments: Sequence[str]) -> int:
         The server's exit status, or 128 and the number of the signal that ended it.
     """
     try:
-        runtime = find_runtime()
+        status = _run(arguments)
     except FleetError as error:
         sys.stderr.write(f"error: {error}\n")
         return _EXIT_MISTAKE
+    return status if status >= 0 else _EXIT_SIGNAL - status
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Run the server. Returns its exit status, or the negative signal that ended it."""
+    runtime = find_runtime()
     with tempfile.TemporaryDirectory(prefix="fleet-tritonserver-", ignore_cleanup_errors=True) as folder:
         mark = new_mark()
         make_backends(runtime, Path(folder) / "backends", mark=mark)
-        marks = [
-            mark,
-            *(each.removeprefix(_PREFIX_FLAG) for each in arguments if each.startswith(_PREFIX_FLAG)),
-        ]
+        given = [each.removeprefix(_PREFIX_FLAG) for each in arguments if each.startswith(_PREFIX_FLAG)]
         charge = guard.Charge(
             command=[
                 str(runtime.server),
                 f"--backend-directory={folder}/backends",
-                *([f"{_PREFIX_FLAG}{mark}"] if len(marks) == 1 else []),
+                *([] if given else [f"{_PREFIX_FLAG}{mark}"]),
                 # A model for a GPU may include configs/cpu.pbtxt. Without this file the name is ignored.
                 "--model-config-name=cpu",
                 *arguments,
@@ -87,29 +87,16 @@ def main(arguments: Sequence[str]) -> int:
             },
             directory=folder,
             log="",
-            leftovers=[pattern for each in marks for pattern in leftovers_of(each)],
+            leftovers=[pattern for each in (mark, *given) for pattern in leftovers_of(each)],
             start=str(Path.cwd()),
             sockets=os.environ.get(SOCKETS, ""),
         )
-        try:
-            status = _wait(guard.start(charge))
-        except FleetError as error:
-            sys.stderr.write(f"error: {error}\n")
-            return _EXIT_MISTAKE
-    return status if status >= 0 else _EXIT_SIGNAL - status
-
-
-def _wait(guarding: subprocess.Popen[bytes]) -> int:
-    """Wait for the end of a guarded server. Returns its exit status, or the negative signal that ended it."""
-    assert guarding.stdin is not None  # noqa: S101  given by PIPE
-    assert guarding.stdout is not None  # noqa: S101  given by PIPE
-    server = guard.started(guarding)
-    for number in _STOPPING:
-        signal.signal(number, lambda number, _: os.kill(server, number))
-    said = guarding.stdout.read()
-    guarding.stdin.close()
-    guarding.wait()
-    return int(said or -signal.SIGKILL)
+        with guard.start(charge) as guarding:
+            server = guard.started(guarding)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda number, _: os.kill(server, number))
+            assert guarding.stdout is not None  # noqa: S101  given by PIPE
+            return int(guarding.stdout.read() or -signal.SIGKILL)
 
 
 if __name__ == "__main__":

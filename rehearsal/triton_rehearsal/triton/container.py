@@ -5,72 +5,50 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from triton_models.base.errors import FleetError
 from triton_models.facts.ports import SAFE_PORT_RANGE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
-    """One environment variable that the container's start script reads.
-
-    Attributes:
-        variable: The variable's name.
-        template: The resulting flag, with `{}` for the variable's value.
-        default: The value to use if the variable is unset or empty. None omits the flag.
-    """
-
-    variable: str
-    template: str
-    default: str | None = None
-
 
 SAFE_PORTS = "SAGEMAKER_SAFE_PORT_RANGE"
 
 # docker/sagemaker/serve of triton-inference-server/server, read 2026-08-19. The value of the variable with
 # DISABLE in its name is passed on unchanged, so only "false" turns namespacing off.
-FLAGS = (
-    Flag(
-        variable="SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING",
-        template="--model-namespacing={}",
-        default="true",
-    ),
-    Flag(variable="SAGEMAKER_BIND_TO_PORT", template="--sagemaker-port={}"),
-    Flag(variable=SAFE_PORTS, template="--sagemaker-safe-port-range={}"),
-    Flag(variable="SAGEMAKER_TRITON_ALLOW_GRPC", template="--allow-grpc={}", default="false"),
-    Flag(variable="SAGEMAKER_TRITON_ALLOW_METRICS", template="--allow-metrics={}", default="false"),
-    Flag(variable="SAGEMAKER_TRITON_METRICS_PORT", template="--metrics-port={}"),
-    Flag(variable="SAGEMAKER_TRITON_GRPC_PORT", template="--grpc-port={}"),
-    Flag(
-        variable="SAGEMAKER_TRITON_BUFFER_MANAGER_THREAD_COUNT", template="--buffer-manager-thread-count={}"
-    ),
-    Flag(variable="SAGEMAKER_TRITON_THREAD_COUNT", template="--sagemaker-thread-count={}"),
-    Flag(variable="SAGEMAKER_TRITON_LOG_VERBOSE", template="--log-verbose={}", default="true"),
-    Flag(variable="SAGEMAKER_TRITON_LOG_INFO", template="--log-info={}"),
-    Flag(variable="SAGEMAKER_TRITON_LOG_WARNING", template="--log-warning={}"),
-    Flag(variable="SAGEMAKER_TRITON_LOG_ERROR", template="--log-error={}"),
-    Flag(
-        variable="SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE",
-        template="--backend-config=python,shm-default-byte-size={}",
-        default="16777216",
-    ),
-    Flag(
-        variable="SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE",
-        template="--backend-config=python,shm-growth-byte-size={}",
-        default="1048576",
-    ),
-    Flag(variable="SAGEMAKER_TRITON_TENSORFLOW_VERSION", template="--backend-config=tensorflow,version={}"),
+FLAGS: Mapping[str, tuple[str, str | None]] = MappingProxyType(
+    {
+        "SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING": ("--model-namespacing={}", "true"),
+        "SAGEMAKER_BIND_TO_PORT": ("--sagemaker-port={}", None),
+        SAFE_PORTS: ("--sagemaker-safe-port-range={}", None),
+        "SAGEMAKER_TRITON_ALLOW_GRPC": ("--allow-grpc={}", "false"),
+        "SAGEMAKER_TRITON_ALLOW_METRICS": ("--allow-metrics={}", "false"),
+        "SAGEMAKER_TRITON_METRICS_PORT": ("--metrics-port={}", None),
+        "SAGEMAKER_TRITON_GRPC_PORT": ("--grpc-port={}", None),
+        "SAGEMAKER_TRITON_BUFFER_MANAGER_THREAD_COUNT": ("--buffer-manager-thread-count={}", None),
+        "SAGEMAKER_TRITON_THREAD_COUNT": ("--sagemaker-thread-count={}", None),
+        "SAGEMAKER_TRITON_LOG_VERBOSE": ("--log-verbose={}", "true"),
+        "SAGEMAKER_TRITON_LOG_INFO": ("--log-info={}", None),
+        "SAGEMAKER_TRITON_LOG_WARNING": ("--log-warning={}", None),
+        "SAGEMAKER_TRITON_LOG_ERROR": ("--log-error={}", None),
+        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": (
+            "--backend-config=python,shm-default-byte-size={}",
+            "16777216",
+        ),
+        "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": (
+            "--backend-config=python,shm-growth-byte-size={}",
+            "1048576",
+        ),
+        "SAGEMAKER_TRITON_TENSORFLOW_VERSION": ("--backend-config=tensorflow,version={}", None),
+    }
 )
+"""The flag and the default of each variable that the script reads. A flag without a value is omitted."""
 
 GPU_LIMIT = "SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT"
 ADDITIONAL_ARGUMENTS = "SAGEMAKER_TRITON_ADDITIONAL_ARGS"
 PING_MODE = "SAGEMAKER_TRITON_PING_MODE"
 DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
 
-# The flags that the script always passes.
-FIXED_FLAGS = ("--allow-sagemaker=true", "--allow-http=false", "--model-control-mode=explicit")
+_FIXED_FLAGS = ("--allow-sagemaker=true", "--allow-http=false", "--model-control-mode=explicit")
 
 
 def server_flags(environment: Mapping[str, str], *, repository: str, model: str | None = None) -> list[str]:
@@ -85,12 +63,12 @@ def server_flags(environment: Mapping[str, str], *, repository: str, model: str 
     Returns:
         The flags in the script's order. The additional arguments override those before them.
     """
-    flags = [*FIXED_FLAGS, f"--model-repository={repository}"]
+    flags = [*_FIXED_FLAGS, f"--model-repository={repository}"]
     environment = {**environment, SAFE_PORTS: SAFE_PORT_RANGE}
-    for flag in FLAGS:
-        value = environment.get(flag.variable) or flag.default
+    for variable, (flag, default) in FLAGS.items():
+        value = environment.get(variable) or default
         if value is not None:
-            flags.append(flag.template.format(value))
+            flags.append(flag.format(value))
     if limit := environment.get(GPU_LIMIT):
         flags += [f"--model-load-gpu-limit={index}:{limit}" for index in range(_gpu_count())]
     flags += environment.get(ADDITIONAL_ARGUMENTS, "").split()
@@ -110,11 +88,11 @@ def only_model(environment: Mapping[str, str], folder: Path) -> str:
         )
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
     given = environment.get(DEFAULT_MODEL)
-    if given:
-        if given in names:
-            return given
+    if given and given not in names:
         message = f"Directory with provided {DEFAULT_MODEL} {given} does not exist"
         raise _refused(message, f"name one of {names}" if names else "pack the folder of that model")
+    if given:
+        return given
     if not names:
         raise _refused("No model found in model repository", "name model data that contain a model's folder")
     if len(names) > 1:

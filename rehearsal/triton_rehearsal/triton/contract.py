@@ -65,17 +65,11 @@ AContract = TypeVar("AContract", bound="Contract")
 
 
 class Contract:
-    """A client of one container. It can be used from many threads."""
+    """A client of the container at a Unix socket. It can be used from many threads."""
 
-    def __init__(self, server: str | Path, *, invocation_limit_s: float = INVOCATION_LIMIT_S) -> None:
+    def __init__(self, server: Path, *, invocation_limit_s: float = INVOCATION_LIMIT_S) -> None:
         self._invocation_limit_s = invocation_limit_s
-        self._pool: urllib3.HTTPConnectionPool = (
-            UnixSocketPool(server, connections=_CONNECTIONS)
-            if isinstance(server, Path)
-            else urllib3.connectionpool.connection_from_url(
-                server, maxsize=_CONNECTIONS, block=False, retries=False
-            )
-        )
+        self._pool = UnixSocketPool(server, connections=_CONNECTIONS)
 
     def ping(self) -> bool:
         """Return True if the container accepts requests; False if it does not or nothing listens."""
@@ -131,7 +125,7 @@ class SingleModelContract(Contract):
 
 
 class MultiModelContract(Contract):
-    """A client of a container that serves many models. It can be used from many threads.
+    """A client of a container that serves many models.
 
     Every call about a model has the target model's name in a header, like the platform's calls. Triton names
     the model after it: without the header an unload does not find the model and blocks for 350 seconds.

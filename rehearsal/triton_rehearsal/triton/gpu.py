@@ -94,11 +94,11 @@ class ModelledGpu:
         backends: Mapping[str, Mapping[str, int]] | None = None,
         auto_completes: bool = False,
     ) -> ModelledGpu:
-        """Create the folder of a GPU.
+        """Create the folder of a GPU. All sizes are in bytes.
 
         Args:
             folder: The folder.
-            total: Its memory in bytes.
+            total: Its memory.
             reserved: The server's own part of it, with the pool.
             pool: The size of the pool.
             backends: For a backend, the bytes that its `first` model brings, and those of each instance
@@ -133,28 +133,21 @@ class ModelledGpu:
         first = self._firsts / backend
         with self._locked():
             more = terms.get("first", 0) if backend and not first.exists() else 0
-            free = self.total - self._used()
-            if wanted + more > free:
-                raise OutOfMemoryError(wanted=wanted + more, free=free, total=self.total)
+            self._require(wanted + more, self._used(), self.total)
             if more:
                 first.write_text(str(more))
             return self._share(self._shares, wanted, model)
 
     def take_of_pool(self, wanted: int, *, model: str = "") -> Share:
-        """Take memory of the pool until this process gives it back or ends.
-
-        Args:
-            wanted: The memory.
-            model: The platform's name for the model.
-
-        Raises:
-            OutOfMemoryError: Too little of it is free.
-        """
+        """Take memory of the pool until this process gives it back or ends; see `take`."""
         with self._locked():
-            free = self._pool - self._taken(self._of_pool)
-            if wanted > free:
-                raise OutOfMemoryError(wanted=wanted, free=free, total=self._pool)
+            self._require(wanted, self._taken(self._of_pool), self._pool)
             return self._share(self._of_pool, wanted, model)
+
+    @staticmethod
+    def _require(wanted: int, used: int, total: int) -> None:
+        if wanted > total - used:
+            raise OutOfMemoryError(wanted=wanted, free=total - used, total=total)
 
     def used(self) -> int:
         """Return the memory that the server and running models have taken, in bytes."""
@@ -219,8 +212,7 @@ class GpuMeter:
     def busy_percent(self) -> float:
         """Return the time for which the GPUs were busy since the last call.
 
-        On AWS, models that run at the same time on a GPU count once. Here their times are added up, to at
-        most 100 per GPU.
+        On AWS, models that run at the same time on a GPU count once. Here their times are added up.
         """
         now, busy = time.monotonic(), self._gpu.busy_s()
         (before, busy_before), self._last = self._last, (now, busy)
@@ -228,7 +220,7 @@ class GpuMeter:
         return 100 * min(max(share, 0.0), float(self._count))
 
     def memory_percent(self) -> float:
-        """Return the memory that models have taken."""
+        """Return the memory that the server and models have taken."""
         return 100 * self._count * self._gpu.used() / self._gpu.total
 
 
@@ -272,20 +264,17 @@ def take_for(args: Mapping[str, str], size: int, *, of_pool: bool = False) -> Sh
     written = (Path(args["model_repository"]) / "config.pbtxt").read_text()
     if "instance_group" not in written and not args["model_instance_name"].endswith("_0"):
         return gpu.take(0)
+    found = _FOLDER.search(args["model_repository"])
+    owner = found[1] if found else ""
     if of_pool:
-        return gpu.take_of_pool(wanted, model=_owner(args))
+        return gpu.take_of_pool(wanted, model=owner)
     return gpu.take(
         wanted,
         backend=Path(__file__).parent.name,
         rows=max(1, config.get("max_batch_size", 0)),
         measured=declared is not None,
-        model=_owner(args),
+        model=owner,
     )
-
-
-def _owner(args: Mapping[str, str]) -> str:
-    found = _FOLDER.search(args["model_repository"])
-    return found[1] if found else ""
 
 
 def _is_locked(path: Path) -> bool:

@@ -163,14 +163,12 @@ def main() -> None:
 
 
 def _prepare(libc: ctypes.CDLL, to: socket.socket) -> None:
-    """Prepare the child before it becomes the server."""
     # If the guard itself is killed, the kernel kills the server too.
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     ask_about_own_calls(to)
 
 
 def _note(log: str, line: str) -> None:
-    """Add a line to the server's log."""
     with Path(log or "/dev/stderr").open("a") as file:
         file.write(f"{line}\n")
 

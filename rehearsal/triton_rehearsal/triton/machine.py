@@ -50,7 +50,6 @@ class Machine:
         gpu: The GPU model; None without one.
         gpu_count: Number of GPUs.
         release: The release of the image; None if it is unknown.
-        driver: The host's driver.
         cpu_image: True for the image for machines without a GPU, which lacks TensorRT and DALI.
     """
 
@@ -58,7 +57,6 @@ class Machine:
     gpu_count: int = 1
     release: Release | None = None
     cpu_image: bool = False
-    driver: str = DRIVER
 
     @classmethod
     def of(cls, *, image: str, instance_type: str | None = None, gpu: Gpu | None = None) -> Machine:
@@ -93,9 +91,9 @@ class Machine:
         else:
             program.write_text(
                 _NVIDIA_SMI.format(
-                    device=_device(self.gpu),
+                    device=f"NVIDIA {self.gpu.name.replace('-', ' ')}",  # approximately: "NVIDIA A100 40GB"
                     capability=self.gpu.compute_capability,
-                    driver=self.driver,
+                    driver=DRIVER,
                     count=self.gpu_count,
                     number="{number}",
                 )
@@ -106,8 +104,3 @@ class Machine:
 def before(folder: Path, path: str) -> str:
     """Return a search path with a folder before all others."""
     return os.pathsep.join([str(folder), path])
-
-
-def _device(gpu: Gpu) -> str:
-    """Return approximately nvidia-smi's name of a GPU: "NVIDIA A100 40GB"."""
-    return f"NVIDIA {gpu.name.replace('-', ' ')}"

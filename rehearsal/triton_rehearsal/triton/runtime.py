@@ -63,9 +63,13 @@ def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:
         FleetError: A part is missing. The error names it and how to get it.
     """
     binaries = environment / "bin"
-    if not (binaries / "python").exists():
+    python = binaries / "python"
+    if not python.exists():
         raise _not_set_up(environment, what=f"there is no Python environment at {environment}")
-    facts = _ask(binaries / "python")
+    answer = subprocess.run([python, "-I", "-c", _QUESTIONS], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise _not_set_up(environment, what=f"{python} does not run: {answer.stderr.strip()}")
+    facts: dict[str, Any] = json.loads(answer.stdout)
     version = ".".join(str(part) for part in facts["version"])
     for module, package in (("pytriton", "nvidia-pytriton"), ("numpy", "numpy")):
         if not facts[module]:
@@ -73,7 +77,13 @@ def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:
     wheel = Path(facts["pytriton"]) / "tritonserver"
     stub = wheel / "python_backend_stubs" / version / "triton_python_backend_stub"
     if not stub.exists():
-        raise _unsupported(version, stub.parent.parent)
+        stubs = stub.parents[1]
+        known = sorted((path.name for path in stubs.iterdir()), key=lambda name: int(name.split(".")[1]))
+        raise FleetError.of(
+            what=f"the bundled Triton server cannot run models with Python {version}",
+            where=str(stubs),
+            fix=f"use Python {', '.join(known)}: run `make clean rehearse PYTHON=python3.12`",
+        )
     return Runtime(
         server=wheel / "bin" / "tritonserver",
         python_backend=wheel / "backends" / "python",
@@ -81,14 +91,6 @@ def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:
         libraries=_libraries(facts, version, wheel.parent.parent / "nvidia_pytriton.libs"),
         binaries=binaries,
     )
-
-
-def _ask(python: Path) -> dict[str, Any]:
-    answer = subprocess.run([python, "-I", "-c", _QUESTIONS], capture_output=True, text=True, check=False)
-    if answer.returncode:
-        raise _not_set_up(python.parent.parent, what=f"{python} does not run: {answer.stderr.strip()}")
-    facts: dict[str, Any] = json.loads(answer.stdout)
-    return facts
 
 
 def _libraries(facts: dict[str, Any], version: str, bundled: Path) -> tuple[Path, ...]:
@@ -113,12 +115,3 @@ def _libraries(facts: dict[str, Any], version: str, bundled: Path) -> tuple[Path
 
 def _not_set_up(environment: Path, *, what: str) -> FleetError:
     return FleetError.of(what=what, where=str(environment), fix="run `make rehearse`")
-
-
-def _unsupported(version: str, stubs: Path) -> FleetError:
-    known = sorted((path.name for path in stubs.iterdir()), key=lambda name: int(name.split(".")[1]))
-    return FleetError.of(
-        what=f"the bundled Triton server cannot run models with Python {version}",
-        where=str(stubs),
-        fix=f"use Python {', '.join(known)}: run `make clean rehearse PYTHON=python3.12`",
-    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from build_packages import build_package  # type: ignore[import-not-found]
+from stand_in import StandIn, build_package, refuse  # type: ignore[import-not-found]
 
 Array = np.ndarray[Any, Any]
 
@@ -28,33 +27,30 @@ INSTALL = "install it: python -m triton_models.builds.locked dali"
 GPU_DEVICES = (b"\x05mixed", b"\x03gpu")
 
 
-class TritonPythonModel:
-    """The methods that the Python stub calls: initialize and finalize once, execute for every batch."""
+class TritonPythonModel(StandIn):  # type: ignore[misc]  # found only inside the stub
+    """Runs the pipeline, or that of the Python file to which the real backend falls back."""
 
     pipeline: Any = None
 
-    def initialize(self, args: Mapping[str, str]) -> None:
+    def load(self, args: Mapping[str, str]) -> None:
         """Load the file, and refuse it if the real backend would."""
-        config = json.loads(args["model_config"])
-        folder = Path(args["model_repository"]) / args["model_version"]
-        file = find_file(folder, config)
+        del args
+        file = self.file("model.dali", "dali.py")
         dali = build_package("nvidia.dali.pipeline", fix=INSTALL)
         self.deserialize = dali.Pipeline.deserialize
         self.content = read_pipeline(file)
-        self.inputs = {entry["name"]: entry for entry in config["input"]}
-        self.outputs = [entry["name"] for entry in config["output"]]
-        if unknown := [name for name in self.inputs if name.encode() not in self.content]:
-            message = f"the pipeline has no input of the configuration's name: {unknown}"
-            raise pb_utils.TritonModelException(message)
-        threads = config.get("parameters", {}).get("num_threads", {}).get("string_value", "1")
-        self.options = {"batch_size": config["max_batch_size"], "num_threads": int(threads)}
+        self.outputs = [entry["name"] for entry in self.config["output"]]
+        inputs = [entry["name"] for entry in self.config["input"]]
+        if unknown := [name for name in inputs if name.encode() not in self.content]:
+            refuse(f"the pipeline has no input of the configuration's name: {unknown}")
+        threads = int(self.parameters.get("num_threads", 1))
+        self.options = {"batch_size": self.config["max_batch_size"], "num_threads": threads}
         self.pipeline = self.make()
         if self.pipeline.num_outputs != len(self.outputs):
-            message = (
+            refuse(
                 f"the pipeline has {self.pipeline.num_outputs} outputs but the model configuration specifies "
                 f"{len(self.outputs)}"
             )
-            raise pb_utils.TritonModelException(message)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Run each request by itself. Returns one response each, in order."""
@@ -76,7 +72,7 @@ class TritonPythonModel:
                 **self.options,
             )
         except RuntimeError as error:
-            raise pb_utils.TritonModelException(f"DALI cannot load the pipeline: {error}") from error
+            refuse(f"DALI cannot load the pipeline: {error}")
 
     def answer(self, request: Any) -> Any:
         """Return the response to one request."""
@@ -93,25 +89,14 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse(tensors)
 
 
-def find_file(folder: Path, config: Mapping[str, Any]) -> Path:
-    """Return the file of the pipeline, or the Python file that the real backend falls back to."""
-    path = folder / (config.get("default_model_filename") or "model.dali")
-    found = next((each for each in (path, folder / "dali.py") if each.exists()), None)
-    if found is None:
-        message = f"unable to find '{path}' for model '{config['name']}'"
-        raise pb_utils.TritonModelException(message)
-    return found
-
-
 def read_pipeline(path: Path) -> bytes:
     """Return the serialized pipeline. One that decodes on a GPU cannot run here and is refused."""
     content = serialized(path) if path.suffix == ".py" else path.read_bytes()
     if any(device in content for device in GPU_DEVICES):
-        message = (
+        refuse(
             f"'{path}' is a DALI pipeline for a GPU, and this server has none. Build the model without a GPU "
             "to rehearse it: a portable build decodes on the CPU"
         )
-        raise pb_utils.TritonModelException(message)
     return content
 
 
@@ -130,7 +115,6 @@ def serialized(code: Path) -> bytes:
         if len(marked) != 1:
             raise ValueError(f"it has {len(marked)} functions with @autoserialize instead of one")
         content: bytes = marked[0](device_id=None).serialize()
-    except Exception as error:
-        message = f"'{code}' cannot be serialized: {error}"
-        raise pb_utils.TritonModelException(message) from error
+    except Exception as error:  # noqa: BLE001  the code is the user's
+        refuse(f"'{code}' cannot be serialized: {error}")
     return content

@@ -9,7 +9,6 @@ version is not that of the release: `fleet check` knows which files the release'
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -19,11 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from batches import BatchedModel, size_of  # type: ignore[import-not-found]
-from build_packages import build_package  # type: ignore[import-not-found]
 from forest_head import ForestHead, gpu_refuses  # type: ignore[import-not-found]
 from gpu import gpu_of  # type: ignore[import-not-found]
+from stand_in import BatchedModel, build_package, refuse  # type: ignore[import-not-found]
 
 # The files of the formats, from model_file in src/model.h of fil_backend (r26.06, read 2026-11-24).
 FILES = {
@@ -50,20 +47,12 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         "Failed to allocate CUDA memory with byte size {wanted} on GPU 0: CNMEM_STATUS_OUT_OF_MEMORY"
     )
 
-    def initialize(self, args: Mapping[str, str]) -> None:
+    def load(self, args: Mapping[str, str]) -> None:
         """Load the file, and refuse it if the real backend would."""
-        config = json.loads(args["model_config"])
-        self.parameters = {
-            name: entry["string_value"] for name, entry in config.get("parameters", {}).items()
-        }
-        folder = Path(args["model_repository"]) / args["model_version"]
-        self.take_memory(args, size_of(folder) // PARTS)
-        self.batched = config.get("max_batch_size", 0) > 0
+        self.take_memory(args, self.size // PARTS)
         self.proba = self._switch("predict_proba", "false")
-        self.classifier = (
-            self._switch("output_class")
-            if "output_class" in self.parameters
-            else (self._switch("is_classifier"))
+        self.classifier = self._switch(
+            "output_class" if "output_class" in self.parameters else "is_classifier"
         )
         self.threshold = float(self._value("threshold")) if self.classifier else 0.0
         self.threads = int(self.parameters.get("cpu_nthread", 0)) or 1
@@ -71,12 +60,13 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         self.gtil = build_package("treelite.gtil")
         kind = self.parameters.get("model_type", "xgboost")
         if kind not in FILES:
-            message = f"{kind} not recognized as a valid serialization format."
-            raise pb_utils.TritonModelException(message)
-        self.forest = self._load(folder / (config.get("default_model_filename") or FILES[kind]), kind)
+            refuse(f"{kind} not recognized as a valid serialization format.")
+        path = self.folder / (self.config.get("default_model_filename") or FILES[kind])
+        self.forest = self._loaded(path, kind)
         if gpu_of(args) is not None:
             self._import_on_gpu()
-        self.width = _width(config)
+        [output] = (each for each in self.config["output"] if each["name"] == "output__0")
+        self.width = int(np.prod([int(size) for size in output["dims"]]))  # answers per row
         if self.proba:
             self._answer_probabilities()
 
@@ -96,7 +86,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             os.kill(os.getppid(), signal.SIGABRT)
             time.sleep(_LIMIT_S)  # the load does not end before the server does
 
-    def _load(self, path: Path, kind: str) -> Any:
+    def _loaded(self, path: Path, kind: str) -> Any:
         frontend = self.treelite.frontend
         try:
             if kind == "lightgbm":
@@ -112,7 +102,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
                 allow_unknown_field=unknown,
             )
         except self.treelite.TreeliteError as error:
-            raise pb_utils.TritonModelException(str(error)) from error
+            refuse(str(error))
 
     def _answer_probabilities(self) -> None:
         header = self.forest.get_header_accessor()
@@ -149,12 +139,5 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     def _value(self, name: str, otherwise: str | None = None) -> str:
         value = self.parameters.get(name, otherwise)
         if value is None:
-            message = f"Required parameter {name} not found in config"
-            raise pb_utils.TritonModelException(message)
+            refuse(f"Required parameter {name} not found in config")
         return str(value)
-
-
-def _width(config: Mapping[str, Any]) -> int:
-    """Return the number of answers per row."""
-    (output,) = (each for each in config["output"] if each["name"] == "output__0")
-    return int(np.prod([int(size) for size in output["dims"]]))

@@ -5,33 +5,32 @@ It follows src/identity.cc of identity_backend (main, read 2026-11-25), without 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from stand_in import StandIn, refuse  # type: ignore[import-not-found]
 
 
-class TritonPythonModel:
+class TritonPythonModel(StandIn):  # type: ignore[misc]  # found only inside the stub
     """Answers INPUT<index> as OUTPUT<index>."""
 
-    def initialize(self, args: Mapping[str, str]) -> None:
+    def load(self, args: Mapping[str, str]) -> None:
         """Refuse a configuration that the real backend would refuse."""
-        config = json.loads(args["model_config"])
-        delay = config.get("parameters", {}).get("execute_delay_ms", {})
-        self.delay_s = int(delay.get("string_value", 0)) / 1000
-        inputs, outputs = (_tensors(config, side) for side in ("input", "output"))
+        del args
+        self.delay_s = int(self.parameters.get("execute_delay_ms", 0)) / 1000
+        inputs, outputs = (_tensors(self.config, side) for side in ("input", "output"))
         if len(inputs) != len(outputs):
-            _refuse("model configuration must have equal input/output pairs")
+            refuse("model configuration must have equal input/output pairs")
         for index, (kind, shape) in outputs.items():
             if index not in inputs:
-                _refuse("expected input and output indices to match")
+                refuse("expected input and output indices to match")
             own_kind, own_shape = inputs[index]
             if own_kind != kind:
-                _refuse(f"expected input and output datatype to match, got {own_kind} and {kind}")
+                refuse(f"expected input and output datatype to match, got {own_kind} and {kind}")
             if own_shape != shape:
-                _refuse(f"expected input and output shape to match, got {own_shape} and {shape}")
+                refuse(f"expected input and output shape to match, got {own_shape} and {shape}")
         self.indices = list(outputs)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
@@ -56,11 +55,7 @@ def _tensors(config: Mapping[str, Any], side: str) -> dict[str, tuple[str, list[
     for each in config[side]:
         name, prefix = each["name"], side.upper()
         if not name.startswith(prefix):
-            _refuse(f"expected {side} name to follow {prefix}<index> pattern, got '{name}'")
+            refuse(f"expected {side} name to follow {prefix}<index> pattern, got '{name}'")
         shape = each.get("reshape", {}).get("shape", each["dims"])
         found[name.removeprefix(prefix)] = (each["data_type"], [int(size) for size in shape])
     return found
-
-
-def _refuse(message: str) -> None:
-    raise pb_utils.TritonModelException(message)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from onnx_model import OnnxModel  # type: ignore[import-not-found]
 
 
@@ -21,10 +18,6 @@ class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside t
         "requested buffer of size {wanted}"
     )
 
-    def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path:
+    def find_network(self) -> Path:
         """Return the file that the real backend would load."""
-        path = folder / (config.get("default_model_filename") or "model.onnx")
-        if not path.exists():
-            message = f"unable to find '{path}' for model '{config['name']}'"
-            raise pb_utils.TritonModelException(message)
-        return path
+        return Path(self.file("model.onnx"))

@@ -6,15 +6,11 @@ of the rehearsal; `packages` next to this file points to it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from batches import BatchedModel  # type: ignore[import-not-found]
-from build_packages import build_package  # type: ignore[import-not-found]
+from stand_in import BatchedModel, build_package, refuse  # type: ignore[import-not-found]
 
 TYPES = {
     "TYPE_BOOL": "boolean",
@@ -32,27 +28,23 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
 
     runtime = "openvino"
 
-    def initialize(self, args: Mapping[str, str]) -> None:
+    def load(self, args: Mapping[str, str]) -> None:
         """Load the file, and refuse it if the real backend would."""
-        config = json.loads(args["model_config"])
-        self.name, self.rows = args["model_name"], int(config.get("max_batch_size", 0))
-        self.batched = self.rows > 0
-        folder = Path(args["model_repository"]) / args["model_version"]
-        path = folder / (config.get("default_model_filename") or "model.xml")
-        if not path.exists():
-            self._refuse(f"unable to find '{path}' for model '{self.name}'")
+        del args
+        config, path = self.config, self.file("model.xml")
+        self.rows = int(config.get("max_batch_size", 0))
         self.openvino = build_package("openvino", fix="run `make rehearse`")
         core = self.openvino.Core()
         try:
             model = core.read_model(path)
-            if _parameters(config).get("RESHAPE_IO_LAYERS", "").lower() == "yes":
+            if self.parameters.get("RESHAPE_IO_LAYERS", "").lower() == "yes":
                 model.reshape({each["name"]: self._shape(each) for each in config["input"]})
             self._check_inputs(model, config["input"])
             model = self._converted(model, config)
             self._check_outputs(model, config["output"])
-            self.compiled = core.compile_model(model, "CPU", _options(config))
+            self.compiled = core.compile_model(model, "CPU", _options(self.parameters))
         except RuntimeError as error:
-            self._refuse(str(error))
+            refuse(str(error))
         self.request = self.compiled.create_infer_request()
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
@@ -71,7 +63,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
 
     def _check_inputs(self, model: Any, declared: Sequence[Mapping[str, Any]]) -> None:
         if len(model.inputs) != len(declared):
-            self._refuse(
+            refuse(
                 f"unable to load model '{self.name}', configuration expects {len(declared)} inputs, "
                 f"model provides {len(model.inputs)}"
             )
@@ -88,10 +80,10 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         shapes = {name: each.partial_shape for each in tensors for name in each.names}
         if entry["name"] not in shapes:
             allowed = ", ".join(sorted(shapes))
-            self._refuse(f"unexpected inference {side} '{entry['name']}', allowed {side}s are: {allowed}")
+            refuse(f"unexpected inference {side} '{entry['name']}', allowed {side}s are: {allowed}")
         if entry["data_type"] not in TYPES:
             given = entry["data_type"]
-            self._refuse(f"unsupported datatype {given} for {side} '{entry['name']}' for model '{self.name}'")
+            refuse(f"unsupported datatype {given} for {side} '{entry['name']}' for model '{self.name}'")
         return shapes[entry["name"]]
 
     def _compare(self, entry: Mapping[str, Any], found: Any, *, exact: bool) -> None:
@@ -105,7 +97,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             for place, (size, real) in enumerate(zip(given, found, strict=True))
         )
         if not fits:
-            self._refuse(
+            refuse(
                 f"model '{self.name}', tensor '{entry['name']}': the model expects {len(found)} dimensions "
                 f"(shape {found}) but the model configuration specifies {len(given)} dimensions "
                 f"(shape {given})"
@@ -132,13 +124,9 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             self.openvino.set_batch(model, self.rows)
         return model
 
-    def _refuse(self, message: str) -> None:
-        raise pb_utils.TritonModelException(message)
 
-
-def _options(config: Mapping[str, Any]) -> dict[str, Any]:
+def _options(given: Mapping[str, str]) -> dict[str, Any]:
     """Return OpenVINO's options. BF16 is not one of them: as in the real backend, the CPU decides."""
-    given = _parameters(config)
     # As in the other stand-ins, a model gets one thread unless it requests more.
     options: dict[str, Any] = {"INFERENCE_NUM_THREADS": int(given.get("INFERENCE_NUM_THREADS", 1))}
     for name in ("NUM_STREAMS", "PERFORMANCE_HINT"):
@@ -147,7 +135,3 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("HINT_BF16", "").lower() == "yes":
         options["INFERENCE_PRECISION_HINT"] = "bf16"
     return options
-
-
-def _parameters(config: Mapping[str, Any]) -> dict[str, str]:
-    return {name: entry["string_value"] for name, entry in config.get("parameters", {}).items()}

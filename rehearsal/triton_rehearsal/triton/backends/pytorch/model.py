@@ -8,7 +8,6 @@ file points to it. It comes last on the path, so that NumPy stays that of the st
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,21 +15,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from batches import BatchedModel, size_of  # type: ignore[import-not-found]
-from build_packages import build_package  # type: ignore[import-not-found]
-
-# NumPy's names of the element types that PyTorch and Triton have in common.
-TRITON_TYPES = {
-    "bool": "TYPE_BOOL",
-    "uint8": "TYPE_UINT8",
-    "int8": "TYPE_INT8",
-    "int16": "TYPE_INT16",
-    "int32": "TYPE_INT32",
-    "int64": "TYPE_INT64",
-    "float16": "TYPE_FP16",
-    "float32": "TYPE_FP32",
-    "float64": "TYPE_FP64",
-}
+from stand_in import BatchedModel, build_package  # type: ignore[import-not-found]
 
 Array = np.ndarray[Any, Any]
 
@@ -44,41 +29,30 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         "GPU 0 has a total capacity of {total_gib:.2f} GiB of which {free_mib:.2f} MiB is free."
     )
 
-    def initialize(self, args: Mapping[str, str]) -> None:
+    def load(self, args: Mapping[str, str]) -> None:
         """Load the file."""
-        config = json.loads(args["model_config"])
-        folder = Path(args["model_repository"]) / args["model_version"]
-        path = folder / (config.get("default_model_filename") or "model.pt")
-        compiled = path.suffix == ".pt2"
-        if not path.exists():
-            message = f"unable to find '{path}' for model instance '{config['name']}'"
-            raise pb_utils.TritonModelException(message)
-        self.take_memory(args, size_of(folder))
-        self.batched = config.get("max_batch_size", 0) > 0
+        path = self.file("model.pt", of="model instance")
+        self.take_memory(args, self.size)
         self.torch = build_package("torch")
         # A fleet runs many models on one machine: each gets one thread unless it requests more.
-        threads = config.get("parameters", {}).get("INTRA_OP_THREAD_COUNT", {"string_value": "1"})
-        self.torch.set_num_threads(int(threads["string_value"]))
-        self.module = self._load(path, config["name"], compiled=compiled)
-        arguments = [] if compiled else self._arguments()
-        self.inputs = _by_position(config["input"], arguments)
-        self.outputs = _by_position(config["output"], ())
-        self.types = {each["name"]: each["data_type"] for each in config["output"]}
+        self.torch.set_num_threads(int(self.parameters.get("INTRA_OP_THREAD_COUNT", 1)))
+        self.module, arguments = self._loaded(path)
+        self.inputs = _by_position(self.config["input"], arguments)
+        self.outputs = _by_position(self.config["output"], ())
+        self.types = {each["name"]: each["data_type"] for each in self.config["output"]}
 
-    def _load(self, path: Path, name: str, *, compiled: bool) -> Any:
+    def _loaded(self, path: Path) -> tuple[Any, list[str]]:
+        """Return the network, and the names of the arguments of forward() if they are known."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about deprecation
-                if compiled:
-                    return self.torch._inductor.aoti_load_package(str(path))
-                return self.torch.jit.load(str(path), map_location="cpu").eval()
+                if path.suffix == ".pt2":
+                    return self.torch._inductor.aoti_load_package(str(path)), []
+                module = self.torch.jit.load(str(path), map_location="cpu").eval()
+                return module, [each.name for each in module.forward.schema.arguments][1:]
         except (RuntimeError, ValueError) as error:
-            message = f"failed to load model '{name}': {error}"
+            message = f"failed to load model '{self.config['name']}': {error}"
             raise pb_utils.TritonModelException(message) from error
-
-    def _arguments(self) -> list[str]:
-        """Return the names of the arguments of forward(), without self."""
-        return [each.name for each in self.module.forward.schema.arguments][1:]
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
         """Return the wanted outputs of one batch."""
@@ -95,11 +69,9 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         if name not in results:
             message = f"configuration has the output '{name}', and the model returns {len(results)} tensors"
             raise ValueError(message)
-        own = results[name].dtype.name
-        if TRITON_TYPES.get(own) != self.types[name]:
-            message = (
-                f"configuration expects datatype {self.types[name]} for output '{name}', model provides {own}"
-            )
+        own, expected = results[name].dtype, self.types[name]
+        if own != pb_utils.TRITON_STRING_TO_NUMPY.get(expected, np.void):
+            message = f"configuration expects datatype {expected} for output '{name}', model provides {own}"
             raise ValueError(message)
 
     def finalize(self) -> None:

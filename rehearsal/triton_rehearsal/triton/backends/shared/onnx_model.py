@@ -6,33 +6,27 @@ repository. `backends/<name>/model.py` determines the file of a model that it ru
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime  # type: ignore[import-not-found]
-import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from batches import BatchedModel, size_of  # type: ignore[import-not-found]
+from stand_in import BatchedModel, refuse  # type: ignore[import-not-found]
 
 Array = np.ndarray[Any, Any]
 
 # ONNX Runtime's names of Triton's element types.
 TRITON_TYPES = {
-    "tensor(bool)": "TYPE_BOOL",
-    "tensor(uint8)": "TYPE_UINT8",
-    "tensor(uint16)": "TYPE_UINT16",
-    "tensor(uint32)": "TYPE_UINT32",
-    "tensor(uint64)": "TYPE_UINT64",
-    "tensor(int8)": "TYPE_INT8",
-    "tensor(int16)": "TYPE_INT16",
-    "tensor(int32)": "TYPE_INT32",
-    "tensor(int64)": "TYPE_INT64",
+    **{f"tensor({kind})": f"TYPE_{kind.upper()}" for kind in ("bool", "string")},
+    **{
+        f"tensor({sign}int{bits})": f"TYPE_{sign.upper()}INT{bits}"
+        for sign in ("", "u")
+        for bits in (8, 16, 32, 64)
+    },
     "tensor(float16)": "TYPE_FP16",
     "tensor(float)": "TYPE_FP32",
     "tensor(double)": "TYPE_FP64",
-    "tensor(string)": "TYPE_STRING",
 }
 
 # The onnxruntime backend's reading of `optimization { graph { level } }`; every other level means all.
@@ -43,47 +37,62 @@ OPTIMIZATION_LEVELS = {
 
 
 class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the stub
-    """The methods that the Python stub calls: initialize and finalize once, execute for every batch."""
+    """Runs the ONNX file that a backend finds."""
 
     runtime = "onnx runtime"
     session: onnxruntime.InferenceSession | None = None
 
-    def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path | bytes:
+    def find_network(self) -> Path | bytes:
         """Return the ONNX file in the model's version folder, or its content. A backend implements this."""
         raise NotImplementedError
 
-    def initialize(self, args: Mapping[str, str]) -> None:
+    def load(self, args: Mapping[str, str]) -> None:
         """Load the file, and refuse it if the real backend would."""
-        config = json.loads(args["model_config"])
-        folder = Path(args["model_repository"]) / args["model_version"]
-        self.batched = config.get("max_batch_size", 0) > 0
-        found = self.find_network(folder, config)
-        self.take_memory(args, len(found) if isinstance(found, bytes) else size_of(folder))
+        found = self.find_network()
+        self.take_memory(args, len(found) if isinstance(found, bytes) else self.size)
         self.session = onnxruntime.InferenceSession(
             found if isinstance(found, bytes) else str(found),
-            _options(config),
+            _options(self.config, self.parameters),
             providers=["CPUExecutionProvider"],
         )
-        self.inputs = {entry.name: entry for entry in self.session.get_inputs()}
+        inputs = {entry.name: entry for entry in self.session.get_inputs()}
         overridable = {entry.name: entry for entry in self.session.get_overridable_initializers()}
-        self.outputs = {entry.name: entry for entry in self.session.get_outputs()}
+        outputs = {entry.name: entry for entry in self.session.get_outputs()}
         mistakes = [
-            *_differences(
-                args["model_name"],
-                "input",
-                config["input"],
-                {**self.inputs, **overridable},
-                batched=self.batched,
-            ),
-            *_differences(args["model_name"], "output", config["output"], self.outputs, batched=self.batched),
+            *self._differences("input", {**inputs, **overridable}),
+            *self._differences("output", outputs),
         ]
         # The server adds the controls of a sequence to its requests.
-        controls = config.get("sequence_batching", {}).get("control_input", [])
-        missing = sorted(set(self.inputs) - {entry["name"] for entry in (*config["input"], *controls)})
+        controls = self.config.get("sequence_batching", {}).get("control_input", [])
+        missing = sorted(set(inputs) - {entry["name"] for entry in (*self.config["input"], *controls)})
         if missing:
             mistakes.append(f"the model needs inputs that the configuration does not name: {missing}")
         if mistakes:
-            raise pb_utils.TritonModelException("; ".join(mistakes))
+            refuse("; ".join(mistakes))
+
+    def _differences(self, kind: str, actual: Mapping[str, Any]) -> list[str]:
+        """Return differences between the configuration's inputs or outputs and the file's."""
+        found = []
+        for entry in self.config[kind]:
+            name, given = entry["name"], entry["data_type"]
+            if name not in actual:
+                allowed = ", ".join(sorted(actual))
+                found.append(f"unexpected inference {kind} '{name}', allowed {kind}s are: {allowed}")
+                continue
+            expected = TRITON_TYPES.get(actual[name].type, actual[name].type)
+            if given != expected:
+                found.append(
+                    f"unexpected datatype {given} for inference {kind} '{name}', expecting {expected}"
+                )
+            dims = entry.get("reshape", {}).get("shape", entry["dims"])
+            shape = [*([-1] if self.batched else []), *map(int, dims)]
+            if not _fits(shape, actual[name].shape):
+                real = [size if isinstance(size, int) else -1 for size in actual[name].shape]
+                found.append(
+                    f"model '{self.name}', tensor '{name}': the model expects the shape {real} but the model "
+                    f"configuration specifies {shape}" + (" (the first is the batch)" if self.batched else "")
+                )
+        return found
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> Sequence[Array]:
         """Return the wanted outputs of one batch."""
@@ -97,8 +106,7 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
         super().finalize()
 
 
-def _options(config: Mapping[str, Any]) -> onnxruntime.SessionOptions:
-    parameters = {name: entry["string_value"] for name, entry in config.get("parameters", {}).items()}
+def _options(config: Mapping[str, Any], parameters: Mapping[str, str]) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
     # A fleet runs many models on one machine: each gets one thread unless it requests more, and threads do
     # not spin while they wait.
@@ -115,32 +123,6 @@ def _options(config: Mapping[str, Any]) -> onnxruntime.SessionOptions:
         int(level), onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     )
     return options
-
-
-def _differences(
-    model: str, kind: str, declared: Sequence[Any], actual: Mapping[str, Any], *, batched: bool
-) -> list[str]:
-    """Return differences between the configuration's inputs or outputs and the file's."""
-    found = []
-    for entry in declared:
-        name = entry["name"]
-        if name not in actual:
-            allowed = ", ".join(sorted(actual))
-            found.append(f"unexpected inference {kind} '{name}', allowed {kind}s are: {allowed}")
-            continue
-        expected = TRITON_TYPES.get(actual[name].type, actual[name].type)
-        if entry["data_type"] != expected:
-            given = entry["data_type"]
-            found.append(f"unexpected datatype {given} for inference {kind} '{name}', expecting {expected}")
-        dims = entry.get("reshape", {}).get("shape", entry["dims"])
-        shape = [-1, *map(int, dims)] if batched else [int(size) for size in dims]
-        if not _fits(shape, actual[name].shape):
-            real = [size if isinstance(size, int) else -1 for size in actual[name].shape]
-            found.append(
-                f"model '{model}', tensor '{name}': the model expects the shape {real} but the model "
-                f"configuration specifies {shape}" + (" (the first is the batch)" if batched else "")
-            )
-    return found
 
 
 def _fits(declared: Sequence[int], actual: Sequence[int | str | None]) -> bool:

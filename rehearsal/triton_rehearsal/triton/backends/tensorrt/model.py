@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from gpu import gpu_of  # type: ignore[import-not-found]
 from onnx_model import OnnxModel  # type: ignore[import-not-found]
+from stand_in import refuse  # type: ignore[import-not-found]
 
 # As in triton_models: artifact/networks.py and builds/tensorrt/stand_in.py, which cannot be imported here.
 _HEADER = struct.Struct("<II16x4B")
@@ -53,21 +53,19 @@ class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside t
         gpu = gpu_of(args)
         if gpu is None or not gpu.auto_completes:
             return self.out_of_memory
-        plan = Path(args["model_repository"]) / args["model_version"] / "model.plan"
-        return f"unable to load plan file to auto complete config: {plan}"
+        return f"unable to load plan file to auto complete config: {self.folder / 'model.plan'}"
 
-    def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path | bytes:
+    def find_network(self) -> Path | bytes:
         """Return the stand-in of a plan; a real plan cannot run here."""
-        plan = folder / _file_name(config)
-        twins = [plan] if plan.suffix == ".onnx" else [plan.with_suffix(".onnx"), folder / "model.onnx"]
+        plan = Path(self.folder) / _file_name(self.config)
+        twins = (
+            [plan] if plan.suffix == ".onnx" else [plan.with_suffix(".onnx"), plan.with_name("model.onnx")]
+        )
         if plan.suffix != ".onnx" and plan.exists():
             return _network(plan)
-        for path in twins:
-            if path.exists():
-                return path
+        found = next((path for path in twins if path.exists()), None)
         looked = " or ".join(f"'{path}'" for path in dict.fromkeys([plan, *twins]))
-        message = f"unable to find {looked} for model '{config['name']}'"
-        raise pb_utils.TritonModelException(message)
+        return found or refuse(f"unable to find {looked} for model '{self.config['name']}'")
 
 
 def _file_name(config: Mapping[str, Any]) -> str:
@@ -81,12 +79,11 @@ def _network(plan: Path) -> bytes:
     """Return the ONNX file in a stand-in; refuse it if this machine could not load the plan."""
     content = plan.read_bytes()
     if not content[_HEADER.size :].startswith(_MARK):
-        message = (
+        refuse(
             f"'{plan}' is a TensorRT plan: it runs only on the GPU model it was compiled for, and this "
             "server has no GPU. Build the model with FLEET_PORTABLE=1, as a rehearsal does: a stand-in with "
             "the network then replaces the plan"
         )
-        raise pb_utils.TritonModelException(message)
     about, _, network = content[_HEADER.size + len(_MARK) :].partition(b"\n")
     _refuse_other_version(".".join(map(str, _HEADER.unpack_from(content)[2:])))
     _refuse_other_device(**json.loads(about))
@@ -96,7 +93,7 @@ def _network(plan: Path) -> bytes:
 def _refuse_other_version(compiled: str) -> None:
     own = os.environ.get("TRT_VERSION", "").partition("+")[0]
     if own and any(mine != other for mine, other in zip(own.split("."), compiled.split("."))):  # noqa: B905
-        raise pb_utils.TritonModelException(_REFUSED.format(_OTHER_VERSION.format(own, compiled)))
+        refuse(_REFUSED.format(_OTHER_VERSION.format(own, compiled)))
 
 
 def _refuse_other_device(*, compute_capability: str, hardware: str = "", **_: str) -> None:
@@ -105,7 +102,7 @@ def _refuse_other_device(*, compute_capability: str, hardware: str = "", **_: st
         return
     if hardware == "ampere+" and own != "none" and float(own) >= _AMPERE:
         return
-    raise pb_utils.TritonModelException(_REFUSED.format(_OTHER_DEVICE.format(own, compute_capability)))
+    refuse(_REFUSED.format(_OTHER_DEVICE.format(own, compute_capability)))
 
 
 def _capability() -> str | None:

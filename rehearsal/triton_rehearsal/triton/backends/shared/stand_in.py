@@ -1,40 +1,105 @@
-"""Batches of requests: compatible requests run as one batch, and each gets its rows.
+"""What the stand-ins for Triton's backends share: configuration, file, packages, memory of the GPU, batches.
 
 It runs inside the server's Python stub, in the stub's environment, so it imports nothing from this
-repository.
+repository. Packages of the environment that builds models, which has the same Python, are in `packages`.
 """
 
 from __future__ import annotations
 
+import importlib
+import json
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 from gpu import OutOfMemoryError, take_for  # type: ignore[import-not-found]
 
+PACKAGES = Path(__file__).parent / "packages"
 _MIB, _GIB = 1 << 20, 1 << 30
 
 Array = np.ndarray[Any, Any]
 
 
-class BatchedModel:
-    """The method that the Python stub calls for a batch. A stand-in loads the model and runs it.
+class StandIn:
+    """A model in the Python stub, which calls initialize and finalize once, and execute for every batch.
+
+    Attributes:
+        config: The model's configuration, as the server reads it.
+        parameters: Its parameters.
+        name: The model's name on the server.
+        folder: The folder of the model's version.
+        batched: True if tensors have a batch dimension.
+    """
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Read the configuration and load the model."""
+        self.config: dict[str, Any] = json.loads(args["model_config"])
+        given = self.config.get("parameters", {})
+        self.parameters: dict[str, str] = {name: entry["string_value"] for name, entry in given.items()}
+        self.name = args["model_name"]
+        self.folder = Path(args["model_repository"]) / args["model_version"]
+        self.batched = self.config.get("max_batch_size", 0) > 0
+        self.load(args)
+
+    def load(self, args: Mapping[str, str]) -> None:
+        """Load the model, and refuse it if the real backend would. Each stand-in implements this."""
+        raise NotImplementedError
+
+    def file(self, *defaults: str, of: str = "model") -> Path:
+        """Return the file that the real backend would load: the configured one, or the first that exists."""
+        path = self.folder / (self.config.get("default_model_filename") or defaults[0])
+        found = next(
+            (each for each in (path, *(self.folder / name for name in defaults[1:])) if each.exists()), None
+        )
+        return found or refuse(f"unable to find '{path}' for {of} '{self.config['name']}'")
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files of the version: an estimate of the model's memory on a GPU."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+
+def refuse(message: str) -> NoReturn:
+    """Fail the load of a model."""
+    raise pb_utils.TritonModelException(message)
+
+
+def build_package(module: str, *, fix: str = "run `make clean rehearse`") -> Any:
+    """Import a module, which may take seconds, so that only models that need it wait for it.
+
+    Args:
+        module: The module's name.
+        fix: The way to install it, for the error.
+    """
+    # Last on the path, so that the stub keeps its own version of all other packages, above all NumPy.
+    if str(PACKAGES) not in sys.path:
+        sys.path.append(str(PACKAGES))
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        refuse(
+            f"{module} cannot be loaded: {error}. The rehearsal uses the package of the environment that "
+            f"builds models, which must have the same Python as the server's: {fix}"
+        )
+
+
+class BatchedModel(StandIn):
+    """A model whose compatible requests run as one batch, and each gets its rows.
 
     Attributes:
         runtime: The runtime's name in the real backend's errors.
         out_of_memory: The real backend's error if the GPU has too little memory for the model. May contain
             the name `model`, the sizes `wanted` in bytes, `wanted_mib`, `free_mib` and `total_gib`.
         of_pool: The backend takes the memory from the server's pool.
-        batched: True if tensors have a batch dimension.
     """
 
     runtime: str
     out_of_memory: str
-    batched: bool
     of_pool = False
     _share: Any = None
 
@@ -51,13 +116,13 @@ class BatchedModel:
             self._share = take_for(args, size, of_pool=self.of_pool)
         except OutOfMemoryError as error:
             message = self.memory_message(args).format(
-                model=args["model_name"],
+                model=self.name,
                 wanted=error.wanted,
                 wanted_mib=error.wanted / _MIB,
                 free_mib=error.free / _MIB,
                 total_gib=error.total / _GIB,
             )
-            raise pb_utils.TritonModelException(message) from error
+            refuse(message)
 
     def memory_message(self, args: Mapping[str, str]) -> str:  # noqa: ARG002
         """Return the real backend's error if the GPU has too little memory for the model."""
@@ -122,11 +187,6 @@ class BatchedModel:
             message = f"output '{name}' has batch size {found}, expected {sum(sizes)}"
             raise ValueError(message)
         return np.split(result, np.cumsum(sizes)[:-1])
-
-
-def size_of(folder: Path) -> int:
-    """Return the bytes of all files in a version of a model: an estimate of its memory on a GPU."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _decoded(array: Array) -> Array:
