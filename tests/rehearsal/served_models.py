@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,60 +61,53 @@ def config(
     return f"{head}\nmax_batch_size: {batch}\n{tensors('input', inputs)}{tensors('output', outputs)}{extra}\n"
 
 
-def scaling_onnx(factor: float, *, columns: int | None = None) -> bytes:
-    """Return an ONNX model with Y = factor * X over [batch, n]."""
-    graph = helper.make_graph(
-        [helper.make_node("Mul", ["X", "factor"], ["Y"])],
-        "scaling",
-        [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["batch", columns or "n"])],
-        [helper.make_tensor_value_info("Y", TensorProto.FLOAT, ["batch", columns or "n"])],
-        [onnx.numpy_helper.from_array(np.array(factor, dtype=np.float32), "factor")],
-    )
+def network(
+    *nodes: onnx.NodeProto,
+    outputs: Sequence[str] = ("Y",),
+    kind: int = TensorProto.FLOAT,
+    columns: int | str = "n",
+    **constants: float,
+) -> bytes:
+    """Return an ONNX model over [batch, n], from X to its outputs."""
+
+    def tensor(name: str) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, kind, ["batch", columns])
+
+    numbers = [
+        onnx.numpy_helper.from_array(np.array(n, dtype=np.float32), name) for name, n in constants.items()
+    ]
+    graph = helper.make_graph(nodes, "network", [tensor("X")], [tensor(name) for name in outputs], numbers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     return bytes(model.SerializeToString())
+
+
+def scaling_onnx(factor: float, *, columns: int | str = "n") -> bytes:
+    """Return an ONNX model with Y = factor * X."""
+    return network(helper.make_node("Mul", ["X", "factor"], ["Y"]), columns=columns, factor=factor)
 
 
 def batch_size_onnx() -> bytes:
     """Return an ONNX model with Y[i] = the size of the batch in which X[i] ran."""
-    graph = helper.make_graph(
-        [
-            helper.make_node("Shape", ["X"], ["size"], end=1),
-            helper.make_node("Cast", ["size"], ["float"], to=TensorProto.FLOAT),
-            helper.make_node("Mul", ["X", "zero"], ["zeros"]),
-            helper.make_node("Add", ["zeros", "float"], ["Y"]),
-        ],
-        "batch",
-        [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["batch", "n"])],
-        [helper.make_tensor_value_info("Y", TensorProto.FLOAT, ["batch", "n"])],
-        [onnx.numpy_helper.from_array(np.array(0, dtype=np.float32), "zero")],
+    return network(
+        helper.make_node("Shape", ["X"], ["size"], end=1),
+        helper.make_node("Cast", ["size"], ["float"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["X", "zero"], ["zeros"]),
+        helper.make_node("Add", ["zeros", "float"], ["Y"]),
+        zero=0,
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return bytes(model.SerializeToString())
 
 
-def copying_onnx(outputs: Sequence[str]) -> bytes:
+def copying_onnx(outputs: Sequence[str], *, kind: int = TensorProto.FLOAT) -> bytes:
     """Return an ONNX model whose outputs are all X."""
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["X"], [name]) for name in outputs],
-        "copies",
-        [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["batch", "n"])],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "n"]) for name in outputs],
+    return network(
+        *(helper.make_node("Identity", ["X"], [name]) for name in outputs), outputs=outputs, kind=kind
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return bytes(model.SerializeToString())
 
 
-def text_onnx() -> bytes:
-    """Return an ONNX model that returns its strings."""
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["X"], ["Y"])],
-        "text",
-        [helper.make_tensor_value_info("X", TensorProto.STRING, ["batch", "n"])],
-        [helper.make_tensor_value_info("Y", TensorProto.STRING, ["batch", "n"])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return bytes(model.SerializeToString())
-
+FLOATS = json.dumps(
+    {"inputs": [{"name": "X", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
+).encode()
+"""A request with one row of X."""
 
 FLOATS_IN, FLOATS_OUT = {"X": "TYPE_FP32"}, {"Y": "TYPE_FP32"}
 
@@ -122,6 +116,13 @@ def python_model(source: str = IDENTITY, *, name: str = "identity", extra: str =
     """Return the files of an artifact with one Python model."""
     text = config(backend="python", inputs=FLOATS_IN, outputs=FLOATS_OUT, extra=extra)
     return {f"{name}/config.pbtxt": text.encode(), f"{name}/1/model.py": source.encode()}
+
+
+def model_that_waits(gate: Path) -> dict[str, bytes]:
+    """Return the files of a Python model that reads a pipe to its end at each request."""
+    return python_model(
+        IDENTITY.replace("        inputs =", f"        open({str(gate)!r}).read()\n        inputs =")
+    )
 
 
 def onnx_model(

@@ -4,17 +4,19 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import onnx
 import pytest
 
 from tests.rehearsal.model_server import ModelServer, contract_of
 from tests.rehearsal.served_models import (
+    FLOATS_IN,
+    FLOATS_OUT,
     batch_size_onnx,
     config,
     copying_onnx,
     ensemble,
     onnx_model,
     scaling_onnx,
-    text_onnx,
     write,
 )
 from triton_models.builds.rehearsed import configure_for_rehearsal
@@ -34,6 +36,11 @@ CPU_CONFIG = "instance_group [{count: 1 kind: KIND_CPU}]"
 WAIT_FOR_SIX = (
     f"dynamic_batching {{preferred_batch_size: [6] max_queue_delay_microseconds: 5000000}}\n{CPU_CONFIG}"
 )
+
+
+SPELLINGS = ("onnxruntime", "tensorrt", 'platform: "onnxruntime_onnx"', 'platform: "tensorrt_plan"')
+NAMED = f'default_model_filename: "{{}}"\n{CPU_CONFIG.replace("{", "{{").replace("}", "}}")}'
+THREADS = f'parameters {{ key: "intra_op_thread_count" value {{ string_value: "2" }} }}\n{CPU_CONFIG}'
 
 
 class Server(ModelServer):
@@ -61,47 +68,56 @@ def server(tmp_path_factory):
         yield Server(contract, folder)
 
 
+def without_batches(factor):
+    """A model over [n, n]."""
+    files = onnx_model(factor, batch=0, extra=CPU_CONFIG)
+    text = files["scaling/config.pbtxt"].replace(b"dims: [-1]", b"dims: [-1, -1]")
+    return {**files, "scaling/config.pbtxt": text}
+
+
 @pytest.mark.parametrize(
-    "backend", ["onnxruntime", "tensorrt", 'platform: "onnxruntime_onnx"', 'platform: "tensorrt_plan"']
+    "files",
+    [
+        *(onnx_model(2.0, backend=backend, extra=CPU_CONFIG) for backend in SPELLINGS),
+        onnx_model(2.0, file="w.onnx", extra=NAMED.format("w.onnx")),
+        onnx_model(2.0, backend="tensorrt", file="fp16.onnx", extra=NAMED.format("fp16.plan")),
+        without_batches(2.0),
+        onnx_model(2.0, extra=THREADS),
+        {
+            **onnx_model(2.0, extra="instance_group [{kind: KIND_GPU}]"),
+            "scaling/configs/cpu.pbtxt": onnx_model(2.0, extra=CPU_CONFIG)["scaling/config.pbtxt"],
+        },
+    ],
+    ids=[
+        *(
+            "onnxruntime",
+            "tensorrt",
+            "ONNX platform",
+            "plan platform",
+            "a named file",
+            "the twin of a named plan",
+        ),
+        *("no batches", "threads", "a configuration for the CPU"),
+    ],
 )
-def test_an_onnx_file_is_served_under_every_spelling_of_its_backend(server, backend):
-    name = server.serve(onnx_model(2.0, backend=backend, extra=CPU_CONFIG))
-    assert server.ask(name, [[1, 2], [3, 4]]) == [[2, 4], [6, 8]]
+def test_a_network_is_served(server, files):
+    assert server.ask(server.serve(files), [[1, 2], [3, 4]]) == [[2, 4], [6, 8]]
 
 
-def test_the_file_named_by_the_configuration_is_served(server):
-    extra = f'default_model_filename: "weights.onnx"\n{CPU_CONFIG}'
-    name = server.serve(onnx_model(5.0, file="weights.onnx", extra=extra))
-    assert server.ask(name, [[2]]) == [[10]]
-
-
-def test_a_portable_twin_is_found_in_the_place_of_a_plan_with_a_name_of_its_own(server):
-    extra = f'default_model_filename: "fp16.plan"\n{CPU_CONFIG}'
-    name = server.serve(onnx_model(5.0, backend="tensorrt", file="fp16.onnx", extra=extra))
-    assert server.ask(name, [[2]]) == [[10]]
-
-
-def test_a_model_without_a_batch_dimension_is_served(server):
-    files = onnx_model(3.0, batch=0, extra=CPU_CONFIG)
-    files["scaling/config.pbtxt"] = files["scaling/config.pbtxt"].replace(b"dims: [-1]", b"dims: [-1, -1]")
-    name = server.serve(files)
-    assert server.ask(name, [[1], [2]]) == [[3], [6]]
-
-
-def test_requests_that_wait_together_run_as_one_batch_and_get_their_own_rows(server):
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        (batch_size_onnx(), [[[6]], [[6], [6]], [[6], [6], [6]]]),
+        (scaling_onnx(10.0), [[[10]], [[20], [30]], [[40], [50], [60]]]),
+    ],
+    ids=["the batch's size", "the requests' order"],
+)
+def test_requests_that_wait_together_run_as_one_batch_and_get_their_own_rows(server, network, expected):
     files = onnx_model(1.0, extra=WAIT_FOR_SIX, batch=6)
-    name = server.serve({**files, "scaling/1/model.onnx": batch_size_onnx()})
-    with ThreadPoolExecutor(3) as pool:
-        answers = list(pool.map(lambda rows: server.ask(name, rows), [[[0]] * n for n in (1, 2, 3)]))
-    assert answers == [[[6]], [[6], [6]], [[6], [6], [6]]]
-
-
-def test_a_batch_is_split_in_the_order_of_its_requests(server):
-    name = server.serve(onnx_model(10.0, extra=WAIT_FOR_SIX, batch=6))
+    name = server.serve({**files, "scaling/1/model.onnx": network})
     rows = [[[1]], [[2], [3]], [[4], [5], [6]]]
     with ThreadPoolExecutor(3) as pool:
-        answers = list(pool.map(lambda each: server.ask(name, each), rows))
-    assert answers == [[[10]], [[20], [30]], [[40], [50], [60]]]
+        assert list(pool.map(lambda each: server.ask(name, each), rows)) == expected
 
 
 def test_a_request_that_fails_gets_an_error_and_the_next_one_an_answer(server):
@@ -114,10 +130,14 @@ def test_a_request_that_fails_gets_an_error_and_the_next_one_an_answer(server):
 
 
 def test_text_passes_through_a_model(server):
-    text = config(
-        backend="onnxruntime", inputs={"X": "TYPE_STRING"}, outputs={"Y": "TYPE_STRING"}, extra=CPU_CONFIG
+    kinds = {"inputs": {"X": "TYPE_STRING"}, "outputs": {"Y": "TYPE_STRING"}}
+    text = config(backend="onnxruntime", extra=CPU_CONFIG, **kinds)
+    name = server.serve(
+        {
+            "text/config.pbtxt": text.encode(),
+            "text/1/model.onnx": copying_onnx("Y", kind=onnx.TensorProto.STRING),
+        }
     )
-    name = server.serve({"text/config.pbtxt": text.encode(), "text/1/model.onnx": text_onnx()})
     assert server.ask(name, [["häuser", "家"], ["", "b"]], datatype="BYTES") == [["häuser", "家"], ["", "b"]]
 
 
@@ -129,16 +149,9 @@ def test_outputs_are_answered_in_the_order_of_their_names(server):
         outputs=dict.fromkeys(names, "TYPE_FP32"),
         extra=CPU_CONFIG,
     )
-    name, loaded = server.load({"m/config.pbtxt": text.encode(), "m/1/model.onnx": copying_onnx(names)})
-    assert loaded.ok, loaded.text
+    name = server.serve({"m/config.pbtxt": text.encode(), "m/1/model.onnx": copying_onnx(names)})
     answer = server.invoke(name, [[1.0]])
     assert [output["name"] for output in json.loads(answer.body)["outputs"]] == sorted(names)
-
-
-def test_thread_counts_of_the_configuration_are_accepted(server):
-    extra = f'parameters {{ key: "intra_op_thread_count" value {{ string_value: "2" }} }}\n{CPU_CONFIG}'
-    name = server.serve(onnx_model(2.0, extra=extra))
-    assert server.ask(name, [[1]]) == [[2]]
 
 
 def test_two_ensembles_whose_steps_share_names_answer_each_with_its_own_steps(server):
@@ -146,13 +159,6 @@ def test_two_ensembles_whose_steps_share_names_answer_each_with_its_own_steps(se
     texts = {"datatype": "BYTES", "tensor": "TEXT"}
     assert server.ask(first, [["a"], ["abc"]], **texts) == [[10], [30]]
     assert server.ask(second, [["a"], ["abc"]], **texts) == [[100], [300]]
-
-
-def test_a_gpu_model_runs_here_if_it_brings_a_configuration_for_the_cpu(server):
-    files = onnx_model(2.0, extra="instance_group [{kind: KIND_GPU}]")
-    files["scaling/configs/cpu.pbtxt"] = onnx_model(2.0, extra=CPU_CONFIG)["scaling/config.pbtxt"]
-    name = server.serve(files)
-    assert server.ask(name, [[1]]) == [[2]]
 
 
 @pytest.mark.parametrize("group", ["kind: KIND_GPU", "count: 2 gpus: [0]", "kind: KIND_GPU gpus: [0, 1]"])
@@ -163,31 +169,6 @@ def test_a_gpu_model_of_a_rehearsed_build_runs_here(group, backend, server, tmp_
     files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     name = server.serve(files)
     assert server.ask(name, [[1]]) == [[2]]
-
-
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        pytest.param(
-            onnx_model(2.0, backend="tensorrt", file="model.plan"),
-            "is a TensorRT plan: it runs only on the GPU model it was compiled for",
-            id="a real plan",
-        ),
-        pytest.param(
-            onnx_model(2.0, backend="tensorrt", file="other.bin"), "unable to find", id="no file for tensorrt"
-        ),
-        pytest.param(onnx_model(2.0, file="other.bin"), "unable to find", id="no file for onnxruntime"),
-        pytest.param(
-            onnx_model(2.0, extra="instance_group [{kind: KIND_GPU}]"),
-            "has kind KIND_GPU but no GPUs are available",
-            id="a GPU and nothing else",
-        ),
-    ],
-)
-def test_what_cannot_run_here_is_refused_with_the_reason(server, files, message):
-    answer = server.load(files)[1]
-    assert answer.status == 400
-    assert message in answer.text
 
 
 def stand_in_for(plan: str, *, gpu: str, folder: Path, hardware: Hardware = "this-gpu") -> dict[str, bytes]:
@@ -246,43 +227,49 @@ def test_a_server_without_a_machine_runs_a_stand_in_for_any_target(server, tmp_p
 
 
 def test_the_identity_backend_answers_with_its_input(server):
-    text = config(backend="identity", inputs={"INPUT0": "TYPE_FP32"}, outputs={"OUTPUT0": "TYPE_FP32"})
-    name = server.serve({"scaling/config.pbtxt": text.encode(), "scaling/1/.keep": b""})
+    name = server.serve(identity("INPUT0", "OUTPUT0"))
     assert server.ask(name, [[1, 2], [3, 4]], tensor="INPUT0") == [[1, 2], [3, 4]]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "message"),
-    [
-        ({"X": "TYPE_FP32"}, {"OUTPUT0": "TYPE_FP32"}, "expected input name to follow INPUT<index> pattern"),
-        ({"INPUT0": "TYPE_FP32"}, {"OUTPUT1": "TYPE_FP32"}, "expected input and output indices to match"),
-        ({"INPUT0": "TYPE_FP32"}, {"OUTPUT0": "TYPE_INT8"}, "expected input and output datatype to match"),
-    ],
-)
-def test_the_identity_backend_refuses_tensors_that_are_not_pairs(server, inputs, outputs, message):
-    text = config(backend="identity", inputs=inputs, outputs=outputs)
-    answer = server.load({"scaling/config.pbtxt": text.encode(), "scaling/1/.keep": b""})[1]
-    assert (answer.status, message in answer.text) == (400, True), answer.text
+def identity(given, output, *, kind="TYPE_FP32"):
+    text = config(backend="identity", inputs={given: "TYPE_FP32"}, outputs={output: kind})
+    return {"scaling/config.pbtxt": text.encode(), "scaling/1/.keep": b""}
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "message"),
-    [
-        ({"X": "TYPE_INT64"}, {"Y": "TYPE_FP32"}, "unexpected datatype TYPE_INT64 for inference input 'X'"),
-        ({"Q": "TYPE_FP32"}, {"Y": "TYPE_FP32"}, "unexpected inference input 'Q', allowed inputs are: X"),
-        ({"X": "TYPE_FP32"}, {"Z": "TYPE_FP32"}, "unexpected inference output 'Z', allowed outputs are: Y"),
-    ],
-)
-def test_a_configuration_that_contradicts_the_file_is_refused(server, inputs, outputs, message):
+def declared(inputs=FLOATS_IN, outputs=FLOATS_OUT):
+    """A network whose configuration may contradict it."""
     text = config(backend="onnxruntime", inputs=inputs, outputs=outputs)
-    answer = server.load({**onnx_model(2.0), "scaling/config.pbtxt": text.encode()})[1]
-    assert answer.status == 400
-    assert message in answer.text
+    return {**onnx_model(2.0), "scaling/config.pbtxt": text.encode()}
 
 
-def test_a_shape_that_contradicts_the_file_is_refused(server):
-    files = onnx_model(2.0)
-    files["scaling/config.pbtxt"] = files["scaling/config.pbtxt"].replace(b"dims: [-1]", b"dims: [-1, 3]")
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            onnx_model(2.0, backend="tensorrt", file="model.plan"),
+            "runs only on the GPU model it was compiled for",
+        ),
+        (onnx_model(2.0, backend="tensorrt", file="other.bin"), "unable to find"),
+        (onnx_model(2.0, file="other.bin"), "unable to find"),
+        (
+            onnx_model(2.0, extra="instance_group [{kind: KIND_GPU}]"),
+            "has kind KIND_GPU but no GPUs are available",
+        ),
+        (identity("X", "OUTPUT0"), "expected input name to follow INPUT<index> pattern"),
+        (identity("INPUT0", "OUTPUT1"), "expected input and output indices to match"),
+        (identity("INPUT0", "OUTPUT0", kind="TYPE_INT8"), "expected input and output datatype to match"),
+        (declared({"X": "TYPE_INT64"}), "unexpected datatype TYPE_INT64 for inference input 'X'"),
+        (declared({"Q": "TYPE_FP32"}), "unexpected inference input 'Q', allowed inputs are: X"),
+        (declared(outputs={"Z": "TYPE_FP32"}), "unexpected inference output 'Z', allowed outputs are: Y"),
+        (
+            {
+                name: content.replace(b"dims: [-1]", b"dims: [-1, 3]")
+                for name, content in onnx_model(2.0).items()
+            },
+            "the model configuration specifies [-1, -1, 3]",
+        ),
+    ],
+)
+def test_what_the_real_backend_refuses_is_refused_with_its_reason(server, files, message):
     answer = server.load(files)[1]
-    assert answer.status == 400
-    assert "the model configuration specifies [-1, -1, 3]" in answer.text
+    assert (answer.status, message in answer.text) == (400, True), answer.text

@@ -16,7 +16,9 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
+from aws_for_tests.callers import CODE, foreign, status
 from aws_for_tests.fixture import aws_fixture
 from embedded_aws import EmbeddedAws
 from tests.rehearsal import served_models
@@ -121,12 +123,15 @@ def test_a_rehearsal_listens_on_the_loopback_interface_and_private_sockets_alone
     assert all(is_private(each) for each in found.sockets)
 
 
-def test_a_test_run_listens_on_the_loopback_interface_alone(aws: EmbeddedAws) -> None:
-    run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
-    found = listening(run)
-
-    assert found.addresses
-    assert all(ip_address(each).is_loopback for each in found.addresses)
+def test_the_hosting_lets_in_the_key_of_the_run_and_no_page(aws: EmbeddedAws) -> None:
+    asked = {"EndpointName": "search", "Body": b"{}"}
+    with Hosting(aws) as hosting:
+        with pytest.raises(ClientError, match=CODE):
+            foreign(hosting.url, "sagemaker-runtime").invoke_endpoint(**asked)
+        with pytest.raises(ClientError, match="Endpoint search of account"):
+            foreign(hosting.url, "sagemaker-runtime", aws_access_key_id=aws.door.key).invoke_endpoint(**asked)
+        page = f"{hosting.url}/endpoints/search/invocations"
+        assert status(page, method="POST", Origin="https://evil.example")[0] == 403
 
 
 def test_the_server_of_an_endpoint_has_no_port_at_all(server: TritonServer) -> None:

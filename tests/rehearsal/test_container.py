@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from triton_models.base.errors import FleetError
 from triton_rehearsal.triton.container import only_model, server_environment, server_flags
 
@@ -23,27 +22,15 @@ def test_an_empty_environment_gives_the_defaults_of_the_script():
     ]
 
 
-def test_the_environment_of_our_endpoint_makes_the_server_quiet_small_and_quick_to_load():
-    flags = server_flags(ENVIRONMENT, repository="/none")
-    assert "--log-verbose=false" in flags
-    assert "--backend-config=python,shm-default-byte-size=1048576" in flags
-    assert flags[-1] == "--disable-auto-complete-config"
-
-
-def test_additional_arguments_come_last_and_are_split_at_blanks():
-    environment = {"SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--log-verbose=2  --exit-timeout-secs=5"}
-    assert server_flags(environment, repository="/none")[-2:] == ["--log-verbose=2", "--exit-timeout-secs=5"]
-
-
 def test_a_ping_mode_reaches_the_server_only_if_the_environment_has_one():
     assert "SAGEMAKER_TRITON_PING_MODE" not in server_environment({})
     assert server_environment({"SAGEMAKER_TRITON_PING_MODE": "ready"})["SAGEMAKER_TRITON_PING_MODE"] == "live"
 
 
-def test_the_only_model_is_loaded_after_the_additional_arguments():
-    environment = {"SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--exit-timeout-secs=5"}
+def test_additional_arguments_are_split_at_blanks_and_come_last_but_for_the_only_model():
+    environment = {"SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--log-verbose=2  --exit-timeout-secs=5"}
     flags = server_flags(environment, repository="/opt/ml/model", model="m")
-    assert flags[-2:] == ["--exit-timeout-secs=5", "--load-model=m"]
+    assert flags[-3:] == ["--log-verbose=2", "--exit-timeout-secs=5", "--load-model=m"]
 
 
 def test_a_server_with_one_model_is_told_its_name_and_keeps_its_ping_mode():
@@ -62,14 +49,11 @@ def folder_with(folder, *names):
     return folder
 
 
-def test_the_only_folder_is_the_model(tmp_path):
+def test_the_only_folder_is_the_model_and_of_several_the_environment_names_it(tmp_path):
     (tmp_path / "LICENSE").write_text("free")
     assert only_model({}, folder_with(tmp_path, "m")) == "m"
-
-
-def test_of_several_folders_the_environment_names_the_model(tmp_path):
-    environment = {"SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "b"}
-    assert only_model(environment, folder_with(tmp_path, "a", "b")) == "b"
+    named = {"SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "b"}
+    assert only_model(named, folder_with(tmp_path, "b")) == "b"
 
 
 @pytest.mark.parametrize(

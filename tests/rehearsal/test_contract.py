@@ -1,23 +1,19 @@
 """SageMaker's multi-model contract against the real server."""
 
 import json
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingMixIn, UnixStreamServer
 
 import numpy as np
 import pytest
 
-from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from tests.rehearsal.served_models import FLOATS, model_that_waits, python_model, write
 from triton_models.client import decode, encode
 from triton_rehearsal.triton.contract import ALREADY_LOADED, MultiModelContract, NoAnswerError
 from triton_rehearsal.triton.server import TritonServer
-
-FLOATS = json.dumps(
-    {"inputs": [{"name": "X", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
-).encode()
 
 
 @pytest.fixture(scope="module")
@@ -34,19 +30,19 @@ def contract(server):
 
 @pytest.fixture
 def identity(tmp_path):
-    return str(served_models.write(served_models.python_model(), tmp_path / "model"))
+    return str(write(python_model(), tmp_path / "model"))
 
 
 def test_a_server_without_models_is_ready(contract):
     assert contract.ping()
 
 
-def test_nobody_at_the_address_is_not_ready():
-    with MultiModelContract("http://localhost:1") as contract:
+def test_nobody_at_the_address_is_not_ready(tmp_path):
+    with MultiModelContract(tmp_path / "8080") as contract:
         assert not contract.ping()
 
 
-def test_as_many_callers_as_come_at_once_keep_their_connections(caplog):
+def test_as_many_callers_as_come_at_once_keep_their_connections(caplog, tmp_path):
     callers = threading.Barrier(200)
 
     class Container(BaseHTTPRequestHandler):
@@ -60,13 +56,14 @@ def test_as_many_callers_as_come_at_once_keep_their_connections(caplog):
 
         def log_message(self, *_: object) -> None: ...
 
-    class Server(ThreadingHTTPServer):
+    class Server(ThreadingMixIn, UnixStreamServer):
+        daemon_threads = True
         request_queue_size = callers.parties
 
-    with Server(("127.0.0.1", 0), Container) as server:
+    socket = tmp_path / "8080"
+    with Server(str(socket), Container) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}"
-        with MultiModelContract(address) as contract, ThreadPoolExecutor(callers.parties) as pool:
+        with MultiModelContract(socket) as contract, ThreadPoolExecutor(callers.parties) as pool:
             assert all(pool.map(lambda _: contract.list().ok, range(callers.parties)))
         server.shutdown()
     assert [record.message for record in caplog.records] == []
@@ -97,16 +94,14 @@ def test_a_second_load_is_a_conflict(contract, identity):
     assert contract.load(folder=identity, **names).status == ALREADY_LOADED
 
 
-def test_a_model_that_is_not_loaded_cannot_be_invoked(contract):
-    assert contract.invoke(model_id="none", target_model="none.tar.gz", body=FLOATS).status == 404
-
-
-def test_a_model_that_is_not_loaded_cannot_be_unloaded(contract):
-    assert contract.unload(model_id="none", target_model="none.tar.gz").status == 404
+def test_a_model_that_is_not_loaded_can_be_neither_invoked_nor_unloaded(contract):
+    names = {"model_id": "none", "target_model": "none.tar.gz"}
+    assert contract.invoke(body=FLOATS, **names).status == 404
+    assert contract.unload(**names).status == 404
 
 
 def test_a_model_that_is_unloaded_leaves_the_others(contract, tmp_path):
-    folders = [str(served_models.write(served_models.python_model(), tmp_path / name)) for name in "ab"]
+    folders = [str(write(python_model(), tmp_path / name)) for name in "ab"]
     names = [{"model_id": f"other-{name}", "target_model": f"{name}.tar.gz"} for name in "ab"]
     for folder, name in zip(folders, names, strict=True):
         assert contract.load(folder=folder, **name).ok
@@ -139,13 +134,8 @@ def test_a_binary_request_has_a_binary_answer(contract, identity):
     assert decode(answer.body, answer.headers["content-type"])["Y"].tolist() == [[1, 2, 3]]
 
 
-def test_an_answer_that_takes_too_long_is_given_up_in_sagemakers_words(server, contract, tmp_path):
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    source = served_models.IDENTITY.replace(
-        "        inputs =", f"        open({str(gate)!r}).read()\n        inputs ="
-    )
-    folder = served_models.write(served_models.python_model(source), tmp_path / "model")
+def test_an_answer_that_takes_too_long_is_given_up_in_sagemakers_words(server, contract, gate, tmp_path):
+    folder = write(model_that_waits(gate), tmp_path / "model")
     names = {"model_id": "slow", "target_model": "slow.tar.gz"}
     assert contract.load(folder=str(folder), **names).ok
     with (

@@ -41,13 +41,13 @@ def model(tmp_path) -> Path:
     return tmp_path / "halves"
 
 
-def halves(device: str = "cpu") -> bytes:
+def halves(*, device: str = "cpu", name: str = "X") -> bytes:
     """Return a serialized pipeline that halves its input."""
     from nvidia.dali import fn, pipeline_def, types
 
     @pipeline_def(batch_size=1, num_threads=1, device_id=None)
     def pipeline():
-        x = fn.external_source(name="X", device="cpu", dtype=types.FLOAT, ndim=1)
+        x = fn.external_source(name=name, device="cpu", dtype=types.FLOAT, ndim=1)
         return (x if device == "cpu" else x.gpu()) * 0.5
 
     return pipeline().serialize()
@@ -75,13 +75,6 @@ def test_a_pipeline_made_for_another_batch_runs_with_that_of_the_configuration(c
     np.testing.assert_array_equal(decode(answer.body, answer.headers["content-type"])["Y"], rows / 2)
 
 
-@needs_dali
-def test_the_file_named_by_the_configuration_is_run(contract, model):
-    (model / "config.pbtxt").write_text(CONFIG.format(more='default_model_filename: "own.dali"'))
-    (model / "1" / "own.dali").write_bytes(halves())
-    assert load(contract, model)[1] == ""
-
-
 CODE = """
 from nvidia.dali import fn, pipeline_def, types
 from nvidia.dali.plugin.triton import autoserialize
@@ -94,44 +87,36 @@ def pipeline():
 
 
 @needs_dali
-@pytest.mark.parametrize(("file", "more"), [("dali.py", ""), ("own.py", 'default_model_filename: "own.py"')])
-@pytest.mark.parametrize("device", ["None", "0"])
-def test_a_pipeline_in_a_python_file_is_serialized_first(device, file, more, contract, model):
-    (model / "config.pbtxt").write_text(CONFIG.format(more=more))
-    (model / "1" / file).write_text(CODE.format(device=device))
+@pytest.mark.parametrize(
+    ("file", "device"), [("dali.py", "None"), ("dali.py", "0"), ("own.py", "None"), ("own.dali", "")]
+)
+def test_a_pipeline_in_a_python_file_is_serialized_first_and_another_name_is_configured(
+    device, file, contract, model
+):
+    named = "" if file == "dali.py" else f'default_model_filename: "{file}"'
+    (model / "config.pbtxt").write_text(CONFIG.format(more=named))
+    (model / "1" / file).write_bytes(CODE.format(device=device).encode() if device else halves())
     assert load(contract, model)[1] == ""
 
 
 @needs_dali
-def test_a_python_file_without_a_pipeline_is_refused(contract, model):
-    (model / "1" / "dali.py").write_text("")
-    assert "cannot be serialized: it has 0 functions" in load(contract, model)[1]
-
-
-@needs_dali
-def test_a_pipeline_for_a_gpu_is_refused_with_what_to_do(contract, model):
-    (model / "1" / "model.dali").write_bytes(halves(device="gpu"))
-    error = load(contract, model)[1]
-    assert "is a DALI pipeline for a GPU, and this server has none" in error
-    assert "Build the model without a GPU" in error
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("dali.py", lambda: b"", "cannot be serialized: it has 0 functions"),
+        ("model.dali", lambda: halves(device="gpu"), "this server has none. Build the model without a GPU"),
+        ("model.dali", lambda: b"X, and nothing that DALI could read", "DALI cannot load the pipeline"),
+        ("model.dali", lambda: halves(name="OTHER"), "no input of the configuration's name: ['X']"),
+    ],
+    ids=["no function", "for a GPU", "no pipeline", "another input"],
+)
+def test_what_the_backend_cannot_run_is_refused_with_the_reason(file, content, words, contract, model):
+    (model / "1" / file).write_bytes(content())
+    assert words in load(contract, model)[1]
 
 
 def test_a_missing_file_is_named(contract, model):
     assert f"unable to find '{model / '1' / 'model.dali'}'" in load(contract, model)[1]
-
-
-@needs_dali
-def test_a_file_that_is_no_pipeline_is_refused(contract, model):
-    (model / "1" / "model.dali").write_bytes(b"X, and nothing that DALI could read")
-    assert "DALI cannot load the pipeline" in load(contract, model)[1]
-
-
-@needs_dali
-def test_an_input_that_the_pipeline_does_not_have_is_refused(contract, model):
-    (model / "1" / "model.dali").write_bytes(halves())
-    config = CONFIG.format(more="").replace('"X"', '"OTHER"')
-    (model / "config.pbtxt").write_text(config)
-    assert "no input of the configuration's name: ['OTHER']" in load(contract, model)[1]
 
 
 @needs_dali

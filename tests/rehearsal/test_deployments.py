@@ -300,53 +300,39 @@ def invocations(aws: EmbeddedAws, **dimensions: str) -> float:
     return sum(point["Sum"] for point in points) / aws.clock.requests
 
 
-class Events:
-    """The events of an endpoint."""
+@pytest.fixture
+def events(aws: EmbeddedAws, endpoint: Endpoint) -> Callable[[], list[dict[str, Any]]]:
+    """The events of the endpoint since its start."""
+    events, sqs = aws.client("events"), aws.client("sqs")
+    queue = sqs.create_queue(QueueName=endpoint.name)["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    pattern = {
+        "detail-type": ["SageMaker Endpoint Deployment State Change"],
+        "detail": {"EndpointName": [endpoint.name]},
+    }
+    events.put_rule(Name=endpoint.name, EventPattern=json.dumps(pattern))
+    events.put_targets(Rule=endpoint.name, Targets=[{"Id": "queue", "Arn": arn}])
 
-    def __init__(self, aws: EmbeddedAws, endpoint: Endpoint) -> None:
-        events, self._sqs = aws.client("events"), aws.client("sqs")
-        self._queue = self._sqs.create_queue(QueueName=endpoint.name)["QueueUrl"]
-        attributes = self._sqs.get_queue_attributes(QueueUrl=self._queue, AttributeNames=["QueueArn"])
-        pattern = {
-            "detail-type": ["SageMaker Endpoint Deployment State Change"],
-            "detail": {"EndpointName": [endpoint.name]},
-        }
-        events.put_rule(Name=endpoint.name, EventPattern=json.dumps(pattern))
-        target = {"Id": "queue", "Arn": attributes["Attributes"]["QueueArn"]}
-        events.put_targets(Rule=endpoint.name, Targets=[target])
-
-    def received(self) -> list[dict[str, Any]]:
-        messages = self._sqs.receive_message(QueueUrl=self._queue, MaxNumberOfMessages=10)["Messages"]
+    def received() -> list[dict[str, Any]]:
+        messages = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
         return [json.loads(message["Body"]) for message in messages]
 
-
-@pytest.mark.story
-def test_every_step_is_an_event_in_its_order(aws: EmbeddedAws, endpoint: Endpoint) -> None:
-    events = Events(aws, endpoint)
-
-    endpoint.update(endpoint.config(GREEN), blue_green("ALL_AT_ONCE", wait=QUICK))
-    endpoint.until_settled()
-
-    received = events.received()
-    assert {event["source"] for event in received} == {"aws.sagemaker"}
-    assert [status(event["detail"])["Status"] for event in received] == [
-        "Creating",
-        "ActivatingTraffic",
-        "Baking",
-    ]
-    assert {event["detail"]["EndpointStatus"] for event in received} == {"UPDATING"}
-    assert {event["detail"]["EndpointConfigName"] for event in received} == {endpoint.blue}
-    assert isinstance(status(received[0]["detail"])["StartTime"], int)
+    return received
 
 
 @pytest.mark.story
-def test_a_rollback_is_an_event_too(aws: EmbeddedAws, endpoint: Endpoint) -> None:
-    events = Events(aws, endpoint)
-
+def test_every_step_and_the_rollback_are_events_in_their_order(
+    endpoint: Endpoint, events: Callable[[], list[dict[str, Any]]]
+) -> None:
     endpoint.update(endpoint.config(GREEN), blue_green("ALL_AT_ONCE", wait=LONG))
     endpoint.until_baking()
     endpoint.fire()
     endpoint.until_settled()
 
-    received = [event["detail"]["EndpointStatus"] for event in events.received()]
-    assert received == ["UPDATING", "UPDATING", "UPDATING", "ROLLING_BACK"]
+    received = events()
+    steps = ["Creating", "ActivatingTraffic", "Baking"]
+    assert {event["source"] for event in received} == {"aws.sagemaker"}
+    assert [status(event["detail"])["Status"] for event in received[:3]] == steps
+    assert [event["detail"]["EndpointStatus"] for event in received] == [*["UPDATING"] * 3, "ROLLING_BACK"]
+    assert {event["detail"]["EndpointConfigName"] for event in received} == {endpoint.blue}
+    assert isinstance(status(received[0]["detail"])["StartTime"], int)

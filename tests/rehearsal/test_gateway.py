@@ -15,6 +15,7 @@ from triton_rehearsal.hosting.runtime_api import Gateway, Reply, Request
 
 LIMIT_S = 10.0
 PATH = "/endpoints/search/invocations"
+CLOSE = "Connection: close\r\n"
 
 
 class Echo:
@@ -52,10 +53,11 @@ def client(gateway: Gateway) -> Iterator[http.client.HTTPConnection]:
     connection.close()
 
 
-def raw(gateway: Gateway, sent: bytes) -> bytes:
+def raw(gateway: Gateway, *sent: bytes) -> bytes:
     """Return all that comes back until the gateway closes the connection."""
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT_S) as connection:
-        connection.sendall(sent)
+        for part in sent:
+            connection.sendall(part)
         return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
 
@@ -86,20 +88,13 @@ def test_a_body_of_any_size_arrives_whole(client: http.client.HTTPConnection, si
 
 def test_a_body_in_small_parts_arrives_whole(gateway: Gateway) -> None:
     body = bytes(range(256)) * 2048
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT_S) as connection:
-        whole = request(body, headers="Connection: close\r\n")
-        for at in range(0, len(whole), 70_001):
-            connection.sendall(whole[at : at + 70_001])
-        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
-    assert answer.endswith(b"\r\n\r\n" + body)
+    whole = request(body, headers=CLOSE)
+    parts = [whole[at : at + 70_001] for at in range(0, len(whole), 70_001)]
+    assert raw(gateway, *parts).endswith(b"\r\n\r\n" + body)
 
 
 def test_requests_that_are_sent_at_once_are_answered_in_order(gateway: Gateway) -> None:
-    sent = (
-        request(b"1", headers="Slow: yes\r\n")
-        + request(b"2")
-        + request(b"3", headers="Connection: close\r\n")
-    )
+    sent = request(b"1", headers="Slow: yes\r\n") + request(b"2") + request(b"3", headers=CLOSE)
     answers = raw(gateway, sent).split(b"\r\n\r\n")
     assert [part[:1] for part in answers[1:]] == [b"1", b"2", b"3"]
 
@@ -107,9 +102,6 @@ def test_requests_that_are_sent_at_once_are_answered_in_order(gateway: Gateway) 
 def test_the_name_of_an_endpoint_is_decoded(client: http.client.HTTPConnection) -> None:
     client.request("POST", "/endpoints/a%2Db/invocations", body=b"")
     assert client.getresponse().headers["Endpoint"] == "a-b"
-
-
-CLOSE = "Connection: close\r\n"
 
 
 @pytest.mark.parametrize(
@@ -120,8 +112,12 @@ CLOSE = "Connection: close\r\n"
         (request(b"1\r\na\r\n0\r\n\r\n").replace(b"Content-Length: 11", b"Transfer-Encoding: chunked"), 400),
         (request(b"a", headers=CLOSE).replace(b"Host: localhost", b"Host: evil.example"), 403),
         (request(headers=f"Origin: https://evil.example\r\n{CLOSE}"), 403),
+        *(
+            (request().replace(b"Length: 0", f"Length: {bad}".encode()), 400)
+            for bad in ("²", "1" * 30, "1_0")
+        ),
     ],
-    ids=["method", "no length", "chunks", "host", "page"],
+    ids=["method", "no length", "chunks", "host", "page", "superscript", "long length", "underscore"],
 )
 def test_a_request_that_is_not_of_the_api_is_refused(gateway: Gateway, sent: bytes, expected: int) -> None:
     answer = raw(gateway, sent)
@@ -173,9 +169,7 @@ def test_another_path_is_an_unknown_operation(client: http.client.HTTPConnection
 
 def test_a_client_that_waits_for_leave_to_send_gets_it(gateway: Gateway) -> None:
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=LIMIT_S) as connection:
-        head, _, _ = request(b"body", headers="Expect: 100-continue\r\nConnection: close\r\n").partition(
-            b"body"
-        )
+        head, _, _ = request(b"body", headers=f"Expect: 100-continue\r\n{CLOSE}").partition(b"body")
         connection.sendall(head)
         assert connection.recv(1 << 10) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(b"body")

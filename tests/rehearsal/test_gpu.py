@@ -88,6 +88,20 @@ def test_busy_time_and_memory_are_percentages_of_all_gpus(gpu):
     assert meter.memory_percent() == 50
 
 
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """A server on a GPU with ten bytes."""
+    with contract_of(tmp_path_factory.mktemp("full"), gpu_memory=10) as contract:
+        yield contract
+
+
+def load(contract, files, folder, name="m"):
+    root = write(files, folder / name)
+    return contract.load(
+        model_id=f"{folder.name}-{name}", target_model=f"{folder.name}-{name}", folder=str(root)
+    )
+
+
 @pytest.mark.parametrize(
     ("backend", "file", "words"),
     [
@@ -97,27 +111,33 @@ def test_busy_time_and_memory_are_percentages_of_all_gpus(gpu):
     ],
 )
 def test_a_model_without_memory_fails_as_its_backend_does_and_triton_answers_507(
-    backend, file, words, tmp_path
+    backend, file, words, full, tmp_path
 ):
-    with contract_of(tmp_path, gpu_memory=10) as contract:
-        root = write(onnx_model(2.0, backend=backend, file=file), tmp_path / "m")
-        answer = contract.load(model_id="m", target_model="m", folder=str(root))
+    answer = load(full, onnx_model(2.0, backend=backend, file=file), tmp_path)
     assert answer.status == 507
     assert words in answer.text
+
+
+def test_a_plan_on_a_full_gpu_is_not_evicted_for_if_the_server_completes_its_configuration(tmp_path):
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != ADDITIONAL_ARGUMENTS}
+    with (
+        TritonServer(environment, tmp_path / "server", gpu_memory=10) as server,
+        MultiModelContract(server.socket) as contract,
+    ):
+        assert load(contract, onnx_model(2.0, backend="tensorrt"), tmp_path).status == 400
 
 
 def test_a_model_takes_the_memory_that_its_configuration_declares(tmp_path):
     declared = 'parameters { key: "gpu_memory_mb" value { string_value: "3" } }'
     with contract_of(tmp_path, gpu_memory=4 << 20) as contract:
         for name, ok in (("first", True), ("second", False)):
-            root = write(onnx_model(2.0, backend="tensorrt", extra=declared), tmp_path / name)
-            assert contract.load(model_id=name, target_model=name, folder=str(root)).ok == ok
+            assert (
+                load(contract, onnx_model(2.0, backend="tensorrt", extra=declared), tmp_path, name).ok == ok
+            )
 
 
-def test_an_instance_on_the_cpu_takes_no_memory_of_the_gpu(tmp_path):
-    with contract_of(tmp_path, gpu_memory=10) as contract:
-        root = write(onnx_model(2.0, extra="instance_group [{kind: KIND_CPU}]"), tmp_path / "m")
-        assert contract.load(model_id="m", target_model="m", folder=str(root)).ok
+def test_an_instance_on_the_cpu_takes_no_memory_of_the_gpu(full, tmp_path):
+    assert load(full, onnx_model(2.0, extra="instance_group [{kind: KIND_CPU}]"), tmp_path).ok
 
 
 def whole_gpu(folder, total_mib, **given):
@@ -263,22 +283,6 @@ def test_a_forest_that_the_gpu_importer_refuses_ends_the_server_unless_it_is_on_
             assert server.wait_for_end(20)
 
 
-@pytest.mark.parametrize(("completes", "status"), [(False, 507), (True, 400)])
-def test_a_plan_on_a_full_gpu_is_evicted_for_unless_the_server_completes_its_configuration(
-    completes, status, tmp_path
-):
-    environment = {name: value for name, value in ENVIRONMENT.items() if name != ADDITIONAL_ARGUMENTS}
-    if not completes:
-        environment[ADDITIONAL_ARGUMENTS] = "--disable-auto-complete-config"
-    root = write(onnx_model(2.0, backend="tensorrt"), tmp_path / "m")
-    with (
-        TritonServer(environment, tmp_path / "server", gpu_memory=10) as server,
-        MultiModelContract(server.socket) as contract,
-    ):
-        answer = contract.load(model_id="m", target_model="m", folder=str(root))
-    assert answer.status == status, answer.text
-
-
 @pytest.fixture(scope="module")
 def aws():
     with moto_aws() as aws:
@@ -344,16 +348,6 @@ def test_the_memory_that_each_loaded_model_has_taken_is_known(aws, tmp_path):
     assert taken["m2.tar.gz"] - taken["m1.tar.gz"] == 10 * KIB
 
 
-def test_a_model_larger_than_the_gpu_is_a_model_error_with_the_backends_words(aws, tmp_path):
-    with Hosting(aws, directory=tmp_path / "hosting", gpu_memory=KIB) as hosting:
-        endpoint = Endpoint(aws, hosting)
-        target = endpoint.upload("huge.tar.gz", {**onnx_model(2.0), **weights(KIB)})
-        with pytest.raises(endpoint.runtime.exceptions.ModelError) as error:
-            endpoint.invoke(target)
-    assert error.value.response["OriginalStatusCode"] == 507
-    assert "requested buffer of size" in error.value.response["OriginalMessage"]
-
-
 def test_copies_that_are_not_loaded_are_removed_from_a_full_disk_least_recently_used_first():
     copies = Copies(30)
     for name in ("a", "b", "c"):
@@ -399,13 +393,11 @@ def test_a_size_is_a_number_and_a_unit(text, size):
 
 @pytest.mark.parametrize("text", ["", "0", "0GiB", "-1", "5 GB", "much", "1e9", "²GiB"])
 def test_what_is_not_a_size_is_refused(text):
-    with pytest.raises(FleetError) as error:
+    with pytest.raises(FleetError, match="impossible-budget"):
         read_size(text, where="--gpu-memory")
-    assert [each.rule for each in error.value.problems] == ["impossible-budget"]
 
 
 @pytest.mark.parametrize(("instance_type", "size"), [("ml.g4dn.xlarge", 16 * GIB), ("ml.c5.xlarge", GIB)])
 def test_more_memory_than_the_instance_type_has_is_refused(instance_type, size):
-    with pytest.raises(FleetError) as error:
+    with pytest.raises(FleetError, match="impossible-budget"):
         Budget.of(instance_type, gpu_memory=size)
-    assert [each.rule for each in error.value.problems] == ["impossible-budget"]

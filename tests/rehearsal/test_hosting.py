@@ -2,36 +2,29 @@
 
 import json
 import os
-import signal
 import socket
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
 import pytest
+import urllib3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from aws_for_tests.deployed_functions import until
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
-from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
+from tests.rehearsal.served_models import FLOATS, ensemble, onnx_model, python_model, tarball
 from tests.rehearsal.traces import traces
-from tests.triton_models.hostile_archives import HOSTILE
 from tests.triton_models.publishing_aws import EARLIER, file_name, record_of
 from triton_models.base.encoding import BINARY_TYPE
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
-from triton_models.facts.limits import PAYLOAD_LIMIT
 from triton_models.repository.manifest import Manifest, Publication
 from triton_rehearsal.hosting.service import Hosting
 
 LIMIT_S = 20.0
 
-
-FLOATS = json.dumps(
-    {"inputs": [{"name": "X", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
-).encode()
 
 # Models that do something when they are loaded. Their parameters are inserted into their source.
 LOADING = """
@@ -107,34 +100,13 @@ def own(aws, tmp_path):
         yield Endpoint(aws, hosting)
 
 
-@pytest.fixture
-def impatient(aws, tmp_path):
-    """An endpoint for one test, with hosting whose requests wait only briefly for a load."""
-    with Hosting(aws, directory=tmp_path / "hosting", load_wait_s=0.05) as hosting:
-        yield Endpoint(aws, hosting)
-
-
-def test_a_model_is_fetched_loaded_and_asked(shared):
+@pytest.mark.parametrize("slash", ["", "/"])  # as AWS's example sm-mme_with_torchserve names a target model
+def test_a_model_is_fetched_loaded_and_asked(shared, slash):
     target = shared.upload("scaling-1.tar.gz", onnx_model(2.0))
-    answer = shared.invoke(target, ContentType="application/json")
+    answer = shared.invoke(slash + target, ContentType="application/json")
     assert json.loads(answer["Body"].read())["outputs"][0]["data"] == [2, 4, 6]
     assert answer["ContentType"] == "application/json"
     assert answer["InvokedProductionVariant"] == "AllTraffic"
-
-
-def test_a_slash_before_a_target_model_is_the_one_behind_the_prefix(shared):
-    # As AWS's example sm-mme_with_torchserve asks, and as MultiDataModel.list_models names models.
-    target = shared.upload("slashed-1.tar.gz", onnx_model(2.0))
-    answer = shared.invoke(f"/{target}", ContentType="application/json")
-    assert json.loads(answer["Body"].read())["outputs"][0]["data"] == [2, 4, 6]
-
-
-@pytest.mark.parametrize(
-    "more", [{"InferenceComponentName": "c"}, {"TargetContainerHostname": "h"}], ids=["component", "hostname"]
-)
-def test_a_request_to_a_part_that_the_endpoint_lacks_is_a_validation_error(shared, more):
-    with pytest.raises(shared.runtime.exceptions.ValidationError, match="Remove the header"):
-        shared.invoke("any.tar.gz", **more)
 
 
 def test_a_model_at_the_top_of_its_artifact_is_served(shared):
@@ -193,8 +165,11 @@ def test_an_object_that_changes_under_its_key_is_not_loaded_again(shared):
         ("x.tar.gz", {"EndpointName": "nope"}, "Endpoint nope of account 123456789012 not found"),
         ("x.tar.gz", {"TargetVariant": "B"}, "Variant B not found"),
         (None, {}, r"Request [0-9a-f-]{36} is missing a target model header\."),
+        ("m" * 1025, {}, "with 1025 characters"),
+        ("x.tar.gz", {"InferenceComponentName": "c"}, "Remove the header"),
+        ("x.tar.gz", {"TargetContainerHostname": "h"}, "Remove the header"),
     ],
-    ids=["endpoint", "variant", "no target model"],
+    ids=["endpoint", "variant", "no target model", "too long", "component", "hostname"],
 )
 def test_an_address_that_is_unknown_is_a_validation_error_in_sagemakers_words(shared, target, more, said):
     with pytest.raises(shared.runtime.exceptions.ValidationError, match=said):
@@ -212,32 +187,12 @@ def test_a_target_model_that_is_not_in_the_repository_is_a_validation_error_with
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 
-def test_a_target_model_that_is_too_long_is_a_validation_error(shared):
-    with pytest.raises(shared.runtime.exceptions.ValidationError, match="with 1025 characters"):
-        shared.invoke("m" * 1025)
-
-
 def test_a_target_model_is_read_as_it_was_sent(shared):
-    answer, body = raw(shared, "X-Amzn-SageMaker-Target-Model: größe.tar.gz", "Content-Length: 0")
-    assert answer.startswith("HTTP/1.1 400 ")
-    assert "models/größe.tar.gz" in json.loads(body)["Message"]
-
-
-@pytest.mark.parametrize("length", ["²", "-1", "1" * 30, "1_0"])
-def test_a_length_that_is_no_number_is_refused(shared, length):
-    answer, _ = raw(shared, "X-Amzn-SageMaker-Target-Model: m.tar.gz", f"Content-Length: {length}")
-    assert answer.startswith("HTTP/1.1 400 ")
-
-
-def raw(shared, *headers):
-    """Send a request that no SDK sends, and return the status line and body of the answer."""
-    host = shared.hosting.url.removeprefix("http://")
-    name, _, port = host.partition(":")
-    lines = [f"POST /endpoints/{shared.name}/invocations HTTP/1.1", f"Host: {host}", *headers]
-    with socket.create_connection((name, int(port)), timeout=LIMIT_S) as connection:
-        connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode())
-        answer = b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
-    return answer.partition("\r\n")[0], answer.partition("\r\n\r\n")[2]
+    url = f"{shared.hosting.url}/endpoints/{shared.name}/invocations"
+    headers = {"X-Amzn-SageMaker-Target-Model": "größe.tar.gz".encode()}
+    answer = urllib3.request("POST", url, body=b"", headers=headers)
+    assert answer.status == 400
+    assert "models/größe.tar.gz" in answer.json()["Message"]
 
 
 def test_a_request_that_the_model_refuses_is_a_model_error_with_the_containers_answer(shared):
@@ -301,14 +256,6 @@ def test_a_failed_load_leaves_no_copy_so_that_a_fixed_object_is_loaded(shared, t
     assert shared.ask(target) == [2, 4, 6]
 
 
-@pytest.mark.parametrize("hostile", {each.rule: each for each in HOSTILE}.values(), ids=str)
-def test_a_hostile_archive_is_refused_once_and_not_retried(shared, hostile):
-    target = shared.upload(f"{hostile.rule}.tar.gz", hostile.content)
-    with pytest.raises(shared.runtime.exceptions.ValidationError, match=hostile.rule) as error:
-        shared.invoke(target)
-    assert error.value.response["ResponseMetadata"]["RetryAttempts"] == 0
-
-
 @pytest.mark.parametrize(
     ("target", "content"),
     [
@@ -317,13 +264,12 @@ def test_a_hostile_archive_is_refused_once_and_not_retried(shared, hostile):
         ("climbs-1.tar.gz", tarball({"m/config.pbtxt": b"", "../../outside": b"x"})),
     ],
 )
-def test_an_object_that_is_no_proper_artifact_is_a_validation_error_and_leaves_nothing(
-    shared, target, content
-):
+def test_an_object_that_is_no_proper_artifact_is_refused_once_and_leaves_nothing(shared, target, content):
     before = shared.copies()
     shared.upload(target, content)
-    with pytest.raises(shared.runtime.exceptions.ValidationError, match=r"valid tar\.gz archive"):
+    with pytest.raises(shared.runtime.exceptions.ValidationError, match=r"valid tar\.gz archive") as error:
         shared.invoke(target)
+    assert error.value.response["ResponseMetadata"]["RetryAttempts"] == 0
     assert shared.copies() == before
 
 
@@ -333,13 +279,6 @@ def test_a_name_that_climbs_does_not_leave_the_instances_folder(shared):
     assert shared.ask(target) == [3, 6, 9]
     (new,) = set(shared.copies()) - before
     assert new.name.isalnum()
-
-
-def test_a_body_beyond_the_limit_is_refused(shared):
-    target = shared.upload("large-1.tar.gz", onnx_model(2.0))
-    with pytest.raises(ClientError, match=f"exceeded {PAYLOAD_LIMIT} bytes") as error:
-        shared.invoke(target, b" " * (PAYLOAD_LIMIT + 1))
-    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 413
 
 
 def test_first_requests_that_come_together_load_a_model_once(shared, tmp_path):
@@ -352,9 +291,7 @@ def test_first_requests_that_come_together_load_a_model_once(shared, tmp_path):
 
 
 @pytest.mark.story
-def test_a_model_is_served_while_another_one_is_being_loaded(own, tmp_path):
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
+def test_a_model_is_served_while_another_one_is_being_loaded(own, gate):
     slow = own.upload("slow-1.tar.gz", model_that_first(f"open({str(gate)!r}).read()"))
     other = own.upload("other-1.tar.gz", onnx_model(2.0))
     with ThreadPoolExecutor(1) as pool:
@@ -365,17 +302,18 @@ def test_a_model_is_served_while_another_one_is_being_loaded(own, tmp_path):
         assert waiting.result() == [1, 2, 3]
 
 
-def test_a_load_that_takes_longer_than_a_request_waits_goes_on(impatient, tmp_path):
-    gate, loads = tmp_path / "gate", tmp_path / "loads"
-    os.mkfifo(gate)
+def test_a_load_that_takes_longer_than_a_request_waits_goes_on(aws, gate, tmp_path):
+    loads = tmp_path / "loads"
     lines = f"open({str(loads)!r}, 'a').write('x')", f"open({str(gate)!r}).read()"
-    target = impatient.upload("slow-1.tar.gz", model_that_first(*lines))
-    with pytest.raises(impatient.runtime.exceptions.ModelNotReadyException) as error:
-        impatient.invoke(target)
-    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
-    gate.write_text("go on")
-    until(lambda: target in impatient.instance.loaded)
-    assert impatient.ask(target) == [1, 2, 3]
+    with Hosting(aws, directory=tmp_path / "hosting", load_wait_s=0.05) as hosting:
+        impatient = Endpoint(aws, hosting)
+        target = impatient.upload("slow-1.tar.gz", model_that_first(*lines))
+        with pytest.raises(impatient.runtime.exceptions.ModelNotReadyException) as error:
+            impatient.invoke(target)
+        assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
+        gate.write_text("go on")
+        until(lambda: target in impatient.instance.loaded)
+        assert impatient.ask(target) == [1, 2, 3]
     assert loads.read_text() == "x"
 
 
@@ -416,44 +354,6 @@ def test_without_caching_a_model_leaves_memory_and_disk_after_use(aws, tmp_path)
         assert endpoint.ask(endpoint.upload("once-1.tar.gz", python_model())) == [1, 2, 3]
         assert endpoint.instance.loaded == []
         assert endpoint.copies() == []
-
-
-@pytest.mark.story
-def test_a_new_endpoint_configuration_gets_a_new_instance_without_models(own):
-    own.ask(own.upload("moves-1.tar.gz", python_model()))
-    first = own.instance
-    config = own.aws.endpoint_config(own.bucket)
-    sagemaker = own.aws.client("sagemaker")
-    sagemaker.delete_endpoint(EndpointName=own.name)
-    sagemaker.create_endpoint(EndpointName=own.name, EndpointConfigName=config)
-    assert own.instance is not first
-    assert own.instance.loaded == []
-    assert first.server.wait_for_end(LIMIT_S)
-
-
-@pytest.mark.story
-def test_a_server_that_dies_is_a_model_error_and_the_next_request_gets_a_new_one(own, tmp_path):
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    source = python_model()["identity/1/model.py"].replace(
-        b"        inputs =", f"        open({str(gate)!r}).read()\n        inputs =".encode()
-    )
-    target = own.upload("dies-1.tar.gz", {**python_model(), "identity/1/model.py": source})
-    own.hosting.start(own.name)
-    first = own.instance.server
-
-    def kill():
-        with gate.open("w"):  # opens when the model has the request
-            os.kill(first.pid, signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    with pytest.raises(own.runtime.exceptions.ModelError, match=r"Received server error \(0\)"):
-        own.invoke(target)
-    killer.join()
-    assert first.wait_for_end(LIMIT_S)
-    assert own.instance.server.pid != first.pid
-    assert own.instance.loaded == []
 
 
 def test_after_close_nothing_stays(aws, tmp_path):

@@ -63,24 +63,30 @@ def test_an_answered_request_counts_once_and_shares_its_count_among_the_instance
     }
 
 
-def test_a_request_that_waited_for_its_model_says_how_long():
-    samples = Invocation(**{**ANSWERED, "cache_hit": False, "loading_wait_s": 1.5}).samples()
-    assert samples["ModelCacheHit"] == 0.0
-    assert samples["ModelLoadingWaitTime"] == 1500000.0
-
-
-@pytest.mark.parametrize(("status", "client", "server"), [(400, 1.0, 0.0), (507, 0.0, 1.0), (0, 0.0, 0.0)])
-def test_a_failed_request_counts_as_the_error_that_the_container_answered(status, client, server):
-    samples = Invocation(**{**ANSWERED, "status": status}).samples()
-    assert samples["Invocation4XXErrors"] == client
-    assert samples["Invocation5XXErrors"] == server
-    assert samples["InvocationModelErrors"] == 1.0
-
-
-def test_a_request_whose_model_could_not_be_loaded_has_no_latency():
-    samples = Invocation(**{**ANSWERED, "status": 400, "model_s": None}).samples()
-    assert "ModelLatency" not in samples
-    assert "OverheadLatency" not in samples
+@pytest.mark.parametrize(
+    ("given", "changed"),
+    [
+        (
+            {"cache_hit": False, "loading_wait_s": 1.5},
+            {"ModelCacheHit": 0.0, "ModelLoadingWaitTime": 1500000.0},
+        ),
+        ({"status": 400}, {"Invocation4XXErrors": 1.0, "InvocationModelErrors": 1.0}),
+        ({"status": 507}, {"Invocation5XXErrors": 1.0, "InvocationModelErrors": 1.0}),
+        ({"status": 0}, {"InvocationModelErrors": 1.0}),
+        ({"model_s": None}, {"ModelLatency": None, "OverheadLatency": None}),
+    ],
+    ids=[
+        "a wait for the model",
+        "a client's error",
+        "a server's error",
+        "no answer",
+        "a model that did not load",
+    ],
+)
+def test_a_request_changes_the_metrics_of_its_kind(given, changed):
+    samples = {**Invocation(**ANSWERED).samples(), **changed}
+    wanted = {name: value for name, value in samples.items() if value is not None}
+    assert Invocation(**{**ANSWERED, **given}).samples() == wanted
 
 
 def test_events_arrive_with_the_endpoints_dimensions_and_units(aws):
@@ -125,47 +131,35 @@ def test_the_usage_of_every_minute_is_reported_early_in_it():
     assert 75 <= reported[1] < 120
 
 
-def test_closing_sends_what_is_left(aws):
-    publisher = MetricsPublisher(aws.client("cloudwatch"), usage=list)
-    source = Source(endpoint="left", variant="AllTraffic")
-    for _ in range(300):
-        publisher.add(source, Invocation(**ANSWERED))
+class Recording:
+    """A CloudWatch that keeps what it gets."""
+
+    def __init__(self):
+        self.sent = []
+
+    def put_metric_data(self, MetricData, **_):  # noqa: N803
+        self.sent.extend(MetricData)
+
+
+def data_of(events):
+    """Return the metric data of invocations, one for each of the changes."""
+    cloudwatch = Recording()
+    publisher = MetricsPublisher(cloudwatch, usage=list)
+    for changes in events:
+        publisher.add(SOURCE, Invocation(**{**ANSWERED, **changes}))
     publisher.close()
-    assert statistics(aws, "left", "Invocations")[1] == 300.0
+    return cloudwatch.sent
 
 
 def test_the_requests_of_a_second_are_one_datum_per_metric_however_many():
-    sent = []
-
-    class Recording:
-        """A CloudWatch that keeps what it gets."""
-
-        def put_metric_data(self, MetricData, **_):  # noqa: N803
-            sent.extend(MetricData)
-
-    publisher = MetricsPublisher(Recording(), usage=list)
-    for _ in range(1000):
-        publisher.add(SOURCE, Invocation(**ANSWERED))
-    publisher.close()
-
+    sent = data_of([{}] * 1000)
     seconds = {each["Timestamp"] for each in sent}
     assert len(sent) <= len(seconds) * 2 * len(Invocation(**ANSWERED).samples())
     assert sum(sum(each["Counts"]) for each in sent if each["MetricName"] == "Invocations") == 1000
 
 
 def test_the_times_of_a_second_keep_their_number_sum_and_extremes_in_a_datum_of_150_values():
-    sent = []
-
-    class Recording:
-        """A CloudWatch that keeps what it gets."""
-
-        def put_metric_data(self, MetricData, **_):  # noqa: N803
-            sent.extend(MetricData)
-
-    publisher = MetricsPublisher(Recording(), usage=list)
-    for number in range(1, 2001):
-        publisher.add(SOURCE, Invocation(**{**ANSWERED, "model_s": number / 1e6}))
-    publisher.close()
+    sent = data_of({"model_s": number / 1e6} for number in range(1, 2001))
     latencies = [each for each in sent if each["MetricName"] == "ModelLatency"]
     values = [value for each in latencies for value in each["Values"]]
     assert all(len(each["Values"]) <= 150 for each in latencies)

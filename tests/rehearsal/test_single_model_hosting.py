@@ -14,8 +14,7 @@ from botocore.config import Config
 from aws_for_tests.deployed_functions import until
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws, moto_aws
-from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
-from tests.rehearsal.test_hosting import FLOATS
+from tests.rehearsal.served_models import FLOATS, ensemble, onnx_model, python_model, tarball
 from triton_models.base.errors import FleetError
 from triton_rehearsal.hosting.model_data import ModelData, download
 from triton_rehearsal.hosting.service import Hosting
@@ -136,21 +135,17 @@ def test_a_request_that_the_model_refuses_is_a_model_error_with_the_containers_a
 
 def test_an_ensemble_is_named_by_the_environment(aws: MotoAws, hosting: Hosting) -> None:
     bucket, data = archive(aws, files := ensemble(10.0, backend="tensorrt"))
-    name = next(path.split("/")[0] for path in files if b"ensemble_scheduling" in _bytes(files[path]))
+    name = next(path.split("/")[0] for path in files if b"ensemble_scheduling" in files[path])
     environment = {**ENVIRONMENT, "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": name}
     endpoint = Single(aws, hosting, bucket, data, environment=environment)
     text = {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["abc"]}]}
     assert endpoint.ask(json.dumps(text).encode()) == [30]
 
 
-def _bytes(content: Any) -> bytes:
-    return content if isinstance(content, bytes) else str(content).encode()
-
-
 def test_objects_below_a_prefix_are_the_model(aws: MotoAws, hosting: Hosting) -> None:
     bucket = aws.bucket()
     for path, content in onnx_model(5.0).items():
-        aws.upload(bucket, f"plain/{path}", _bytes(content))
+        aws.upload(bucket, f"plain/{path}", content)
     source = {"S3Uri": f"s3://{bucket}/plain/", "S3DataType": "S3Prefix", "CompressionType": "None"}
     endpoint = Single(aws, hosting, bucket, {"ModelDataSource": {"S3DataSource": source}})
     assert endpoint.ask() == [5, 10, 15]
@@ -163,38 +158,26 @@ def test_a_gzip_object_of_a_data_source_is_unpacked(aws: MotoAws, hosting: Hosti
     assert endpoint.ask() == [6, 12, 18]
 
 
-def failure(hosting: Hosting, endpoint: Single) -> str:
-    with pytest.raises(FleetError) as caught:
-        hosting.start(endpoint.name)
-    return str(caught.value)
-
-
-def test_a_container_without_model_data_ends_as_its_start_script_does(aws: MotoAws, hosting: Hosting) -> None:
-    endpoint = Single(aws, hosting, aws.bucket(), {})
-    assert "ERROR: No model found in model repository" in failure(hosting, endpoint)
-
-
-def test_missing_model_data_fail_the_instance_with_their_address(aws: MotoAws, hosting: Hosting) -> None:
-    bucket = aws.bucket()
-    url = f"s3://{bucket}/none.tar.gz"
-    endpoint = Single(aws, hosting, bucket, {"ModelDataUrl": url})
-    text = failure(hosting, endpoint)
-    assert "Failed to download model data" in text
-    assert url in text
-
-
-def test_model_data_that_are_no_archive_fail_the_instance(aws: MotoAws, hosting: Hosting) -> None:
-    bucket = aws.bucket()
-    aws.upload(bucket, "m.tar.gz", b"no archive")
-    endpoint = Single(aws, hosting, bucket, {"ModelDataUrl": f"s3://{bucket}/m.tar.gz"})
-    assert "Failed to extract model data archive" in failure(hosting, endpoint)
-
-
-def test_a_model_that_does_not_load_fails_the_instance_with_the_servers_log(
-    aws: MotoAws, hosting: Hosting
+@pytest.mark.parametrize(
+    ("key", "content", "words"),
+    [
+        ("", b"", "ERROR: No model found in model repository"),
+        ("none.tar.gz", b"", "Failed to download model data"),
+        ("text.tar.gz", b"no archive", "Failed to extract model data archive"),
+        ("fails.tar.gz", tarball(python_model("raise ValueError('not today')")), "not today"),
+    ],
+    ids=["no model data", "no object", "no archive", "no load"],
+)
+def test_what_cannot_be_served_fails_the_instance_with_the_reason(
+    aws: MotoAws, hosting: Hosting, key: str, content: bytes, words: str
 ) -> None:
-    endpoint = Single(aws, hosting, *archive(aws, python_model("raise ValueError('not today')")))
-    assert "not today" in failure(hosting, endpoint)
+    bucket = aws.bucket()
+    if content:
+        aws.upload(bucket, key, content)
+    endpoint = Single(aws, hosting, bucket, {"ModelDataUrl": f"s3://{bucket}/{key}"} if key else {})
+    with pytest.raises(FleetError, match=words) as caught:
+        hosting.start(endpoint.name)
+    assert "Failed to" not in words or f"s3://{bucket}/{key}" in str(caught.value)
 
 
 def test_an_endpoint_with_several_variants_is_refused_by_name(aws: MotoAws, hosting: Hosting) -> None:

@@ -24,7 +24,6 @@ from triton_rehearsal.triton.runtime import find_runtime
 from triton_rehearsal.triton.server import TritonServer
 
 LIMIT_S = 20.0
-REQUEST = b'{"inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32", "data": [1]}]}'
 
 
 def load_identity(server, folder):
@@ -41,18 +40,14 @@ def server(tmp_path):
         yield server
 
 
-def test_a_loaded_model_makes_traces_and_closing_removes_them_all(server):
+def test_a_loaded_model_makes_traces_for_its_user_alone_and_closing_removes_them_all(server):
     found = traces(server.mark, server.pid, server.directory)
     marked = [place for place in found if isinstance(place, Path) and place.name.startswith(server.mark)]
-    assert sorted({str(place.parent) for place in marked}) == [SHARED_MEMORY, TEMPORARY]
+    regions = [place for place in marked if str(place.parent) == SHARED_MEMORY]
+    assert {str(place.parent) for place in marked} == {SHARED_MEMORY, TEMPORARY}
+    assert {stat.S_IMODE(each.stat().st_mode) for each in regions} == {0o600}
     server.close()
     assert not traces(server.mark, server.pid, server.directory)
-
-
-def test_no_other_user_reads_the_memory_with_the_requests(server):
-    regions = list(Path(SHARED_MEMORY).glob(f"{server.mark}*"))
-    assert regions
-    assert {stat.S_IMODE(each.stat().st_mode) for each in regions} == {0o600}
 
 
 def test_a_killed_server_leaves_neither_its_stubs_nor_its_shared_memory(server):
@@ -112,7 +107,7 @@ def test_models_that_load_stop_neither_pings_nor_models_that_are_loaded(tmp_path
             with MultiModelContract(server.socket) as other:  # a new connection
                 assert other.ping()
             with MultiModelContract(server.socket, invocation_limit_s=LIMIT_S) as other:
-                assert other.invoke(model_id="m", target_model="m.tar.gz", body=REQUEST).ok
+                assert other.invoke(model_id="m", target_model="m.tar.gz", body=served_models.FLOATS).ok
             assert not any(each.done() for each in loads)
         finally:
             (held / "go").touch()
@@ -151,29 +146,28 @@ def test_nothing_stays_when_the_parent_is_killed(tmp_path):
     assert not traces(mark, pid, Path(directory))
 
 
-def test_a_server_that_does_not_start_shows_the_end_of_its_log(tmp_path):
-    environment = {**ENVIRONMENT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--no-such-flag=1"}
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("SAGEMAKER_TRITON_ADDITIONAL_ARGS", "--no-such-flag=1", "unrecognized option '--no-such-flag=1'"),
+        # The words on record for release 25.04 are these, with this range.
+        (
+            "SAGEMAKER_TRITON_ALLOW_METRICS",
+            "true",
+            "cannot listen to metrics requests at port 8002, allowed port range is [23000, 23999]",
+        ),
+    ],
+)
+def test_a_server_that_does_not_start_shows_the_end_of_its_log(variable, value, words, tmp_path):
     with pytest.raises(FleetError, match="did not become ready") as error:
-        TritonServer(environment, tmp_path / "server")
-    assert "unrecognized option '--no-such-flag=1'" in str(error.value)
+        TritonServer({**ENVIRONMENT, variable: value}, tmp_path / "server")
+    assert words in str(error.value)
     assert not (tmp_path / "server").exists()
 
 
-def test_a_container_ends_at_a_port_that_sagemaker_does_not_allow(tmp_path):
-    # The words on record for release 25.04 are these, with this range.
-    asked = {**ENVIRONMENT, "SAGEMAKER_TRITON_ALLOW_METRICS": "true"}
-    with pytest.raises(FleetError, match="did not become ready") as error:
-        TritonServer(asked, tmp_path / "server")
-    refused = "cannot listen to metrics requests at port 8002, allowed port range is [23000, 23999]"
-    assert refused in str(error.value)
-
-
-def test_a_missing_environment_is_an_error_that_names_make_setup(tmp_path):
+def test_an_environment_without_python_or_the_server_is_an_error_that_names_make_rehearse(tmp_path):
     with pytest.raises(FleetError, match="make rehearse"):
         find_runtime(tmp_path / "none")
-
-
-def test_an_environment_without_the_server_is_an_error_that_names_make_setup(tmp_path):
     venv.create(tmp_path, symlinks=True)
     with pytest.raises(FleetError, match=r"no nvidia-pytriton(.|\n)*make rehearse"):
         find_runtime(tmp_path)

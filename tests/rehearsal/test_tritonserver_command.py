@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from aws_for_tests.fixture import aws_fixture
 from embedded_aws import EmbeddedAws
 from tests.rehearsal import served_models
 from tests.rehearsal.small_projects import create_project
-from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY
+from tests.rehearsal.traces import traces
 from triton_models.deliver.verify.process import numpy_of_models, server_environment
 from triton_models.deliver.verify.serving import serving
 from triton_rehearsal.builds.processing_job import run_job
@@ -48,13 +49,16 @@ class Running:
         arguments = Path(f"/proc/{self.server}/cmdline").read_text().split("\0")
         return next(each.removeprefix(PREFIX) for each in arguments if each.startswith(PREFIX))
 
-    def traces(self, prefix: str) -> list[str]:
-        """Return the server's existing processes, shared memory and temporary files."""
-        places = [*Path(SHARED_MEMORY).glob(f"{prefix}*"), *Path(TEMPORARY).glob(f"{prefix}*")]
-        places += (self.folder / "tmp").iterdir()
-        return [*commands_with(str(self.folder)), *map(str, places)]
+    def end_all(self) -> None:
+        """Ask all its processes to end."""
+        for each in (self.guard, self.program.pid, self.server):
+            os.kill(each, signal.SIGTERM)
 
-    def after(self, end: Callable[[], None]) -> list[str]:
+    def traces(self, prefix: str) -> list[str | Path]:
+        """Return the server's existing processes, shared memory and temporary files."""
+        return [*traces(prefix, self.server, self.folder / "none"), *(self.folder / "tmp").iterdir()]
+
+    def after(self, end: Callable[[], None]) -> list[str | Path]:
         """End the program and return the remaining traces."""
         prefix = self.prefix
         assert self.traces(prefix)
@@ -64,17 +68,6 @@ class Running:
         assert select.select([guard], [], [], LIMIT_S)[0]
         os.close(guard)
         return self.traces(prefix)
-
-
-def commands_with(text: str) -> list[str]:
-    found = []
-    for line in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            arguments = line.read_text(errors="replace")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        found += [arguments] if text in arguments else []
-    return found
 
 
 def children(pid: int) -> list[int]:
@@ -113,28 +106,21 @@ def running(program: Path, tmp_path: Path) -> Iterator[Running]:
     process.stderr.close()
 
 
-def test_a_stopped_program_has_status_0_and_nothing_of_it_stays(running: Running) -> None:
-    assert running.after(running.program.terminate) == []
-    assert running.program.returncode == 0
-
-
-def test_nothing_stays_of_a_program_that_is_killed(running: Running) -> None:
-    assert running.after(running.program.kill) == []
-
-
-def test_nothing_stays_when_all_its_processes_are_asked_to_end(running: Running) -> None:
-    def end() -> None:
-        for each in (running.guard, running.program.pid, running.server):
-            os.kill(each, signal.SIGTERM)
-
-    assert running.after(end) == []
-
-
-def test_a_server_that_is_killed_gives_the_status_of_its_signal_and_nothing_of_it_stays(
-    running: Running,
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (lambda running: running.program.terminate(), 0),
+        (lambda running: running.program.kill(), -signal.SIGKILL),
+        (lambda running: running.end_all(), None),
+        (lambda running: os.kill(running.server, signal.SIGKILL), 128 + signal.SIGKILL),
+    ],
+    ids=["stopped", "killed", "all asked to end", "server killed"],
+)
+def test_nothing_stays_of_a_program_however_it_ends(
+    running: Running, end: Callable[[Running], None], status: int | None
 ) -> None:
-    assert running.after(lambda: os.kill(running.server, signal.SIGKILL)) == []
-    assert running.program.returncode == 128 + signal.SIGKILL
+    assert running.after(lambda: end(running)) == []
+    assert status in (None, running.program.returncode)
 
 
 def test_the_servers_own_words_and_status_are_the_programs(program: Path) -> None:
@@ -153,12 +139,16 @@ def test_a_machine_without_the_server_is_reported_to_set_it_up(
     assert "make rehearse" in capsys.readouterr().err
 
 
+def answer(server: Any, model: str) -> list[list[float]]:
+    found = server.infer(model, {"X": np.ones((1, 2), np.float32)}, where="a request")
+    return cast("list[list[float]]", found["Y"].tolist())
+
+
 @pytest.mark.story
 def test_a_model_made_for_tensorrt_is_answered_by_the_stand_in(program: Path, tmp_path: Path) -> None:
     root = served_models.write(served_models.onnx_model(3, backend="tensorrt"), tmp_path / "root")
     with serving(program) as server, server.loaded(root, "scaling"):
-        answer = server.infer("scaling", {"X": np.ones((1, 2), np.float32)}, where="a request")
-    assert answer["Y"].tolist() == [[3, 3]]
+        assert answer(server, "scaling") == [[3, 3]]
 
 
 def test_a_server_has_the_pythonpath_of_the_image_and_no_other_setting_of_the_builds_python(
@@ -181,9 +171,7 @@ def test_a_model_does_not_run_in_the_folder_of_the_build(
     root = served_models.write(served_models.python_model(looks + served_models.IDENTITY), tmp_path / "root")
 
     with serving(program) as server, server.loaded(root, "identity"):
-        answer = server.infer("identity", {"X": np.ones((1, 2), np.float32)}, where="a request")
-
-    assert answer["Y"].tolist() == [[1, 1]]
+        assert answer(server, "identity") == [[1, 1]]
 
 
 def test_a_build_says_which_numpy_its_models_get(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,11 +182,10 @@ def test_a_build_says_which_numpy_its_models_get(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.story
 def test_servers_at_the_same_time_do_not_meet(program: Path, tmp_path: Path) -> None:
     root = served_models.write(served_models.python_model(), tmp_path / "root")
-    asked = {"X": np.ones((1, 2), np.float32)}
     with serving(program) as one, one.loaded(root, "identity"):
         with serving(program) as other, other.loaded(root, "identity"):
-            assert other.infer("identity", asked, where="a request")["Y"].tolist() == [[1, 1]]
-        assert one.infer("identity", asked, where="a request")["Y"].tolist() == [[1, 1]]
+            assert answer(other, "identity") == [[1, 1]]
+        assert answer(one, "identity") == [[1, 1]]
 
 
 # The environment of builds

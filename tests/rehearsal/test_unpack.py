@@ -32,11 +32,6 @@ def test_what_is_executable_stays_so(tmp_path):
     assert (tmp_path / "model/net/data").stat().st_mode & 0o777 == 0o644
 
 
-def test_zeros_after_the_end_are_no_matter(tmp_path):
-    unpack(io.BytesIO(tarball({"net/a": b"x"}) + bytes(9000)), tmp_path / "model")
-    assert (tmp_path / "model/net/a").read_bytes() == b"x"
-
-
 def test_a_file_that_was_cut_off_is_not_left(tmp_path):
     whole = gzip.decompress(tarball({"net/a": bytes(range(256)) * 40}))
     with pytest.raises(BadArtifactError, match="archive-damaged"):

@@ -46,6 +46,8 @@ fi
 exec "$stub" "$@"
 """
 
+_PACKAGES = {"pytorch": "torch", "fil": "treelite", "openvino": "openvino", "dali": "nvidia.dali"}
+
 _MARK_LETTERS = string.ascii_lowercase + string.digits
 
 _PATCH = "\n\nfrom numpy2 import patch as _patch\n\n_patch(globals())\n"
@@ -89,21 +91,16 @@ def make_backends(
         backend.mkdir()
         for path in (model, *shared):
             (backend / path.name).symlink_to(path)
-    for name, package in (("pytorch", "torch"), ("fil", "treelite"), ("openvino", "openvino")):
-        found = importlib.util.find_spec(package)
+    for name, package in _PACKAGES.items():
+        found = None if missing([package]) else importlib.util.find_spec(package)
         if found is not None and found.origin is not None and (folder / name).is_dir():
             # PyTorch has 700 MB: a stand-in uses the package of the environment that builds models.
-            (folder / name / "packages").symlink_to(Path(found.origin).parents[1])
+            (folder / name / "packages").symlink_to(Path(found.origin).parents[1 + package.count(".")])
     if (folder / "fil").is_dir():
         (folder / "fil" / "forest_head.py").symlink_to(Path(forest_head.__file__))
-    if not missing(["nvidia.dali"]):
-        dali = importlib.util.find_spec("nvidia.dali")
-        if dali is not None and dali.origin is not None:
-            (folder / "dali" / "packages").symlink_to(Path(dali.origin).parents[2])
 
 
 def _write_stub(path: Path, runtime: Runtime) -> None:
-    """Write a script that starts the server's stub, with an environment's packages if they fit its Python."""
     path.write_text(
         _STUB.format(
             library=f"python{runtime.stub.parent.name}",
