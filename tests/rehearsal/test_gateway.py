@@ -112,12 +112,8 @@ def test_the_name_of_an_endpoint_is_decoded(client: http.client.HTTPConnection) 
         (request(b"1\r\na\r\n0\r\n\r\n").replace(b"Content-Length: 11", b"Transfer-Encoding: chunked"), 400),
         (request(b"a", headers=CLOSE).replace(b"Host: localhost", b"Host: evil.example"), 403),
         (request(headers=f"Origin: https://evil.example\r\n{CLOSE}"), 403),
-        *(
-            (request().replace(b"Length: 0", f"Length: {bad}".encode()), 400)
-            for bad in ("²", "1" * 30, "1_0")
-        ),
     ],
-    ids=["method", "no length", "chunks", "host", "page", "superscript", "long length", "underscore"],
+    ids=["method", "no length", "chunks", "host", "page"],
 )
 def test_a_request_that_is_not_of_the_api_is_refused(gateway: Gateway, sent: bytes, expected: int) -> None:
     answer = raw(gateway, sent)
@@ -126,7 +122,11 @@ def test_a_request_that_is_not_of_the_api_is_refused(gateway: Gateway, sent: byt
 
 
 @pytest.mark.parametrize(
-    "sent", [b"nonsense\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n", b"POST / HTTP/1.1\r\na b\r\n\r\n"]
+    "sent",
+    [
+        *(b"nonsense\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n", b"POST / HTTP/1.1\r\na b\r\n\r\n"),
+        *(request().replace(b"Length: 0", f"Length: {bad}".encode()) for bad in ("²", "1" * 30, "1_0")),
+    ],
 )
 def test_what_is_not_http_is_refused(gateway: Gateway, sent: bytes) -> None:
     assert status(raw(gateway, sent)) == 400
