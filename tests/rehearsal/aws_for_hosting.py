@@ -105,6 +105,22 @@ class MotoAws:
         )
         return name
 
+    def statistics(self, endpoint: str, metric: str, *, namespace: str = "AWS/SageMaker") -> dict[str, Any]:
+        """Return the statistics of a metric of an endpoint over all times; empty without data."""
+        [*points] = self.client("cloudwatch").get_metric_statistics(
+            Namespace=namespace,
+            MetricName=metric,
+            Dimensions=[
+                {"Name": "EndpointName", "Value": endpoint},
+                {"Name": "VariantName", "Value": "AllTraffic"},
+            ],
+            StartTime="2020-01-01",
+            EndTime="2100-01-01",
+            Period=86400 * 365 * 100,
+            Statistics=["SampleCount", "Sum", "Maximum"],
+        )["Datapoints"]
+        return dict(points[0]) if points else {}
+
     def endpoint(self, config: str) -> str:
         name = f"endpoint-{next(_numbers)}"
         self.client("sagemaker").create_endpoint(EndpointName=name, EndpointConfigName=config)

@@ -289,21 +289,6 @@ def aws():
         yield aws
 
 
-def statistics(aws, endpoint, name, statistic, namespace="AWS/SageMaker"):
-    cloudwatch = aws.client("cloudwatch")
-    dimensions = [{"Name": "EndpointName", "Value": endpoint}, {"Name": "VariantName", "Value": "AllTraffic"}]
-    points = cloudwatch.get_metric_statistics(
-        Namespace=namespace,
-        MetricName=name,
-        Dimensions=dimensions,
-        StartTime="2020-01-01",
-        EndTime="2100-01-01",
-        Period=86400 * 365,
-        Statistics=[statistic],
-    )["Datapoints"]
-    return [point[statistic] for point in points]
-
-
 @pytest.mark.story
 def test_ten_models_share_the_memory_of_three_and_every_answer_is_right(aws, tmp_path):
     with Hosting(aws, directory=tmp_path / "hosting", gpu_memory=35 * KIB) as hosting:
@@ -319,16 +304,17 @@ def test_ten_models_share_the_memory_of_three_and_every_answer_is_right(aws, tmp
         assert len(endpoint.instance.loaded) == 3
         hosting.flush_metrics()
         loads, unloads = (
-            sum(statistics(aws, endpoint.name, name, "SampleCount"))
+            aws.statistics(endpoint.name, name)["SampleCount"]
             for name in ("ModelLoadingTime", "ModelUnloadingTime")
         )
         assert unloads >= 7
         assert loads - unloads == 3
-        host = "/aws/sagemaker/Endpoints"
-        assert statistics(aws, endpoint.name, "LoadedModelCount", "Maximum", host) == [3]
-        (memory,) = statistics(aws, endpoint.name, "GPUMemoryUtilization", "Maximum", host)
+        loaded, memory, busy = (
+            aws.statistics(endpoint.name, name, namespace="/aws/sagemaker/Endpoints")["Maximum"]
+            for name in ("LoadedModelCount", "GPUMemoryUtilization", "GPUUtilization")
+        )
+        assert loaded == 3
         assert 80 < memory <= 100
-        (busy,) = statistics(aws, endpoint.name, "GPUUtilization", "Maximum", host)
         assert 0 < busy <= 100
 
 

@@ -1,6 +1,5 @@
 """Hosting's events arrive in CloudWatch in SageMaker's form."""
 
-import datetime
 import threading
 
 import pytest
@@ -32,21 +31,9 @@ def aws():
 
 
 def statistics(aws, endpoint, name):
-    """Return a metric's SampleCount, Sum and unit over one minute; None without data."""
-    now = datetime.datetime.now(tz=datetime.timezone.utc)
-    points = aws.client("cloudwatch").get_metric_statistics(
-        Namespace=METRICS[name].namespace,
-        MetricName=name,
-        Dimensions=[
-            {"Name": "EndpointName", "Value": endpoint},
-            {"Name": "VariantName", "Value": "AllTraffic"},
-        ],
-        StartTime=now - datetime.timedelta(hours=1),
-        EndTime=now + datetime.timedelta(hours=1),
-        Period=7200,
-        Statistics=["SampleCount", "Sum"],
-    )["Datapoints"]
-    return (points[0]["SampleCount"], points[0]["Sum"], points[0]["Unit"]) if points else None
+    """Return a metric's SampleCount, Sum and unit; None without data."""
+    found = aws.statistics(endpoint, name, namespace=METRICS[name].namespace)
+    return (found["SampleCount"], found["Sum"], found["Unit"]) if found else None
 
 
 def test_an_answered_request_counts_once_and_shares_its_count_among_the_instances():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from tests.rehearsal.served_models import config
 pytestmark = pytest.mark.story
 
 CPU = "instance_group [{count: 1 kind: KIND_CPU}]"
-WAIT_FOR_SIX = f"dynamic_batching {{preferred_batch_size: [6] max_queue_delay_microseconds: 5000000}}\n{CPU}"
 
 
 class Weighted(torch.nn.Module):
@@ -86,17 +84,6 @@ def server(tmp_path_factory):
 def test_tensors_are_reported_apart_as_the_backends_readme_says(names, outputs, server, weighted):
     name = server.serve(weighted, names=tuple(names), outputs=outputs)
     assert server.ask(name, names) == {"A__0": [12.0], "B__1": [1.0]}
-
-
-def test_requests_that_wait_together_run_as_one_batch_and_get_their_own_rows(server, weighted):
-    name = server.serve(weighted, extra=WAIT_FOR_SIX)
-    given = [[1.0], [2.0, 3.0], [4.0, 5.0, 6.0]]
-    with ThreadPoolExecutor(3) as pool:
-        answers = list(
-            pool.map(lambda rows: server.ask(name, {"large": rows, "small": [0.0] * len(rows)}), given)
-        )
-    assert [answer["A__0"] for answer in answers] == [[10.0 * row for row in rows] for rows in given]
-    assert answers[0]["B__1"] == [6.0]
 
 
 def test_platform_file_name_and_threads_are_taken_from_the_configuration(server, weighted):

@@ -124,15 +124,6 @@ def test_a_target_model_is_refused_in_sagemakers_words(tripling: Single) -> None
     assert answer.json() == {"Message": message, "ErrorCode": "TARGET_MODEL_HEADER_NOT_SUPPORTED"}
 
 
-def test_a_request_that_the_model_refuses_is_a_model_error_with_the_containers_answer(
-    tripling: Single,
-) -> None:
-    with pytest.raises(tripling.runtime.exceptions.ModelError) as caught:
-        tripling.invoke(FLOATS.replace(b'"X"', b'"Q"'))
-    assert "unexpected inference input 'Q'" in caught.value.response["OriginalMessage"]
-    assert caught.value.response["OriginalStatusCode"] == 400
-
-
 def test_an_ensemble_is_named_by_the_environment(aws: MotoAws, hosting: Hosting) -> None:
     bucket, data = archive(aws, files := ensemble(10.0, backend="tensorrt"))
     name = next(path.split("/")[0] for path in files if b"ensemble_scheduling" in files[path])
