@@ -204,7 +204,7 @@ def test_the_figures_of_a_model_count_each_request_once_and_say_why_the_last_one
 @pytest.mark.parametrize(
     ("target", "broken", "words"),
     [
-        ("fixed-1.tar.gz", {"m/config.pbtxt": b"nonsense"}, "config"),
+        ("fixed-1.tar.gz", {"m/config.pbtxt": b"nonsense"}, "failed to load"),
         ("fixed-2.tar.gz", model_that_first("raise ValueError('no luck')"), "no luck"),
     ],
     ids=["a configuration", "the code"],

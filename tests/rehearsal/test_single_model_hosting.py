@@ -40,7 +40,7 @@ def aws() -> Iterator[MotoAws]:
 
 @pytest.fixture(scope="module")
 def hosting(aws: MotoAws) -> Iterator[Hosting]:
-    with Hosting(aws, lookup_s=60.0) as hosting:
+    with Hosting(aws, lookup_s=3600.0) as hosting:  # another AWS in this process clears its endpoints
         yield hosting
 
 
