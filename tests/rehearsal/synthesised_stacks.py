@@ -11,6 +11,7 @@ from aws_cdk.assertions import Template
 
 from aws_for_tests.deployed_functions import begin, ended
 from embedded_aws import EmbeddedAws
+from tests.stacks.fleet_app import FleetApp
 from triton_fleet import ModelRepository
 
 
@@ -42,3 +43,9 @@ def deploy_stack(aws: EmbeddedAws, stack: Stack, verb: str) -> str:
         template.pop(part, None)
     begun = begin(aws, template.pop("Resources"), stack=stack.stack_name, verb=verb, **template)
     return ended(aws, begun, verb=verb)
+
+
+def deploy_fleet(aws: EmbeddedAws, fleet: FleetApp) -> None:
+    """Create both stacks of an app."""
+    for stack in (fleet.models, fleet.inference):
+        assert deploy_stack(aws, stack, "create").startswith("CREATE_COMPLETE")

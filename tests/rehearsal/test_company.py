@@ -12,7 +12,7 @@ from aws_cdk import Stack, Tags
 from aws_cdk.assertions import Template
 
 from embedded_aws import EmbeddedAws
-from tests.rehearsal.synthesised_stacks import deploy_stack
+from tests.rehearsal.synthesised_stacks import deploy_fleet
 from tests.stacks.fleet_app import COMPANY, FleetApp, fleet_app, new_fleet
 
 T4 = "ml.g4dn.xlarge"  # CodeBuild does not rent it: models are built in Processing jobs
@@ -180,8 +180,7 @@ def test_a_fleet_with_all_of_it_is_deployed_and_destroyed(instance_type: str) ->
         fleet = new_fleet(**{**settings, "log_encryption_key": logs_key(aws)})
         for role in ("instances", "builds"):
             aws.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument="{}")
-        for stack in (fleet.models, fleet.inference):
-            assert deploy_stack(aws, stack, "create").startswith("CREATE_COMPLETE")
+        deploy_fleet(aws, fleet)
         for stack in (fleet.inference, fleet.models):
             cloudformation = aws.client("cloudformation")
             cloudformation.delete_stack(StackName=stack.stack_name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from synthesised_stacks import deploy_stack
+from synthesised_stacks import deploy_fleet
 
 from aws_for_tests.fixture import aws_fixture
 from embedded_aws import EmbeddedAws
@@ -93,9 +93,7 @@ class Fleet:
     def __init__(self, aws: EmbeddedAws, **settings: str) -> None:
         self.aws, self._cloudwatch = aws, aws.client("cloudwatch")
         before = endpoints(aws)
-        fleet = fleet_app(models="", **settings)
-        deploy_stack(aws, fleet.models, "create")
-        deploy_stack(aws, fleet.inference, "create")
+        deploy_fleet(aws, fleet_app(models="", **settings))
         [self.name] = endpoints(aws).keys() - before.keys()
         self._config = str(described(aws, self.name)["EndpointConfigName"])
         self.logs = f"/aws/sagemaker/Endpoints/{self.name}"

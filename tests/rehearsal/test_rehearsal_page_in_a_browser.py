@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthesised_stacks import deploy_stack
+from synthesised_stacks import deploy_fleet
 
 from embedded_aws import EmbeddedAws
 from tests.stacks.fleet_app import fleet_app
@@ -33,9 +33,7 @@ pytestmark = [pytest.mark.story, pytest.mark.skipif(CHROMIUM is None, reason="th
 def aws() -> Iterator[EmbeddedAws]:
     """An embedded AWS with the default fleet, which has more requests than it is to have, and an alarm."""
     with EmbeddedAws() as aws:
-        fleet = fleet_app(models="")
-        deploy_stack(aws, fleet.models, "create")
-        deploy_stack(aws, fleet.inference, "create")
+        deploy_fleet(aws, fleet_app(models=""))
         [row] = aws.client("sagemaker").list_endpoints()["Endpoints"]
         dimensions = [
             {"Name": "EndpointName", "Value": row["EndpointName"]},

@@ -22,6 +22,7 @@ from aws_for_tests.fixture import clock_is
 from aws_for_tests.scaled_variant import scaled, track
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.aws_for_hosting import moto_aws
+from tests.rehearsal.deployed_endpoints import instances as instances_of
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source, Unload
@@ -37,9 +38,19 @@ ONE = Stream(requests_per_second=1, seconds=9)
 SHORT = ("cold-burst", "corrupt", "steady")
 
 
+def parsed(text, folder=Path()):
+    return parse(text, name="mine", where="mine.yaml", folder=folder)
+
+
+def scenario(models=2, traffic=(ONE,), **expect):
+    """Return a scenario that expects no model to recover, unless it says so."""
+    expected = Expected.model_validate({"recovers": False, **expect})
+    return Scenario(about="One fails.", models=models, traffic=list(traffic), expect=expected).named("x")
+
+
 def mistakes(text, folder=Path()):
     with pytest.raises(FleetError) as error:
-        parse(text, name="mine", where="mine.yaml", folder=folder)
+        parsed(text, folder)
     assert {problem.rule for problem in error.value.problems} == {"scenario"}
     return {each.where: each.fix for each in error.value.problems}
 
@@ -106,7 +117,7 @@ FAULTS = ("kill: 1", "kill: 1, corrupt: 1", "s3_delay: 1", "")
 )
 def test_numbers_without_bounds_and_faults_of_no_kind_or_two_are_mistakes(given):
     right = {**SMALL, "fault": FAULTS[0]}
-    assert parse(VALID.format(**right), name="x", where="x", folder=Path()).traffic
+    assert parsed(VALID.format(**right)).traffic
     assert mistakes(VALID.format(**{**right, **given}))
 
 
@@ -141,7 +152,7 @@ FIELDS = st.dictionaries(NAMES, VALUES, max_size=3)
 def test_whatever_the_fields_hold_is_a_scenario_or_a_mistake(fields):
     text = yaml.safe_dump({"about": "x", "models": 2, **fields})
     with suppress(FleetError):
-        parse(text, name="x", where="x", folder=Path("/none"))
+        parsed(text, Path("/none"))
 
 
 def test_what_is_not_a_file_is_not_read(tmp_path):
@@ -155,14 +166,9 @@ def test_what_is_not_a_file_is_not_read(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "wrong"),
     [
-        *(
-            ("0.5,1\n0.2,1", "line 3"),
-            ("0,7", "mine.yaml"),
-            ("0,0", "line 2"),
-            ("soon,1", "line 2"),
-            ("1", "line 2"),
-        ),
-        *(("inf,1", "line 2"), ("nan,1", "line 2"), ("-1,1", "line 2"), ("1e9,1", "line 2")),
+        ("0.5,1\n0.2,1", "line 3"),
+        ("0,7", "mine.yaml"),
+        *((row, "line 2") for row in ("0,0", "soon,1", "1", "inf,1", "nan,1", "-1,1", "1e9,1")),
         ("0," + "1" * 200_000, "line 2"),
     ],
 )
@@ -175,29 +181,28 @@ def test_a_trace_is_in_order_and_of_known_models(tmp_path, rows, wrong):
 def test_a_trace_that_is_another_file_is_not_quoted(tmp_path):
     (tmp_path / "secret").write_text("hidden:x:0:0\nsecret,sauce\n")
     with pytest.raises(FleetError) as error:
-        parse("about: x\nmodels: 2\ntrace: secret", name="x", where="x", folder=tmp_path)
+        parsed("about: x\nmodels: 2\ntrace: secret", tmp_path)
     assert "hidden" not in str(error.value)
     assert "sauce" not in str(error.value)
 
 
 def test_a_trace_is_played_as_it_is(tmp_path):
     (tmp_path / "trace.csv").write_text("seconds,model\n0,2\n0.5,1\n")
-    scenario = parse("about: x\nmodels: 2\ntrace: trace.csv", name="x", where="x", folder=tmp_path)
-    assert [(each.at, each.model) for each in requests(scenario)] == [(0, 2), (0.5, 1)]
+    found = requests(parsed("about: x\nmodels: 2\ntrace: trace.csv", tmp_path))
+    assert [(each.at, each.model) for each in found] == [(0, 2), (0.5, 1)]
 
 
 def test_requests_have_the_rate_the_popularity_and_the_times_of_their_stream():
     stream = Stream(
         requests_per_second=100, seconds=50, start=10, first_model=3, last_model=6, popularity=1.0
     )
-    scenario = Scenario(about="x", models=6, traffic=[stream])
-    found = requests(scenario)
+    found = requests(scenario(6, [stream]))
     counts = Counter(each.model for each in found)
     assert 4700 < len(found) < 5300
     assert 10 <= found[0].at <= found[-1].at < 60
     assert set(counts) == {3, 4, 5, 6}
     assert 1.7 < counts[3] / counts[4] < 2.3
-    assert requests(scenario) == found
+    assert requests(scenario(6, [stream])) == found
 
 
 class Hands:
@@ -242,7 +247,7 @@ ARITHMETIC = [
 def test_instances_come_for_the_rate_of_requests_whatever_the_speed(hands, rate, target, most, instances):
     assert instances == min(most, math.ceil(rate * 60 / target))
     stream = Stream(requests_per_second=rate, seconds=12)
-    arriving = requests(Scenario(about="x", models=1, traffic=[stream], speed=hands.requests))
+    arriving = requests(scenario(1, [stream]).model_copy(update={"speed": hands.requests}))
     counts, began = [1], hands.seconds
     with EmbeddedAws() as embedded, clock_is(hands):
         track(scaled(embedded, most=most), target=target)
@@ -255,8 +260,7 @@ def test_instances_come_for_the_rate_of_requests_whatever_the_speed(hands, rate,
             hands.seconds = began + 60 * (minute + 1)
             publisher.flush()
             embedded.evaluate()
-            [variant] = embedded.client("sagemaker").describe_endpoint(EndpointName="e")["ProductionVariants"]
-            counts.append(variant["CurrentInstanceCount"])
+            counts.append(instances_of(embedded, "e"))
         publisher.close()
     assert counts[:3] == [1, 1, 1]
     assert counts[5:] == [instances] * (len(counts) - 5)
@@ -307,8 +311,7 @@ def observed(**changes):
 
 
 def test_a_result_has_the_figures_of_all_models_and_of_each_whatever_is_expected():
-    scenario = Scenario(about="x", models=2, traffic=[ONE], expect=Expected(recovers=False))
-    found = ScenarioResult.of(scenario, observed()).as_dict()
+    found = ScenarioResult.of(scenario(), observed()).as_dict()
     names = ("requests", "answered", "p50_s", "p99_s", "cold_percent", "loads", "evictions")
     assert [found["figures"][name] for name in names] == [101, 100, 0.5, 0.99, 25.0, 3, 2]
     assert [[each[name] for name in names] for each in found["models"]] == [
@@ -320,11 +323,8 @@ def test_a_result_has_the_figures_of_all_models_and_of_each_whatever_is_expected
 
 
 def test_a_result_begins_with_its_verdict_and_story():
-    scenario = Scenario(
-        about="One of two fails.", models=2, traffic=[ONE], expect=Expected(recovers=False)
-    ).named("x")
-    [first, *_] = ScenarioResult.of(scenario, observed()).lines()
-    assert first == "x FAILED: 1 of 2 conditions. One of two fails."
+    [first, *_] = ScenarioResult.of(scenario(), observed()).lines()
+    assert first == "x FAILED: 1 of 2 conditions. One fails."
 
 
 @pytest.mark.parametrize(
@@ -339,24 +339,20 @@ def test_a_result_begins_with_its_verdict_and_story():
     ],
 )
 def test_a_condition_says_what_was_seen_and_holds_if_it_is_expected(expected, happened, seen, holds):
-    expect = Expected.model_validate({"recovers": False, **expected})
-    scenario = Scenario(about="x", models=2, traffic=[ONE], expect=expect)
-    last = ScenarioResult.of(scenario, observed(**happened)).conditions[-1]
+    last = ScenarioResult.of(scenario(**expected), observed(**happened)).conditions[-1]
     assert (last.seen, last.holds) == (seen, holds)
 
 
 def test_the_table_of_many_models_shows_the_slowest():
-    scenario = Scenario(about="x", models=300, traffic=[ONE], expect=Expected(recovers=False))
-    lines = list(ScenarioResult.of(scenario, observed(answers=[asked(222, 3.0, right=True)])).lines())
+    lines = list(ScenarioResult.of(scenario(300), observed(answers=[asked(222, 3.0, right=True)])).lines())
     assert len(lines) < 30
     assert any("model-222" in line for line in lines)
 
 
 def test_the_time_of_asking_every_model_once_more_is_announced():
-    scenario = Scenario(about="x", models=300, traffic=[ONE])
-    assert "300 models are asked once more: up to about 600 s" in scenario_announcement(scenario)
-    silent = scenario.model_copy(update={"expect": Expected(recovers=False)})
-    assert "once more" not in scenario_announcement(silent)
+    said = scenario_announcement(scenario(300, recovers=True))
+    assert "300 models are asked once more: up to about 600 s" in said
+    assert "once more" not in scenario_announcement(scenario(300))
 
 
 def test_every_shipped_scenario_has_a_story_and_those_on_the_page_are_there():
@@ -368,7 +364,7 @@ def test_every_shipped_scenario_has_a_story_and_those_on_the_page_are_there():
 
 def test_the_example_of_the_page_is_a_scenario():
     [example] = re.findall(r"^```yaml\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
-    assert parse(example, name="new_tenant", where="new_tenant.yaml", folder=Path()).faults
+    assert parsed(example).faults
 
 
 @pytest.fixture(scope="module")
@@ -378,13 +374,13 @@ def aws():
 
 
 def played(aws, monkeypatch, name):
-    scenario, faults = read(name), Faults()
+    story, faults = read(name), Faults()
     bucket = aws.bucket()
-    endpoint = aws.endpoint(aws.endpoint_config(bucket, instances=scenario.instances))
+    endpoint = aws.endpoint(aws.endpoint_config(bucket, instances=story.instances))
     with Hosting(
         aws,
-        gpu_memory=scenario.gpu_memory,
-        disk=scenario.disk,
+        gpu_memory=story.gpu_memory,
+        disk=story.disk,
         on_s3_client=faults.attach,
         before_start=faults.admit_instance,
     ) as hosting:
@@ -400,19 +396,14 @@ def played(aws, monkeypatch, name):
             cloudwatch=aws.client("cloudwatch"),
             faults=faults,
         )
-        happened = replace(play(scenario, stage), last=ask_again(scenario, stage))
-        return ScenarioResult.of(scenario, happened)
-
-
-@pytest.mark.parametrize("name", SHORT)
-def test_a_short_scenario_holds(aws, monkeypatch, name):
-    assert [each for each in played(aws, monkeypatch, name).conditions if not each.holds] == []
+        happened = replace(play(story, stage), last=ask_again(story, stage))
+        return ScenarioResult.of(story, happened)
 
 
 def on_the_whole_fleet(name):
     """True if a scenario needs the alarms or the scaling of the deployed stacks."""
-    scenario = read(name)
-    return bool(scenario.fleet or scenario.expect.alarms or scenario.expect.no_alarms)
+    story = read(name)
+    return bool(story.fleet or story.expect.alarms or story.expect.no_alarms)
 
 
 @pytest.mark.story
@@ -425,9 +416,13 @@ def test_a_shipped_scenario_holds_with_the_alarms_and_the_scaling_of_the_fleet(t
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.story
 @pytest.mark.parametrize(
-    "name", [name for name in shipped() if name not in SHORT and not on_the_whole_fleet(name)]
+    "name",
+    [
+        name if name in SHORT else pytest.param(name, marks=pytest.mark.story)
+        for name in shipped()
+        if not on_the_whole_fleet(name)
+    ],
 )
 def test_a_shipped_scenario_holds(aws, monkeypatch, name):
     assert [each for each in played(aws, monkeypatch, name).conditions if not each.holds] == []

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthesised_stacks import deploy_stack, small_stack, template_of
+from synthesised_stacks import deploy_fleet, deploy_stack, small_stack, template_of
 
 from aws_for_tests.deployed_functions import logged, physical_ids, settle, until
 from embedded_aws import EmbeddedAws
@@ -134,8 +134,7 @@ def test_a_minimal_model_is_loaded_on_a_new_endpoint_before_the_alias_moves(
     old, new = (fleet_app(release=release, build_on_deployment="false") for release in ("25.09", "26.04"))
     with Hosting(aws) as hosting:
         aws.serve_elsewhere("sagemaker-runtime", hosting.url)
-        for stack in (old.models, old.inference):
-            assert deploy_stack(aws, stack, "create").startswith("CREATE_COMPLETE")
+        deploy_fleet(aws, old)
         [bucket] = physical_ids(aws, "AWS::S3::Bucket", stack=repository)
         delivery = Delivery(
             repository=f"s3://{bucket}/models/",
