@@ -229,9 +229,8 @@ def _refuse_unknown_escape(text: str, *, where: str) -> None:
                 at = token.start() + escape.start()
                 line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
                 what, fix = f"unknown escape {escape[0]}", "use an escape of C, such as \\\\ for a backslash"
-                raise CONFIG_SYNTAX.error(
-                    what=what, where=f"{where}:{line}:{column}", why="Triton refuses the model", fix=fix
-                )
+                why = "Triton refuses the model"
+                raise CONFIG_SYNTAX.error(what=what, where=f"{where}:{line}:{column}", why=why, fix=fix)
 
 
 def read_config(path: Path) -> ModelConfig:

@@ -46,12 +46,10 @@ def contents(folder: Path, *, without: Collection[str] = ()) -> dict[str, str]:
     try:
         return {name: file_digest(path) for name, path in _walk(str(folder), "", without)}
     except OSError as error:
-        raise UNREADABLE.error(
-            what=f"a file of the source folder cannot be read: {error.strerror or error}",
-            where=str(error.filename or folder),
-            why="builds use all of them, and a change to any of them changes the model",
-            fix="make it readable, or remove it",
-        ) from None
+        what = f"a file of the source folder cannot be read: {error.strerror or error}"
+        why = "builds use all of them, and a change to any of them changes the model"
+        fix = "make it readable, or remove it"
+        raise UNREADABLE.error(what=what, where=str(error.filename or folder), why=why, fix=fix) from None
 
 
 def _walk(folder: str, prefix: str, without: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -175,13 +175,8 @@ def _check_tensors(report: Findings, config: ModelConfig) -> None:
     for fault, tensors in faults.items() if steps else ():
         for tensor in sorted(tensors):
             fix = "map an input or output of a step to it, or remove it"
-            report(
-                TENSOR_UNCONNECTED,
-                f"tensor {tensor!r} {fault}",
-                at=f"tensor {tensor!r}",
-                fix=fix,
-                why=_REFUSED,
-            )
+            what = f"tensor {tensor!r} {fault}"
+            report(TENSOR_UNCONNECTED, what, at=f"tensor {tensor!r}", fix=fix, why=_REFUSED)
 
 
 def _check_uses(report: Findings, own: Iterable[_Use], by_steps: Iterable[_Use]) -> None:

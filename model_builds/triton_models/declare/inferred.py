@@ -27,11 +27,9 @@ def with_inputs_of_examples(network: PyTorchNetwork, build: ModelDefinition) -> 
     examples = list(build.examples())
     where = f"the inputs of {network.name!r}"
     if not examples:
-        raise INPUTS_UNKNOWN.error(
-            what=f"{network.name!r} has neither inputs nor an example",
-            where=where,
-            fix="write inputs=[...], or return an example from examples()",
-        )
+        what = f"{network.name!r} has neither inputs nor an example"
+        fix = "write inputs=[...], or return an example from examples()"
+        raise INPUTS_UNKNOWN.error(what=what, where=where, fix=fix)
     skipped = 1 if network.max_batch_size else 0
     inputs = [
         Tensor(name, type_of(value), value.shape[skipped:]) for name, value in examples[0].first.items()
