@@ -17,9 +17,6 @@ with imports_of("triton_fleet"):
     from triton_fleet.builds.model_build_project import ModelBuildProject
     from triton_fleet.endpoint.base import Endpoint
     from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
-    from triton_fleet.endpoint.hosting.async_inference import AsyncInference
-    from triton_fleet.endpoint.hosting.capture import DataCapture
-    from triton_fleet.endpoint.hosting.core_dumps import CoreDumps
     from triton_fleet.endpoint.hosting.deployment import (
         AllAtOnce,
         Canary,
@@ -29,8 +26,8 @@ with imports_of("triton_fleet"):
         Replace,
         Rolling,
     )
-    from triton_fleet.endpoint.hosting.s3_folder import S3Folder
     from triton_fleet.endpoint.hosting.server import InferenceType, PingMode, TritonMetrics, TritonServer
+    from triton_fleet.endpoint.hosting.storage import AsyncInference, CoreDumps, DataCapture, S3Folder
     from triton_fleet.endpoint.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
     from triton_fleet.endpoint.imported import ImportedEndpoint
     from triton_fleet.endpoint.multi_model import MultiModelEndpoint

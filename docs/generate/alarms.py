@@ -10,13 +10,13 @@ from triton_fleet.operations.alarm_declarations import (
     caching,
     ceiling,
     gpu_memory,
-    hosting,
     load_failures,
     no_capacity,
+    queueing,
     rolling_back,
     serving,
+    silent,
 )
-from triton_fleet.operations.queue_alarms import queueing
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.parts.metrics.published import EndpointMetrics
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
@@ -76,7 +76,7 @@ def page() -> str:
         gpu_memory(metrics, thresholds),
         ceiling(metrics, max_capacity=4),
         no_capacity(metrics, thresholds, fewest=1, most=4),
-        *hosting(metrics),
+        silent(metrics),
     ]
     parts = [
         _HEAD.format(minimum_requests=thresholds.minimum_requests),

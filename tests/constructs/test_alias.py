@@ -159,26 +159,18 @@ def test_a_fleet_whose_name_begins_the_same_way_is_another_fleet(
     assert endpoint["Tags"] == [{"Key": FLEET_TAG, "Value": FLEET}]
 
 
-def test_an_endpoint_whose_name_would_stay_is_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:
-    with pytest.raises(FleetError, match="the endpoint is named 'fleet'") as raised:
+@pytest.mark.parametrize("name", ["fleet", "TritonFleet-g5-2xlarge-25-091"])
+def test_an_endpoint_whose_name_would_stay_is_refused(
+    name: str, stack: Stack, repository: ModelRepository
+) -> None:
+    endpoint = MultiModelEndpoint(stack, "Endpoint", repository=repository, endpoint_name=name)
+
+    with pytest.raises(FleetError, match=f"the endpoint is named '{name}'") as raised:
         EndpointAlias(stack, "Alias", endpoint=endpoint, fleet=FLEET)
 
     [problem] = raised.value.problems
     assert problem.rule == "alias-endpoint-name"
     assert problem.fix.startswith("name it 'TritonFleet-g5-2xlarge-25-09'")
-
-
-def test_two_fleets_of_one_stack_have_an_alias_each(
-    stack: Stack, repository: ModelRepository, alias: EndpointAlias, resources: Resources
-) -> None:
-    name = endpoint_name_for("Second", TYPE)
-    endpoint = MultiModelEndpoint(stack, "Second", repository=repository, endpoint_name=name)
-    EndpointAlias(stack, "SecondAlias", endpoint=endpoint, fleet="Second")
-
-    assert {each["Name"] for each in resources("AWS::SSM::Parameter")} == {
-        "/triton-fleet/TritonFleet/endpoint",
-        "/triton-fleet/Second/endpoint",
-    }
 
 
 def test_the_parameter_is_one_that_its_service_accepts(stack: Stack, alias: EndpointAlias) -> None:

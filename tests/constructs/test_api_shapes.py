@@ -9,8 +9,7 @@ from aws_cdk.assertions import Template
 from botocore_model import CALLS, violations
 
 from triton_fleet import EndpointScaling, ModelBuildProject, ModelRepository, MultiModelEndpoint
-from triton_fleet.endpoint.hosting import checks as hosting
-from triton_fleet.endpoint.hosting import deployment_checks as deployment
+from triton_fleet.endpoint.hosting import deployment, variants
 from triton_fleet.parts.arguments import service_model
 
 
@@ -48,8 +47,8 @@ def test_a_wrong_property_is_found(template: Any) -> None:
 @pytest.mark.parametrize(
     ("shape", "limits"),
     [
-        ("EndpointName", (0, hosting.LONGEST_RESOURCE_NAME)),
-        ("VariantName", (0, hosting.LONGEST_RESOURCE_NAME)),
+        ("EndpointName", (0, variants.LONGEST_RESOURCE_NAME)),
+        ("VariantName", (0, variants.LONGEST_RESOURCE_NAME)),
         ("MaximumExecutionTimeoutInSeconds", (deployment.SHORTEST_MAXIMUM, deployment.LONGEST_MAXIMUM)),
     ],
 )

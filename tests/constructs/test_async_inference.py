@@ -236,14 +236,6 @@ def test_a_schedule_may_send_every_instance_home(
     assert set(_policies(resources)) == {"Backlog", "FromZero"}
 
 
-def test_nothing_brings_an_instance_back_that_never_went(
-    stack: Stack, endpoint: SingleModelEndpoint, resources: Resources
-) -> None:
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=1)
-
-    assert set(_policies(resources)) == {"Backlog"}
-
-
 @pytest.mark.parametrize("target", [InvocationsPerGpu(), ConcurrentRequests(per_model=4)])
 def test_a_target_that_counts_requests_sees_none_on_an_asynchronous_endpoint(
     target: Any, stack: Stack, endpoint: SingleModelEndpoint

@@ -30,6 +30,7 @@ from triton_fleet import (
 from triton_fleet.endpoint.functions.code import deployment_build
 
 TARGET = "sm86-trt10.13.3"
+ELSEWHERE = {"sm75-trt10.13.3": "resnet50-1.tar.gz"}
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 BUILD = "Builds-AbC:01234567-89ab-cdef-0123-456789abcdef"
 RUN = "arn:aws:states:us-east-1:123456789012:execution:Runs:r-1"
@@ -372,12 +373,6 @@ def test_a_request_that_is_repeated_starts_no_second_build(world: World) -> None
     assert {each.get("idempotencyToken") or each["name"] for each in world.started} == {"r-1"}
 
 
-def test_an_update_starts_another_build_under_another_id(world: World) -> None:
-    answer = world.ask("TritonBuild", PROJECT, request="Update", PhysicalResourceId="Builds-AbC:before")
-
-    assert answer["PhysicalResourceId"] == BUILD
-
-
 @pytest.mark.parametrize("started", [BUILD, RUN])
 @pytest.mark.parametrize(("status", "stops"), [("IN_PROGRESS", True), ("RUNNING", True), ("FAILED", False)])
 def test_what_a_deployment_that_is_undone_has_started_does_not_go_on(
@@ -480,24 +475,11 @@ def test_all_models_are_waited_for_without_an_answer_that_would_be_too_long(worl
     assert world.clock.now == 60
 
 
-def test_a_deployment_that_waits_for_all_models_fails_with_one_of_them(world: World) -> None:
-    world.report(_published("minilm"), _failed("resnet50"))
-
-    assert (
-        "resnet50 failed in the step build" in world.wait("minilm", "resnet50", kind="TritonModels")["Reason"]
-    )
-
-
-def test_a_model_that_the_build_has_not_come_to_is_waited_for(world: World) -> None:
-    world.report(_failed("resnet50", "wait"), finished=False)
-    world.clock.at(90, lambda: world.report(_published("resnet50")))
-
-    assert world.wait("resnet50")["Data"] == {"resnet50": ARTIFACT}
-
-
-def test_a_failed_model_fails_the_deployment_with_its_own_reason(world: World) -> None:
+@pytest.mark.parametrize("kind", ["TritonArtifacts", "TritonModels", "TritonTarget"])
+def test_a_failed_model_fails_the_deployment_with_its_own_reason(world: World, kind: str) -> None:
+    world.publish(resnet50=ELSEWHERE)
     world.clock.at(30, lambda: world.report(_failed("resnet50"), finished=False))
-    answer = world.wait("resnet50")
+    answer = world.wait("resnet50", kind=kind)
 
     assert answer["Status"] == "FAILED"
     assert answer["Reason"].startswith(
@@ -577,33 +559,15 @@ def test_an_update_of_a_stack_that_is_not_known_to_roll_back_starts_a_build(
     assert answer["PhysicalResourceId"] == BUILD
 
 
-ELSEWHERE = {"sm75-trt10.13.3": "resnet50-1.tar.gz"}
-
-
-def test_a_target_that_lacks_a_model_is_filled_before_the_deployment_goes_on(world: World) -> None:
-    world.publish(resnet50=ELSEWHERE, minilm=ARTIFACT)
+@pytest.mark.parametrize("before", [{}, {TARGET: "resnet50-0.tar.gz"}])
+def test_a_target_that_lacks_a_model_is_filled_before_the_deployment_goes_on(
+    world: World, before: dict[str, str]
+) -> None:
+    world.publish(resnet50={**ELSEWHERE, **before}, minilm=ARTIFACT)
     world.clock.at(90, lambda: world.report(_published("resnet50")))
 
     assert world.wait("resnet50", "minilm", "new", filled=True)["Status"] == "SUCCESS"
     assert world.clock.now == 90
-
-
-def test_what_a_target_has_from_before_is_waited_for_as_well(world: World) -> None:
-    world.publish(resnet50={**ELSEWHERE, TARGET: "resnet50-0.tar.gz"})
-    world.clock.at(90, lambda: world.report(_published("resnet50")))
-
-    assert world.wait("resnet50", filled=True)["Status"] == "SUCCESS"
-    assert world.clock.now == 90
-
-
-def test_a_model_that_fails_for_a_new_target_fails_the_deployment(world: World) -> None:
-    world.publish(resnet50=ELSEWHERE)
-    world.report(_failed("resnet50"))
-
-    answer = world.wait("resnet50", filled=True)
-
-    assert answer["Status"] == "FAILED"
-    assert answer["Reason"].startswith("resnet50 failed in the step build: no such operator: Foo.")
 
 
 def test_a_model_that_is_held_for_a_new_target_fails_the_deployment(world: World) -> None:
@@ -615,27 +579,38 @@ def test_a_model_that_is_held_for_a_new_target_fails_the_deployment(world: World
     assert answer["Reason"].startswith(f"resnet50 is not in the repository for {TARGET}")
 
 
-@pytest.mark.parametrize("request_type", ["Create", "Update", "Delete"])
-def test_a_target_that_lacks_nothing_is_not_waited_for(world: World, request_type: str) -> None:
-    if request_type == "Create":
-        world.publish(resnet50={TARGET: ARTIFACT})
-    else:  # as a deployment that is undone updates, and finds whatever is there
-        world.publish(resnet50=ELSEWHERE)
+@pytest.mark.parametrize(
+    ("request_type", "published"),
+    [
+        ("Create", {}),
+        ("Create", {"resnet50": {TARGET: ARTIFACT}}),
+        # As a deployment that is undone updates, and finds whatever is there.
+        ("Update", {"resnet50": ELSEWHERE}),
+        ("Delete", {"resnet50": ELSEWHERE}),
+    ],
+)
+def test_a_target_that_lacks_nothing_is_not_waited_for(
+    world: World, request_type: str, published: dict[str, Any]
+) -> None:
+    if published:
+        world.publish(**published)
 
     assert world.wait("resnet50", filled=True, request=request_type)["Status"] == "SUCCESS"
     assert world.clock.now == 0
 
 
-def test_a_first_deployment_waits_for_nothing(world: World) -> None:
-    assert world.wait("resnet50", filled=True)["Status"] == "SUCCESS"
-    assert world.clock.now == 0
-
-
-def test_of_a_run_a_failed_model_may_be_built_once_more(world: World) -> None:
-    world.report(_failed("resnet50"))
+@pytest.mark.parametrize(
+    ("build", "step", "finished"),
+    [(BUILD, "wait", False), (RUN, "build", True)],
+    ids=["the build has not come to it", "a run builds it once more"],
+)
+def test_a_model_whose_result_is_not_its_last_is_waited_for(
+    world: World, build: str, step: str, finished: bool
+) -> None:
+    world.report(_failed("resnet50", step), finished=finished)
     world.clock.at(90, lambda: world.report(_published("resnet50")))
 
-    assert world.wait("resnet50", build=RUN)["Data"] == {"resnet50": ARTIFACT}
+    assert world.wait("resnet50", build=build)["Data"] == {"resnet50": ARTIFACT}
 
 
 def test_a_name_of_a_form_is_an_attribute_that_cloudformation_can_read(world: World) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from aws_cdk import Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -49,17 +50,15 @@ def test_without_content_types_everything_is_kept_in_base64(stack: Stack, resour
     assert "CaptureContentTypeHeader" not in _captured(stack, resources, json_content_types=())
 
 
-def test_an_empty_prefix_is_the_root_of_the_bucket(stack: Stack, resources: Resources) -> None:
-    config = _captured(stack, resources, prefix="")
-
-    assert config["DestinationS3Uri"]["Fn::Join"][1][-1] == "/"
-
-
-def test_the_role_writes_below_the_prefix_and_deletes_nothing(stack: Stack, resources: Resources) -> None:
-    _captured(stack, resources, prefix="kept")
+@pytest.mark.parametrize(("prefix", "folder"), [("kept", "/kept/"), ("", "/")])
+def test_the_role_writes_below_the_prefix_and_deletes_nothing(
+    prefix: str, folder: str, stack: Stack, resources: Resources
+) -> None:
+    config = _captured(stack, resources, prefix=prefix)
     (writing,) = (each for each in statements(stack) if "s3:PutObject" in each["Action"])
 
-    assert writing["Resource"]["Fn::Join"][1][-1] == "/kept/*"
+    assert config["DestinationS3Uri"]["Fn::Join"][1][-1] == folder
+    assert writing["Resource"]["Fn::Join"][1][-1] == f"{folder}*"
     assert not any("Delete" in action for action in writing["Action"])
 
 

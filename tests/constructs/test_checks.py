@@ -13,16 +13,15 @@ import pytest
 from aws_cdk import CfnParameter, Duration, Size, Stack
 from aws_cdk import aws_ecr as ecr
 
+from triton_fleet import ConcurrentRequests, CpuUtilization, ScalingTarget
 from triton_fleet.builds import inputs as builds
-from triton_fleet.endpoint import checks as endpoint
 from triton_fleet.endpoint import instance_checks as instances
-from triton_fleet.endpoint import multi_model_checks as multi_model
-from triton_fleet.endpoint.functions import checks as functions
-from triton_fleet.endpoint.hosting import checks as hosting
-from triton_fleet.endpoint.hosting import deployment_checks as deployment
+from triton_fleet.endpoint import multi_model, shared, single_model
+from triton_fleet.endpoint.functions import artifact_ready, deployment_build, inline_function
+from triton_fleet.endpoint.hosting import deployment, variants
 from triton_fleet.fleet import github_role as delivery
-from triton_fleet.operations import checks as operations
-from triton_fleet.operations.scaling import checks as scaling
+from triton_fleet.operations import budget, dashboard, notifications, thresholds, warm_up
+from triton_fleet.operations.scaling import endpoint_scaling, schedules, target, tracking
 from triton_fleet.parts.arguments import checks as arguments
 from triton_fleet.parts.images import serving as images
 from triton_fleet.parts.images.image import CustomImage
@@ -31,6 +30,10 @@ from triton_fleet.parts.repository.usage import PlanTarget, endpoint_fits, plan_
 from triton_models.base.checks import Report
 from triton_models.facts.instances import InstanceType, gpu, instance_type
 from triton_models.facts.releases import Release, release
+
+
+def scaling_target(report: Report, given: ScalingTarget) -> None:
+    given._check_amount(report)
 
 
 class Named(dict[str, object]):
@@ -79,7 +82,7 @@ def ml(name: str) -> InstanceType:
     return instance_type(f"ml.{name}")
 
 
-def target(name: str, gpu_name: str | None, *plans: str, **more: Any) -> PlanTarget:
+def built(name: str, gpu_name: str | None, *plans: str, **more: Any) -> PlanTarget:
     """Return the target of a build job or an endpoint; a build job for a GPU has plans by default."""
     found = None if gpu_name is None else gpu(gpu_name)
     return PlanTarget(
@@ -88,7 +91,7 @@ def target(name: str, gpu_name: str | None, *plans: str, **more: Any) -> PlanTar
 
 
 def planless(name: str, gpu_name: str | None, **more: Any) -> PlanTarget:
-    return replace(target(name, gpu_name, **more), plans=())
+    return replace(built(name, gpu_name, **more), plans=())
 
 
 def on_a_v100(report: Report, found: Release) -> None:
@@ -110,7 +113,7 @@ PAST_PROXY = {"NO_PROXY": "169.254.169.254, 169.254.170.2,.amazonaws.com"}
 NOON = datetime(2026, 12, 1, 12, tzinfo=timezone.utc)
 REGISTRY = ecr.Repository.from_repository_name(Stack(), "Images", "triton")
 LATER = CfnParameter(Stack(), "Later", type="Number").value_as_number
-A10G, L4, T4 = target("25.09", "A10G"), target("25.09", "L4"), target("25.09", "T4")
+A10G, L4, T4 = built("25.09", "A10G"), built("25.09", "L4"), built("25.09", "T4")
 
 STATISTICS = (
     *("Average", "Minimum", "Maximum", "Sum", "SampleCount", "IQM"),
@@ -141,27 +144,22 @@ RULES = (
          [given(arn=f"{TOPIC}:alarms", region=None),
           given(arn=f"{TOPIC}:on_call-1.fifo", region="cn-north-1")],
          [given(arn="alarms", region=None), given(arn=f"{TOPIC}:alarms", region="eu-central-1")]),
-    rule("resource-name", hosting.resource_name, [63 * "a", "search-g5"],
+    rule("resource-name", variants.resource_name, [63 * "a", "search-g5"],
          ["", 64 * "a", "-".join(33 * "a"), "a_b", "a-"], what="the endpoint"),
-    rule("policy-name", scaling.policy_name, ["Q", 100 * "q", "Queue.Depth_2-a"], ["", 101 * "q", "-Queue"]),
-    rule("statistic-name", scaling.statistic_name, STATISTICS, NO_STATISTICS),
+    rule("policy-name", target.policy_name, ["Q", 100 * "q", "Queue.Depth_2-a"], ["", 101 * "q", "-Queue"]),
+    rule("statistic-name", tracking.statistic_name, STATISTICS, NO_STATISTICS),
     rule("account-id", arguments.account_id, ["123456789012", None], ["12345678901", "production"]),
-    rule("email-address", operations.email_address, ["oncall@example.com", None],
+    rule("email-address", notifications.email_address, ["oncall@example.com", None],
          ["oncall", "on call@example.com"]),
     rule("repository-prefix", repository._check_prefix,
          ["models/", "model.tar.gz/models/", 512 * "m", None],
          ["", "/", "search//models/", "models/*/", 513 * "m", "models/model.tar.gz", "/Model.TGZ/"]),
     rule("existing-bucket", repository.bucket_name, ["my.models-1", 63 * "m", None],
          ["s3://models/", "Models", "a", 64 * "m", "a..b"]),
-    rule("single-model-artifact", endpoint.single_model_artifact, ["resnet50-0123456789ab.tar.gz", None],
+    rule("single-model-artifact", single_model.single_model_artifact, ["resnet50-0123456789ab.tar.gz", None],
          ["models/a.tar.gz", "a.zip", "*.tar.gz", "a b.tar.gz", ".tar.gz"]),
-    rule("warm-up-requests", operations.warm_up_models, [["minilm", "resnet50", None, None]],
+    rule("warm-up-requests", warm_up.warm_up_models, [["minilm", "resnet50", None, None]],
          [[], ["minilm", "minilm"]]),
-    rule("warm-up-requests", operations.warm_up_request,
-         [given(model="resnet50", body="0 1 2", content_type="text/csv")],
-         [given(model=None, body="{}", content_type="text/csv"),
-          given(model="a", body="", content_type="application/json"),
-          given(model="a", body="{'inputs': []}", content_type="Application/JSON; charset=utf-8")]),
     # a role for GitHub trusts one repository, and one environment of it
     rule("github-repository", delivery.github_repository,
          [None, f"{39 * 'o'}/{100 * 'n'}", "octo-org/.github", "octo_company/my_models.v2"],
@@ -188,16 +186,19 @@ RULES = (
          [Duration.seconds(59)], least=60, most=3600, name="timeout"),
     rule("number-range", arguments.number_range, [1, 10, None], [0, 11], least=1, most=10, name="instances"),
     rule("number-range", arguments.number_range, [1], [0], least=1, most=None, name="instances"),
-    rule("alarm-threshold", operations.alarm_threshold, [0, 99.9, None],
+    rule("alarm-threshold", thresholds.alarm_threshold, [0, 99.9, None],
          [100, -1], lowest=0, below=100, unit="%"),
-    rule("alarm-threshold", operations.alarm_threshold, [1], [0], lowest=1, below=None, unit="ms"),
-    rule("hourly-price", operations.hourly_price, [0.001, None], [0, float("inf"), float("nan")]),
-    rule("monthly-limit", operations.monthly_limit, [0.5, None], [0, float("inf")]),
-    rule("warm-up-interval", operations.warm_up_interval, [1, 300], [None, 0.9, 301]),
-    rule("metric-interval", endpoint.metric_interval, [10, 30, 60, None], [45, 120]),
-    rule("warm-up-requests", operations.warm_up_size, [8192], [8193]),
-    rule("artifact-timeout", functions.artifact_timeout, [60, 3600], [None, 59, 3601]),
-    rule("inline-code", functions.inline_code, [given(size=1), given(size=999_999)],
+    rule("alarm-threshold", thresholds.alarm_threshold, [1], [0], lowest=1, below=None, unit="ms"),
+    rule("hourly-price", dashboard.hourly_price, [0.001, None], [0, float("inf"), float("nan")]),
+    rule("monthly-limit", budget.monthly_limit, [0.5, None], [0, float("inf")]),
+    rule("warm-up-interval", warm_up.warm_up_interval, [Duration.seconds(1), Duration.minutes(5)],
+         [Duration.seconds(LATER), Duration.millis(900), Duration.seconds(301)]),
+    rule("metric-interval", shared.metric_interval,
+         [Duration.seconds(10), Duration.minutes(1), Duration.minutes(LATER), None],
+         [Duration.seconds(45), Duration.minutes(2)]),
+    rule("artifact-timeout", artifact_ready.artifact_timeout, [Duration.minutes(1), Duration.hours(1)],
+         [Duration.seconds(LATER), Duration.seconds(59), Duration.seconds(3601)]),
+    rule("inline-code", inline_function.inline_code, [given(size=1), given(size=999_999)],
          [given(size=0), given(size=1_000_000)]),
     # hardware and images
     rule("host-ami", instances.host_ami,
@@ -231,7 +232,7 @@ RULES = (
           ["ml.g5.xlarge", "ml.g5.2xlarge", "ml.g5.xlarge"]]),
     rule("instance-pools", same_gpu, [given(preferred=ml("g5.2xlarge"), other=ml("g5.48xlarge"))],
          [given(preferred=ml("g6.2xlarge"), other=ml("g6e.2xlarge"))]),
-    rule("container-environment", endpoint.container_environment,
+    rule("container-environment", shared.container_environment,
          [given(server={"LOG": "1"}, extra={"BEAMS": 1024 * "4", "TOKEN": None}),
           given(server={}, extra={f"T_{n:02}": 1020 * "1" for n in range(32)})],
          [given(server={"LOG": "1"}, extra={"LOG": "0"}),
@@ -241,7 +242,7 @@ RULES = (
          [["--model-load-gpu-limit=0:0.8"], ["--cache-config=local,size=1048576"],
           ["--response-cache-byte-size=1048576"]]),
     # variants, their deployment and scaling
-    rule("variant-set", endpoint.variant_set,
+    rule("variant-set", single_model.variant_set,
          [given(names=["AllTraffic"], weights=[None], has_shadow=False),
           given(names=["AllTraffic", "Candidate"], weights=[1], has_shadow=True),
           given(names=[f"V{n}" for n in range(10)], weights=[0] * 9 + [0.1], has_shadow=False)],
@@ -249,18 +250,19 @@ RULES = (
           given(names=["A", "A"], weights=[1, 1], has_shadow=False),
           given(names=["A", "B"], weights=[0, 0], has_shadow=False),
           given(names=["A", "B", "Shadow"], weights=[1, 1], has_shadow=True)]),
-    rule("rollback-alarms", deployment.rollback_alarms,
+    rule("rollback-alarms", deployment.rollback_alarm_problems,
          [given(names=[f"alarm-{n}" for n in range(10)], has_deployment=True),
           given(names=[], has_deployment=False)],
          [given(names=["a", "a"], has_deployment=True), given(names=["a", "b"], has_deployment=False)]),
-    rule("capacity-range", scaling.capacity,
+    rule("capacity-range", schedules.capacity,
          [given(minimum=1, maximum=1), given(minimum=3, maximum=None), given(minimum=None, maximum=0)],
          [given(minimum=0, maximum=4), given(minimum=5, maximum=4)]),
-    rule("capacity-range", scaling.capacity, [0], [-1], maximum=4, has_queue=True),
-    rule("scaling-target-reachable", scaling.scaling_target, [100, 1, None], [101, 0, 0.6], limit=100),
-    rule("scaling-target-reachable", scaling.scaling_target, [0.1], [0, -1], limit=None, per="instance"),
-    rule("scaling-target-reachable", scaling.scaling_target, [1], [0], limit=1),
-    rule("one-target-per-metric", scaling.scaling_names, [["Invocations", "GpuUtilization"], []],
+    rule("capacity-range", schedules.capacity, [0], [-1], maximum=4, has_queue=True),
+    rule("scaling-target-reachable", scaling_target,
+         [CpuUtilization(percent=100), CpuUtilization(percent=1), ConcurrentRequests(per_model=0.1)],
+         [CpuUtilization(percent=101), CpuUtilization(percent=0), CpuUtilization(percent=0.6),
+          ConcurrentRequests(per_model=0), ConcurrentRequests(per_model=-1)]),
+    rule("one-target-per-metric", endpoint_scaling.scaling_names, [["Invocations", "GpuUtilization"], []],
          [["Invocations", "GpuUtilization", "Invocations"], ["Target"], ["FromZero"]]),
     # builds: where they run, and what they read
     rule("build-environment", builds.check_environment,
@@ -289,41 +291,41 @@ RULES = (
          [given(objects=("s3://data/t5.pt",), weights=("s3://data/t5.pt",), prefixes=()),
           given(objects=("s3://data/t5/",), weights=(), prefixes=("s3://data/",))],
          [given(objects=("s3://data/t5/net.pt",), weights=(), prefixes=("s3://data/bert/",))]),
-    rule("deployed-model", functions.deployed_model,
+    rule("deployed-model", deployment_build.deployed_model,
          [given(model="minilm:int8", models=None), given(model="minilm", models=["minilm"])],
          [given(model="minilm:int8", models=["minilm"]), given(model="t5", models=None)],
          declared=["minilm"]),
     # an artifact loads on the endpoint
     rule("plan-fits-endpoint", plan_portability,
-         [given(build=target("23.12", "A10G"), endpoint=target("24.01", "A10G")),
-          given(build=target("25.04", None), endpoint=L4),
-          given(build=target("25.09", "L4", "same-compute-capability"), endpoint=target("25.09", "L40S")),
-          given(build=target("25.09", "A10G", "ampere+"), endpoint=L4),
+         [given(build=built("23.12", "A10G"), endpoint=built("24.01", "A10G")),
+          given(build=built("25.04", None), endpoint=L4),
+          given(build=built("25.09", "L4", "same-compute-capability"), endpoint=built("25.09", "L40S")),
+          given(build=built("25.09", "A10G", "ampere+"), endpoint=L4),
           given(build=planless("25.04", "A10G"), endpoint=T4),
-          given(build=planless("25.09", "A10G", environments=True), endpoint=target("25.09", None)),
+          given(build=planless("25.09", "A10G", environments=True), endpoint=built("25.09", None)),
           given(build=planless("25.04", "A10G", pipelines=True, any_gpu=True), endpoint=T4),
-          given(build=planless("26.04", "A10G", pipelines=True), endpoint=target("26.05", None))],
-         [given(build=target("25.09", "A10G", "same-compute-capability"), endpoint=L4),
-          given(build=target("25.09", "A10G", "ampere+"), endpoint=T4),
-          given(build=target("25.09", "A10G", "ampere+", "this-gpu"), endpoint=L4),
-          given(build=target("25.04", "A10G", "ampere+"), endpoint=L4),
-          given(build=L4, endpoint=target("25.09", "L40S")),
-          given(build=target("25.04", "A10G"), endpoint=A10G),
+          given(build=planless("26.04", "A10G", pipelines=True), endpoint=built("26.05", None))],
+         [given(build=built("25.09", "A10G", "same-compute-capability"), endpoint=L4),
+          given(build=built("25.09", "A10G", "ampere+"), endpoint=T4),
+          given(build=built("25.09", "A10G", "ampere+", "this-gpu"), endpoint=L4),
+          given(build=built("25.04", "A10G", "ampere+"), endpoint=L4),
+          given(build=L4, endpoint=built("25.09", "L40S")),
+          given(build=built("25.04", "A10G"), endpoint=A10G),
           given(build=planless("24.09", "A10G"), endpoint=A10G),
           given(build=planless("25.04", "A10G", environments=True), endpoint=A10G),
-          given(build=A10G, endpoint=target("25.09", None)),
-          given(build=planless("25.09", "A10G", any_gpu=True), endpoint=target("25.09", None)),
-          given(build=target("26.05", "A10G", pipelines=True), endpoint=target("26.04", "A10G")),
-          given(build=planless("25.09", "A10G", pipelines=True), endpoint=target("25.04", "A10G"))]),
+          given(build=A10G, endpoint=built("25.09", None)),
+          given(build=planless("25.09", "A10G", any_gpu=True), endpoint=built("25.09", None)),
+          given(build=built("26.05", "A10G", pipelines=True), endpoint=built("26.04", "A10G")),
+          given(build=planless("25.09", "A10G", pipelines=True), endpoint=built("25.04", "A10G"))]),
     rule("tensorrt-plugins", plan_portability, [given(build=replace(A10G, plugins=("/a.so",)))],
          [given(build=replace(A10G, plugins=("/a.so", "/b.so")))],
          endpoint=replace(A10G, plugins=("/a.so",))),
     rule("forests-fit-release", plan_portability,
-         [given(build=planless("25.09", "A10G", forests=True), endpoint=target("26.06", "A10G")),
+         [given(build=planless("25.09", "A10G", forests=True), endpoint=built("26.06", "A10G")),
           given(build=planless("25.04", "A10G", forests=True), endpoint=A10G),
-          given(build=planless("25.09", "A10G", forests=True), endpoint=target("25.04", None)),
-          given(build=planless("25.09", "A10G"), endpoint=target("25.04", "A10G"))],
-         [given(build=planless("25.09", None, forests=True), endpoint=target("25.04", "A10G"))]),
+          given(build=planless("25.09", "A10G", forests=True), endpoint=built("25.04", None)),
+          given(build=planless("25.09", "A10G"), endpoint=built("25.04", "A10G"))],
+         [given(build=planless("25.09", None, forests=True), endpoint=built("25.04", "A10G"))]),
     rule("forests-fit-pool", plan_portability,
          [given(endpoint=replace(A10G, pool=1025)), given(endpoint=replace(A10G, pool=None))],
          [given(endpoint=replace(A10G, pool=1024))], build=planless("25.09", "A10G", pool=1025)),
@@ -337,9 +339,9 @@ RULES = (
          [given(build=A10G, endpoint=replace(A10G, completes=True))]),
     rule("plan-fits-endpoint", endpoint_fits,
          [given(models={}, endpoint=[L4]), given(models={"m": [A10G, L4]}, endpoint=[L4]),
-          given(models={"m": [target("25.09", "A10G", "ampere+")]}, endpoint=[A10G, L4]),
+          given(models={"m": [built("25.09", "A10G", "ampere+")]}, endpoint=[A10G, L4]),
           given(models={"m": [L4], "n": [planless("25.09", "A10G")]}, endpoint=[L4])],
-         [given(models={"m": [A10G, target("25.04", "L4")]}, endpoint=[L4]),
+         [given(models={"m": [A10G, built("25.04", "L4")]}, endpoint=[L4]),
           given(models={"m": [A10G, L4]}, endpoint=[A10G, L4]),
           given(models={"m": [L4], "n": [A10G]}, endpoint=[L4])]),
 )

@@ -295,6 +295,7 @@ def test_what_an_endpoint_has_not_is_left_out(
     }
 
     assert set(alarms.alarms) == {"ServerErrors", "ModelErrors", "Latency", "Silent", "NoCapacity"}
+    assert not any("GPU" in each["AlarmDescription"] for each in resources("AWS::CloudWatch::Alarm"))
     assert "## Is the cache working?" not in _titles(shown)
     assert {"CPU utilization, summed per instance", "Host"} <= set(_titles(shown))
     assert not charted & {"GPUUtilization", "GPUMemoryUtilization", "ModelCacheHit", "LoadedModelCount"}

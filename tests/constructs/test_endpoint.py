@@ -55,18 +55,21 @@ def test_the_container_is_started_for_many_models(endpoint: MultiModelEndpoint, 
     }
 
 
+@pytest.mark.parametrize(
+    ("serving", "ami"),
+    [
+        (Serving(), "al2023-ami-sagemaker-inference-gpu-4-1"),
+        (Serving(release="24.09"), "al2-ami-sagemaker-inference-gpu-3-1"),
+        # A GPU that is newer than every AMI is left to SageMaker's own host.
+        (Serving(instance_type="ml.g7.2xlarge", allow_unlisted_instance_type=True), None),
+    ],
+)
 def test_the_host_has_the_driver_that_the_release_needs(
-    endpoint: MultiModelEndpoint, resources: Resources
+    stack: Stack, repository: ModelRepository, resources: Resources, serving: Serving, ami: str | None
 ) -> None:
-    assert the_variant(resources)["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, serving=serving)
 
-
-def test_an_older_release_gets_its_older_host(
-    stack: Stack, repository: ModelRepository, resources: Resources
-) -> None:
-    MultiModelEndpoint(stack, "Endpoint", repository=repository, serving=Serving(release="24.09"))
-
-    assert the_variant(resources)["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"
+    assert the_variant(resources).get("InferenceAmiVersion") == ami
 
 
 def test_a_release_that_the_table_lacks_is_served_from_an_own_image_with_a_warning(
@@ -79,26 +82,6 @@ def test_a_release_that_the_table_lacks_is_served_from_an_own_image_with_a_warni
 
     assert the_variant(resources)["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
     Annotations.from_stack(stack).has_warning("*", Match.string_like_regexp("26.10 is not in the table"))
-
-
-def test_a_release_that_the_table_lacks_has_no_image_of_aws(
-    stack: Stack, repository: ModelRepository
-) -> None:
-    with reported("release-not-on-sagemaker"):
-        MultiModelEndpoint(stack, "Endpoint", repository=repository, serving=Serving(release="26.10"))
-
-
-def test_a_gpu_that_is_newer_than_every_ami_is_left_to_sagemakers_own_host(
-    stack: Stack, repository: ModelRepository, resources: Resources
-) -> None:
-    MultiModelEndpoint(
-        stack,
-        "Endpoint",
-        repository=repository,
-        serving=Serving(instance_type="ml.g7.2xlarge", allow_unlisted_instance_type=True),
-    )
-
-    assert "InferenceAmiVersion" not in the_variant(resources)
 
 
 def test_a_deployment_keeps_what_auto_scaling_has_made_of_the_fleet(
@@ -147,13 +130,10 @@ def test_caching_can_be_turned_off(stack: Stack, repository: ModelRepository, re
     assert the_container(resources)["MultiModelConfig"] == {"ModelCacheSetting": "Disabled"}
 
 
-def test_the_role_has_no_managed_policy(endpoint: MultiModelEndpoint, resources: Resources) -> None:
-    assert all("ManagedPolicyArns" not in role for role in resources("AWS::IAM::Role"))
-
-
 def test_the_role_reads_the_prefix_pulls_one_image_logs_and_publishes_metrics(
-    endpoint: MultiModelEndpoint, stack: Stack
+    endpoint: MultiModelEndpoint, stack: Stack, resources: Resources
 ) -> None:
+    assert all("ManagedPolicyArns" not in role for role in resources("AWS::IAM::Role"))
     by_action = {str(each["Action"]): each for each in statements(stack)}
 
     assert set(by_action) == {
@@ -171,13 +151,7 @@ def test_the_role_reads_the_prefix_pulls_one_image_logs_and_publishes_metrics(
     }
 
 
-def test_the_model_waits_for_the_role_and_its_policy(endpoint: MultiModelEndpoint, stack: Stack) -> None:
-    (model,) = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
-
-    assert any(name.startswith("EndpointRole") and "DefaultPolicy" in name for name in model["DependsOn"])
-
-
-def test_logs_are_kept_for_a_month_and_are_there_before_the_endpoint(
+def test_a_model_is_created_after_its_role_its_logs_and_a_manifest_are_there(
     endpoint: MultiModelEndpoint, stack: Stack
 ) -> None:
     template = Template.from_stack(stack)
@@ -186,16 +160,10 @@ def test_logs_are_kept_for_a_month_and_are_there_before_the_endpoint(
 
     assert start["Properties"]["LogGroup"] == "/aws/sagemaker/Endpoints/fleet"
     assert start["Properties"]["RetentionDays"] == 30
+    assert start["Properties"]["ManifestKey"] == "models/manifest.json"
+    assert Manifest.from_json(start["Properties"]["Manifest"]) == Manifest()
     assert name in model["DependsOn"]
-
-
-def test_a_model_is_created_after_its_repository_has_a_manifest(
-    endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    (start,) = resources("Custom::TritonEndpointStart")
-
-    assert start["ManifestKey"] == "models/manifest.json"
-    assert Manifest.from_json(start["Manifest"]) == Manifest()
+    assert any(each.startswith("EndpointRole") and "DefaultPolicy" in each for each in model["DependsOn"])
 
 
 @pytest.mark.parametrize(
@@ -269,6 +237,7 @@ def test_every_mistake_is_reported_at_once_with_the_path(stack: Stack, repositor
         ({"instance_type": "ml.g6.2xlarge"}, "multi-model-type"),
         ({"instance_type": "ml.p3.2xlarge"}, "gpu-generation-supported"),
         ({"release": "25.9"}, "unknown-release"),
+        ({"release": "26.10"}, "release-not-on-sagemaker"),
         ({"rollback_alarms": ["errors"]}, "rollback-alarms"),
         ({"instance_pools": ["ml.g5.xlarge"]}, "multi-model-pools"),
         ({"release": "25.09", "inference_ami": "al2-ami-sagemaker-inference-gpu-3-1"}, "host-ami"),

@@ -3,17 +3,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aws_cdk import App, Size, Stack
+from aws_cdk import App, Duration, Size, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match, Template
 from declared import with_values
 from synthesised import Resources, refusals, statements, the_container, the_variant
 
 from tests.reported import reported
 from triton_fleet import (
+    CoreDumps,
     CustomImage,
     EndpointNetwork,
     FleetError,
@@ -21,6 +23,7 @@ from triton_fleet import (
     MultiModelEndpoint,
     Rolling,
     Routing,
+    S3Folder,
     TritonMetrics,
     TritonServer,
 )
@@ -36,6 +39,7 @@ def _create(stack: Stack, **arguments: Any) -> MultiModelEndpoint:
 
 def _everything(stack: Stack) -> MultiModelEndpoint:
     """An endpoint with every option that an instance type without NVMe can have."""
+    key = kms.Key(stack, "Key")
     return _create(
         stack,
         instance_type=CPU,
@@ -46,11 +50,13 @@ def _everything(stack: Stack) -> MultiModelEndpoint:
         network_isolation=True,
         environment={"OMP_NUM_THREADS": "1"},
         routing=Routing.RANDOM,
-        encryption_key=kms.Key(stack, "Key"),
+        encryption_key=key,
         volume_size=Size.gibibytes(100),
         instance_pools=["ml.m5.2xlarge", "ml.c5.2xlarge"],
         allow_unlisted_instance_pools=True,
         server=TritonServer(metrics=TritonMetrics(), request_threads=16),
+        core_dumps=CoreDumps(folder=S3Folder(bucket=s3.Bucket(stack, "Dumps")), encryption_key=key),
+        metric_interval=Duration.seconds(30),
     )
 
 

@@ -20,17 +20,11 @@ def _statement(stack: Stack) -> dict[str, Any]:
     return dict(statement)
 
 
-def test_a_name_is_of_this_account_and_region(stack: Stack) -> None:
-    endpoint = MultiModelEndpoint.from_endpoint_name(stack, "Imported", "search")
+@pytest.mark.parametrize("name", ["search", "Search"])  # SageMaker writes it in lower case in ARNs
+def test_a_name_is_of_this_account_and_region(name: str, stack: Stack) -> None:
+    endpoint = SingleModelEndpoint.from_endpoint_name(stack, "Imported", name)
 
-    assert endpoint.endpoint_name == "search"
-    assert stack.resolve(endpoint.endpoint_arn)["Fn::Join"][1][-1] == ":endpoint/search"
-
-
-def test_an_arn_is_in_lower_case_as_sagemaker_writes_it(stack: Stack) -> None:
-    endpoint = SingleModelEndpoint.from_endpoint_name(stack, "Imported", "Search")
-
-    assert endpoint.endpoint_name == "Search"
+    assert endpoint.endpoint_name == name
     assert stack.resolve(endpoint.endpoint_arn)["Fn::Join"][1][-1] == ":endpoint/search"
 
 

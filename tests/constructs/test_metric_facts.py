@@ -9,7 +9,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from triton_fleet import EndpointMetrics, FleetError
-from triton_fleet.operations.alarm_metrics import missing_instances, thrashing
+from triton_fleet.operations.alarm_declarations import missing_instances, thrashing
 from triton_fleet.parts.metrics.facts import METRICS
 from triton_fleet.parts.metrics.published import MetricOptions
 

@@ -142,9 +142,20 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 BOTH = (("m", "old", OLD, PLAN), ("m", "new", NEW, ONNX))
 
 
-def test_a_fleet_whose_every_name_is_built_for_the_new_target_moves(world: World) -> None:
-    world.manifest = published(*BOTH, ("onnx", "o", OLD, ONNX))
-    assert world.check()["Status"] == "SUCCESS"
+@pytest.mark.parametrize(
+    ("other", "not_needed"),
+    [
+        (("onnx", "o", OLD, ONNX), ()),
+        (("lost", "plan", OLD, PLAN), ("lost",)),
+        (("other", "plan", T4, {**PLAN, "gpu": "T4"}), ()),
+    ],
+    ids=["built", "not needed", "not served today"],
+)
+def test_a_fleet_whose_every_name_is_built_for_the_new_target_moves(
+    world: World, other: tuple[str, str, str | None, dict[str, Any]], not_needed: tuple[str, ...]
+) -> None:
+    world.manifest = published(*BOTH, other)
+    assert world.check(not_needed=not_needed)["Status"] == "SUCCESS"
 
 
 @pytest.mark.parametrize("alias", [json.dumps({"endpoint": "old", "target": OLD}), "old"])
@@ -179,16 +190,6 @@ def test_an_invalid_record_keeps_no_other_model_from_its_name(world: World, reco
 
     assert world.check()["Status"] == "SUCCESS"
     assert list(warm_up.target_models(world.manifest, NEW)) == ["m"]
-
-
-def test_a_name_that_nobody_needs_may_be_lost(world: World) -> None:
-    world.manifest = published(*BOTH, ("lost", "plan", OLD, PLAN))
-    assert world.check(not_needed=("lost",))["Status"] == "SUCCESS"
-
-
-def test_a_name_that_the_fleet_does_not_serve_today_is_not_missed(world: World) -> None:
-    world.manifest = published(*BOTH, ("other", "plan", T4, {**PLAN, "gpu": "T4"}))
-    assert world.check()["Status"] == "SUCCESS"
 
 
 @pytest.mark.parametrize("request_type", ["Update", "Delete"])

@@ -152,8 +152,3 @@ def test_alarms_of_ones_own_undo_a_deployment_and_may_be_described(
     named = [stack.resolve(each.alarm_name)["Ref"] for each in (slow, failing)]
     assert rolled_back_on(stack) == named
     assert [each["Fn::Join"][1][-1]["Ref"] for each in described] == named
-
-
-def test_a_variant_that_is_not_there_is_refused(stack: Stack, canary: MultiModelEndpoint) -> None:
-    with pytest.raises(FleetError, match="there is no variant 'Blue'"):
-        GreenFleetAlarms(stack, "Rollback", endpoint=canary, variant="Blue")

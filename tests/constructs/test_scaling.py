@@ -17,7 +17,6 @@ from triton_fleet import (
     FleetError,
     GpuUtilization,
     InvocationsPerGpu,
-    ModelRepository,
     MultiModelEndpoint,
 )
 from triton_fleet.operations.scaling.steps import ScalingStep, StepScaling
@@ -99,42 +98,11 @@ def test_requests_are_tracked_by_the_metric_that_sagemaker_predefines(tracked: T
     }
 
 
-def test_gpus_are_tracked_where_sagemaker_publishes_them(tracked: Tracked) -> None:
-    assert tracked(targets=[GpuUtilization(percent=70)]) == {
-        "fleet-GpuUtilization": {
-            "CustomizedMetricSpecification": {
-                "Namespace": "/aws/sagemaker/Endpoints",
-                "MetricName": "GPUUtilization",
-                "Dimensions": [
-                    {"Name": "EndpointName", "Value": "fleet"},
-                    {"Name": "VariantName", "Value": "AllTraffic"},
-                ],
-                "Statistic": "Average",
-                "Unit": "Percent",
-            },
-            "TargetValue": 70,
-            "ScaleOutCooldown": 900,
-            "ScaleInCooldown": 600,
-        }
-    }
-
-
 def test_cooldowns_are_those_asked_for(tracked: Tracked) -> None:
     cooldowns = Cooldowns(scale_out=Duration.minutes(1), scale_in=Duration.minutes(30))
     (tracking,) = tracked(targets=[GpuUtilization()], cooldowns=cooldowns).values()
 
     assert (tracking["ScaleOutCooldown"], tracking["ScaleInCooldown"]) == (60, 1800)
-
-
-def test_two_endpoints_of_a_stack_scale_on_their_own(
-    stack: Stack, repository: ModelRepository, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    second = MultiModelEndpoint(stack, "Second", repository=repository, endpoint_name="second")
-    EndpointScaling(stack, "Scaling", endpoint=endpoint)
-    EndpointScaling(stack, "SecondScaling", endpoint=second)
-
-    assert len(resources(TARGET)) == 2
-    assert len(_tracking(resources)) == 4
 
 
 def test_a_load_test_gives_a_target_with_room_to_grow() -> None:
@@ -200,33 +168,12 @@ def test_a_variant_is_tracked_by_its_own_metrics(
     assert tracking["TargetValue"] == 60 * 4
 
 
-def test_an_unknown_variant_is_named(stack: Stack, endpoint: MultiModelEndpoint) -> None:
-    with pytest.raises(FleetError, match="there is no variant 'AllTrafic'"):
-        EndpointScaling(stack, "Scaling", endpoint=endpoint, variant="AllTrafic")
-
-
 def test_a_variant_that_is_scaled_already_is_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:
     EndpointScaling(stack, "First", endpoint=endpoint)
 
     with pytest.raises(FleetError, match="already scaled by Fleet/First") as raised:
         EndpointScaling(stack, "Second", endpoint=endpoint, variant="AllTraffic")
     assert [problem.rule for problem in raised.value.problems] == ["one-scaling-per-variant"]
-
-
-def test_several_targets_each_have_a_policy_and_cooldowns_of_their_own(
-    endpoint: MultiModelEndpoint, tracked: Tracked
-) -> None:
-    slow = Cooldowns(scale_out=Duration.minutes(9), scale_in=Duration.minutes(90))
-    targets: list[ScalingTarget] = [
-        GpuUtilization(),
-        CpuUtilization(cooldowns=slow),
-        MetricTarget(name="Models", metric=endpoint.metric_loaded_model_count(), target=50),
-    ]
-    assert {name: each["ScaleOutCooldown"] for name, each in tracked(targets=targets).items()} == {
-        "fleet-GpuUtilization": 900,
-        "fleet-CpuUtilization": 540,
-        "fleet-Models": 900,
-    }
 
 
 @pytest.mark.parametrize("name", ["GpuUtilization", "Target"])
@@ -263,16 +210,6 @@ def test_every_kind_of_policy_is_one_that_its_service_accepts(
     assert violations(template) == []
 
 
-def test_a_latency_known_only_at_deployment_cannot_be_converted(
-    stack: Stack, endpoint: MultiModelEndpoint
-) -> None:
-    later = Duration.seconds(CfnParameter(stack, "Seconds", type="Number").value_as_number)
-
-    with pytest.raises(FleetError) as raised:
-        EndpointScaling(stack, "S", endpoint=endpoint, targets=[ModelLatency(latency=later)])
-    assert [problem.rule for problem in raised.value.problems] == ["scaling-number"]
-
-
 def test_a_target_known_only_at_deployment_is_passed_on_where_it_is_taken_as_it_is(
     stack: Stack, tracked: Tracked
 ) -> None:
@@ -282,13 +219,21 @@ def test_a_target_known_only_at_deployment_is_passed_on_where_it_is_taken_as_it_
     }
 
 
-def test_a_target_known_only_at_deployment_cannot_be_multiplied(
-    stack: Stack, endpoint: MultiModelEndpoint
+@pytest.mark.parametrize(
+    "target",
+    [
+        lambda number: CpuUtilization(percent=number),
+        lambda number: ModelLatency(latency=Duration.seconds(number)),
+    ],
+    ids=["multiplied", "converted"],
+)
+def test_a_target_known_only_at_deployment_cannot_be_computed_with(
+    stack: Stack, endpoint: MultiModelEndpoint, target: Callable[[float], ScalingTarget]
 ) -> None:
-    share = CfnParameter(stack, "Share", type="Number").value_as_number
+    number = CfnParameter(stack, "Number", type="Number").value_as_number
 
     with pytest.raises(FleetError, match="known only when the stack is deployed") as raised:
-        EndpointScaling(stack, "S", endpoint=endpoint, targets=[CpuUtilization(percent=share)])
+        EndpointScaling(stack, "S", endpoint=endpoint, targets=[target(number)])
     assert [problem.rule for problem in raised.value.problems] == ["scaling-number"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import CfnParameter, Stack
+from aws_cdk import Stack, Token
 from aws_cdk.assertions import Annotations, Match
 from declared import Build, declare, with_values
 
@@ -51,41 +51,35 @@ def warned(stack: Stack) -> list[str]:
     return sorted(each.id.removeprefix("/Fleet/") for each in found)
 
 
+POOLS = {"instance_pools": ["ml.g5.xlarge"], "allow_unlisted_instance_pools": True}
+LATER = Token.as_number({"Ref": "Count"})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"initial_instance_count": 2}, ["Endpoint"]),
+        ({"initial_instance_count": 1}, []),
+        ({"initial_instance_count": LATER}, ["Endpoint"]),
+        ({"initial_instance_count": 2, **POOLS}, ["Endpoint"]),
+        ({"initial_instance_count": 1, **POOLS}, []),
+    ],
+)
+def test_several_instances_without_scaling_are_warned_about(
+    given: dict[str, Any], expected: list[str], stack: Stack, builds: Any, serve: Any
+) -> None:
+    serve(**given)  # which models there are is known when the app is synthesised
+    builds()
+
+    assert warned(stack) == expected
+
+
 @pytest.mark.parametrize(("max_capacity", "expected"), [(2, ["Scaling"]), (1, [])])
 def test_scaling_to_several_instances_is_warned_about(
     max_capacity: int, expected: list[str], stack: Stack, builds: Any, serve: Any
 ) -> None:
     builds()
     EndpointScaling(stack, "Scaling", endpoint=serve(), max_capacity=max_capacity)
-
-    assert warned(stack) == expected
-
-
-@pytest.mark.parametrize(("count", "expected"), [(2, ["Endpoint"]), (1, [])])
-def test_several_instances_without_scaling_are_warned_about(
-    count: int, expected: list[str], stack: Stack, builds: Any, serve: Any
-) -> None:
-    serve(initial_instance_count=count)  # which models there are is known when the app is synthesised
-    builds()
-
-    assert warned(stack) == expected
-
-
-def test_a_count_that_is_known_only_at_deployment_may_be_several(
-    stack: Stack, builds: Any, serve: Any
-) -> None:
-    builds()
-    serve(initial_instance_count=CfnParameter(stack, "Count", type="Number").value_as_number)
-
-    assert warned(stack) == ["Endpoint"]
-
-
-@pytest.mark.parametrize(("count", "expected"), [(2, ["Endpoint"]), (1, [])])
-def test_instances_of_pools_are_counted_as_others(
-    count: int, expected: list[str], stack: Stack, builds: Any, serve: Any
-) -> None:
-    builds()
-    serve(initial_instance_count=count, instance_pools=["ml.g5.xlarge"], allow_unlisted_instance_pools=True)
 
     assert warned(stack) == expected
 

@@ -9,33 +9,30 @@ from tests.reported import problems_of
 from triton_fleet import InferenceType, PingMode, TritonMetrics, TritonServer
 from triton_models.facts.instances import INSTANCE_TYPES
 
-THREADS = "--model-load-thread-count=256"
-
-
-def test_auto_complete_can_be_left_to_triton() -> None:
-    environment = TritonServer(auto_complete_config=True)._environment()
-
-    assert environment["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] == THREADS
-
-
-def test_further_arguments_come_after_ours_so_that_they_win() -> None:
-    server = TritonServer(extra_arguments=("--model-load-retry-count=2", "--log-warning=false"))
-
-    assert server._environment()["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] == (
-        f"--disable-auto-complete-config {THREADS} --model-load-retry-count=2 --log-warning=false"
-    )
+STRICT, THREADS = "--disable-auto-complete-config", "--model-load-thread-count=256"
 
 
 @pytest.mark.parametrize(
-    ("options", "threads"),
-    [({}, 256), ({"request_threads": 16}, 64), ({"request_threads": 16, "load_threads": 49}, 49)],
+    ("options", "arguments"),
+    [
+        ({}, f"{STRICT} {THREADS}"),
+        ({"auto_complete_config": True}, THREADS),
+        # Threads that load models outnumber those that take requests.
+        ({"request_threads": 16}, f"{STRICT} --model-load-thread-count=64"),
+        ({"request_threads": 16, "load_threads": 49}, f"{STRICT} --model-load-thread-count=49"),
+        (
+            {"tensorrt_plugins": ("/opt/a.so", "/opt/b.so.1")},
+            f"{STRICT} {THREADS} --backend-config=tensorrt,plugins=/opt/a.so;/opt/b.so.1",
+        ),
+        # Further ones come last, so that they win.
+        (
+            {"extra_arguments": ("--model-load-retry-count=2", "--log-warning=false")},
+            f"{STRICT} {THREADS} --model-load-retry-count=2 --log-warning=false",
+        ),
+    ],
 )
-def test_threads_that_load_models_outnumber_those_that_take_requests(
-    options: dict[str, int], threads: int
-) -> None:
-    arguments = TritonServer(**options)._environment()["SAGEMAKER_TRITON_ADDITIONAL_ARGS"]
-
-    assert arguments.split()[-1] == f"--model-load-thread-count={threads}"
+def test_the_server_gets_arguments_for_what_has_no_variable(options: dict[str, Any], arguments: str) -> None:
+    assert TritonServer(**options)._environment()["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] == arguments
 
 
 def test_threads_that_load_models_are_required_if_request_threads_are_known_later() -> None:
@@ -44,14 +41,6 @@ def test_threads_that_load_models_are_required_if_request_threads_are_known_late
     (problem,) = problems_of(TritonServer(request_threads=later)._check)
     assert problem.rule == "server-number"
     assert not problems_of(TritonServer(request_threads=later, load_threads=9)._check)
-
-
-def test_plugins_are_opened_by_the_tensorrt_backend() -> None:
-    server = TritonServer(tensorrt_plugins=("/opt/a.so", "/opt/b.so.1"))
-
-    assert server._environment()["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] == (
-        f"--disable-auto-complete-config {THREADS} --backend-config=tensorrt,plugins=/opt/a.so;/opt/b.so.1"
-    )
 
 
 @pytest.mark.parametrize("plugin", ["a.so", "/opt/a b.so", "/opt/a;b.so", "/opt/*.so"])
@@ -115,17 +104,6 @@ def test_more_arguments_than_an_environment_variable_holds_are_a_problem() -> No
     (problem,) = problems_of(TritonServer(extra_arguments=("--x=" + "1" * 1024,))._check)
 
     assert "1024 bytes" in problem.fix
-
-
-def test_options_that_are_left_alone_are_left_to_the_container() -> None:
-    assert set(TritonServer()._environment()) == {
-        "SAGEMAKER_TRITON_PING_MODE",
-        "SAGEMAKER_TRITON_LOG_VERBOSE",
-        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE",
-        "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE",
-        "SAGEMAKER_TRITON_THREAD_COUNT",
-        "SAGEMAKER_TRITON_ADDITIONAL_ARGS",
-    }
 
 
 @pytest.mark.parametrize(

@@ -97,19 +97,15 @@ def test_every_option_together_is_what_the_services_accept(stack: Stack) -> None
     assert refusals(stack) == []
 
 
-def test_an_instance_gets_requests_only_once_its_model_is_loaded(stack: Stack, resources: Resources) -> None:
-    _create(stack)
+@pytest.mark.parametrize("default_model", [None, "pipeline"])
+def test_an_instance_gets_requests_only_once_its_model_is_loaded_and_an_ensemble_is_named(
+    default_model: str | None, stack: Stack, resources: Resources
+) -> None:
+    _create(stack, Variant(artifact=ARTIFACT, default_model=default_model))
     environment = the_container(resources)["Environment"]
 
     assert environment["SAGEMAKER_TRITON_PING_MODE"] == "ready"
-    assert "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME" not in environment
-
-
-def test_an_ensemble_is_named_to_the_server(stack: Stack, resources: Resources) -> None:
-    _create(stack, Variant(artifact=ARTIFACT, default_model="pipeline"))
-    environment = the_container(resources)["Environment"]
-
-    assert environment["SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"] == "pipeline"
+    assert environment.get("SAGEMAKER_TRITON_DEFAULT_MODEL_NAME") == default_model
 
 
 def test_weight_zero_stays_zero(stack: Stack, resources: Resources) -> None:
@@ -313,22 +309,15 @@ def test_a_pool_of_another_gpu_without_an_artifact_of_its_own_is_refused_whereve
     assert [problem.rule for problem in late_problems(stack)] == [rule]
 
 
-def test_a_pool_with_an_artifact_of_its_own_needs_a_build_job_for_its_gpu(stack: Stack, build: Build) -> None:
-    build()
-    pool = InstancePool(instance_type=L4, artifact="minilm-fedcba9876543210.tar.gz")
-    _create(stack, Variant(artifact=BUILT, instance_pools=[pool]))
-    assert [problem.rule for problem in late_problems(stack)] == ["plan-fits-endpoint"]
-
-
-def test_a_pool_with_an_artifact_of_its_own_serves_what_is_built_for_its_gpu(
-    stack: Stack, build: Build
+@pytest.mark.parametrize(("types", "rules"), [([], ["plan-fits-endpoint"]), ([L4], [])])
+def test_a_pool_with_an_artifact_of_its_own_needs_a_build_job_for_its_gpu(
+    types: list[str], rules: list[str], stack: Stack, build: Build
 ) -> None:
-    build()
-    build(L4)
+    for each in ["ml.g5.2xlarge", *types]:
+        build(each)
     pool = InstancePool(instance_type=L4, artifact="minilm-fedcba9876543210.tar.gz")
     _create(stack, Variant(artifact=BUILT, instance_pools=[pool]))
-
-    assert list(late_problems(stack)) == []
+    assert [problem.rule for problem in late_problems(stack)] == rules
 
 
 @pytest.mark.parametrize(("artifact", "fits"), [(BUILT, False), (ARTIFACT, True)], ids=["its own", "another"])

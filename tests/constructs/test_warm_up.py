@@ -96,35 +96,30 @@ def template() -> dict[str, Any]:
     return dict(Template.from_stack(stack).to_json()["Resources"])
 
 
-def _starts(template: dict[str, Any], event: dict[str, Any]) -> bool:
-    _, rule = only(template, "AWS::Events::Rule")
-    pattern = rule["Properties"]["EventPattern"]
-    return event_matches(pattern, event)
-
-
-def test_a_fleet_that_begins_to_bake_starts_it(template: dict[str, Any]) -> None:
-    assert _starts(template, EVENT)
-
-
 @pytest.mark.parametrize(
-    ("what", "value"),
+    ("what", "value", "starts"),
     [
-        (("detail", "EndpointName"), "Another"),
-        (("detail-type",), "SageMaker Endpoint State Change"),
+        (("detail", "EndpointName"), "Fleet", True),
+        (("detail", "EndpointName"), "Another", False),
+        (("detail-type",), "SageMaker Endpoint State Change", False),
         (
             ("detail", "PendingDeploymentSummary", "ProductionVariants", 0, "VariantStatus"),
             [{"Status": "Creating"}],
+            False,
         ),
     ],
 )
-def test_no_other_event_starts_it(what: tuple[Any, ...], value: Any, template: dict[str, Any]) -> None:
+def test_a_fleet_that_begins_to_bake_starts_it_and_nothing_else(
+    what: tuple[Any, ...], value: Any, starts: bool, template: dict[str, Any]
+) -> None:
     event = json.loads(json.dumps(EVENT))
     inner = event
     for key in what[:-1]:
         inner = inner[key]
     inner[what[-1]] = value
 
-    assert not _starts(template, event)
+    _, rule = only(template, "AWS::Events::Rule")
+    assert event_matches(rule["Properties"]["EventPattern"], event) is starts
 
 
 def test_the_function_is_passed_the_requests_and_told_the_rest(template: dict[str, Any]) -> None:
@@ -239,12 +234,8 @@ def test_an_endpoint_that_bakes_is_not(stack: Stack) -> None:
 def _problems(stack: Stack, *requests: WarmUpRequest, **arguments: Any) -> list[str]:
     with pytest.raises(FleetError) as raised:
         _create(stack, *requests, **arguments)
-    assert all(problem.where.endswith("Fleet/WarmUp") for problem in raised.value.problems)
+    assert all(problem.where.endswith(f"{stack.node.id}/WarmUp") for problem in raised.value.problems)
     return [problem.what for problem in raised.value.problems]
-
-
-def test_a_warm_up_without_a_request_is_refused(stack: Stack) -> None:
-    assert _problems(stack) == ["there is no request"]
 
 
 def test_every_mistake_is_reported_at_once(stack: Stack) -> None:
@@ -258,19 +249,16 @@ def test_every_mistake_is_reported_at_once(stack: Stack) -> None:
     ]
 
 
-def test_requests_fill_the_rule_to_its_last_character(stack: Stack, resources: Resources) -> None:
+def test_requests_fill_the_rule_to_its_last_character(app: App, stack: Stack, resources: Resources) -> None:
     space = 8192 - len('{"requests":[{"model":"m","body":"","content_type":"text/plain"}]}')
-    _create(stack, WarmUpRequest(model="m", body="ü" * space, content_type="text/plain"))
+    fits = WarmUpRequest(model="m", body="ü" * space, content_type="text/plain")
+    _create(stack, fits)
     (rule,) = resources("AWS::Events::Rule")
 
     assert len(rule["Targets"][0]["Input"]) == 8192
-
-
-def test_more_than_a_rule_passes_is_refused(stack: Stack) -> None:
-    space = 8192 - len('{"requests":[{"model":"m","body":"","content_type":"text/plain"}]}')
-    request = WarmUpRequest(model="m", body="ü" * (space + 1), content_type="text/plain")
-
-    assert _problems(stack, request) == ["the requests have 8193 characters together, as JSON"]
+    assert _problems(Stack(app, "Other"), replace(fits, body=f"{fits.body}.")) == [
+        "the requests have 8193 characters together, as JSON"
+    ]
 
 
 def test_requests_of_builds_stay_in_the_repository(stack: Stack) -> None:
@@ -316,18 +304,6 @@ def _manifest(*, request: str = "", **current: str) -> Manifest:
             for model, artifact in current.items()
         }
     )
-
-
-@pytest.mark.parametrize(
-    "manifest", [_manifest(), _manifest(minilm=file_name("minilm", "2"), resnet50=file_name("resnet50", "7"))]
-)
-def test_a_name_stands_for_the_same_artifact_as_everywhere(manifest: Manifest) -> None:
-    written = manifest.to_json()
-    read = Manifest.from_json(written)
-
-    assert warm_up.target_models(written, "sm86-trt10.13.3") == {
-        name: read.target_model(name) for name in manifest.models
-    }
 
 
 @pytest.mark.parametrize("written", ["", "[]", "{}", '{"version": 1}', '{"version": 3, "models": {}}'])

@@ -19,12 +19,14 @@ from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct, IDependable
 
 from triton_fleet.endpoint.execution_role import execution_role, see_alarms
-from triton_fleet.endpoint.functions.endpoint_change import EndpointChange
-from triton_fleet.endpoint.functions.endpoint_start import EndpointStart
-from triton_fleet.endpoint.hosting.async_inference import AsyncInference
-from triton_fleet.endpoint.hosting.capture import DataCapture
-from triton_fleet.endpoint.hosting.deployment import WITHOUT_ROLLBACK, Deployment, deployment_advice
-from triton_fleet.endpoint.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
+from triton_fleet.endpoint.functions.around_endpoint import EndpointChange, EndpointStart
+from triton_fleet.endpoint.hosting.deployment import (
+    WITHOUT_ROLLBACK,
+    Deployment,
+    deployment_advice,
+    rollback_alarm_problems,
+)
+from triton_fleet.endpoint.hosting.storage import AsyncInference, DataCapture
 from triton_fleet.endpoint.hosting.variants import DeployedVariant, Hosting
 from triton_fleet.endpoint.imported import ImportedEndpoint, invocation_grant
 from triton_fleet.endpoint.instance_checks import host_ami_reported
@@ -91,13 +93,6 @@ class Endpoint(Resource, VariantMetrics):
     _configuration: sagemaker.CfnEndpointConfig
 
     def __init__(self, scope: Construct, construct_id: str, *, shared: Shared) -> None:
-        """Name the endpoint; a subclass makes it.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            shared: The arguments of all endpoints.
-        """
         super().__init__(scope, construct_id)
         self._shared = shared
         self.literal_name = shared.endpoint_name or Names.unique_resource_name(
@@ -172,6 +167,11 @@ class Endpoint(Resource, VariantMetrics):
             )
         return self.variants[name]
 
+    def _name_of(self, variant: DeployedVariant) -> str:
+        """The name of what watches a variant; of the first variant the endpoint's own."""
+        first = variant.name == self.variant_name
+        return self.literal_name if first else f"{self.literal_name}-{variant.name}"
+
     @property
     def _dimensions(self) -> Mapping[str, str]:
         return self.variant()._dimensions
@@ -241,7 +241,6 @@ class Endpoint(Resource, VariantMetrics):
         config.override_logical_id(f"{logical_id}{digest}")
 
     def _register(self, variants: Sequence[tuple[Hosting, InstanceType]], *, asynchronous: bool) -> None:
-        """Say which variants there are, the first of them first."""
         deployed = [
             DeployedVariant(
                 name=hosting.name,
@@ -282,7 +281,6 @@ class Endpoint(Resource, VariantMetrics):
         self.repository._usage.note_served(served)
 
     def _sequence_models(self) -> tuple[str, ...]:
-        """The models with sequence batching that it serves."""
         return self.repository.sequence_models()
 
     def _image(self) -> TritonImage:
@@ -320,14 +318,6 @@ class Endpoint(Resource, VariantMetrics):
             log_group_arn=self._start.log_group_arn,
         )
 
-    def _allow_core_dumps(self, hosting: Hosting) -> None:
-        dumps, network = hosting.core_dumps, self._shared.placement.network
-        if dumps is None:
-            return
-        dumps._grant(self.role)
-        if network is not None:
-            dumps.folder._allow_through(network, "s3:PutObject", "s3:AbortMultipartUpload")
-
     def _model(
         self, scope: Construct, construct_id: str, container: sagemaker.CfnModel.ContainerDefinitionProperty
     ) -> sagemaker.CfnModel:
@@ -364,11 +354,10 @@ class Endpoint(Resource, VariantMetrics):
         asynchronous: AsyncInference | None = None,
         declared: Sequence[str] = (),
     ) -> sagemaker.CfnEndpoint:
-        """Configuration and endpoint."""
-        shared, fewest = self._shared, min(each.initial_instance_count for each in self.variants.values())
+        shared, interval, placement = self._shared, self._shared.metric_interval, self._shared.placement
         for each in hosting:
-            self._allow_core_dumps(each)
-        interval, placement = shared.metric_interval, shared.placement
+            if each.core_dumps is not None:
+                each.core_dumps._grant(self.role, placement.network)
         config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
@@ -385,11 +374,9 @@ class Endpoint(Resource, VariantMetrics):
         advice = Report(self.node.path)
         for each in hosting:
             instance = find_instance_type(each.instance_type)
-            ami = known(each.inference_ami)
-            host_ami_reported(advice, ami, instance, self.release)
+            host_ami_reported(advice, known(each.inference_ami), instance, self.release)
         release_unlisted(advice, self.release)
         warn(self, advice)
-        alarms = shared.rollback_alarms
         endpoint = sagemaker.CfnEndpoint(
             self,
             "Resource",
@@ -405,7 +392,10 @@ class Endpoint(Resource, VariantMetrics):
         self._configuration = config
         if shared.deployment is not None:
             self._deploy_by(endpoint, shared.deployment)
-        for warning, text in deployment_advice(shared.deployment, rollback_alarms=alarms, capacity=fewest):
+        fewest = min(each.initial_instance_count for each in self.variants.values())
+        for warning, text in deployment_advice(
+            shared.deployment, rollback_alarms=shared.rollback_alarms, capacity=fewest
+        ):
             Advice.of(self).add_warning_v2(warning, text)
         if placement.network is not None:
             # An instance that starts before its VPC endpoints cannot pull its image.

@@ -84,7 +84,9 @@ def see_alarms(scope: Construct, names: Sequence[str]) -> iam.PolicyStatement:
 
 
 def _telemetry_statements(shared: Shared, log_group_arn: str) -> list[iam.PolicyStatement]:
-    namespaces = [INVOCATION_NAMESPACE, HOST_NAMESPACE, *shared.server._metric_namespaces()]
+    namespaces = [INVOCATION_NAMESPACE, HOST_NAMESPACE]
+    if shared.server.metrics is not None:
+        namespaces.append(shared.server.metrics.namespace)
     return [
         iam.PolicyStatement(
             sid="Logs",

@@ -11,7 +11,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct
 
-from triton_fleet.endpoint.hosting.checks import resource_name
+from triton_fleet.endpoint.hosting.variants import resource_name
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.metrics.facts import DEFAULT_VARIANT

@@ -16,12 +16,10 @@ HOST_AMI = Check(
     id="host-ami",
     source="2026-11-22: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html",
 )
-# The table triton_models.facts.host_amis has every source.
 HOST_AMI_REFUSED = Check(
     id="triton-fleet:host-ami-refused",
     source="2026-11-22: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html",
 )
-"""The host image of an endpoint has a driver for its GPU and for the CUDA of its container."""
 
 
 def host_ami(report: Report, ami: str | None, instance: InstanceType, release: Release) -> None:
@@ -44,7 +42,7 @@ def host_ami(report: Report, ami: str | None, instance: InstanceType, release: R
             fix="remove inference_ami",
         )
     elif found is not None:
-        _known_ami(report, found, instance, release)
+        _check_known_ami(report, found, instance, release)
 
 
 def host_ami_reported(report: Report, ami: str | None, instance: InstanceType, release: Release) -> None:
@@ -63,7 +61,7 @@ def host_ami_reported(report: Report, ami: str | None, instance: InstanceType, r
             return
 
 
-def _known_ami(report: Report, ami: HostAmi, instance: InstanceType, release: Release) -> None:
+def _check_known_ami(report: Report, ami: HostAmi, instance: InstanceType, release: Release) -> None:
     major = release.cuda.partition(".")[0]
     if ami.cuda_major != major:
         report(
@@ -86,7 +84,6 @@ LOCAL_STORAGE_NO_VOLUME = Check(
     id="local-storage-no-volume",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html",
 )
-"""Only instance types without local NVMe have a volume to size and encrypt."""
 
 
 def local_storage(report: Report, instance: InstanceType, *, has_volume_size: bool, has_key: bool) -> None:
@@ -107,18 +104,16 @@ MULTI_MODEL_POOLS = Check(
     id="multi-model-pools",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html",
 )
-"""A multi-model endpoint has one instance type, unless several are allowed explicitly."""
-MOST_POOLS = 5
-"""Instance types of one variant."""
+_MOST_POOLS = 5
 
 
 def instance_pools(report: Report, types: Sequence[str]) -> None:
     """Report problems with trying these instance types in this order."""
-    if len(types) > MOST_POOLS:
+    if len(types) > _MOST_POOLS:
         report(
             INSTANCE_POOLS,
             f"{len(types)} instance types for one variant",
-            fix=f"name at most {MOST_POOLS}, including the preferred one",
+            fix=f"name at most {_MOST_POOLS}, including the preferred one",
             why="SageMaker has five priorities",
         )
     for name in sorted({each for each in types if types.count(each) > 1}):

@@ -15,34 +15,22 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from triton_fleet.endpoint.base import Endpoint
-from triton_fleet.endpoint.hosting.core_dumps import CoreDumps
 from triton_fleet.endpoint.hosting.deployment import Deployment
 from triton_fleet.endpoint.hosting.server import TritonServer
+from triton_fleet.endpoint.hosting.storage import CoreDumps
 from triton_fleet.endpoint.hosting.variants import Hosting, InstancePool, Routing, production_variant
 from triton_fleet.endpoint.instance_checks import instance_pools as pool_problems
 from triton_fleet.endpoint.instance_checks import multi_model_pools, same_image
-from triton_fleet.endpoint.multi_model_checks import (
-    EXCLUDED,
-    multi_model_arguments,
-    multi_model_features,
-    multi_model_gpu,
-    multi_model_type,
-    unload_stall,
-)
 from triton_fleet.endpoint.shared import Shared, alarm_names
 from triton_fleet.parts.arguments.checks import look_up, warn
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.images.serving import Serving
-from triton_fleet.parts.metrics.facts import DEFAULT_VARIANT
 from triton_fleet.parts.network.placement import Placement
 from triton_fleet.parts.repository.model_repository import ModelRepository
-from triton_models.base.checks import Report
-from triton_models.facts.instances import InstanceType
+from triton_models.base.checks import Check, Report
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, INSTANCE_TYPES, InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.releases import Release
-
-VARIANT = DEFAULT_VARIANT
-"""The only variant: SageMaker's documents disagree on whether a multi-model endpoint may have a second."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -132,7 +120,10 @@ class MultiModelEndpoint(Endpoint):
                 exclude. All that apply are named.
             TypeError: There is no such argument.
         """
-        _known_arguments(excluded)
+        for name in excluded:
+            if name not in EXCLUDED:  # as Python does with a misspelled one
+                msg = f"MultiModelEndpoint.__init__() got an unexpected keyword argument {name!r}"
+                raise TypeError(msg)
         serving = serving or Serving()
         super().__init__(
             scope,
@@ -150,8 +141,8 @@ class MultiModelEndpoint(Endpoint):
                 log_retention=log_retention,
             ),
         )
+        # One variant: SageMaker's documents disagree on whether a multi-model endpoint may have a second.
         hosting = Hosting(
-            name=VARIANT,
             instance_type=serving.instance_type,
             initial_instance_count=initial_instance_count,
             instance_pools=[InstancePool(instance_type=each) for each in instance_pools],
@@ -180,9 +171,10 @@ class MultiModelEndpoint(Endpoint):
     def _checked(
         self, hosting: Hosting, excluded: Mapping[str, object], *, pools_undocumented: bool
     ) -> tuple[InstanceType, Release]:
-        """The facts behind the arguments, after every check of them."""
         report = Report(self.node.path)
-        multi_model_features(report, excluded)
+        for name in excluded:
+            why, instead = EXCLUDED[name]
+            report(MULTI_MODEL_EXCLUDES, f"{name} is given", fix=instead, why=why)
         release = self._shared.check(
             report,
             region=self.env.region,
@@ -203,9 +195,9 @@ class MultiModelEndpoint(Endpoint):
         for index, each in enumerate(types):
             place = report.at("instance_pools" if index else "instance_type")
             if each is not None:
-                asked = self._shared.serving.allow_unlisted_instance_type
-                multi_model_type(place, each, asked=asked)
-                self._check_type(place, each, instance)
+                multi_model_type(place, each, asked=self._shared.serving.allow_unlisted_instance_type)
+                if instance is not None:
+                    same_image(place, instance, each)
                 self._shared.hardware_problems(report, place, hosting, each, release)
         report.raise_if_any()
         assert instance is not None and release is not None  # noqa: PT018, S101 -- what is missing was raised
@@ -213,11 +205,6 @@ class MultiModelEndpoint(Endpoint):
         self._advise(found, release)
         self._note_served(found, release, where=report.at("instance_type").where)
         return instance, release
-
-    def _check_type(self, report: Report, instance: InstanceType, preferred: InstanceType | None) -> None:
-        multi_model_gpu(report, instance)
-        if preferred is not None:
-            same_image(report, preferred, instance)
 
     def _advise(self, types: Sequence[InstanceType], release: Release) -> None:
         """Warn of what AWS does not document, and may refuse at deployment; and of what costs latency."""
@@ -252,9 +239,115 @@ class MultiModelEndpoint(Endpoint):
         return self._deployed([variant], hosting=[hosting])
 
 
-def _known_arguments(excluded: Mapping[str, object]) -> None:
-    """Treat a misspelled argument as Python does."""
-    for name in excluded:
-        if name not in EXCLUDED:
-            msg = f"MultiModelEndpoint.__init__() got an unexpected keyword argument {name!r}"
-            raise TypeError(msg)
+# Core's backend_model_instance.cc and cache_manager.cc (main of 2026-06-09), and sagemaker_server.cc of
+# 2026-08-19.
+MULTI_MODEL_ARGUMENT = Check(
+    id="multi-model-argument",
+    source="2026-11-21: https://github.com/triton-inference-server/core/blob/main/src/cache_manager.cc",
+)
+
+_CACHE = "composing models with the same name in two artifacts would share cached answers"
+_HARM: Mapping[str, str] = MappingProxyType(
+    {
+        "--model-load-gpu-limit": "above the limit a load fails with 400, and SageMaker evicts nothing",
+        "--cache-config": _CACHE,
+        "--response-cache-byte-size": _CACHE,
+    }
+)
+
+
+def multi_model_arguments(report: Report, arguments: Sequence[str]) -> None:
+    """Report problems with arguments for the server of a multi-model endpoint."""
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if name in _HARM:
+            report(
+                MULTI_MODEL_ARGUMENT,
+                f"the server argument {argument!r}",
+                fix="remove it, or serve the model that needs it from a separate endpoint",
+                why=_HARM[name],
+            )
+
+
+MULTI_MODEL_EXCLUDES = Check(
+    id="multi-model-excludes",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/model-deploy-feature-matrix.html",
+)
+
+_SINGLE = "use a SingleModelEndpoint for that model"
+_NEITHER = "call the endpoint from the consumer of a queue, or host the models in another way"
+# The arguments of features that multi-model endpoints lack: the reason, the fix.
+EXCLUDED: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "data_capture": ("SageMaker captures no data of multi-model endpoints", _SINGLE),
+        "variants": ("a multi-model endpoint has one production variant only", _SINGLE),
+        "shadow_variant": (
+            "SageMaker copies no requests of a multi-model endpoint to a shadow variant",
+            _SINGLE,
+        ),
+        "async_inference": ("SageMaker has no asynchronous inference for multi-model endpoints", _NEITHER),
+        "serverless": ("SageMaker has no serverless inference for multi-model endpoints", _NEITHER),
+        "managed_instance_scaling": (
+            "scaling to zero needs inference components, which a multi-model endpoint lacks",
+            "keep one instance and attach an EndpointScaling",
+        ),
+        "model_data_source": (
+            "a multi-model endpoint cannot read uncompressed models",
+            "pack each model into an artifact, as `fleet build` does",
+        ),
+    }
+)
+
+
+MULTI_MODEL_ONE_GPU = Check(
+    id="multi-model-one-gpu",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoint-instance.html",
+)
+# The GPU types on AWS's list are ml.p2, ml.p3, ml.g4dn and ml.g5. SageMaker has a list of its own, and
+# refused ml.g4dn before it was added there (sagemaker-python-sdk issue 1323).
+MULTI_MODEL_TYPE = Check(
+    id="multi-model-type",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-support.html",
+)
+
+
+def multi_model_type(report: Report, instance: InstanceType, *, asked: bool) -> None:
+    """Report problems with running a multi-model endpoint on an instance type."""
+    if instance.gpu_count > 1:
+        smaller = INSTANCE_TYPES.get(f"{instance.name.rsplit('.', 1)[0]}.2xlarge")
+        fits = smaller is not None and smaller.gpu_count == 1 and smaller.multi_model_documented
+        better = smaller.name if smaller is not None and fits else DEFAULT_INSTANCE_TYPE
+        report(
+            MULTI_MODEL_ONE_GPU,
+            f"{instance.name} has {instance.gpu_count} GPUs",
+            fix=f"use {better}, and more instances for more throughput",
+            why="SageMaker runs multi-model endpoints on types with at most one GPU",
+        )
+    elif not (asked or instance.multi_model_documented):
+        report(
+            MULTI_MODEL_TYPE,
+            f"{instance.name} is not on AWS's list for multi-model endpoints",
+            fix=f"use {DEFAULT_INSTANCE_TYPE}, or try it with allow_unlisted_instance_type=True",
+            why="SageMaker may refuse it at deployment",
+        )
+
+
+# At the tags v2.51 to v2.71: commits d697e8d71 and f3bdcc7db, first in 2.64.
+UNLOAD_STALL = Check(
+    id="triton-fleet:unload-stall",
+    source="2026-11-21: https://github.com/triton-inference-server/server/blob/main/src/sagemaker_server.cc",
+)
+
+FIRST_WITH_STALL = "25.12"
+
+
+def unload_stall(report: Report, release: Release) -> None:
+    """Report problems about evictions with this release on an endpoint of many models."""
+    if release.name >= FIRST_WITH_STALL:
+        report(
+            UNLOAD_STALL,
+            f"release {release.name} holds a lock while it unloads a model",
+            fix="size the fleet so that models are rarely evicted, watch ModelUnloadingTime, or use "
+            "release 25.09",
+            why="all requests to the instance wait for it, for half a second or more",
+        )

@@ -20,7 +20,6 @@ SEQUENCES_SPREAD = Check(
         " https://github.com/triton-inference-server/server/blob/main/src/sagemaker_server.cc"
     ),
 )
-"""The requests of a sequence reach the instance that has its state."""
 
 
 @jsii.implements(IValidation)

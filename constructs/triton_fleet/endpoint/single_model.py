@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -13,13 +14,11 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from triton_fleet.endpoint.base import Endpoint
-from triton_fleet.endpoint.checks import async_features, single_model_artifact, variant_set
 from triton_fleet.endpoint.functions.artifact_ready import ArtifactReady
-from triton_fleet.endpoint.functions.checks import artifact_timeout as artifact_timeout_problem
-from triton_fleet.endpoint.hosting.async_inference import AsyncInference
-from triton_fleet.endpoint.hosting.capture import DataCapture
+from triton_fleet.endpoint.functions.artifact_ready import artifact_timeout as check_timeout
 from triton_fleet.endpoint.hosting.deployment import Deployment
 from triton_fleet.endpoint.hosting.server import PingMode, TritonServer
+from triton_fleet.endpoint.hosting.storage import AsyncInference, DataCapture
 from triton_fleet.endpoint.hosting.variants import Variant, production_variant
 from triton_fleet.endpoint.instance_checks import instance_pools, same_image
 from triton_fleet.endpoint.shared import Shared, alarm_names
@@ -30,10 +29,32 @@ from triton_fleet.parts.images.image import CustomImage, TritonImage
 from triton_fleet.parts.images.serving import Serving
 from triton_fleet.parts.network.placement import Placement
 from triton_fleet.parts.repository.model_repository import ModelRepository
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.releases import DEFAULT_RELEASE, Release
+
+# The pages list the features, and which metrics are published.
+ASYNC_EXCLUDES = Check(
+    id="async-excludes",
+    source=(
+        "2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/model-deploy-feature-matrix.html"
+        " https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html"
+    ),
+)
+# The arguments of features that asynchronous endpoints lack: the reason, the fix.
+_NOT_ASYNC: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "shadow_variant": (
+            "SageMaker copies no requests of an asynchronous endpoint to a shadow variant",
+            "remove shadow_variant",
+        ),
+        "data_capture": (
+            "SageMaker captures no data of asynchronous endpoints",
+            "remove data_capture: requests and answers are in S3 anyway",
+        ),
+    }
+)
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
@@ -152,7 +173,16 @@ class SingleModelEndpoint(Endpoint):
         served, self.release = self._checked(tuple(variants), artifact_timeout)
         production = served[:-1] if shadow_variant else served
         self._prepare(production, asynchronous=async_inference is not None)
-        self.artifact_ready = self._wait_for([variant for variant, _ in served], artifact_timeout)
+        self.artifact_ready = None
+        if artifact_timeout is not None:
+            self.artifact_ready = ArtifactReady(
+                self,
+                "ArtifactReady",
+                repository=repository,
+                artifacts=_artifacts_of([variant for variant, _ in served]),
+                timeout=artifact_timeout,
+                log_retention=log_retention,
+            )
         self._resource = self._serve(served)
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -170,7 +200,7 @@ class SingleModelEndpoint(Endpoint):
     def _checked(
         self, variants: Sequence[Variant], timeout: Duration | None
     ) -> tuple[list[_Checked], Release]:
-        """The facts behind the arguments, after every check of them; the shadow is the last variant."""
+        """The facts behind the arguments; the shadow is the last variant."""
         report = Report(self.node.path)
         shadow = [self.shadow_variant] if self.shadow_variant else []
         every = (*variants, *shadow)
@@ -194,19 +224,19 @@ class SingleModelEndpoint(Endpoint):
             has_shadow=bool(shadow),
         )
         if timeout is not None:
-            seconds = None if timeout.is_unresolved() else timeout.to_milliseconds() / 1000
-            artifact_timeout_problem(report.at("artifact_timeout"), seconds)
+            check_timeout(report.at("artifact_timeout"), timeout)
         if self.data_capture is not None:
             self.data_capture._check(report.at("data_capture"))
         if self.async_inference is not None:
             place = report.at("async_inference")
             self.async_inference._check(place)
-            async_features(
-                place,
-                variants=len(variants),
-                has_shadow=self.shadow_variant is not None,
-                has_capture=self.data_capture is not None,
-            )
+            excluded = {name: each for name, each in _NOT_ASYNC.items() if getattr(self, name) is not None}
+            if len(variants) > 1:
+                why = "an asynchronous endpoint has one production variant only"
+                excluded[f"{len(variants)} variants"] = (why, "give each variant its own endpoint")
+            for argument, (why, fix) in excluded.items():
+                what = f"{argument} and async_inference are given"
+                place(ASYNC_EXCLUDES, what, fix=fix, why=why)
         found = [(variant, self._instance(variant, release, report)) for variant in every]
         report.raise_if_any()
         assert release is not None  # noqa: S101 -- what is missing was raised
@@ -257,17 +287,11 @@ class SingleModelEndpoint(Endpoint):
         return production_variant(variant, instance=instance, release=self.release, models=models)
 
     def _serve(self, served: Sequence[_Checked]) -> sagemaker.CfnEndpoint:
-        capture, asynchronous, network = (
-            self.data_capture,
-            self.async_inference,
-            self._shared.placement.network,
-        )
+        capture, asynchronous = self.data_capture, self.async_inference
         if capture is not None:
             capture._grant(self.role)
         if asynchronous is not None:
-            asynchronous._grant(self.role)
-            if network is not None:
-                asynchronous._allow_through(network)
+            asynchronous._grant(self.role, self._shared.placement.network)
         rendered = [self._variant(variant, instance) for variant, instance in served]
         return self._deployed(
             rendered[: len(self.variants)],
@@ -277,18 +301,6 @@ class SingleModelEndpoint(Endpoint):
             asynchronous=asynchronous,
             # Otherwise changing a weight or the capture here would change nothing on a live endpoint.
             declared=("DesiredWeight", "DataCaptureConfig"),
-        )
-
-    def _wait_for(self, variants: Sequence[Variant], timeout: Duration | None) -> ArtifactReady | None:
-        if timeout is None:
-            return None
-        return ArtifactReady(
-            self,
-            "ArtifactReady",
-            repository=self.repository,
-            artifacts=_artifacts_of(variants),
-            timeout=timeout,
-            log_retention=self._shared.log_retention,
         )
 
     def _model(
@@ -325,3 +337,59 @@ def _types_by_artifact(variant: Variant, instance: InstanceType) -> dict[str, li
         types = found.setdefault(pool.artifact or variant.artifact, [])
         types.append(find_instance_type(pool.instance_type))
     return found
+
+
+SINGLE_MODEL_ARTIFACT = Check(
+    id="single-model-artifact",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html",
+)
+
+
+_ARTIFACT = re.compile(r"[^/\s*]+\.tar\.gz")
+
+
+def single_model_artifact(report: Report, artifact: str | None) -> None:
+    """Report problems with the name of an artifact; None if it is known only at deployment."""
+    if artifact is None or _ARTIFACT.fullmatch(artifact):
+        return
+    report(
+        SINGLE_MODEL_ARTIFACT,
+        f"the artifact is {artifact!r}",
+        fix="use the name that `fleet publish` printed, such as resnet50-0123456789ab.tar.gz",
+        why="SageMaker reads one archive below the prefix, whose name ends in .tar.gz",
+    )
+
+
+VARIANT_SET = Check(
+    id="variant-set",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html",
+)
+
+
+def variant_set(
+    report: Report, names: Sequence[str], weights: Sequence[float | None], *, has_shadow: bool
+) -> None:
+    """Report problems with serving these production variants together."""
+    if not weights:
+        report(VARIANT_SET, "the endpoint has no variant", fix="add a Variant with an artifact")
+    for name in sorted({each for each in names if names.count(each) > 1}):
+        report(
+            VARIANT_SET,
+            f"{names.count(name)} variants are called {name!r}",
+            fix="name them, for example name='Current' and name='Candidate'",
+            why="metrics, scaling and invocations identify a variant by its name",
+        )
+    if weights and all(weight == 0 for weight in weights):
+        report(
+            VARIANT_SET,
+            "every variant has weight 0",
+            fix="set the weight of the serving variant to 1",
+            why="no variant would get requests that do not name one",
+        )
+    if has_shadow and len(weights) > 1:
+        report(
+            VARIANT_SET,
+            f"a shadow variant next to {len(weights)} production variants",
+            fix="remove the shadow, or all variants but one",
+            why="SageMaker copies the requests of one variant only, to one other",
+        )

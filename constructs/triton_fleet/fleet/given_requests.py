@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from triton_fleet.operations.checks import WARM_UP_REQUESTS, is_json
-from triton_fleet.operations.warm_up import WarmUpRequest
+from triton_fleet.operations.warm_up import WARM_UP_REQUESTS, WarmUpRequest, is_json
 from triton_fleet.parts.arguments.tokens import known
 from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError

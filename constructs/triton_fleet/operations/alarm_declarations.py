@@ -6,15 +6,14 @@ Pure: a declaration is made from metrics alone. `EndpointAlarms` and `RollbackAl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.operations.alarm_metrics import hosts_not_reporting, missing_instances, thrashing
 from triton_fleet.operations.thresholds import Thresholds
-from triton_fleet.parts.metrics.published import VariantMetrics, math_number
+from triton_fleet.parts.metrics.published import MINUTE, VariantMetrics, math_number
 from triton_models.base.alarm_condition import alarm_condition
 
 
@@ -150,9 +149,9 @@ def serving(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
     )
 
 
-def hosting(metrics: VariantMetrics) -> Iterator[AlarmDeclaration]:
-    """Yield the alarm about instances that report nothing."""
-    yield AlarmDeclaration(
+def silent(metrics: VariantMetrics) -> AlarmDeclaration:
+    """Return the alarm about instances that report nothing."""
+    return AlarmDeclaration(
         name="Silent",
         severity=Severity.TICKET,
         metric=hosts_not_reporting(metrics),
@@ -207,6 +206,63 @@ def caching(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
         runbook=(
             "SageMaker now deletes models from the disk, and later requests download them again: watch the "
             "download time. Use a size with a larger local disk, or publish smaller artifacts."
+        ),
+    )
+
+
+def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
+    """Yield the alarms about requests that wait too long or fail."""
+    yield AlarmDeclaration(
+        name="Waiting",
+        severity=Severity.PAGE,
+        metric=metrics.metric_approximate_age_of_oldest_request(label="oldest request, s"),
+        threshold=thresholds.oldest_request.to_seconds(),
+        minutes=5,
+        out_of=5,
+        what="The oldest request in the queue has been waiting for too long.",
+        why=(
+            "Scaling from zero to the first answer takes less than 15 minutes. Set the threshold to what "
+            "your callers accept. Requests that wait longer than their own time limit are dropped."
+        ),
+        runbook=(
+            "Check if there are instances. If none start, AWS has no capacity, or the quota is used up. If "
+            "there are some and the backlog grows, raise the maximum capacity, or lower the target."
+        ),
+    )
+    yield AlarmDeclaration(
+        name="Failures",
+        severity=Severity.PAGE,
+        metric=metrics.metric_invocation_failures(),
+        threshold=0,
+        minutes=5,
+        out_of=5,
+        what="Requests keep failing.",
+        why=(
+            "Bad input counts as a failure, so single failures are normal. Failures in five minutes in a row "
+            "are more than one caller's mistake."
+        ),
+        runbook=(
+            "The folder of failures and the error topic have Triton's message. If access is denied, note "
+            "that the role reads only the folder of requests, and writes only that of answers. Otherwise, "
+            "read the log group."
+        ),
+    )
+    yield AlarmDeclaration(
+        name="NoInstance",
+        severity=Severity.TICKET,
+        metric=metrics.metric_has_backlog_without_capacity(),
+        threshold=0,
+        minutes=20,
+        out_of=20,
+        what="Requests wait, and there is no instance.",
+        why=(
+            "Auto scaling requests an instance after two minutes, and it serves 12 to 15 minutes later. If "
+            "it has not after twenty, there is no capacity, or none was requested."
+        ),
+        runbook=(
+            "Read the scaling activities of the endpoint. If a quota is used up, request more. If the region "
+            "has no capacity, wait, or add instance pools. If there is no activity, the endpoint has no "
+            "EndpointScaling."
         ),
     )
 
@@ -341,3 +397,78 @@ def rolling_back(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[Al
         ),
         runbook="See why the new version failed before deploying it again; the old one serves.",
     )
+
+
+def thrashing(metrics: VariantMetrics, *, below_hit_percent: float) -> cloudwatch.MathExpression:
+    """Return the evictions in minutes with a cache hit ratio below a bound, otherwise 0.
+
+    Evictions are normal for a full cache. Evictions while requests miss mean that models evict each other:
+    the working set no longer fits.
+    """
+    return cloudwatch.MathExpression(
+        expression=f"IF(FILL(hit_ratio, 1) * 100 < {math_number(below_hit_percent)}, FILL(evicted, 0), 0)",
+        using_metrics={
+            "hit_ratio": metrics.metric("ModelCacheHit"),
+            "evicted": metrics.metric_model_unloading_time(statistic="SampleCount", label="evictions"),
+        },
+        label="evictions while requests miss",
+        period=MINUTE,
+    )
+
+
+def hosts_not_reporting(metrics: VariantMetrics) -> cloudwatch.MathExpression:
+    """Return 1 in minutes in which requests arrive and no instance reports, otherwise 0.
+
+    The newest minute may be a false 1, because requests and hosts are reported separately: evaluate several.
+    """
+    return cloudwatch.MathExpression(
+        expression="IF(FILL(requests, 0) > 0 AND FILL(reports, 0) == 0, 1, 0)",
+        using_metrics={
+            "requests": metrics.metric_invocations(),
+            "reports": metrics.metric_memory_utilization(statistic="SampleCount"),
+        },
+        label="requests arrive, no instance reports",
+        period=MINUTE,
+    )
+
+
+def missing_instances(
+    metrics: VariantMetrics, *, fewest: float, most: float, busy_percent: float
+) -> cloudwatch.MathExpression:
+    """Return 1 in minutes with too few instances, otherwise 0.
+
+    These are minutes with fewer instances than the minimum capacity, or with fewer than the maximum although
+    the GPUs, or the vCPUs on a type without GPUs, are so busy that auto scaling must have requested more.
+    """
+    hardware = metrics._hardware
+    gpus = hardware.gpu_count
+    name, units = ("GPUUtilization", gpus) if gpus else ("CPUUtilization", hardware.vcpus)
+    instances = metrics.metric_instance_count()
+    # With a margin of half an instance: their number is a ratio of two sums, and not always an integer.
+    too_few = f"{instances.expression} < {math_number(fewest)} - 0.5"
+    busy, below = math_number(busy_percent), f"{instances.expression} < {math_number(most)} - 0.5"
+    not_growing = f"busy > {busy} * {units} AND {below}"
+    return cloudwatch.MathExpression(
+        expression=f"IF({too_few} OR ({not_growing}), 1, 0)",
+        using_metrics={**instances.using_metrics, "busy": metrics.metric(name)},
+        label="missing instances",
+        period=MINUTE,
+    )
+
+
+# Without a GPU there are neither plans nor GPU metrics.
+_WITHOUT_GPU = (
+    ("a plan is for another GPU or TensorRT", "an artifact is for other hardware"),
+    ("the GPUs are busy", "the CPUs are busy"),
+    ("more GPU memory", "more memory"),
+    ("(FP16, fewer instances", "(fewer instances"),
+    ("another instance type with the same GPU", "another family of CPU types"),
+)
+
+
+def without_gpu(declaration: AlarmDeclaration) -> AlarmDeclaration:
+    """Return the same alarm, with the runbook for instances without a GPU."""
+    runbook = declaration.runbook
+    for with_gpu, without in _WITHOUT_GPU:
+        runbook = runbook.replace(with_gpu, without)
+    return replace(declaration, runbook=runbook)

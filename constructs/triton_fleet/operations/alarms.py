@@ -20,25 +20,26 @@ from triton_fleet.operations.alarm_declarations import (
     caching,
     ceiling,
     gpu_memory,
-    hosting,
     load_failures,
     no_capacity,
+    queueing,
     serving,
+    silent,
+    without_gpu,
 )
-from triton_fleet.operations.checks import same_variant
-from triton_fleet.operations.cpu_runbooks import without_gpu
-from triton_fleet.operations.queue_alarms import queueing
 from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.metrics.published import MINUTE
 from triton_fleet.parts.metrics.server_log import LOAD_FAILURE_PATTERN
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
 
-__all__ = ["EndpointAlarms", "Severity", "Thresholds"]
-
-_LOAD_FAILURES = "ModelLoadFailures"
+# A scalable target is registered for one variant of one endpoint.
+SAME_VARIANT = Check(
+    id="same-variant",
+    source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html",
+)
 
 
 @typed
@@ -89,17 +90,10 @@ class EndpointAlarms(Construct):
         report = Report(self.node.path)
         limits._check(report.at("thresholds"))
         watched = endpoint.variant(variant)
-        if scaling is not None:
-            same_variant(
-                report.at("scaling"),
-                watched=f"{endpoint.literal_name}/{watched.name}",
-                given=f"{scaling.endpoint.literal_name}/{scaling.variant.name}",
-                what="the scaling",
-            )
+        self._watched = f"{endpoint.literal_name}/{watched.name}"
+        same_variant(report, self._watched, scaling, argument="scaling")
         report.raise_if_any()
-        first = watched.name == endpoint.variant_name
-        self._watched = (endpoint.literal_name, watched.name)
-        self._prefix = endpoint.literal_name if first else f"{endpoint.literal_name}-{watched.name}"
+        self._prefix = endpoint._name_of(watched)
         declared = list(
             _declared(watched, limits, multi_model=isinstance(endpoint, MultiModelEndpoint), scaling=scaling)
         )
@@ -129,7 +123,7 @@ class EndpointAlarms(Construct):
             filter_pattern=logs.FilterPattern.literal(LOAD_FAILURE_PATTERN),
             # A filter's metric can have no dimension with a fixed value, so the namespace names the endpoint.
             metric_namespace=f"TritonFleet/{endpoint.literal_name}",
-            metric_name=_LOAD_FAILURES,
+            metric_name="ModelLoadFailures",
             metric_value="1",
         )
         return counter.metric(statistic="Sum", period=MINUTE, label="failed loads")
@@ -149,15 +143,14 @@ def _declared(
     variant: DeployedVariant, thresholds: Thresholds, *, multi_model: bool, scaling: EndpointScaling | None
 ) -> Iterator[AlarmDeclaration]:
     """Yield the alarms that apply to the variant, such as those for a cache or a GPU."""
-    if variant.asynchronous:
-        yield from _declared_of_queue(variant, thresholds)
-        return
-    yield from serving(variant, thresholds)
+    yield from (queueing if variant.asynchronous else serving)(variant, thresholds)
     if multi_model:
         yield from caching(variant, thresholds)
     if variant.instance.gpu_count:
         yield gpu_memory(variant, thresholds)
-    yield from hosting(variant)
+    if variant.asynchronous:  # SageMaker counts no requests of it
+        return
+    yield silent(variant)
     if scaling is not None:
         fewest, most = known(scaling.min_capacity), known(scaling.max_capacity)
         if (
@@ -171,16 +164,22 @@ def _declared(
         yield no_capacity(variant, thresholds, fewest=count, most=count)
 
 
-def _declared_of_queue(variant: DeployedVariant, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
-    """Yield the alarms of an asynchronous endpoint, for which SageMaker does not count requests."""
-    yield from queueing(variant, thresholds)
-    if variant.instance.gpu_count:
-        yield gpu_memory(variant, thresholds)
-
-
 def _notify(topic: sns.ITopic | None, alarms: Sequence[cloudwatch.AlarmBase]) -> None:
     if topic is None:
         return
     for alarm in alarms:
         alarm.add_alarm_action(actions.SnsAction(topic))
         alarm.add_ok_action(actions.SnsAction(topic))
+
+
+def same_variant(
+    report: Report, watched: str, given: EndpointAlarms | EndpointScaling | None, *, argument: str
+) -> None:
+    """Report problems with giving what belongs to another variant."""
+    if given is not None and given._watched != watched:
+        report.at(argument)(
+            SAME_VARIANT,
+            f"the {argument} is of {given._watched}, not of {watched}",
+            fix=f"use the {argument} of the same endpoint and variant, or omit it",
+            why="its limits would be compared with the metrics of another variant",
+        )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
 
 from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from triton_fleet.operations.checks import budget_destination, email_address, monthly_limit
+from triton_fleet.operations.notifications import email_address
 from triton_fleet.operations.scaling.alias import FLEET_TAG
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
-from triton_models.base.checks import Report
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
+MONTHLY_LIMIT = Check(id="monthly-limit", source=FROM_ARGUMENTS)
+BUDGET_DESTINATION = Check(id="budget-destination", source=FROM_ARGUMENTS)
+
+_Budget = budgets.CfnBudget
 # Percent of the limit, and whether it is spent or forecast.
 _WARNINGS = ((80, "ACTUAL"), (100, "ACTUAL"), (100, "FORECASTED"))
 
@@ -58,44 +62,51 @@ class MonthlyBudget(Construct):
         super().__init__(scope, construct_id)
         report = Report(self.node.path)
         monthly_limit(report.at("limit_usd"), known(limit_usd))
-        budget_destination(report.at("topic"), given=topic is not None or email is not None)
+        if topic is None and email is None:
+            report.at("topic")(
+                BUDGET_DESTINATION,
+                "a budget without a topic and without an address",
+                fix="give alarm_email or alarm_topic, or remove the budget",
+                why="no one would get its warnings",
+            )
         email_address(report.at("email"), email and known(email))
         report.raise_if_any()
-        subscribers = list(_subscribers(topic, email))
-        self.budget = budgets.CfnBudget(
+        subscribers = [
+            _Budget.SubscriberProperty(subscription_type=kind, address=address)
+            for kind, address in (("SNS", topic.topic_arn if topic else None), ("EMAIL", email))
+            if address is not None
+        ]
+        self.budget = _Budget(
             self,
             "Resource",
-            budget=budgets.CfnBudget.BudgetDataProperty(
+            budget=_Budget.BudgetDataProperty(
                 budget_type="COST",
                 time_unit="MONTHLY",
-                budget_limit=budgets.CfnBudget.SpendProperty(amount=limit_usd, unit="USD"),
+                budget_limit=_Budget.SpendProperty(amount=limit_usd, unit="USD"),
                 cost_filters={"TagKeyValue": [f"user:{FLEET_TAG}${fleet}"]},
             ),
-            notifications_with_subscribers=_warnings(subscribers),
+            notifications_with_subscribers=[
+                _Budget.NotificationWithSubscribersProperty(
+                    notification=_Budget.NotificationProperty(
+                        comparison_operator="GREATER_THAN",
+                        notification_type=kind,
+                        threshold=percent,
+                        threshold_type="PERCENTAGE",
+                    ),
+                    subscribers=subscribers,
+                )
+                for percent, kind in _WARNINGS
+            ],
         )
 
 
-def _subscribers(
-    topic: sns.ITopic | None, email: str | None
-) -> Iterator[budgets.CfnBudget.SubscriberProperty]:
-    if topic is not None:
-        yield budgets.CfnBudget.SubscriberProperty(subscription_type="SNS", address=topic.topic_arn)
-    if email is not None:
-        yield budgets.CfnBudget.SubscriberProperty(subscription_type="EMAIL", address=email)
-
-
-def _warnings(
-    subscribers: Sequence[budgets.CfnBudget.SubscriberProperty],
-) -> list[budgets.CfnBudget.NotificationWithSubscribersProperty]:
-    return [
-        budgets.CfnBudget.NotificationWithSubscribersProperty(
-            notification=budgets.CfnBudget.NotificationProperty(
-                comparison_operator="GREATER_THAN",
-                notification_type=kind,
-                threshold=percent,
-                threshold_type="PERCENTAGE",
-            ),
-            subscribers=list(subscribers),
-        )
-        for percent, kind in _WARNINGS
-    ]
+def monthly_limit(report: Report, usd: float | None) -> None:
+    """Report problems with the limit of a budget; None is no limit, or none known yet."""
+    if usd is None or (usd > 0 and math.isfinite(usd)):
+        return
+    report(
+        MONTHLY_LIMIT,
+        f"the limit is {usd:g}",
+        fix="give what the fleet may cost per month in USD, a finite number above 0, or omit it",
+        why="AWS refuses the budget",
+    )

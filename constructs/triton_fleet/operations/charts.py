@@ -89,16 +89,17 @@ def question(text: str, reading: str, facts: Iterable[str] = ()) -> Row:
     ]
 
 
-def log_query(title: str, *lines: str, log_group_name: str, width: int, graph: bool = False) -> Row:
-    """Return a query of a log group, as a table or, counted over time, as a graph."""
+def log_queries(log_group_name: str, *queries: tuple[str, Sequence[str]], graphs: int = 0) -> Row:
+    """Return queries of a log group side by side: the first as graphs over time, the others as tables."""
     view = cloudwatch.LogQueryVisualizationType
     return [
         cloudwatch.LogQueryWidget(
             title=title,
             log_group_names=[log_group_name],
             query_lines=list(lines),
-            view=view.LINE if graph else view.TABLE,
+            view=view.LINE if number < graphs else view.TABLE,
             height=_CHART_HEIGHT,
-            width=width,
+            width=FULL_WIDTH // len(queries),
         )
+        for number, (title, lines) in enumerate(queries)
     ]

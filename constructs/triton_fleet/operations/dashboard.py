@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from aws_cdk import Annotations as Advice
@@ -11,7 +12,7 @@ from constructs import Construct
 
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.operations.alarms import EndpointAlarms
+from triton_fleet.operations.alarms import EndpointAlarms, same_variant
 from triton_fleet.operations.charts import (
     COUNT,
     DOLLARS,
@@ -24,14 +25,11 @@ from triton_fleet.operations.charts import (
     Row,
     chart,
     durations,
-    log_query,
+    log_queries,
     numbers,
     question,
     row,
 )
-from triton_fleet.operations.checks import hourly_price, same_variant
-from triton_fleet.operations.cost import estimate, price_of
-from triton_fleet.operations.queue_charts import queue_sections
 from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.parts.arguments.checks import number_range
 from triton_fleet.parts.arguments.tokens import known
@@ -43,8 +41,11 @@ from triton_fleet.parts.metrics.server_log import (
     MOST_LOADED,
     SLOWEST_UNLOADS,
 )
-from triton_models.base.checks import Report
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.facts.cost import Estimate
+from triton_models.facts.prices import PRICES, Price
 
+HOURLY_PRICE = Check(id="hourly-price", source=FROM_ARGUMENTS)
 PRICE_OF_ANOTHER_REGION = "triton-fleet:price-of-another-region"
 """The id of the warning of a cost that is computed with the price of another region."""
 
@@ -105,41 +106,28 @@ class EndpointDashboard(Construct):
         hourly_price(report.at("hourly_price_usd"), known(hourly_price_usd))
         number_range(report.at("models"), known(models), least=0, most=None, name="models")
         self._variant = endpoint.variant(variant)
-        belongings = {
-            "alarms": alarms and alarms._watched,
-            "scaling": scaling and (scaling.endpoint.literal_name, scaling.variant.name),
-        }
         watched = f"{endpoint.literal_name}/{self._variant.name}"
-        for argument, names in belongings.items():
-            if names:
-                given = "/".join(names)
-                same_variant(report.at(argument), watched=watched, given=given, what=f"the {argument}")
+        same_variant(report, watched, alarms, argument="alarms")
+        same_variant(report, watched, scaling, argument="scaling")
         report.raise_if_any()
         self._multi_model = isinstance(endpoint, MultiModelEndpoint)
         self._log_group_name = f"/aws/sagemaker/Endpoints/{endpoint.literal_name}"
         self._alarms = alarms
         self._scaling = scaling
-        self._price = price_of(self._variant, hourly_price_usd)
-        self.cost = estimate(
-            self._variant,
-            price=self._price,
-            scaling=scaling,
-            models=models,
-            region=known(Stack.of(endpoint).region),
-        )
+        self._price = PRICES.get(self._variant.instance.name)
+        if hourly_price_usd is not None:
+            self._price = Price(usd_per_hour=hourly_price_usd, source="as given")
+        self.cost = self._estimate(models, region=known(Stack.of(endpoint).region))
         if self.cost is not None and self.cost.other_region:
             Advice.of(self).add_warning_v2(
                 PRICE_OF_ANOTHER_REGION,
                 f"The cost is computed with the price of {self.cost.price.region}, and "
                 f"{self.cost.other_region} may differ. Set hourly_price_usd.",
             )
-        first = self._variant.name == endpoint.variant_name
         self.dashboard = cloudwatch.Dashboard(
             self,
             "Resource",
-            dashboard_name=endpoint.literal_name
-            if first
-            else f"{endpoint.literal_name}-{self._variant.name}",
+            dashboard_name=endpoint._name_of(self._variant),
             default_interval=Duration.hours(3),
             widgets=[
                 *self._states(),
@@ -159,8 +147,48 @@ class EndpointDashboard(Construct):
 
     def _queue_sections(self) -> Iterator[Row]:
         """Return the charts of an asynchronous endpoint, for which SageMaker does not count requests."""
-        yield from queue_sections(
-            self._variant, waiting=self._thresholds("Waiting"), targets=self._targets("Backlog")
+        metrics = self._variant
+        yield numbers(
+            ("Requests in the queue", metrics.metric_approximate_backlog_size()),
+            ("Oldest request, s", metrics.metric_approximate_age_of_oldest_request()),
+            ("Failures per minute", metrics.metric_invocation_failures()),
+        )
+        yield question(
+            "Is it keeping up?",
+            "A backlog that shrinks again is normal. If the oldest request gets older, there are too few "
+            "instances, or none. Triton's messages about failures are in the folder of failures.",
+        )
+        yield row(
+            chart("Requests in the queue", metrics.metric_approximate_backlog_size()),
+            chart(
+                "Age of the oldest request, s",
+                metrics.metric_approximate_age_of_oldest_request(),
+                lines=self._thresholds("Waiting"),
+            ),
+            chart("Failures per minute", metrics.metric_invocation_failures()),
+        )
+        yield question(
+            "Is it scaling?",
+            "Instances are added while the backlog is above its target for some minutes. Without instances "
+            "there is no backlog per instance: the first request then starts one, which takes minutes.",
+        )
+        yield row(
+            chart(
+                "Requests in the queue per instance",
+                metrics.metric_approximate_backlog_size_per_instance(),
+                lines=self._targets("Backlog"),
+            ),
+            chart("Requests wait without an instance", metrics.metric_has_backlog_without_capacity()),
+        )
+        yield question(
+            "Is it fast?", "Model latency is Triton's time for a request, without the wait in the queue."
+        )
+        yield row(
+            chart(
+                "Model latency",
+                *(metrics.metric_model_latency(statistic=each, label=each) for each in ("p50", "p90", "p99")),
+                axis=MILLISECONDS,
+            )
         )
         yield from self._full()
 
@@ -210,12 +238,13 @@ class EndpointDashboard(Construct):
 
     def _fast(self) -> Iterator[Row]:
         metrics = self._variant
+        hardware = "GPU" if metrics.instance.gpu_count else "CPU"
         yield question(
             "Is it fast?",
             "Model latency is Triton's time for a request, without loading. The overhead is SageMaker's "
             "time, including the wait while a model loads. "
-            f"If latency rises while the {self._hardware} is busy, there are too few instances. "
-            f"If it rises while the {self._hardware} is idle, look at the cache.",
+            f"If latency rises while the {hardware} is busy, there are too few instances. "
+            f"If it rises while the {hardware} is idle, look at the cache.",
         )
         yield row(
             chart(
@@ -254,21 +283,12 @@ class EndpointDashboard(Construct):
             durations("Load into Triton", metrics.metric_model_loading_time),
             durations("Unload from Triton", metrics.metric_model_unloading_time),
         )
-        group, half = self._log_group_name, FULL_WIDTH // 2
-        yield [
-            *log_query(
-                "Loads and unloads in Triton's log",
-                *LOADS_AND_UNLOADS,
-                log_group_name=group,
-                width=half,
-                graph=True,
-            ),
-            *log_query("Failed loads, with the reason", *FAILED_LOADS, log_group_name=group, width=half),
-        ]
-        yield [
-            *log_query("Models loaded most often", *MOST_LOADED, log_group_name=group, width=half),
-            *log_query("Slowest to unload", *SLOWEST_UNLOADS, log_group_name=group, width=half),
-        ]
+        group = self._log_group_name
+        changes = ("Loads and unloads in Triton's log", LOADS_AND_UNLOADS)
+        failed = ("Failed loads, with the reason", FAILED_LOADS)
+        yield log_queries(group, changes, failed, graphs=1)
+        most, slowest = ("Models loaded most often", MOST_LOADED), ("Slowest to unload", SLOWEST_UNLOADS)
+        yield log_queries(group, most, slowest)
 
     def _full(self) -> Iterator[Row]:
         metrics = self._variant
@@ -307,9 +327,14 @@ class EndpointDashboard(Construct):
             "minutes. If none are added, AWS has no capacity, or the quota is used up. The number of "
             "instances is calculated from requests: without requests it is unknown.",
         )
-        yield row(
-            chart("Instances", self._variant.metric_instance_count(), lines=self._limits()), *self._followed()
-        )
+        limits = []
+        if self._scaling is not None:
+            limits = [
+                Line(value=self._scaling.min_capacity, label="minimum capacity"),
+                Line(value=self._scaling.max_capacity, label="maximum capacity"),
+            ]
+        instances = self._variant.metric_instance_count()
+        yield row(chart("Instances", instances, lines=limits), *self._followed())
 
     def _costing(self) -> Iterator[Row]:
         instances, rate = self._variant.metric_instance_count(), self._variant.metric_invocations()
@@ -332,21 +357,27 @@ class EndpointDashboard(Construct):
             _costs(titles[1], a_thousand, unit=unit, instances=instances, rate=rate),
         )
 
-    @property
-    def _hardware(self) -> str:
-        """Return the word for the serving hardware in a sentence."""
-        return "GPU" if self._variant.instance.gpu_count else "CPU"
+    def _estimate(self, models: int, *, region: str | None) -> Estimate | None:
+        """Return the monthly cost; None without a price, or where a number is not known yet."""
+        price, first = self._price, self._variant.initial_instance_count
+        least = most = first
+        if self._scaling is not None:
+            least, most = self._scaling.min_capacity, self._scaling.max_capacity
+        if price is None or any(known(value) is None for value in (least, most, models, price.usd_per_hour)):
+            return None
+        return Estimate(
+            instance_type=self._variant.instance.name,
+            price=price,
+            min_instances=least,
+            max_instances=most,
+            models=models,
+            region=region,
+        )
 
     def _thresholds(self, *names: str) -> list[Line]:
         if self._alarms is None:
             return []
         return [self._alarms._lines[name] for name in names if name in self._alarms._lines]
-
-    def _limits(self) -> list[Line]:
-        if self._scaling is None:
-            return []
-        limits = {"minimum": self._scaling.min_capacity, "maximum": self._scaling.max_capacity}
-        return [Line(value=value, label=f"{name} capacity") for name, value in limits.items()]
 
     def _followed(self) -> Iterator[Chart]:
         """Return the metrics that auto scaling follows; without auto scaling, requests and utilization."""
@@ -360,9 +391,8 @@ class EndpointDashboard(Construct):
 
     def _targets(self, policy: str) -> list[Line]:
         """Return the targets of a policy's metric."""
-        instance = self._variant.instance
         values = [
-            target._value(gpu_count=instance.gpu_count, vcpus=instance.vcpus)
+            target._value(self._variant.instance)
             for target in (self._scaling.targets if self._scaling is not None else ())
             if target._policy == policy
         ]
@@ -374,3 +404,15 @@ def _costs(title: str, expression: str, *, unit: str, **metrics: cloudwatch.IMet
         expression=expression, using_metrics=metrics, label=title.lower(), period=MINUTE
     )
     return chart(title, cost, axis=DOLLARS if unit == "USD" else COUNT)
+
+
+def hourly_price(report: Report, usd: float | None) -> None:
+    """Report problems with the price of an instance per hour; None is not given, or not known yet."""
+    if usd is None or (usd > 0 and math.isfinite(usd)):
+        return
+    report(
+        HOURLY_PRICE,
+        f"the price is {usd:g}",
+        fix="use a finite number above 0, such as AWS's price for the type in your region, or omit it",
+        why="every cost that is calculated from it would be wrong",
+    )

@@ -10,7 +10,7 @@ from aws_cdk import aws_logs as logs
 from constructs import IConstruct
 from jsii import implements
 
-from triton_fleet.endpoint.functions.endpoint_start import EndpointStart
+from triton_fleet.endpoint.functions.around_endpoint import EndpointStart
 from triton_fleet.parts.arguments.typed import typed
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -9,10 +11,14 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from triton_fleet.operations.checks import email_address
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
+
+EMAIL_ADDRESS = Check(
+    id="email-address",
+    source="2026-11-21: https://docs.aws.amazon.com/sns/latest/dg/sns-email-notifications.html",
+)
 
 
 @typed
@@ -58,3 +64,15 @@ class AlarmTopic(Construct):
             )
         )
         self.topic.add_subscription(subscriptions.EmailSubscription(email))
+
+
+def email_address(report: Report, address: str | None) -> None:
+    """Report problems with an address; None if it is known only at deployment."""
+    if address is None or re.fullmatch(r"[^@\s]+@[^@\s]+", address):
+        return
+    report(
+        EMAIL_ADDRESS,
+        f"the address is {address[:60]!a}",
+        fix="use an address such as oncall@example.com",
+        why="SNS refuses the subscription, and no one would get an alarm",
+    )

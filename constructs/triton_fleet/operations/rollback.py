@@ -8,7 +8,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configurat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -17,19 +17,14 @@ from constructs import Construct
 
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.execution_role import see_alarms
-from triton_fleet.endpoint.hosting.checks import resource_name
+from triton_fleet.endpoint.hosting.variants import resource_name
 from triton_fleet.operations.alarm_declarations import AlarmDeclaration, rolling_back
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.parts.arguments.checks import look_up
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
-from triton_fleet.parts.metrics.published import (
-    EndpointMetrics,
-    Failure,
-    MathOptions,
-    VariantMetrics,
-    inner_options,
-)
+from triton_fleet.parts.metrics.facts import DEFAULT_VARIANT
+from triton_fleet.parts.metrics.published import EndpointMetrics, Failure, MathOptions, inner_options
 from triton_models.base.checks import Report
 
 
@@ -68,7 +63,7 @@ class RollbackAlarms(Construct):
         construct_id: str,
         *,
         endpoint_name: str,
-        variant_name: str = "AllTraffic",
+        variant_name: str = DEFAULT_VARIANT,
         thresholds: Thresholds | None = None,
     ) -> None:
         """Create the alarms.
@@ -94,13 +89,7 @@ class RollbackAlarms(Construct):
         limits._check(report.at("thresholds"))
         report.raise_if_any()
         metrics = EndpointMetrics(endpoint_name=endpoint_name, variant_name=variant_name)
-        prefix = endpoint_name if variant_name == "AllTraffic" else f"{endpoint_name}-{variant_name}"
-        self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
-            {
-                each.name: each.create(self, alarm_name=f"{prefix}-rollback-{each.name}")
-                for each in rolling_back(metrics, limits)
-            }
-        )
+        self.alarms = _created(self, metrics, rolling_back(metrics, limits))
         self.names: Sequence[str] = tuple(alarm.alarm_name for alarm in self.alarms.values())
 
 
@@ -155,19 +144,19 @@ class GreenFleetAlarms(Construct):
         report = Report(self.node.path)
         limits._check(report.at("thresholds"))
         report.raise_if_any()
-        name = endpoint.variant(variant).name
         metrics = _FleetMetrics(
             endpoint_name=endpoint.literal_name,
-            variant_name=name,
+            variant_name=endpoint.variant(variant).name,
             endpoint_config_name=endpoint.endpoint_config_name,
         )
-        prefix = endpoint.literal_name if name == "AllTraffic" else f"{endpoint.literal_name}-{name}"
-        declared = {f"{prefix}-rollback-{each.name}": each for each in _of_new_fleet(metrics, limits)}
-        self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
-            {each.name: each.create(self, alarm_name=literal) for literal, each in declared.items()}
-        )
+        declared = [
+            replace(each, name=f"NewFleet{each.name}", what=f"In the new fleet: {each.what}")
+            for each in rolling_back(metrics, limits)
+        ]
+        self.alarms = _created(self, metrics, declared)
         # By their literal names: the alarms are made after the role, on which the configuration depends.
-        endpoint.role.add_to_principal_policy(see_alarms(endpoint, tuple(declared)))
+        names = [_name(metrics, each) for each in declared]
+        endpoint.role.add_to_principal_policy(see_alarms(endpoint, names))
         endpoint._roll_back_on([alarm.alarm_name for alarm in self.alarms.values()])
 
 
@@ -186,6 +175,14 @@ class _FleetMetrics(EndpointMetrics):
         return self.metric(error, **inner_options(options, statistic="SampleCount"))
 
 
-def _of_new_fleet(metrics: VariantMetrics, limits: Thresholds) -> Iterator[AlarmDeclaration]:
-    for each in rolling_back(metrics, limits):
-        yield replace(each, name=f"NewFleet{each.name}", what=f"In the new fleet: {each.what}")
+def _name(metrics: EndpointMetrics, declared: AlarmDeclaration) -> str:
+    endpoint, variant = metrics.endpoint_name, metrics.variant_name
+    prefix = endpoint if variant == DEFAULT_VARIANT else f"{endpoint}-{variant}"
+    return f"{prefix}-rollback-{declared.name}"
+
+
+def _created(
+    scope: Construct, metrics: EndpointMetrics, declared: Iterable[AlarmDeclaration]
+) -> Mapping[str, cloudwatch.Alarm]:
+    alarms = {each.name: each.create(scope, alarm_name=_name(metrics, each)) for each in declared}
+    return MappingProxyType(alarms)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from aws_cdk import Duration
 
-from triton_fleet.operations.checks import alarm_threshold
 from triton_fleet.parts.arguments.checks import Unit, in_unit, whole_quantity
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
 
+# The page has the ranges of the metrics.
+ALARM_THRESHOLD = Check(
+    id="alarm-threshold",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html",
+)
 _ONE_SECOND = Duration.seconds(1)
 _A_QUARTER_OF_AN_HOUR = Duration.minutes(15)
 
@@ -50,28 +54,28 @@ class Thresholds:
 
     def _check(self, report: Report) -> None:
         """Report problems with thresholds that no metric, or every metric, exceeds."""
-        percentages = (
-            "server_error_percent",
-            "model_error_percent",
-            "cache_hit_percent",
-            "disk_percent",
-            "gpu_memory_percent",
-            "busy_percent",
-        )
-        ranges: dict[str, tuple[float, float | None, str]] = {
-            **dict.fromkeys(percentages, (0, 100, "%")),
-            "minimum_requests": (1, None, "requests per minute"),
-        }
-        for name, (lowest, below, unit) in ranges.items():
-            alarm_threshold(
-                report.at(f"{name}"), known(getattr(self, name)), lowest=lowest, below=below, unit=unit
-            )
-        times: tuple[tuple[str, Duration, Unit, str], ...] = (
-            ("latency_p99", self.latency_p99, "milliseconds", "ms"),
-            ("oldest_request", self.oldest_request, "seconds", "s"),
-        )
-        for name, given, unit_of_metric, unit in times:
-            place = report.at(f"{name}")
-            whole_quantity(place, given, name="the threshold", unit=unit_of_metric)
-            counted = in_unit(given, unit_of_metric)
-            alarm_threshold(place, counted, lowest=1, below=None, unit=unit)
+        for name in (each.name for each in fields(self) if each.name.endswith("_percent")):
+            alarm_threshold(report.at(name), known(getattr(self, name)), lowest=0, below=100, unit="%")
+        requests, unit = known(self.minimum_requests), "requests per minute"
+        alarm_threshold(report.at("minimum_requests"), requests, lowest=1, unit=unit)
+        self._check_time(report.at("latency_p99"), self.latency_p99, "milliseconds", "ms")
+        self._check_time(report.at("oldest_request"), self.oldest_request, "seconds", "s")
+
+    def _check_time(self, report: Report, given: Duration, unit: Unit, short: str) -> None:
+        whole_quantity(report, given, name="the threshold", unit=unit)
+        alarm_threshold(report, in_unit(given, unit), lowest=1, unit=short)
+
+
+def alarm_threshold(
+    report: Report, value: float | None, *, lowest: float, below: float | None = None, unit: str
+) -> None:
+    """Report problems with this threshold."""
+    if value is None or (value >= lowest and (below is None or value < below)):
+        return
+    expected = f"{lowest:g} {unit} or more" + ("" if below is None else f", and below {below:g} {unit}")
+    report(
+        ALARM_THRESHOLD,
+        f"the threshold is {value:g}",
+        fix=f"set a threshold of {expected}",
+        why="the alarm would always fire, or never",
+    )

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from aws_cdk import Annotations as Advice
-from aws_cdk import ArnFormat, CustomResource, Duration, Stack
+from aws_cdk import CustomResource, Duration, Stack
 from aws_cdk import aws_events as events
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from triton_fleet.endpoint.functions.around_endpoint import endpoint_arns
 from triton_fleet.endpoint.functions.inline_function import InlineFunction
 from triton_fleet.endpoint.hosting.deployment import AllAtOnce
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.operations.checks import warm_up_interval, warm_up_models, warm_up_request, warm_up_size
 from triton_fleet.operations.scaling.alias import EndpointAlias
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
 from triton_models.repository.documents import REQUESTS
 from triton_models.repository.manifest import MANIFEST_NAME
+
+# A function runs for 15 minutes at most, and so does a warm-up.
+WARM_UP_INTERVAL = Check(
+    id="warm-up-interval",
+    source="2026-11-21: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html",
+)
+_SHORTEST_S, _LONGEST_S = 1, 300  # three rounds in the run of a function
+WARM_UP_REQUESTS = Check(
+    id="warm-up-requests",
+    source="2026-11-21: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html",
+)
+LONGEST_INPUT = 8192
+"""Characters that an EventBridge rule passes to its target."""
 
 _QUARTER_MINUTE = Duration.seconds(15)
 
@@ -46,6 +58,30 @@ class WarmUpRequest:
     model: str
     body: str
     content_type: str = "application/json"
+
+    def _check(self, report: Report) -> None:
+        body, content_type = known(self.body), known(self.content_type)
+        for name, value in asdict(self).items():
+            if known(value) is None:
+                report(
+                    WARM_UP_REQUESTS,
+                    f"{name} is known only when the stack is deployed",
+                    fix="use the literal value",
+                    why="its length is checked at synthesis",
+                )
+            elif not value:
+                why = "SageMaker would refuse every request"
+                report(WARM_UP_REQUESTS, f"{name} is empty", fix=f"set {name}", why=why)
+        if body and content_type and is_json(content_type):
+            try:
+                json.loads(body)
+            except ValueError as error:
+                report(
+                    WARM_UP_REQUESTS,
+                    f"the body is not JSON: {error}",
+                    fix="create it with json.dumps(), or set another content_type",
+                    why="the model would load, but every request would fail",
+                )
 
 
 @typed
@@ -135,7 +171,7 @@ class EndpointWarmUp(Construct):
             description=f"Loads models on a new fleet of the endpoint {endpoint.literal_name}",
             environment={
                 "ENDPOINT_NAME": endpoint.literal_name,
-                "EVERY_SECONDS": f"{_seconds(every):g}",
+                "EVERY_SECONDS": f"{every.to_seconds(integral=False):g}",
                 "TARGET": str(endpoint.target),
                 "MANIFEST_BUCKET": endpoint.repository.bucket.bucket_name,
                 "MANIFEST_KEY": f"{endpoint.repository.prefix}{MANIFEST_NAME}",
@@ -144,16 +180,21 @@ class EndpointWarmUp(Construct):
             memory_mb=512 if published else 256,  # eight requests at once
             log_retention=log_retention,
         )
-        for statement in self._statements(published=published):
-            self.function.role.add_to_policy(statement)
+        self._allow(published=published)
         self.rule = self._on_baking()
-        permission = self._permission()
+        permission = lambda_.CfnPermission(
+            self,
+            "Permission",
+            action="lambda:InvokeFunction",
+            function_name=self.function.function.attr_arn,
+            principal="events.amazonaws.com",
+            source_arn=self.rule.attr_arn,
+        )
         resource = endpoint.node.default_child
         if resource is not None and Stack.of(self).node.path == Stack.of(endpoint).node.path:
             resource.node.add_dependency(permission)  # which needs the function and the rule
         self.first_loads = self._first_loads(alias) if alias is not None else None
-        for advice, text in self._advice():
-            Advice.of(self).add_warning_v2(advice, text)
+        self._advise()
 
     def _check(self, every: Duration, *, published: bool) -> None:
         report = Report(self.node.path)
@@ -161,43 +202,27 @@ class EndpointWarmUp(Construct):
         if self.requests or not published:
             warm_up_models(requests, [known(each.model) for each in self.requests])
         for number, each in enumerate(self.requests, start=1):
-            warm_up_request(
-                requests.at(f"request {number}"),
-                model=known(each.model),
-                body=known(each.body),
-                content_type=known(each.content_type),
+            each._check(requests.at(f"request {number}"))
+        if len(self._input) > LONGEST_INPUT:
+            requests(
+                WARM_UP_REQUESTS,
+                f"the requests have {len(self._input)} characters together, as JSON",
+                fix=f"use at most {LONGEST_INPUT}: send smaller inputs, or split the models between two "
+                "warm-ups",
+                why="an EventBridge rule, which carries them, passes no more",
             )
-        warm_up_size(requests, len(self._input))
-        warm_up_interval(report.at("every"), _seconds(every))
+        warm_up_interval(report.at("every"), every)
         report.raise_if_any()
 
-    def _statements(self, *, published: bool) -> list[iam.PolicyStatement]:
-        """Return the permissions of the function besides logging.
-
-        The endpoint is named by its literal name, as the function exists before it does. SageMaker writes a
-        name in an ARN in lower case, and IAM compares as it is written.
-        """
-        name, repository = self.endpoint.literal_name, self.endpoint.repository
-        endpoints = [
-            Stack.of(self.endpoint).format_arn(
-                service="sagemaker",
-                resource="endpoint",
-                resource_name=each,
-                arn_format=ArnFormat.SLASH_RESOURCE_NAME,
-            )
-            for each in dict.fromkeys((name, name.lower()))
-        ]
+    def _allow(self, *, published: bool) -> None:
+        repository, allow = self.endpoint.repository, self.function.allow
+        # By the literal name: the function exists before the endpoint does.
+        endpoints = endpoint_arns(self.endpoint, self.endpoint.literal_name)
+        allow("Endpoint", ["sagemaker:InvokeEndpoint", "sagemaker:DescribeEndpoint"], endpoints)
         names = [MANIFEST_NAME, *([f"{REQUESTS}/*"] if published else [])]
         read = [repository.bucket.arn_for_objects(f"{repository.prefix}{each}") for each in names]
-        return [
-            iam.PolicyStatement(
-                sid="Endpoint",
-                actions=["sagemaker:InvokeEndpoint", "sagemaker:DescribeEndpoint"],
-                resources=endpoints,
-            ),
-            iam.PolicyStatement(sid="Manifest", actions=["s3:GetObject"], resources=read),
-            iam.PolicyStatement(sid="Key", actions=["kms:Decrypt"], resources=[repository.key.key_arn]),
-        ]
+        allow("Manifest", ["s3:GetObject"], read)
+        allow("Key", ["kms:Decrypt"], [repository.key.key_arn])
 
     def _on_baking(self) -> events.CfnRule:
         name = self.endpoint.literal_name
@@ -226,41 +251,30 @@ class EndpointWarmUp(Construct):
     def _first_loads(self, alias: EndpointAlias) -> CustomResource:
         """The resource that exists once a new endpoint has answered. Another endpoint is another resource."""
         endpoint = self.endpoint
-        self.function.role.add_to_policy(
-            iam.PolicyStatement(sid="Alias", actions=["ssm:GetParameter"], resources=[alias.parameter_arn])
-        )
-        loads = CustomResource(
+        self.function.allow("Alias", ["ssm:GetParameter"], [alias.parameter_arn])
+        loads = self.function.resource(
             self,
             f"FirstLoads-{endpoint.literal_name}",
-            resource_type="Custom::TritonFirstLoads",
-            service_token=self.function.function.attr_arn,
-            service_timeout=Duration.minutes(20),
-            properties={"Alias": alias.parameter_name, "Requests": self._input},
+            "FirstLoads",
+            {"Alias": alias.parameter_name, "Requests": self._input},
+            timeout=Duration.minutes(20),
         )
         loads.node.add_dependency(endpoint.node.find_child("Resource"), endpoint._change.settled)
         alias._moves_once_warm(loads)
         return loads
 
-    def _permission(self) -> lambda_.CfnPermission:
-        return lambda_.CfnPermission(
-            self,
-            "Permission",
-            action="lambda:InvokeFunction",
-            function_name=self.function.function.attr_arn,
-            principal="events.amazonaws.com",
-            source_arn=self.rule.attr_arn,
-        )
-
-    def _advice(self) -> Iterator[tuple[str, str]]:
-        """Yield the id and text of a warning for each accepted value with an unexpected effect."""
+    def _advise(self) -> None:
         deployment = self.endpoint.deployment
-        if deployment is None or _seconds(deployment.wait) == 0:
-            given = "no deployment of its own" if deployment is None else "a deployment that waits 0 s"
-            yield (
-                "triton-fleet:warm-up-without-bake",
-                f"The endpoint has {given}, so a new fleet is never watched and never warmed up: it takes "
-                "all traffic with no model loaded. Give it deployment=Canary(), or another one with a wait.",
-            )
+        if deployment is not None and (
+            deployment.wait.is_unresolved() or deployment.wait.to_seconds(integral=False) > 0
+        ):
+            return
+        given = "no deployment of its own" if deployment is None else "a deployment that waits 0 s"
+        Advice.of(self).add_warning_v2(
+            "triton-fleet:warm-up-without-bake",
+            f"The endpoint has {given}, so a new fleet is never watched and never warmed up: it takes "
+            "all traffic with no model loaded. Give it deployment=Canary(), or another one with a wait.",
+        )
 
 
 def _passed_on(requests: Sequence[WarmUpRequest], *, published: bool, cold: Sequence[str]) -> str:
@@ -271,6 +285,38 @@ def _passed_on(requests: Sequence[WarmUpRequest], *, published: bool, cold: Sequ
     return json.dumps(passed, ensure_ascii=False, separators=(",", ":"))
 
 
-def _seconds(duration: Duration) -> float | None:
-    """A duration in seconds; None if it is a token."""
-    return None if duration.is_unresolved() else duration.to_milliseconds() / 1000
+def warm_up_interval(report: Report, every: Duration) -> None:
+    """Report problems with sending the requests at this interval."""
+    seconds = None if every.is_unresolved() else every.to_seconds(integral=False)
+    if seconds is not None and _SHORTEST_S <= seconds <= _LONGEST_S:
+        return
+    given = "known only when the stack is deployed" if seconds is None else f"{seconds:g} s"
+    report(
+        WARM_UP_INTERVAL,
+        f"every is {given}",
+        fix=f"use {_SHORTEST_S} to {_LONGEST_S} s; the default is 15",
+        why="shorter intervals load the fleet, and longer ones hardly reach a canary",
+    )
+
+
+def warm_up_models(report: Report, models: Sequence[str | None]) -> None:
+    """Report problems with warming up these models; None if it is known only at deployment."""
+    if not models:
+        report(
+            WARM_UP_REQUESTS,
+            "there is no request",
+            fix="add a WarmUpRequest for each model that must not be slow",
+            why="the alarms would watch a new fleet that has no model loaded",
+        )
+    for name in sorted({each for each in models if each is not None and models.count(each) > 1}):
+        report(
+            WARM_UP_REQUESTS,
+            f"{models.count(name)} requests for the model {name!r}",
+            fix="keep one of them",
+            why="the first request loads the model",
+        )
+
+
+def is_json(content_type: str) -> bool:
+    """Return whether a body of this type is JSON."""
+    return content_type.partition(";")[0].strip().lower() == "application/json"

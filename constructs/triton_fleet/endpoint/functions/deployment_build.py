@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import jsii
 from aws_cdk import CustomResource, Duration, IStableListProducer, Lazy, Stack
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
@@ -15,17 +15,18 @@ from triton_fleet.builds.codebuild import permissions_of
 from triton_fleet.builds.machines import OnDemandMachine, ProcessingJob
 from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.working_folder import runs
-from triton_fleet.endpoint.functions.checks import LONGEST_ARTIFACT_TIMEOUT, artifact_timeout, deployed_model
-from triton_fleet.endpoint.functions.inline_function import InlineFunction, allow_successor
+from triton_fleet.endpoint.functions.artifact_ready import artifact_timeout as check_timeout
+from triton_fleet.endpoint.functions.artifact_ready import waiting
+from triton_fleet.endpoint.functions.inline_function import InlineFunction
 from triton_fleet.parts.arguments.checks import look_up
 from triton_fleet.parts.arguments.typed import typed
-from triton_models.base.checks import Report
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.base.suggest import did_you_mean
 from triton_models.facts.quota_needs import PROCESSING_TOTAL, processing_quota, quota_codes
 from triton_models.repository.manifest import MANIFEST_NAME
 
-# Left of CloudFormation's hour when the function gives up: for its answer, which says what is missing, to
-# come before CloudFormation's own, which says nothing.
-_SPARE_S = 60
+DEPLOYED_MODEL = Check(id="deployed-model", source=FROM_ARGUMENTS)
+
 _ONE_HOUR = Duration.hours(1)
 # In bytes. CloudFormation takes 4096 for an answer, of which the ids of the stack and the resource need up to
 # 1000. Source, read on 2026-11-21:
@@ -53,12 +54,8 @@ class _Answer:
 
     def has_room_for(self, model: str) -> bool:
         """Return whether the artifact of one more model fits into the answer."""
-        return sum(_answered_bytes(each) for each in (*self.models, model)) <= _LONGEST_DATA
-
-
-def _answered_bytes(model: str) -> int:
-    """The length of `"<model>": "<model>-<16 digits>.tar.gz", ` in an answer."""
-    return 2 * len(model.encode()) + 32
+        # Each is there as `"<model>": "<model>-<16 digits>.tar.gz", `.
+        return sum(2 * len(each.encode()) + 32 for each in (*self.models, model)) <= _LONGEST_DATA
 
 
 @typed
@@ -112,7 +109,11 @@ class DeploymentBuild(Construct):
         super().__init__(scope, construct_id)
         self._runs = builds if isinstance(builds, BuildRuns) else None
         self._builds = builds.builds if isinstance(builds, BuildRuns) else builds
-        self._seconds = self._checked(artifact_timeout)
+        report = Report(self.node.path)
+        check_timeout(report.at("artifact_timeout"), artifact_timeout)
+        report.raise_if_any()
+        self._timeout = artifact_timeout
+        self._names = list(self._builds.models or self._builds.declared)
         self._folder = runs(self._builds.repository)
         self._answers: list[_Answer] = []
         self.function = InlineFunction(
@@ -124,23 +125,18 @@ class DeploymentBuild(Construct):
             log_retention=log_retention,
         )
         self._allow()
-        self._successor = allow_successor(self, self.function)
+        self._successor = self.function.allow_successor(self)
         if self._runs is None:
             self._builds.role.add_to_principal_policy(self._folder.write_statement("Results"))
-        self.resource = CustomResource(
-            self,
-            "Resource",
-            resource_type="Custom::TritonBuild",
-            service_token=self.function.function.attr_arn,
-            service_timeout=Duration.minutes(5),
-            properties=self._what_to_start() | self._quotas() | {"Inputs": self._inputs()},
+        properties = self._what_to_start() | self._quotas() | {"Inputs": self._inputs()}
+        self.resource = self.function.resource(
+            self, "Resource", "Build", properties, timeout=Duration.minutes(5)
         )
         # Nothing is started before it is allowed all that it does.
         self.resource.node.add_dependency(*self._permissions())
         self.target = self._builds.target
-        names = list(self._builds.models or self._builds.declared)
         # Another target is another resource: it is created, and so waited for, and deleted if undone.
-        self.filled = self._waiting(f"Filled-{self.target}", "Custom::TritonTarget", names)
+        self.filled = self._waiting(f"Filled-{self.target}", "Target", self._names)
 
     def artifact(self, model: str) -> str:
         """The artifact that the build makes of a model, for `Variant.artifact`.
@@ -168,8 +164,7 @@ class DeploymentBuild(Construct):
         For a deployment whose models are tested right after it. It takes up to `artifact_timeout` longer.
         """
         if self.node.try_find_child("Built") is None:
-            names = list(self._builds.models or self._builds.declared)
-            self._waiting("Built", "Custom::TritonModels", names)
+            self._waiting("Built", "Models", self._names)
 
     def _answer_with(self, model: str) -> _Answer:
         """The custom resource whose answer has the artifact of a model; a new one if the last is full."""
@@ -180,23 +175,14 @@ class DeploymentBuild(Construct):
             models: list[str] = []
             resource = self._waiting(
                 f"Artifacts{len(self._answers) + 1 if self._answers else ''}",
-                "Custom::TritonArtifacts",
+                "Artifacts",
                 Lazy.list(_Listed(models)),
             )
             self._answers.append(_Answer(models=models, resource=resource))
         self._answers[-1].models.append(model)
         return self._answers[-1]
 
-    def _checked(self, timeout: Duration) -> int:
-        report = Report(self.node.path)
-        seconds = None if timeout.is_unresolved() else timeout.to_milliseconds() / 1000
-        artifact_timeout(report.at("artifact_timeout"), seconds)
-        report.raise_if_any()
-        assert seconds is not None  # noqa: S101 -- what is missing was raised
-        return int(seconds)
-
     def _permissions(self) -> list[IConstruct]:
-        """The policies of everything that what is started consists of."""
         roles = [self._builds.role, self._builds.starter_role, self._runs.step_role if self._runs else None]
         policies = [permissions_of(role) for role in roles if role is not None]
         return [*policies, self._runs.node.find_child("Children")] if self._runs else policies
@@ -226,7 +212,7 @@ class DeploymentBuild(Construct):
         builds = self._builds
         inputs = {
             "source": builds.source.asset_hash,
-            "models": list(builds.models or builds.declared),
+            "models": self._names,
             "release": builds.release.name,
             "gpu": builds.gpu.name if builds.gpu else None,
             "weights": dict(sorted(builds.weights.items())),
@@ -239,85 +225,52 @@ class DeploymentBuild(Construct):
 
     def _waiting(self, construct_id: str, kind: str, models: list[str]) -> CustomResource:
         """The resource that exists once the models are published."""
-        resource = CustomResource(
-            self,
-            construct_id,
-            resource_type=kind,
-            service_token=self.function.function.attr_arn,
-            service_timeout=Duration.seconds(min(self._seconds + _SPARE_S, LONGEST_ARTIFACT_TIMEOUT)),
-            properties={
-                "Build": self.resource.ref,
-                "Run": self.resource.get_att_string("Run"),
-                "Models": models,
-                "Target": str(self._builds.target),
-                "Bucket": self._folder.repository.bucket.bucket_name,
-                "RunsPrefix": self._folder.prefix,
-                "ManifestKey": f"{self._folder.repository.prefix}{MANIFEST_NAME}",
-                "WaitSeconds": min(self._seconds, LONGEST_ARTIFACT_TIMEOUT - _SPARE_S),
-            },
-        )
+        properties = {
+            "Build": self.resource.ref,
+            "Run": self.resource.get_att_string("Run"),
+            "Models": models,
+            "Target": str(self._builds.target),
+            "Bucket": self._folder.repository.bucket.bucket_name,
+            "RunsPrefix": self._folder.prefix,
+            "ManifestKey": f"{self._folder.repository.prefix}{MANIFEST_NAME}",
+        }
+        resource = self.function.resource(self, construct_id, kind, **waiting(properties, self._timeout))
         resource.node.add_dependency(self._successor)
         return resource
 
     def _allow(self) -> None:
-        rollback = iam.PolicyStatement(
-            sid="Rollback", actions=["cloudformation:DescribeStacks"], resources=[Stack.of(self).stack_id]
-        )
-        statements = (*self._start_statements(), *self._quota_statements(), *self._read_statements())
-        for statement in (*statements, rollback):
-            self.function.role.add_to_policy(statement)
-
-    def _start_statements(self) -> list[iam.PolicyStatement]:
+        allow, quotas, repository = self.function.allow, self._quotas(), self._folder.repository
         if self._runs is None:
-            return [
-                iam.PolicyStatement(
-                    sid="Builds",
-                    actions=["codebuild:StartBuild", "codebuild:StopBuild", "codebuild:BatchGetBuilds"],
-                    resources=[self._builds.project.project_arn],
-                )
-            ]
-        return [
-            iam.PolicyStatement(
-                sid="Runs",
-                actions=["states:StartExecution"],
-                resources=[self._runs.state_machine.state_machine_arn],
-            ),
-            iam.PolicyStatement(
-                sid="Executions",
-                actions=["states:DescribeExecution", "states:StopExecution"],
-                resources=[self._runs.execution_arns[-1]],
-            ),
-        ]
+            actions = ["codebuild:StartBuild", "codebuild:StopBuild", "codebuild:BatchGetBuilds"]
+            allow("Builds", actions, [self._builds.project.project_arn])
+        else:
+            allow("Runs", ["states:StartExecution"], [self._runs.state_machine.state_machine_arn])
+            actions = ["states:DescribeExecution", "states:StopExecution"]
+            allow("Executions", actions, [self._runs.execution_arns[-1]])
+        if quotas:
+            actions = ["servicequotas:GetServiceQuota", "servicequotas:GetAWSDefaultServiceQuota"]
+            if "QuotaNames" in quotas:  # their codes are looked up
+                actions.append("servicequotas:ListAWSDefaultServiceQuotas")
+            allow("Quotas", actions, ["*"])  # Service Quotas limits reading to no resource
+        manifest = f"{repository.prefix}{MANIFEST_NAME}"
+        read = [self._folder.objects_arn, repository.bucket.arn_for_objects(manifest)]
+        allow("Results", ["s3:GetObject"], read)
+        prefixes = [f"{self._folder.prefix}*", manifest]
+        allow("ResultsListed", ["s3:ListBucket"], [repository.bucket.bucket_arn], prefixes=prefixes)
+        allow("ResultsKey", ["kms:Decrypt"], [repository.key.key_arn])
+        allow("Rollback", ["cloudformation:DescribeStacks"], [Stack.of(self).stack_id])
 
-    def _quota_statements(self) -> list[iam.PolicyStatement]:
-        quotas = self._quotas()
-        if not quotas:
-            return []
-        actions = ["servicequotas:GetServiceQuota", "servicequotas:GetAWSDefaultServiceQuota"]
-        if "QuotaNames" in quotas:  # their codes are looked up
-            actions.append("servicequotas:ListAWSDefaultServiceQuotas")
-        # Service Quotas limits reading to no resource.
-        return [iam.PolicyStatement(sid="Quotas", actions=actions, resources=["*"])]
 
-    def _read_statements(self) -> list[iam.PolicyStatement]:
-        """Reading how models came out, and what they are called now."""
-        repository = self._folder.repository
-        manifest = repository.bucket.arn_for_objects(f"{repository.prefix}{MANIFEST_NAME}")
-        return [
-            iam.PolicyStatement(
-                sid="Results", actions=["s3:GetObject"], resources=[self._folder.objects_arn, manifest]
-            ),
-            iam.PolicyStatement(
-                sid="ResultsListed",
-                actions=["s3:ListBucket"],
-                resources=[repository.bucket.bucket_arn],
-                conditions={
-                    "StringLike": {
-                        "s3:prefix": [f"{self._folder.prefix}*", f"{repository.prefix}{MANIFEST_NAME}"]
-                    }
-                },
-            ),
-            iam.PolicyStatement(
-                sid="ResultsKey", actions=["kms:Decrypt"], resources=[repository.key.key_arn]
-            ),
-        ]
+def deployed_model(
+    report: Report, model: str, models: Collection[str] | None, *, declared: Collection[str]
+) -> None:
+    """Report problems if the build does not make the model of a requested artifact."""
+    made = sorted(declared if models is None else models)
+    if model in made or (models is None and model.partition(":")[0] in made):
+        return
+    report(
+        DEPLOYED_MODEL,
+        f"the build has no model {model!r}",
+        fix=did_you_mean(model, made, otherwise=f"add {model!r} to the models of ModelBuildProject"),
+        why="the deployment would wait for it, time out and fail",
+    )

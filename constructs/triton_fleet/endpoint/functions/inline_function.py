@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from aws_cdk import RemovalPolicy
+from aws_cdk import CustomResource, Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from triton_fleet.endpoint.functions.checks import inline_code
-from triton_fleet.parts.arguments.typed import typed
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
 
 LONGEST_RUN_S = 900
 """Seconds that Lambda allows one invocation."""
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
 """The newest there is, as AwsSolutions-L1 asks for; its boto3 is what the functions use."""
+
+# The page about inline code allows 4 MB, and CDK 2.275 does not check the size. The limit of a template is
+# 1 MB, and applies first.
+INLINE_CODE = Check(
+    id="inline-code",
+    source="2026-11-21: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html",
+)
+LARGEST_TEMPLATE = 1_000_000
+"""Bytes of a template that CloudFormation reads from S3, where the CDK uploads it."""
 
 _SOURCES = Path(__file__).with_name("code")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -38,7 +46,18 @@ def function_code(source: str) -> str:
     return _SHARED.sub(lambda match: _BEGINNING.sub("", function_code(match[1])), text)
 
 
-@typed
+def inline_code(report: Report, size: int) -> None:
+    """Report problems if code of so many bytes does not fit into a template."""
+    if 0 < size < LARGEST_TEMPLATE:
+        return
+    report(
+        INLINE_CODE,
+        f"the code has {size} bytes",
+        fix=f"shorten the code to {LARGEST_TEMPLATE - 1} bytes" if size else "write the function to its file",
+        why="CloudFormation refuses the template" if size else "a function without code does nothing",
+    )
+
+
 class InlineFunction(Construct):
     """A Lambda function whose code is one Python file of this library, carried by the template.
 
@@ -73,61 +92,71 @@ class InlineFunction(Construct):
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.RETAIN
         )
-        self.role = self._execution_role(description)
-        self.function = self._function(
-            code, description=description, environment=environment, memory_mb=memory_mb
-        )
-
-    def _execution_role(self, description: str) -> iam.Role:
-        role = iam.Role(
+        self.role = iam.Role(
             self,
             "Role",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             description=f"For a function: {description}",
         )
-        role.add_to_policy(
-            iam.PolicyStatement(
-                sid="Logs",
-                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                resources=[self.log_group.log_group_arn],
-            )
-        )
-        return role
-
-    def _function(
-        self, code: str, *, description: str, environment: Mapping[str, str], memory_mb: int
-    ) -> lambda_.CfnFunction:
-        function = lambda_.CfnFunction(
+        self.allow("Logs", ["logs:CreateLogStream", "logs:PutLogEvents"], [self.log_group.log_group_arn])
+        function = lambda_.CfnFunction
+        self.function = function(
             self,
             "Resource",
             description=description,
             runtime=RUNTIME.name,
             handler="index.handler",  # CloudFormation names the file of inline code index.py
-            code=lambda_.CfnFunction.CodeProperty(zip_file=code),
+            code=function.CodeProperty(zip_file=code),
             role=self.role.role_arn,
-            logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=self.log_group.log_group_name),
-            environment=lambda_.CfnFunction.EnvironmentProperty(variables=dict(environment))
-            if environment
-            else None,
+            logging_config=function.LoggingConfigProperty(log_group=self.log_group.log_group_name),
+            environment=function.EnvironmentProperty(variables=dict(environment)) if environment else None,
             memory_size=memory_mb,
             timeout=LONGEST_RUN_S,
         )
         # Once there is a function, what it needs is allowed.
-        function.node.add_dependency(self.role.node.find_child("DefaultPolicy"))
-        return function
+        self.function.node.add_dependency(self.role.node.find_child("DefaultPolicy"))
 
+    def allow(
+        self,
+        sid: str,
+        actions: Sequence[str],
+        resources: Sequence[str],
+        *,
+        prefixes: str | Sequence[str] = (),
+    ) -> None:
+        """Add to what the function may do; `prefixes` of keys limit what it may list."""
+        statement = iam.PolicyStatement(
+            sid=sid,
+            actions=list(actions),
+            resources=list(resources),
+            conditions={"StringLike": {"s3:prefix": prefixes}} if prefixes else None,
+        )
+        self.role.add_to_policy(statement)
 
-def allow_successor(scope: Construct, function: InlineFunction) -> iam.Policy:
-    """Let a function invoke itself: what it waits for takes longer than its fifteen minutes.
+    def allow_successor(self, scope: Construct) -> iam.Policy:
+        """Let the function invoke itself: what it waits for takes longer than its fifteen minutes.
 
-    In a policy of its own, made after the function: the function needs the role's first policy to be there,
-    and a policy that names the function needs the function.
-    """
-    return iam.Policy(
-        scope,
-        "Successor",
-        roles=[function.role],
-        statements=[
-            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function.attr_arn])
-        ],
-    )
+        In a policy of its own, made after the function: the function needs the role's first policy to be
+        there, and a policy that names the function needs the function.
+        """
+        invoke = iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[self.function.attr_arn])
+        return iam.Policy(scope, "Successor", roles=[self.role], statements=[invoke])
+
+    def resource(
+        self,
+        scope: Construct,
+        construct_id: str,
+        kind: str,
+        properties: Mapping[str, Any],
+        *,
+        timeout: Duration,
+    ) -> CustomResource:
+        """A custom resource `Custom::Triton<kind>` that the function answers for."""
+        return CustomResource(
+            scope,
+            construct_id,
+            resource_type=f"Custom::Triton{kind}",
+            service_token=self.function.attr_arn,
+            service_timeout=timeout,
+            properties=properties,
+        )

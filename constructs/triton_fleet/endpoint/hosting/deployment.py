@@ -23,23 +23,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from aws_cdk import Duration
 from aws_cdk import aws_sagemaker as sagemaker
 
-from triton_fleet.endpoint.hosting.deployment_checks import (
-    LONGEST_MAXIMUM,
-    SHORTEST_MAXIMUM,
-    deployment_portion,
-    deployment_times,
-    rolling_one_variant,
-)
-from triton_fleet.endpoint.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
 from triton_fleet.parts.arguments.checks import whole_quantity
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
 
 WITHOUT_ROLLBACK = "triton-fleet:deployment-without-rollback"
 """The warning of a deployment that looks at no alarm."""
@@ -56,6 +47,28 @@ Source, read on 2026-11-25: the belief `start-takes-twelve-minutes`.
 # Twice that is not yet a failure. A lack of capacity was reported after 31 minutes.
 _SECONDS_TO_START_INSTANCES = 2 * MINUTES_TO_SERVE * 60
 _LONG_MINUTES = 60
+
+SHORTEST_MAXIMUM, LONGEST_MAXIMUM = 600, 28_800
+"""Seconds that a deployment's maximum time may have."""
+
+# The pages of canary, linear step and rolling batch all have these bounds.
+DEPLOYMENT_PORTION = Check(
+    id="deployment-portion",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html",
+)
+DEPLOYMENT_TIMES = Check(
+    id="deployment-times",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_BlueGreenUpdatePolicy.html",
+)
+ROLLBACK_ALARMS = Check(
+    id="rollback-alarms",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html",
+)
+ROLLING_ONE_VARIANT = Check(
+    id="rolling-one-variant",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html",
+)
+
 _TEN_MINUTES = Duration.minutes(10)
 _NO_TIME = Duration.seconds(0)
 
@@ -87,7 +100,7 @@ class CapacitySize:
         """As CloudFormation takes it."""
         return _Size(type="CAPACITY_PERCENT" if self.by_percent else "INSTANCE_COUNT", value=self.value)
 
-    def _steps(self, *, fleet: float | None) -> int | None:
+    def _steps(self, fleet: float | None) -> int | None:
         """Return the number of steps that the fleet takes; None if it is not known."""
         size = known(self.value)
         total = 100 if self.by_percent else fleet
@@ -122,8 +135,44 @@ class _Portion:
 
     argument: str
     size: CapacitySize
-    lowest: float
-    highest: float
+    lowest: int
+    highest: int
+
+    def check(self, report: Report, capacity: int | None) -> None:
+        """Report problems with moving this much of a fleet at a time."""
+        value, fleet = known(self.size.value), 100 if self.size.by_percent else capacity
+        if value is None:
+            return
+        if value < 1 or not float(value).is_integer():
+            report(
+                DEPLOYMENT_PORTION,
+                f"the size is {value:g}",
+                fix=self._fix(capacity),
+                why="a deployment in steps of nothing would never end"
+                if float(value).is_integer()
+                else "SageMaker does not accept fractions of an instance or of a percent",
+            )
+        elif fleet and not self.lowest <= value * 100 / fleet <= self.highest:
+            report(
+                DEPLOYMENT_PORTION,
+                f"the size is {value:g} " + ("%" if self.size.by_percent else f"of {fleet} instances"),
+                fix=self._fix(capacity),
+                why="SageMaker refuses the update, and the deployment fails part-way through",
+            )
+
+    def _fix(self, capacity: int | None) -> str:
+        if self.size.by_percent:
+            return f"give {self.lowest} to {self.highest} %, an integer"
+        if not capacity:
+            return "give 1 instance or more"
+        least, most = math.ceil(capacity * self.lowest / 100), math.floor(capacity * self.highest / 100)
+        if most < 1:
+            return (
+                "use AllAtOnce, or more instances: "
+                f"a fleet that may have {capacity} instance cannot be divided"
+            )
+        amount = f"{least} to {most} instances" if least < most else f"{most} instance{'s' * (most > 1)}"
+        return f"give {amount}, or a percentage, which follows the fleet's size"
 
 
 @typed
@@ -140,26 +189,14 @@ class Deployment(ABC):
             that is short of GPUs.
     """
 
-    _divides_the_fleet: ClassVar[bool] = True
-    """True if a part of the fleet is tried first."""
-    _replaces_in_batches: ClassVar[bool] = False
-    """True if old instances go while new ones come, so that there are never two complete fleets."""
-
     wait: Duration = _TEN_MINUTES
     maximum_time: Duration | None = None
 
     def _check(self, report: Report, *, capacity: int | None) -> None:
-        """Yield the problems for which SageMaker would refuse it."""
-        fleet, report = _known_capacity(capacity), report.at(type(self).__name__)
+        """Report problems for which SageMaker would refuse it."""
+        fleet, report = known(capacity), report.at(type(self).__name__)
         for portion in self._portions():
-            deployment_portion(
-                report.at(portion.argument),
-                known(portion.size.value),
-                by_percent=portion.size.by_percent,
-                lowest_percent=portion.lowest,
-                highest_percent=portion.highest,
-                capacity=fleet,
-            )
+            portion.check(report.at(portion.argument), fleet)
         self._check_time(report, self._course(fleet))
 
     @abstractmethod
@@ -172,7 +209,7 @@ class Deployment(ABC):
         Args:
             capacity: The instances of the fleet; None leaves only portions in percent.
         """
-        course = self._course(_known_capacity(capacity))
+        course = self._course(known(capacity))
         waits = course.seconds_of_waits()
         if waits is None or course.starts is None:
             return None
@@ -196,7 +233,15 @@ class Deployment(ABC):
         if len(report.problems) > before:
             return  # the sum of fractions cannot be computed
         course = replace(course, steps=course.steps or 1)
-        deployment_times(report, maximum=known(self._maximum(course)), total_wait=course.seconds_of_waits())
+        maximum, waits = known(self._maximum(course)), course.seconds_of_waits()
+        if maximum is None or waits is None or waits < maximum:
+            return
+        report(
+            DEPLOYMENT_TIMES,
+            f"maximum_time is {maximum:g} s, and the waits add up to {waits:g} s",
+            fix=f"shorten the waits, use larger steps, or raise maximum_time ({LONGEST_MAXIMUM} s at most)",
+            why="every deployment would be rolled back before its last step",
+        )
 
 
 @typed
@@ -227,7 +272,6 @@ class BlueGreen(Deployment, ABC):
         """Return the number of waits; None if it depends on a capacity that is not known."""
 
     def _render(self, *, rollback_alarms: Sequence[str]) -> _Config:
-        """See `Deployment`."""
         return _Config(
             blue_green_update_policy=sagemaker.CfnEndpoint.BlueGreenUpdatePolicyProperty(
                 traffic_routing_configuration=self._routing(),
@@ -242,8 +286,6 @@ class BlueGreen(Deployment, ABC):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllAtOnce(BlueGreen):
     """A deployment that moves all traffic to a second fleet at once, then watches it for `wait`."""
-
-    _divides_the_fleet: ClassVar[bool] = False
 
     def _routing(self) -> _Routing:
         return _Routing(type="ALL_AT_ONCE", wait_interval_in_seconds=self.wait.to_seconds())
@@ -299,7 +341,7 @@ class Linear(BlueGreen):
         )
 
     def _steps(self, capacity: int | None) -> int | None:
-        return self.step._steps(fleet=capacity)
+        return self.step._steps(capacity)
 
 
 @typed
@@ -317,13 +359,11 @@ class Rolling(Deployment):
             which is fastest and needs quota for a second fleet; use less if the quota is too low.
     """
 
-    _replaces_in_batches: ClassVar[bool] = True
-
     batch: CapacitySize = CapacitySize(value=25, by_percent=True)
     rollback_batch: CapacitySize | None = None
 
     def _course(self, capacity: int | None) -> _Course:
-        steps = self.batch._steps(fleet=capacity)
+        steps = self.batch._steps(capacity)
         return _Course(steps=steps, starts=steps, wait=self.wait)
 
     def _portions(self) -> Sequence[_Portion]:
@@ -334,7 +374,6 @@ class Rolling(Deployment):
         ]
 
     def _render(self, *, rollback_alarms: Sequence[str]) -> _Config:
-        """See `Deployment`."""
         return _Config(
             rolling_update_policy=sagemaker.CfnEndpoint.RollingUpdatePolicyProperty(
                 maximum_batch_size=self.batch._render(),
@@ -365,15 +404,20 @@ def check_deployment(
     *,
     rollback_alarms: Sequence[str],
     capacity: int | None,
-    variants: int = 1,
+    variants: int,
 ) -> None:
-    """Everything that SageMaker would refuse about how an endpoint is deployed."""
+    """Report everything that SageMaker would refuse about how an endpoint is deployed."""
     rollback_alarm_problems(report, rollback_alarms, has_deployment=deployment is not None)
     if deployment is None:
         return
     deployment._check(report, capacity=capacity)
-    if deployment._replaces_in_batches:
-        rolling_one_variant(report, variants)
+    if isinstance(deployment, Rolling) and variants > 1:
+        report(
+            ROLLING_ONE_VARIANT,
+            f"the deployment is rolling, and the endpoint has {variants} variants",
+            fix="use Canary, Linear or AllAtOnce, or give each variant its own endpoint",
+            why="SageMaker has no rolling deployments for several variants",
+        )
 
 
 def deployment_advice(
@@ -391,7 +435,7 @@ def deployment_advice(
             f"{name} takes about {minutes:.0f} minutes, and SageMaker suspends auto scaling until it has "
             "ended: the fleet does not grow. Wait less, move more at a time, or deploy at a quiet hour.",
         )
-    if not deployment._divides_the_fleet:
+    if isinstance(deployment, AllAtOnce):
         return
     if not rollback_alarms:
         yield (
@@ -400,16 +444,12 @@ def deployment_advice(
             "fails every request would still be rolled out everywhere. Name alarms, such as those of "
             "RollbackAlarms.",
         )
-    if _known_capacity(capacity) == 1:
+    if known(capacity) == 1:
         yield (
             "triton-fleet:deployment-of-one-instance",
             f"{name} divides the fleet, and the fleet may have a single instance, which cannot be divided: "
             "the first step is then all of it. Have two instances or more, or use AllAtOnce.",
         )
-
-
-def _known_capacity(capacity: int | None) -> int | None:
-    return None if capacity is None else known(capacity)
 
 
 def _rollback(names: Sequence[str]) -> sagemaker.CfnEndpoint.AutoRollbackConfigProperty | None:
@@ -419,3 +459,21 @@ def _rollback(names: Sequence[str]) -> sagemaker.CfnEndpoint.AutoRollbackConfigP
     return sagemaker.CfnEndpoint.AutoRollbackConfigProperty(
         alarms=[sagemaker.CfnEndpoint.AlarmProperty(alarm_name=name) for name in names]
     )
+
+
+def rollback_alarm_problems(report: Report, names: Sequence[str], *, has_deployment: bool) -> None:
+    """Report problems with rolling back on these alarms."""
+    for name in sorted({each for each in names if names.count(each) > 1}):
+        report(
+            ROLLBACK_ALARMS,
+            f"the alarm '{name}' is named {names.count(name)} times",
+            fix="keep one of them",
+            why="each mention counts towards the limit of ten",
+        )
+    if names and not has_deployment:
+        report(
+            ROLLBACK_ALARMS,
+            f"{len(names)} rollback alarm{'s are' if len(names) > 1 else ' is'} given without a deployment",
+            fix="add a deployment, or remove the alarms",
+            why="only a deployment watches alarms and rolls back",
+        )

@@ -86,7 +86,6 @@ class TritonMetrics:
     port: int = METRICS_PORT
 
     def _environment(self, *, log_group: str) -> Mapping[str, bool | int | str]:
-        """The environment of the container's agent and the server: variable to value."""
         return {
             "SAGEMAKER_TRITON_ALLOW_METRICS": True,
             "SAGEMAKER_TRITON_PUBLISH_METRICS_TO_CLOUDWATCH": True,
@@ -183,7 +182,6 @@ class TritonServer:
     def _environment(
         self, *, log_group: str = "", machines: Sequence[InstanceType] = ()
     ) -> Mapping[str, str]:
-        """The container's environment: variable to value."""
         environment = {
             "SAGEMAKER_TRITON_PING_MODE": self.ping_mode.value,
             "SAGEMAKER_TRITON_LOG_VERBOSE": _text(self.log_verbose),
@@ -191,9 +189,8 @@ class TritonServer:
             "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": _text(self.shared_memory_growth.to_bytes()),
             "SAGEMAKER_TRITON_THREAD_COUNT": _text(self.request_threads),
         }
-        for variable, value in self._optional(log_group).items():
-            if value is not None:
-                environment[variable] = _text(value)
+        optional = self._optional(log_group).items()
+        environment |= {variable: _text(value) for variable, value in optional if value is not None}
         arguments = " ".join(self._arguments(machines))
         if arguments:
             environment["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] = arguments
@@ -207,7 +204,6 @@ class TritonServer:
         return self.cuda_memory_pool or Size.mebibytes(min(default_pool_mib(each) for each in gpus))
 
     def _check_machine(self, report: Report, instance: InstanceType) -> None:
-        """Yield the problems on an instance type."""
         if self._length() <= _LONGEST_VALUE:  # otherwise it is too long on any type
             self._check_length(report, [instance])
         size = None if self.cuda_memory_pool is None else in_unit(self.cuda_memory_pool, "bytes")
@@ -222,17 +218,12 @@ class TritonServer:
                 why="the server would not start, or load no forest on the GPU",
             )
 
-    def _metric_namespaces(self) -> tuple[str, ...]:
-        """The CloudWatch namespaces that the container publishes to."""
-        return (self.metrics.namespace,) if self.metrics else ()
-
     def _check(self, report: Report) -> None:
         """Report problems of values that the start script would silently misread."""
-        self._check_number(report)
-        self._check_thread(report)
+        self._check_threads(report)
         self._check_shared_memory(report)
-        self._check_metric(report)
-        self._check_port(report)
+        self._check_metrics(report)
+        self._check_ports(report)
         self._check_length(report, ())
         for plugin in self.tensorrt_plugins:
             if known(plugin) is not None and not is_plugin(plugin):
@@ -255,7 +246,6 @@ class TritonServer:
         return len(" ".join(self._arguments(machines)).encode())
 
     def _check_length(self, report: Report, machines: Sequence[InstanceType]) -> None:
-        """Report problems if the arguments are longer than a variable may be."""
         length = self._length(machines)
         if length > _LONGEST_VALUE:
             report(
@@ -274,31 +264,22 @@ class TritonServer:
             "SAGEMAKER_TRITON_BUFFER_MANAGER_THREAD_COUNT": self.buffer_manager_threads,
             "SAGEMAKER_TRITON_INFERENCE_TYPE": self.inference_type.value if self.inference_type else None,
             "SAGEMAKER_TRITON_ALLOW_GRPC": self.allow_grpc or None,
-            "SAGEMAKER_TRITON_GRPC_PORT": self._grpc_port() if self.allow_grpc else None,
+            "SAGEMAKER_TRITON_GRPC_PORT": self._grpc_port if self.allow_grpc else None,
             "SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING": self.model_namespacing,
             **(self.metrics._environment(log_group=log_group) if self.metrics else {}),
         }
 
-    def _check_number(self, report: Report) -> None:
-        """Numbers with which the endpoint does not start, or stops to answer."""
+    def _check_threads(self, report: Report) -> None:
         exits = "the server would exit, and the deployment fail once the container start times out"
         occupied = "each load occupies one, and without a free one no ping is answered"
         for option, value, least, why in (
             ("request_threads", self.request_threads, FEWEST_REQUEST_THREADS, occupied),
             ("buffer_manager_threads", self.buffer_manager_threads, 0, exits),
         ):
-            given = value if value is None else known(value)
-            if given is None or given >= least:
-                continue
-            report(
-                SERVER_NUMBER,
-                f"{option} is {given}",
-                fix=f"set {option} to {least} or more, or leave it out",
-                why=why,
-            )
-
-    def _check_thread(self, report: Report) -> None:
-        """Loading threads that models which call others could all occupy."""
+            given = known(value)
+            if given is not None and given < least:
+                fix = f"set {option} to {least} or more, or leave it out"
+                report(SERVER_NUMBER, f"{option} is {given}", fix=fix, why=why)
         request_threads = known(self.request_threads)
         if request_threads is None and self.load_threads is None:
             report(
@@ -307,23 +288,20 @@ class TritonServer:
                 fix="set load_threads",
                 why="by default it is four times request_threads",
             )
-        given = None if self.load_threads is None else known(self.load_threads)
+        loading = known(self.load_threads)
         fewest = None if request_threads is None else fewest_load_threads(request_threads)
-        if given is not None and fewest is not None and given < fewest:
+        if loading is not None and fewest is not None and loading < fewest:
             report(
                 SERVER_NUMBER,
-                f"load_threads is {given}, with {request_threads} request threads",
+                f"load_threads is {loading}, with {request_threads} request threads",
                 fix=f"set load_threads to {fewest} or more, or leave it out",
                 why="models that call others could occupy all threads, and no model would load again",
             )
 
     def _check_shared_memory(self, report: Report) -> None:
-        """Sizes that no Python model loads with: refused by the backend, or more than a container has."""
         given, growth = in_unit(self.shared_memory, "bytes"), in_unit(self.shared_memory_growth, "bytes")
-        whole_quantity(report, self.shared_memory, name="shared_memory", unit="bytes")
-        whole_quantity(report, self.shared_memory_growth, name="shared_memory_growth", unit="bytes")
-        if self.cuda_memory_pool is not None:
-            whole_quantity(report, self.cuda_memory_pool, name="cuda_memory_pool", unit="bytes")
+        for name in ("shared_memory", "shared_memory_growth", "cuda_memory_pool"):
+            whole_quantity(report, getattr(self, name), name=name, unit="bytes")
         if growth == 0:
             report(
                 SERVER_NUMBER,
@@ -340,7 +318,7 @@ class TritonServer:
                 why="the endpoint would be in service, and every Python model fail to load",
             )
 
-    def _check_metric(self, report: Report) -> None:
+    def _check_metrics(self, report: Report) -> None:
         namespace = known(self.metrics.namespace) if self.metrics else None
         if namespace is not None and (not namespace or namespace.startswith("AWS/")):
             report(
@@ -350,7 +328,7 @@ class TritonServer:
                 why="CloudWatch refuses metrics of others in AWS's namespaces",
             )
 
-    def _check_port(self, report: Report) -> None:
+    def _check_ports(self, report: Report) -> None:
         """Ports that SageMaker does not allow, that two interfaces share, or where nothing listens."""
         taken: dict[int, str] = {}
         for option, given in self._ports():
@@ -380,6 +358,7 @@ class TritonServer:
                 why="nothing would listen there",
             )
 
+    @property
     def _grpc_port(self) -> int:
         return GRPC_PORT if self.grpc_port is None else self.grpc_port
 
@@ -388,7 +367,7 @@ class TritonServer:
         ports = {name: (f"--{name}-port", port) for name, port in TRITON_PORTS.items()}
         opened = {"grpc": self.allow_grpc, "metrics": self.metrics is not None}
         if self.allow_grpc:
-            ports["grpc"] = ("grpc_port", self._grpc_port())
+            ports["grpc"] = ("grpc_port", self._grpc_port)
         if self.metrics:
             ports["metrics"] = ("metrics.port", self.metrics.port)
         for found in filter(None, map(_INTERFACE.fullmatch, self.extra_arguments)):
@@ -400,17 +379,16 @@ class TritonServer:
         yield from (ports[name] for name in ports if opened.get(name))
 
     def _arguments(self, machines: Sequence[InstanceType] = ()) -> tuple[str, ...]:
-        as_written = () if self.auto_complete_config else ("--disable-auto-complete-config",)
+        found = [] if self.auto_complete_config else ["--disable-auto-complete-config"]
         threads = self.load_threads or load_threads(self.request_threads)
-        plugins = ";".join(self.tensorrt_plugins)
-        opened = (f"--backend-config=tensorrt,plugins={plugins}",) if plugins else ()
+        found.append(f"--model-load-thread-count={_text(threads)}")
         size = self._pool(machines)
-        count = max((each.gpu_count for each in machines), default=0) if size else 0
-        pools = [
-            f"--cuda-memory-pool-byte-size={gpu}:{_text(size.to_bytes())}" for gpu in range(count) if size
-        ]
-        loading = f"--model-load-thread-count={_text(threads)}"
-        return (*as_written, loading, *pools, *opened, *self.extra_arguments)
+        if size is not None:
+            bytes_each, gpus = _text(size.to_bytes()), max(each.gpu_count for each in machines)
+            found += [f"--cuda-memory-pool-byte-size={gpu}:{bytes_each}" for gpu in range(gpus)]
+        if self.tensorrt_plugins:
+            found.append(f"--backend-config=tensorrt,plugins={';'.join(self.tensorrt_plugins)}")
+        return (*found, *self.extra_arguments)
 
 
 def _text(value: bool | float | str) -> str:  # noqa: FBT001 -- whatever a variable holds

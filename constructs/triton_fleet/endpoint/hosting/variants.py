@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -9,14 +10,13 @@ from enum import Enum
 from aws_cdk import Duration, Size
 from aws_cdk import aws_sagemaker as sagemaker
 
-from triton_fleet.endpoint.hosting.checks import resource_name
-from triton_fleet.endpoint.hosting.core_dumps import CoreDumps
+from triton_fleet.endpoint.hosting.storage import CoreDumps
 from triton_fleet.parts.arguments.checks import whole_quantity
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.metrics.facts import DEFAULT_VARIANT
 from triton_fleet.parts.metrics.published import VariantMetrics
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
 from triton_models.facts.host_amis import default_ami
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.facts.releases import Release
@@ -43,7 +43,7 @@ class DeployedVariant(VariantMetrics):
     Its metrics are those of `VariantMetrics`, such as `metric_invocations()`.
 
     Attributes:
-        name: The variant's name, one of a kind on its endpoint.
+        name: The variant's name, unique on its endpoint.
         instance: Its instance type with its facts; of several in a pool, the preferred one.
         literal_endpoint_name: The endpoint's name.
         initial_instance_count: Its instances at the first deployment.
@@ -82,7 +82,7 @@ class Hosting:
     """The instances behind a variant.
 
     Attributes:
-        name: One of a kind on the endpoint.
+        name: Unique on the endpoint.
         instance_type: Such as "ml.g5.2xlarge".
         initial_instance_count: Instances at the first deployment.
         weight: Its share of the requests, as a part of the sum of all weights. Zero means none, for a version
@@ -90,7 +90,7 @@ class Hosting:
             to it, as a part of the production variant's weight.
         instance_pools: Types that stand in for instance_type when there is no capacity for it, in this order.
         routing: The distribution of requests over the instances; None for SageMaker's default.
-        volume_size: Of the volume, 1 to 512 GiB, on types without local NVMe only.
+        volume_size: Size of the volume, 1 to 512 GiB. Only for instance types without local NVMe.
         container_start_timeout: From starting a container to its first good ping, 60 to 3600 s. On a
             single-model endpoint the model is loaded within it.
         model_download_timeout: For downloading and unpacking model data, 60 to 3600 s.
@@ -117,7 +117,6 @@ class Hosting:
         return (self.instance_type, *(pool.instance_type for pool in self.instance_pools))
 
     def _check(self, report: Report) -> None:
-        """Check the name, and for fractions of a second or a GiB."""
         resource_name(report, known(self.name), what="the variant")
         whole_quantity(report, self.volume_size, name="volume_size", unit="gibibytes")
         whole_quantity(report, self.container_start_timeout, name="container_start_timeout")
@@ -176,3 +175,29 @@ def production_variant(
         container_startup_health_check_timeout_in_seconds=variant.container_start_timeout.to_seconds(),
         model_data_download_timeout_in_seconds=variant.model_download_timeout.to_seconds(),
     )
+
+
+# Names of variants have the same pattern and length.
+RESOURCE_NAME = Check(
+    id="resource-name",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpoint.html",
+)
+# SageMaker's pattern does not limit the hyphens; the length is a separate limit.
+_RESOURCE_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*")
+LONGEST_RESOURCE_NAME = 63
+"""Characters of a name, including hyphens."""
+
+
+def resource_name(report: Report, name: str | None, *, what: str) -> None:
+    """Report problems with a name."""
+    if name is None:
+        return
+    too_long = len(name) > LONGEST_RESOURCE_NAME
+    if too_long or not _RESOURCE_NAME.fullmatch(name):
+        valid = f"use 1 to {LONGEST_RESOURCE_NAME} letters, digits and hyphens, such as search-g5"
+        report(
+            RESOURCE_NAME,
+            f"{what} is named {name[:80]!a}" + f", with {len(name)} characters" * too_long,
+            fix=f"shorten it to {LONGEST_RESOURCE_NAME} characters" if too_long else valid,
+            why="SageMaker refuses the name, and the deployment fails part-way through",
+        )

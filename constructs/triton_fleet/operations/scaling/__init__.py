@@ -1,5 +1,5 @@
 """Auto scaling: as many instances as the load needs, and an alias that moves between endpoints.
 
-`endpoint_scaling` joins targets (`target`, `tracking`, `metric_specification`), `steps` and `schedules`, and
-`checks` checks them. `alias` names the endpoint of today.
+`endpoint_scaling` joins targets (`target`, `tracking`), `steps` and `schedules`. `alias` names the endpoint
+of today.
 """

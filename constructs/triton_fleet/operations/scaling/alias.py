@@ -17,26 +17,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import ArnFormat, Stack, Tags, Token
+from aws_cdk import Duration, Stack, Tags, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IConstruct
 
 from triton_fleet.endpoint.base import Endpoint
-from triton_fleet.endpoint.functions.names_ready import NamesReady
+from triton_fleet.endpoint.functions.around_endpoint import endpoint_arns
+from triton_fleet.endpoint.functions.inline_function import InlineFunction
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import Check
 from triton_models.client.alias import alias_name
 from triton_models.facts.releases import DEFAULT_RELEASE
+from triton_models.repository.manifest import MANIFEST_NAME
 
 ALIAS_ENDPOINT_NAME = Check(
     id="alias-endpoint-name",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html",
 )
-"""An endpoint behind an alias is named after its instance type and its release."""
-
 _LONGEST_NAME = 63
 
 FLEET_TAG = "triton-fleet:fleet"
@@ -163,16 +163,7 @@ class EndpointAlias(Construct):
         endpoint = self.endpoint
         if not isinstance(endpoint, MultiModelEndpoint) or Token.is_unresolved(endpoint.literal_name):
             return None
-        ready = NamesReady(
-            self,
-            "NamesReady",
-            repository=endpoint.repository,
-            alias=self.parameter_name,
-            alias_arn=self.parameter_arn,
-            endpoint_name=endpoint.literal_name,
-            target=str(endpoint.target),
-            not_needed=not_needed,
-        )
+        ready = NamesReady(self, "NamesReady", endpoint=endpoint, not_needed=not_needed)
         resource = endpoint.node.find_child("Resource")
         if Stack.of(self).node.path == Stack.of(endpoint).node.path:
             resource.node.add_dependency(ready.before)
@@ -224,18 +215,7 @@ class EndpointAlias(Construct):
     @property
     def _endpoint_arns(self) -> list[str]:
         """The ARNs of every endpoint that the fleet may have."""
-        # SageMaker writes a name in an ARN in lower case, and IAM compares as it is written.
-        later = Token.is_unresolved(self.fleet)
-        names = dict.fromkeys((self.fleet, self.fleet if later else self.fleet.lower()))
-        return [
-            Stack.of(self).format_arn(
-                service="sagemaker",
-                resource="endpoint",
-                resource_name=f"{name}-*",
-                arn_format=ArnFormat.SLASH_RESOURCE_NAME,
-            )
-            for name in names
-        ]
+        return endpoint_arns(self, f"{self.fleet}-*")
 
     def _check(self) -> None:
         if Token.is_unresolved(self.endpoint.literal_name) or Token.is_unresolved(self.fleet):
@@ -250,3 +230,58 @@ class EndpointAlias(Construct):
                 why="another type or release needs another endpoint, next to the current one",
                 fix=f"name it {expected!r}, with endpoint_name_for(fleet, instance_type, release=release)",
             )
+
+
+class NamesReady(Construct):
+    """Custom resources that are there only if every name of a fleet stands for something on a target.
+
+    Compared is what the alias names now with what is to come: each model that the target of today's endpoint
+    has an artifact of must have one for the new target. A deployment that would lose one fails, and names it.
+    It also fails if it would restore a version that was rolled back. The first deployment of a fleet, which
+    has no alias yet, is not checked.
+
+    It is checked before the new endpoint is created, and once more before the alias moves. Both resources
+    belong to one endpoint, so that neither an update of that endpoint nor a rollback checks anything.
+
+    Attributes:
+        function: The function that checks.
+        before: The custom resource that the endpoint waits for.
+        after: The custom resource that the alias waits for, in addition to the endpoint.
+    """
+
+    def __init__(
+        self,
+        alias: EndpointAlias,
+        construct_id: str,
+        *,
+        endpoint: MultiModelEndpoint,
+        not_needed: Sequence[str],
+    ) -> None:
+        super().__init__(alias, construct_id)
+        self.function = InlineFunction(
+            self,
+            "Function",
+            source="names_ready",
+            description="Checks that an endpoint has an artifact for every name that a fleet serves",
+            memory_mb=256,  # it reads a manifest of thousands of models
+        )
+        repository, allow = endpoint.repository, self.function.allow
+        bucket, manifest = repository.bucket, f"{repository.prefix}{MANIFEST_NAME}"
+        allow("Alias", ["ssm:GetParameter"], [alias.parameter_arn])
+        allow("Manifest", ["s3:GetObject"], [bucket.arn_for_objects(manifest)])
+        allow("ManifestListed", ["s3:ListBucket"], [bucket.bucket_arn], prefixes=manifest)
+        allow("Key", ["kms:Decrypt"], [repository.key.key_arn])
+        properties = {
+            "Alias": alias.parameter_name,
+            "Bucket": bucket.bucket_name,
+            "ManifestKey": manifest,
+            "Endpoint": endpoint.literal_name,
+            "Target": str(endpoint.target),
+            "NotNeeded": sorted(not_needed),
+        }
+        self.before, self.after = (
+            self.function.resource(
+                self, f"{when}-{endpoint.literal_name}", "Names", properties, timeout=Duration.minutes(5)
+            )
+            for when in ("Before", "After")
+        )

@@ -11,28 +11,27 @@ from constructs import Construct
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.endpoint.sequence_advice import SequenceAdvice
-from triton_fleet.operations.scaling.checks import (
-    FROM_ZERO,
-    ONE_TARGET_PER_METRIC,
-    capacity,
-    one_scaling,
-    policy_name,
-    scaling_names,
-    scaling_number_now,
-    scaling_target,
-    statistic_name,
-    target_of_variant,
-)
-from triton_fleet.operations.scaling.schedules import ScheduledCapacity, check_schedules
+from triton_fleet.operations.scaling.schedules import ScheduledCapacity, capacity, check_schedules
 from triton_fleet.operations.scaling.steps import ScalingStep, StepPolicy, StepScaling
 from triton_fleet.operations.scaling.target import Cooldowns, ScalingTarget
-from triton_fleet.operations.scaling.tracking import GpuMemoryUtilization, ModelLatency, default_targets
+from triton_fleet.operations.scaling.tracking import GpuMemoryUtilization, default_targets
 from triton_fleet.parts.arguments.service_model import hold_against_services
 from triton_fleet.parts.arguments.tokens import deferred, known
 from triton_fleet.parts.arguments.typed import typed
-from triton_models.base.checks import Report
+from triton_models.base.checks import Check, Report
 
-_DIMENSION = "sagemaker:variant:DesiredInstanceCount"
+ONE_SCALING_PER_VARIANT = Check(
+    id="one-scaling-per-variant",
+    source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html",
+)
+ONE_TARGET_PER_METRIC = Check(
+    id="one-target-per-metric",
+    source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScalingPolicy.html",
+)
+
+_FROM_ZERO = "FromZero"
+# Construct ids that scaling has taken for itself.
+_RESERVED_NAMES = frozenset({"Target", _FROM_ZERO})
 
 
 @typed
@@ -102,16 +101,27 @@ class EndpointScaling(Construct):
         self.targets = default_targets(self.variant) if targets is None else tuple(targets)
         self.steps = tuple(steps)
         self.schedules = tuple(schedules)
+        self._watched = f"{endpoint.literal_name}/{self.variant.name}"
         self._resource_id = f"endpoint/{endpoint.literal_name}/variant/{self.variant.name}"
         self._check(cooldowns)
         self._advise()
         self._target = self._register()
+        prefix = endpoint.literal_name
+        if len(endpoint.variants) > 1:
+            prefix += f"-{self.variant.name}"
         for target in self.targets:
-            self._follow(target, cooldowns or Cooldowns())
-        for each in (*self.steps, *self._from_zero()):
-            StepPolicy(
-                self, each.name, scaling=each, prefix=self._prefix(), scaling_target_id=self._target.ref
+            autoscaling.CfnScalingPolicy(
+                self,
+                target._policy,
+                policy_name=f"{prefix}-{target._policy}",
+                policy_type="TargetTrackingScaling",
+                scaling_target_id=self._target.ref,
+                target_tracking_scaling_policy_configuration=target._tracking(
+                    self.variant, cooldowns=cooldowns or Cooldowns()
+                ),
             )
+        for each in (*self.steps, *self._from_zero()):
+            StepPolicy(self, each.name, scaling=each, prefix=prefix, scaling_target_id=self._target.ref)
         hold_against_services(self)
 
     def _register(self) -> autoscaling.CfnScalableTarget:
@@ -119,7 +129,7 @@ class EndpointScaling(Construct):
             self,
             "Target",
             service_namespace="sagemaker",
-            scalable_dimension=_DIMENSION,
+            scalable_dimension="sagemaker:variant:DesiredInstanceCount",
             resource_id=self._resource_id,
             min_capacity=self.min_capacity,
             max_capacity=self.max_capacity,
@@ -130,16 +140,6 @@ class EndpointScaling(Construct):
         target.node.add_dependency(resource, self.endpoint._change.settled)
         return target
 
-    def _follow(self, target: ScalingTarget, cooldowns: Cooldowns) -> None:
-        autoscaling.CfnScalingPolicy(
-            self,
-            target._policy,
-            policy_name=f"{self._prefix()}-{target._policy}",
-            policy_type="TargetTrackingScaling",
-            scaling_target_id=self._target.ref,
-            target_tracking_scaling_policy_configuration=target._tracking(self.variant, cooldowns=cooldowns),
-        )
-
     def _from_zero(self) -> Iterator[StepScaling]:
         """The alarm that brings the first instance back, since the backlog per instance needs an instance.
 
@@ -148,23 +148,18 @@ class EndpointScaling(Construct):
         lowest = (self.min_capacity, *(each.min_capacity for each in self.schedules))
         if self.variant.asynchronous and any(known(each) == 0 or deferred(each) for each in lowest):
             yield StepScaling(
-                name=FROM_ZERO,
+                name=_FROM_ZERO,
                 metric=self.variant.metric_has_backlog_without_capacity(),
                 steps=[ScalingStep(at=1, change=1)],
                 minutes=2,
             )
-
-    def _prefix(self) -> str:
-        """Return the prefix of the names of policies, with the variant if the endpoint has several."""
-        name = self.endpoint.literal_name
-        return name if len(self.endpoint.variants) == 1 else f"{name}-{self.variant.name}"
 
     def _check(self, cooldowns: Cooldowns | None) -> None:
         report, has_queue = Report(self.node.path), self.variant.asynchronous
         targets = report.at("targets")
         if cooldowns is not None:
             cooldowns._check(report.at("cooldowns"))
-        one_scaling(report.at("variant"), self._resource_id, already=self._scaled_by())
+        self._check_alone(report.at("variant"))
         standing = (self.min_capacity, self.max_capacity)
         capacity(report.at("min_capacity"), *map(known, standing), has_queue=has_queue)
         names = [*(target._policy for target in self.targets), *(each.name for each in self.steps)]
@@ -173,24 +168,11 @@ class EndpointScaling(Construct):
             fix = "add one, such as GpuUtilization(percent=60), or leave EndpointScaling out"
             targets(ONE_TARGET_PER_METRIC, "no target", fix=fix)
         for target in self.targets:
-            self._check_target(targets.at(target._policy[:60]), target)
+            target._check(targets.at(target._policy[:60]), self.variant)
         for each in self.steps:
             each._check(report.at("steps").at(each.name[:60]), has_queue=has_queue)
         check_schedules(report.at("schedules"), self.schedules, standing=standing, has_queue=has_queue)
         report.raise_if_any()
-
-    def _check_target(self, report: Report, target: ScalingTarget) -> None:
-        policy_name(report, target._policy)
-        if target.cooldowns is not None:
-            target.cooldowns._check(report)
-        if isinstance(target, ModelLatency):
-            statistic_name(report, target.statistic)
-        instance = self.variant.instance
-        if not target._deferred:
-            scaling_target(report, target._amount, limit=target._LIMIT, per=target._PER)
-        elif target._factor(gpu_count=instance.gpu_count, vcpus=instance.vcpus) != 1:
-            scaling_number_now(report, "the target")
-        target_of_variant(report, target, self.variant)
 
     def _advise(self) -> None:
         SequenceAdvice(
@@ -205,9 +187,29 @@ class EndpointScaling(Construct):
                 "This target grows the fleet to its maximum and keeps it there. Use GpuUtilization.",
             )
 
-    def _scaled_by(self) -> str | None:
-        """The path of what scales the variant already, in this stack."""
+    def _check_alone(self, report: Report) -> None:
+        """Check that nothing else in this stack scales the variant."""
         for each in Stack.of(self).node.find_all():
             if isinstance(each, autoscaling.CfnScalableTarget) and each.resource_id == self._resource_id:
-                return each.node.path.rpartition("/")[0]
-        return None
+                report(
+                    ONE_SCALING_PER_VARIANT,
+                    f"{self._resource_id} is already scaled by {each.node.path.rpartition('/')[0]}",
+                    why="a second one overwrites the first one's bounds, and removing either removes both",
+                    fix="move all targets, steps and schedules to the first one, or scale another variant",
+                )
+
+
+def scaling_names(report: Report, names: Sequence[str]) -> None:
+    """Check the names of policies, of target tracking and step scaling together."""
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        report(
+            ONE_TARGET_PER_METRIC,
+            f"{names.count(name)} targets for {name}",
+            why="two targets for one metric pull the fleet in two directions",
+            fix="keep one of them, or use different names if their metrics differ",
+        )
+    for name in sorted(_RESERVED_NAMES.intersection(names)):
+        fix = "name it after its metric, such as QueueDepth"
+        report(
+            ONE_TARGET_PER_METRIC, f"a policy is named {name!r}, which EndpointScaling uses itself", fix=fix
+        )

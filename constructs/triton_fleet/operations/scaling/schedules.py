@@ -13,7 +13,7 @@ from datetime import datetime
 from aws_cdk import TimeZone
 from aws_cdk import aws_applicationautoscaling as autoscaling
 
-from triton_fleet.operations.scaling.checks import capacity, policy_name
+from triton_fleet.operations.scaling.target import policy_name
 from triton_fleet.parts.arguments.tokens import deferred, known
 from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import Check, Report
@@ -22,11 +22,17 @@ _Action = autoscaling.CfnScalableTarget.ScheduledActionProperty
 _Bounds = autoscaling.CfnScalableTarget.ScalableTargetActionProperty
 
 
+CAPACITY_RANGE = Check(
+    id="capacity-range",
+    source=(
+        "2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html"
+        " https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html"
+    ),
+)
 SCHEDULED_CAPACITY = Check(
     id="scheduled-capacity",
     source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html",
 )
-"""A scheduled action sets a valid range and is due at least once."""
 
 
 @typed
@@ -38,7 +44,7 @@ class ScheduledCapacity:
     that changes the scaling's own range sets that range at once, until the next action comes due.
 
     Attributes:
-        name: One of a kind in its scaling.
+        name: Unique in its scaling.
         schedule: The times: `Schedule.cron(...)`, `Schedule.at(...)` or `Schedule.rate(...)`. A new instance
             takes minutes to serve and starts with no model loaded, so come that much earlier.
         min_capacity: The fewest instances from then on, 1 or more, and 0 or more on an asynchronous endpoint;
@@ -58,7 +64,6 @@ class ScheduledCapacity:
     end: datetime | None = None
 
     def _check(self, report: Report, *, standing: tuple[float, float], has_queue: bool) -> None:
-        """Check the values, alone and with the range of the scaling itself."""
         policy_name(report, self.name)
         bounds = (self.min_capacity, self.max_capacity)
         if bounds == (None, None):
@@ -96,7 +101,6 @@ class ScheduledCapacity:
             )
 
     def _render(self) -> _Action:
-        """The action as the scalable target takes it."""
         return _Action(
             scheduled_action_name=self.name,
             schedule=self.schedule.expression_string,
@@ -121,3 +125,17 @@ def check_schedules(
             why="the second silently replaces the first",
             fix="name them after their purpose, such as Morning and Evening",
         )
+
+
+def capacity(
+    report: Report, minimum: float | None, maximum: float | None, *, has_queue: bool = False
+) -> None:
+    """Check a range of instances, of which None is known only at deployment."""
+    fewest = 0 if has_queue else 1
+    if minimum is not None and minimum < fewest:
+        fix = f"set the minimum to {fewest} or more"
+        why = "" if has_queue else "only asynchronous endpoints scale to zero"
+        report(CAPACITY_RANGE, f"the minimum capacity is {minimum}", fix=fix, why=why)
+    elif minimum is not None and maximum is not None and minimum > maximum:
+        what = f"the minimum capacity {minimum} is above the maximum {maximum}"
+        report(CAPACITY_RANGE, what, fix=f"set the maximum to {minimum} or more")

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
+from itertools import zip_longest
 
 import jsii
 from aws_cdk import Duration
@@ -21,8 +21,7 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.operations.scaling.checks import SCALING_NUMBER, policy_name, scaling_number_now
-from triton_fleet.operations.scaling.target import Cooldowns
+from triton_fleet.operations.scaling.target import SCALING_NUMBER, Cooldowns, policy_name, scaling_number_now
 from triton_fleet.parts.arguments.checks import number_range, whole_quantity
 from triton_fleet.parts.arguments.tokens import deferred, known
 from triton_fleet.parts.arguments.typed import typed
@@ -42,7 +41,6 @@ SCALING_STEPS = Check(
         " https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html"
     ),
 )
-"""The steps of a policy do not overlap, and each changes something."""
 
 
 class ScalingDirection(Enum):
@@ -100,19 +98,12 @@ class StepScaling:
 
     @property
     def _grows(self) -> bool:
-        """Return whether it adds instances when the metric rises."""
         return self.direction is ScalingDirection.OUT
 
-    @property
-    def _adjustment(self) -> str:
-        """The service's name: ChangeInCapacity, where the enumeration says CHANGE_IN_CAPACITY."""
-        return self.adjustment.name.title().replace("_", "")
-
-    def _check(self, report: Report, *, has_queue: bool = False) -> None:
-        """Check the values, alone and between them; a queue is that of an asynchronous endpoint."""
+    def _check(self, report: Report, *, has_queue: bool) -> None:
+        """Check the values; a queue is that of an asynchronous endpoint."""
         policy_name(report, self.name)
-        if self.cooldown is not None:
-            whole_quantity(report, self.cooldown, name="cooldown")
+        whole_quantity(report, self.cooldown, name="cooldown")
         minutes = known(self.minutes)
         number_range(report, minutes, least=1, most=_A_DAY, name="minutes")
         number_range(report, known(self.out_of), least=1, most=max(minutes or _A_DAY, 1), name="out_of")
@@ -147,16 +138,13 @@ class StepScaling:
                     fix="reverse the sign, or put the step into a separate policy for the other direction",
                 )
 
-    def _threshold(self) -> float:
-        """The start of the first step, which is the threshold of the alarm."""
-        return self._ordered()[0].at
-
     def _configuration(self) -> _Configuration:
         """The policy's configuration: each step as its distance from the alarm's threshold."""
         usual = Cooldowns()
         wait = self.cooldown or (usual.scale_out if self._grows else usual.scale_in)
         return _Configuration(
-            adjustment_type=self._adjustment,
+            # ChangeInCapacity, where the enumeration says CHANGE_IN_CAPACITY.
+            adjustment_type=self.adjustment.name.title().replace("_", ""),
             cooldown=wait.to_seconds(),
             metric_aggregation_type="Average",
             min_adjustment_magnitude=self.minimum_change,
@@ -168,11 +156,10 @@ class StepScaling:
         return sorted(self.steps, key=lambda step: step.at, reverse=not self._grows)
 
     def _adjustments(self) -> Iterator[_Adjustment]:
-        threshold = self._threshold()
-        for step, following in pairwise([*self._ordered(), None]):
-            assert step is not None  # noqa: S101 -- only the last one is None, and nothing follows it
-            near = step.at - threshold
-            far = None if following is None else following.at - threshold
+        steps = self._ordered()
+        for step, following in zip_longest(steps, steps[1:]):
+            near = step.at - steps[0].at
+            far = None if following is None else following.at - steps[0].at
             yield _Adjustment(
                 scaling_adjustment=step.change,
                 metric_interval_lower_bound=near if self._grows else far,
@@ -213,7 +200,7 @@ class StepPolicy(Construct):
             alarm_name=f"{prefix}-scaling-{scaling.name}",
             alarm_description=f"Runs the scaling policy {prefix}-{scaling.name}; no action is needed.",
             metric=scaling.metric,
-            threshold=scaling._threshold(),
+            threshold=scaling._ordered()[0].at,
             comparison_operator=(
                 comparison.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
                 if scaling._grows

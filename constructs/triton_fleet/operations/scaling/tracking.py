@@ -10,6 +10,7 @@ Sources, read on 2026-11-21:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,13 +19,47 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from typing_extensions import Unpack
 
 from triton_fleet.endpoint.hosting.variants import DeployedVariant
-from triton_fleet.operations.scaling.metric_specification import Customized, Predefined, specification
-from triton_fleet.operations.scaling.target import Per, ScalingTarget
+from triton_fleet.operations.scaling.target import Customized, Per, Predefined, ScalingTarget, specification
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.metrics.facts import METRICS
 from triton_fleet.parts.metrics.published import MetricOptions
+from triton_models.base.checks import Check, Report
 
 _MICROSECONDS_PER_MILLISECOND = 1000
+
+# From the API models in botocore 1.44.5: Application Auto Scaling accepts any statistic of CloudWatch in a
+# query of a customized metric (TargetTrackingMetricStat), and AnomalyDetectorMetricStat has the grammar. Its
+# o, u and the endings _E, _L and _H are not documented.
+STATISTIC_NAME = Check(
+    id="statistic-name",
+    source=(
+        "2026-11-22: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Statistics-definitions.html"
+        " https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingMetricStat.html"
+    ),
+)
+_STATISTICS = ("Average", "Minimum", "Maximum", "Sum", "SampleCount", "IQM")
+_DECIMALS = r"(\.\d{1,10})?"
+_BELOW_HUNDRED = rf"\d{{1,2}}{_DECIMALS}"
+_PERCENT = rf"({_BELOW_HUNDRED}|100(\.0{{1,10}})?)%"
+_NUMBER = rf"\d+{_DECIMALS}([Ee][+-]?\d+)?"
+
+
+def _between(bound: str) -> str:
+    """Return the pattern of two bounds, one of which may be missing."""
+    return rf"\(({bound}:({bound})?|:{bound})\)"
+
+
+_STATISTIC = re.compile(
+    "|".join(
+        (
+            *_STATISTICS,
+            rf"(p|tm|wm|tc|ts)({_BELOW_HUNDRED}|100)",
+            rf"(TM|WM|TC|TS){_between(_PERCENT)}",
+            rf"(PR|TM|WM|TC|TS){_between(_NUMBER)}",
+        )
+    ),
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +77,6 @@ class Invocations(ScalingTarget):
 
     @property
     def _amount(self) -> float:
-        """Requests a minute."""
         return self.per_minute
 
     def _metric(self, variant: DeployedVariant) -> Predefined:
@@ -118,7 +152,6 @@ class Utilization(ScalingTarget):
 
     @property
     def _amount(self) -> float:
-        """Percent of each GPU or vCPU."""
         return self.percent
 
     def _metric(self, variant: DeployedVariant) -> Customized:
@@ -197,6 +230,10 @@ class ModelLatency(ScalingTarget):
     latency: Duration
     statistic: str = "Average"
 
+    def _check(self, report: Report, variant: DeployedVariant) -> None:
+        ScalingTarget._check(self, report, variant)
+        statistic_name(report, self.statistic)
+
     @property
     def _amount(self) -> float:
         """Milliseconds; SageMaker publishes microseconds."""
@@ -230,7 +267,6 @@ class ConcurrentRequests(ScalingTarget):
 
     @property
     def _amount(self) -> float:
-        """Requests at one time."""
         return self.per_model
 
     def _metric(self, variant: DeployedVariant) -> Predefined:
@@ -257,7 +293,6 @@ class BacklogPerInstance(ScalingTarget):
 
     @property
     def _amount(self) -> float:
-        """Requests in the queue."""
         return self.requests
 
     def _metric(self, variant: DeployedVariant) -> Customized:
@@ -274,7 +309,7 @@ class MetricTarget(ScalingTarget):
     whatever the metric's period is, in the endpoint's own account and region.
 
     Attributes:
-        name: The construct's id and the last part of the policy's name, one of a kind in its scaling.
+        name: The construct's id and the last part of the policy's name, unique in its scaling.
         metric: A metric with any statistic, or a `MathExpression`, also over those of an endpoint.
         target: The value to keep, of the metric as it is.
     """
@@ -285,12 +320,10 @@ class MetricTarget(ScalingTarget):
 
     @property
     def _policy(self) -> str:
-        """The target's name."""
         return self.name
 
     @property
     def _amount(self) -> float:
-        """The metric's value."""
         return self.target
 
     def _metric(self, variant: DeployedVariant) -> Customized:
@@ -316,3 +349,10 @@ def _published(name: str, variant: DeployedVariant, **options: Unpack[MetricOpti
     policy is accepted and never acts.
     """
     return specification(variant.metric(name, **options), unit=METRICS[name].unit)
+
+
+def statistic_name(report: Report, statistic: str) -> None:
+    """Check that CloudWatch has a statistic."""
+    if not _STATISTIC.fullmatch(statistic):
+        fix = f"use {', '.join(_STATISTICS)}, a percentile such as p90, or a range such as TM(10%:90%)"
+        report(STATISTIC_NAME, f"the statistic is {statistic[:40]!a}", fix=fix)

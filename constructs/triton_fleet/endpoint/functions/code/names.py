@@ -1,7 +1,7 @@
-"""The manifest as functions read it: what the names of models stand for on an endpoint.
+"""Reads the manifest for functions: which artifact a model's name stands for on an endpoint.
 
-It is part of the functions that import it: they get its text in the place of the import. It imports only
-the standard library and needs no table of releases and GPUs: the manifest says what each artifact runs on.
+The text of this file replaces its import in the functions that use it. It imports only the standard library,
+and needs no table of releases and GPUs, because the manifest says what each artifact runs on.
 """
 
 from __future__ import annotations
