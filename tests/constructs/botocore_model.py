@@ -90,7 +90,7 @@ def violations(template: Mapping[str, Any]) -> list[str]:
         if call is not None:
             properties = {
                 name: value
-                for name, value in _resolved(resource["Properties"], template).items()
+                for name, value in resolved(resource["Properties"], template).items()
                 if name not in call.left_out
             }
             found += refused(call.service, call.operation, {**call.added, **properties})
@@ -125,28 +125,23 @@ def _as_called(shape: Any, value: Any, unlisted: list[str]) -> Any:
     return value
 
 
-def resolved(value: Any, template: Mapping[str, Any]) -> Any:
-    """A value of a template as a deployment might make it."""
-    return _resolved(value, template)
-
-
 @cache
 def _service(name: str) -> ServiceModel:
     """A service's model, which is megabytes of JSON to read."""
     return botocore.session.Session().get_service_model(name)
 
 
-def _resolved(value: Any, template: Mapping[str, Any]) -> Any:
+def resolved(value: Any, template: Mapping[str, Any]) -> Any:
     """A value with its intrinsic functions worked out, and likely values where a deployment decides."""
     if isinstance(value, list):
-        return [_resolved(each, template) for each in value]
+        return [resolved(each, template) for each in value]
     if not isinstance(value, dict):
         return value
     if len(value) == 1:
         ((name, argument),) = value.items()
         if name in _FUNCTIONS:
             return _FUNCTIONS[name](argument, template)
-    return {name: _resolved(each, template) for name, each in value.items()}
+    return {name: resolved(each, template) for name, each in value.items()}
 
 
 def _ref(argument: Any, template: Mapping[str, Any]) -> Any:
@@ -159,10 +154,8 @@ def _ref(argument: Any, template: Mapping[str, Any]) -> Any:
 
 
 def _join(argument: Any, template: Mapping[str, Any]) -> Any:
-    parts = _resolved(argument[1], template)
-    return argument[0].join(
-        each if isinstance(each, str) else "part" for each in parts
-    )  # of another function
+    parts = resolved(argument[1], template)
+    return argument[0].join(each if isinstance(each, str) else "part" for each in parts)
 
 
 def _sub(argument: Any, _: Mapping[str, Any]) -> Any:
@@ -170,7 +163,7 @@ def _sub(argument: Any, _: Mapping[str, Any]) -> Any:
 
 
 def _find_in_map(argument: Any, template: Mapping[str, Any]) -> Any:
-    table, first, second = _resolved(argument, template)
+    table, first, second = resolved(argument, template)
     return template["Mappings"][table][first][second]
 
 

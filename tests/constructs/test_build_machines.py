@@ -24,7 +24,6 @@ from triton_fleet import (
 from triton_fleet.builds.machines import build_machine, check_machine
 from triton_models.base.errors import Problem
 from triton_models.facts.build_machines import (
-    BUILD_MACHINES,
     PROCESSING_TYPES,
     RESERVED_MACHINES,
     VOLUME_GB,
@@ -82,10 +81,6 @@ def test_every_reserved_machine_is_the_smallest_of_its_family_and_found_by_its_g
         assert own.gpu is not None
         assert own.gpu.name == gpu
         assert own.memory_gib == min(facts.memory_gib for facts in siblings)
-
-
-def test_no_machine_on_demand_has_a_gpu_that_cannot_be_reserved() -> None:
-    assert set(BUILD_MACHINES) <= set(RESERVED_MACHINES)
 
 
 @pytest.mark.parametrize(

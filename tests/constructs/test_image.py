@@ -166,22 +166,19 @@ def test_a_label_of_another_stage_or_in_a_comment_does_not_count(text: str, tmp_
 
 
 @pytest.mark.parametrize(
-    "described",
+    ("described", "labels"),
     [
-        [{"Id": "sha256:1", "Config": {"Labels": {LABEL: "true"}}}],
-        {"architecture": "amd64", "config": {"Labels": {LABEL: "true"}}},
+        ([{"Id": "sha256:1", "Config": {"Labels": {LABEL: "true"}}}], {LABEL: "true"}),
+        ({"architecture": "amd64", "config": {"Labels": {LABEL: "true"}}}, {LABEL: "true"}),
+        ([{"Config": {"Labels": None}}], {}),
     ],
 )
-def test_the_label_is_found_in_what_tools_print(described: object, tmp_path: Path) -> None:
+def test_the_labels_are_read_from_what_tools_print(
+    described: object, labels: dict[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "image.json").write_text(json.dumps(described))
 
-    assert image_labels(tmp_path / "image.json") == {LABEL: "true"}
-
-
-def test_an_image_without_any_label_has_none(tmp_path: Path) -> None:
-    (tmp_path / "image.json").write_text(json.dumps([{"Config": {"Labels": None}}]))
-
-    assert image_labels(tmp_path / "image.json") == {}
+    assert image_labels(tmp_path / "image.json") == labels
 
 
 def test_the_label_is_found_in_an_oci_layout(tmp_path: Path) -> None:
@@ -200,12 +197,8 @@ def test_what_describes_no_image_is_refused(text: str, registry: ecr.Repository,
     described = tmp_path / "image"
     described.write_text(text)
 
-    with pytest.raises(FleetError, match="docker inspect"):
-        image_labels(described)
+    for path in (described, tmp_path / "missing"):
+        with pytest.raises(FleetError, match="docker inspect"):
+            image_labels(path)
     own = CustomImage(repository=registry, tag="v7", described_by=described)
     assert _rules(own) == ["image-description"]
-
-
-def test_a_missing_description_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FleetError, match="Dockerfile"):
-        image_labels(tmp_path / "Dockerfile")

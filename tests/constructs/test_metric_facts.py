@@ -39,28 +39,23 @@ def test_a_metric_has_the_dimensions_under_which_sagemaker_publishes_it(name: st
     assert metric.period.to_seconds() == 60
 
 
-def test_a_duration_is_turned_from_microseconds_into_milliseconds() -> None:
-    metric = _metrics().metric_model_latency(statistic="p99.9")
-
-    assert _expression(metric) == "raw_ModelLatency_p99_9 / 1000"
-
-
-def test_errors_and_hits_are_ratios_in_percent() -> None:
-    metrics = _metrics()
-
-    assert (
-        _expression(metrics.metric_error_rate("Invocation5XXErrors"))
-        == "raw_Invocation5XXErrors_Average * 100"
-    )
-    assert _expression(metrics.metric_model_cache_hit()) == "raw_ModelCacheHit_Average * 100"
-
-
-def test_percentages_of_several_gpus_and_cpus_are_divided_among_them() -> None:
+@pytest.mark.parametrize(
+    ("method", "options", "expression"),
+    [
+        ("model_latency", {"statistic": "p99.9"}, "raw_ModelLatency_p99_9 / 1000"),
+        ("error_rate", {}, "raw_Invocation5XXErrors_Average * 100"),
+        ("model_cache_hit", {}, "raw_ModelCacheHit_Average * 100"),
+        ("gpu_utilization", {}, "raw_GPUUtilization_Average / 4"),
+        ("gpu_memory_utilization", {}, "raw_GPUMemoryUtilization_Average / 4"),
+        ("cpu_utilization", {}, "raw_CPUUtilization_Average / 48"),
+    ],
+)
+def test_times_are_in_milliseconds_and_shares_in_percent_of_one_gpu_or_vcpu(
+    method: str, options: dict[str, str], expression: str
+) -> None:
     four_gpus = _metrics("ml.g5.12xlarge")
 
-    assert _expression(four_gpus.metric_gpu_utilization()).endswith(" / 4")
-    assert _expression(four_gpus.metric_gpu_memory_utilization()).endswith(" / 4")
-    assert _expression(four_gpus.metric_cpu_utilization()).endswith(" / 48")
+    assert _expression(getattr(four_gpus, f"metric_{method}")(**options)) == expression
 
 
 def test_the_percentage_of_a_single_gpu_is_the_metric_itself() -> None:

@@ -69,12 +69,6 @@ def _statements(template: Template_, policy: str) -> dict[str, dict[str, Any]]:
     return {each.get("Sid", each["Action"][0]): each for each in document["Statement"]}
 
 
-def test_sagemaker_takes_the_request(environment: dict[str, str]) -> None:
-    request = run_processing_job.job_request(environment)
-
-    assert refused("sagemaker", "CreateProcessingJob", request) == []
-
-
 def test_the_job_runs_the_buildspecs_commands_in_the_serving_image_on_the_serving_hardware(
     environment: dict[str, str],
 ) -> None:
