@@ -18,7 +18,7 @@ from tests.rehearsal.served_models import FLOATS, ensemble, onnx_model, python_m
 from tests.rehearsal.traces import traces
 from tests.triton_models.publishing_aws import EARLIER, file_name, record_of
 from triton_models.base.errors import FleetError
-from triton_models.client import Client
+from triton_models.client import Client, encode
 from triton_models.repository.manifest import Manifest, Publication
 from triton_rehearsal.hosting.service import Hosting
 
@@ -125,6 +125,18 @@ def test_our_client_asks_a_model_by_its_name(shared, monkeypatch):
     for content in ("binary", "json"):
         answer = client.infer(model="greeting", inputs={"TEXT": np.array([["abc"], ["é"]])}, content=content)
         np.testing.assert_array_equal(answer["Y"], np.array([[30], [10]], dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    "spell", [str.title, lambda kind: kind.replace(";", "; ")], ids=["capitals", "a space"]
+)
+def test_triton_reads_a_binary_content_type_in_its_own_spelling_alone(shared, spell):
+    target = shared.upload("spelled-1.tar.gz", onnx_model(2.0))
+    body, kind = encode({"X": np.ones((1, 1), np.float32)}, outputs=None, content="binary")
+    assert shared.invoke(target, body, ContentType=kind)["ContentType"].startswith(kind.partition("=")[0])
+    with pytest.raises(shared.runtime.exceptions.ModelError) as error:
+        shared.invoke(target, body, ContentType=spell(kind))
+    assert error.value.response["OriginalStatusCode"] == 400
 
 
 def test_an_object_that_changes_under_its_key_is_not_loaded_again(shared):
