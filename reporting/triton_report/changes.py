@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,8 +11,9 @@ from typing import Any
 
 from triton_report.assembly import Assembly, Key, Resource
 from triton_report.intrinsics import references
-from triton_report.schemas import create_only
 
+# Schemas differ between regions only by properties that have not arrived everywhere.
+_REGION = "us-east-1"
 # The keys that identify entries of lists whose order does not matter to CloudFormation.
 _KEYS = ("Sid", "Name", "Key", "VariantName")
 
@@ -71,17 +73,33 @@ def changes(before: Assembly, after: Assembly) -> list[Change]:
             found[key] = Change(effect=effect, resource=resource, before=old, properties=properties)
     _follow(found, before, after)
     kept = {*after.resources, *new_ids.values()}
-    gone = [key for key in before.resources if key not in kept and key[0] in after.stacks]
     removed = [
-        Change(effect=Effect.REMOVED, resource=before.resources[key], before=before.resources[key])
-        for key in gone
+        Change(effect=Effect.REMOVED, resource=each, before=each)
+        for key, each in before.resources.items()
+        if key not in kept and each.stack in after.stacks
     ]
     return [found[key] for key in after.resources if key in found] + removed
 
 
 def _replaces(type_name: str, properties: tuple[PropertyChange, ...]) -> bool:
-    fixed = create_only(type_name)
+    fixed = _create_only(type_name)
     return any(_within(change.path, name) for change in properties for name in fixed)
+
+
+@functools.cache
+def _create_only(type_name: str) -> frozenset[str]:
+    """Return the properties whose change replaces a resource, such as "Target/Name", by AWS's own schemas.
+
+    Empty for a type without a schema, such as a custom resource: what happens then, its own code decides.
+    """
+    from cfnlint.schema import ResourceNotFoundError  # type: ignore[import-untyped]
+    from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]
+
+    try:
+        schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema(_REGION, type_name).schema
+    except ResourceNotFoundError:
+        return frozenset()
+    return frozenset(path.removeprefix("/properties/") for path in schema.get("createOnlyProperties", ()))
 
 
 def _within(path: str, name: str) -> bool:
@@ -107,13 +125,14 @@ def _differences(before: Any, after: Any, path: str = "") -> Iterator[PropertyCh
 
 def _key(before: Any, after: Any) -> str | None:
     """Return the property that identifies entries of two lists, such as a variable's name."""
-    if not (isinstance(before, list) and isinstance(after, list)):
-        return None
-    return next((name for name in _KEYS if all(_told_apart(one, name) for one in (before, after))), None)
+    return next((name for name in _KEYS if all(_is_unique(name, each) for each in (before, after))), None)
 
 
-def _told_apart(entries: list[Any], name: str) -> bool:
-    keys = [each.get(name) if isinstance(each, Mapping) else None for each in entries]
+def _is_unique(name: str, entries: Any) -> bool:
+    keys = [
+        each.get(name) if isinstance(each, Mapping) else None
+        for each in (entries if isinstance(entries, list) else [None])
+    ]
     return all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys)
 
 
@@ -144,7 +163,7 @@ def _follow(found: dict[Key, Change], before: Assembly, after: Assembly) -> None
 
 def _consequence(resource: Resource, new: set[Key]) -> tuple[Effect | None, Key | None]:
     """Return the fate of a resource whose properties in `new` differ, and the property that causes it."""
-    fixed = {name.partition("/")[0] for name in create_only(resource.type)}
+    fixed = {name.partition("/")[0] for name in _create_only(resource.type)}
     effect, cause = None, None
     for name, value in resource.properties.items():
         for key in references(value, resource.stack):

@@ -12,7 +12,7 @@ from triton_models.artifact.targets import built_gpu
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.repository.manifest import ArtifactRecord
-from triton_report.comparison import Comparison, compare
+from triton_report.comparison import Comparison
 from triton_report.markdown import headline, markdown
 from triton_report.revisions import committed, working_tree
 from triton_report.risk import meaning
@@ -32,8 +32,8 @@ class Report:
         compared = self.comparison
         return {
             "summary": headline(compared),
-            "base": compared.before_name,
-            "head": compared.after_name,
+            "base": compared.before.name,
+            "head": compared.after.name,
             "settings": [asdict(each) for each in compared.settings],
             "changes": [
                 {
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> Report:
     progress(f"synthesizing {arguments.head or 'the working tree'}")
     head = committed(project, arguments.head) if arguments.head else working_tree(project)
     published = _published(arguments.repository) if arguments.repository else None
-    report = Report(comparison=compare(base, head, published=published))
+    report = Report(comparison=Comparison(base, head, published=published))
     if arguments.markdown is not None:
         arguments.markdown.write_text(markdown(report.comparison), encoding="utf-8")
     return report

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from triton_models.declare.reading import FORM_MARK, published_name
 from triton_models.facts.cost import Estimate
@@ -13,7 +14,7 @@ from triton_report.declared import ModelChange, model_changes
 from triton_report.permissions import PermissionChange, permission_change
 from triton_report.revisions import Revision
 from triton_report.settings import Setting, setting_changes
-from triton_report.spending import Fleet, fleets
+from triton_report.spending import fleets
 from triton_report.watching import Watching, watching_change
 
 
@@ -27,72 +28,78 @@ class LostModels:
     models: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Move:
-    """The check of the names of a fleet, which a deployment runs before the fleet moves."""
-
-    alias: str
-    target: str
-    not_needed: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Comparison:
-    """The differences between two revisions.
+    """The differences between two revisions, each found when it is first asked for.
 
     Attributes:
-        one_library: True if the base requires another version of the library, and was synthesized with this
-            one all the same.
-        leaving: Models that the build job no longer makes, each a folder or `folder:form`.
+        before: The base.
+        after: The revision that the report is about.
         published: The current artifact of each model, such as "95.4 MB, for A10G and Triton 25.09"; None
             if not requested.
     """
 
-    before_name: str
-    after_name: str
-    before: Assembly
-    after: Assembly
-    settings: tuple[Setting, ...]
-    changes: tuple[Change, ...]
-    permissions: PermissionChange
-    watching: Watching
-    models: tuple[ModelChange, ...]
-    toolkit_changed: bool
-    models_before: int
-    models_after: int
-    leaving: tuple[str, ...] = ()
-    one_library: bool = False
+    before: Revision
+    after: Revision
     published: Mapping[str, str] | None = None
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """The settings that differ."""
+        before, after = self.before, self.after
+        return list(setting_changes(before.assembly, after.assembly, before.declared, after.declared))
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """The resources that differ."""
+        return changes(self.before.assembly, self.after.assembly)
+
+    @cached_property
+    def permissions(self) -> PermissionChange:
+        """The permissions that differ."""
+        return permission_change(self.before.assembly, self.after.assembly)
+
+    @cached_property
+    def watching(self) -> Watching:
+        """The alarms and charts that differ."""
+        return watching_change(self.before.assembly, self.after.assembly)
+
+    @cached_property
+    def models(self) -> list[ModelChange]:
+        """The model builds that differ."""
+        return model_changes(self.before.declared, self.after.declared)
+
+    @property
+    def one_library(self) -> bool:
+        """True if the base requires another version of the library, but was synthesized with this one."""
+        before, after = self.before, self.after
+        return before.declared.library != after.declared.library and before.python == after.python
 
     @property
     def warnings(self) -> list[SynthesisWarning]:
         """The new warnings of the synthesis."""
-        return sorted(self.after.warnings - self.before.warnings, key=lambda each: (each.path, each.text))
+        new = self.after.assembly.warnings - self.before.assembly.warnings
+        return sorted(new, key=lambda each: (each.path, each.text))
 
     @property
     def stacks_left(self) -> list[str]:
         """Stacks that are no longer in the app. A deployment does not touch them: they run on."""
-        return sorted(self.before.stacks - self.after.stacks)
-
-    @property
-    def fleets_after(self) -> list[Fleet]:
-        """The variants afterwards."""
-        return fleets(self.after)
+        return sorted(self.before.assembly.stacks - self.after.assembly.stacks)
 
     @property
     def costs_before(self) -> dict[str, Estimate]:
         """The previous cost of each variant with a known price."""
-        return _costs(self.before, self.models_before)
+        return _costs(self.before)
 
     @property
     def costs_after(self) -> dict[str, Estimate]:
         """The new cost of each variant, including those of orphaned stacks."""
         behind = {
             f"{fleet.name} of {fleet.stack}, orphaned": estimate
-            for fleet in fleets(self.before)
+            for fleet in fleets(self.before.assembly)
             if fleet.stack in self.stacks_left and (estimate := fleet.cost(models=0)) is not None
         }
-        return _costs(self.after, self.models_after) | behind
+        return _costs(self.after) | behind
 
     @property
     def cost_difference(self) -> tuple[float, float]:
@@ -106,74 +113,45 @@ class Comparison:
     @property
     def moves_without(self) -> list[LostModels]:
         """The models without which a fleet would move to another target, so that its deployment stops."""
-        targets = {each.alias: each.target for each in _moves(self.before)}
+        known = self.after.declared.names
+        leaving = [name for name in self.before.declared.names if name not in known]
+        targets = {alias: target for alias, target, _ in _moves(self.before.assembly)}
         found = [
-            LostModels(alias=each.alias, before=targets[each.alias], after=each.target, models=lost)
-            for each in _moves(self.after)
-            if each.alias in targets
-            and targets[each.alias] != each.target
-            and (lost := tuple(name for name in self.leaving if self._loses(name, each.not_needed)))
+            LostModels(alias=alias, before=targets[alias], after=target, models=lost)
+            for alias, target, not_needed in _moves(self.after.assembly)
+            if targets.get(alias, target) != target
+            and (lost := tuple(name for name in leaving if self._loses(name, not_needed)))
         ]
         return list(dict.fromkeys(found))
 
-    def _loses(self, name: str, not_needed: Sequence[str]) -> bool:
+    def _loses(self, name: str, not_needed: Collection[str]) -> bool:
         if published_name(name) in not_needed:
             return False
         # A form may have been published under another name, which only its declaration has.
         return FORM_MARK in name or self.published is None or name in self.published
 
-    @property
-    def targets_before(self) -> list[str]:
-        """The previous target of the models, such as "A10G and Triton 25.09"."""
-        return _targets(self.before)
 
-    @property
-    def targets_after(self) -> list[str]:
-        """The new target of the models."""
-        return _targets(self.after)
-
-
-def compare(before: Revision, after: Revision, *, published: Mapping[str, str] | None = None) -> Comparison:
-    """Put two revisions side by side."""
-    return Comparison(
-        before_name=before.name,
-        after_name=after.name,
-        before=before.assembly,
-        after=after.assembly,
-        settings=tuple(setting_changes(before.assembly, after.assembly, before.declared, after.declared)),
-        changes=tuple(changes(before.assembly, after.assembly)),
-        permissions=permission_change(before.assembly, after.assembly),
-        watching=watching_change(before.assembly, after.assembly),
-        models=tuple(model_changes(before.declared, after.declared)),
-        toolkit_changed=before.declared.toolkit != after.declared.toolkit,
-        models_before=before.declared.count,
-        models_after=after.declared.count,
-        leaving=tuple(name for name in before.declared.names if name not in after.declared.names),
-        one_library=before.declared.library != after.declared.library and before.python == after.python,
-        published=published,
-    )
+def _moves(assembly: Assembly) -> list[tuple[str, str, list[str]]]:
+    """Return the alias, the target and the retired models of each check before a fleet moves."""
+    checks = [each.properties for each in assembly.of_type("Custom::TritonNames")]
+    return [
+        (str(given.get("Alias")), str(given.get("Target")), [*map(str, given.get("NotNeeded", ()))])
+        for given in checks
+    ]
 
 
-def _moves(assembly: Assembly) -> Iterator[_Move]:
-    for each in assembly.of_type("Custom::TritonNames"):
-        yield _Move(
-            alias=str(each.properties.get("Alias")),
-            target=str(each.properties.get("Target")),
-            not_needed=tuple(map(str, each.properties.get("NotNeeded", ()))),
-        )
-
-
-def _costs(assembly: Assembly, models: int) -> dict[str, Estimate]:
-    estimates = {fleet.name: fleet.cost(models=models) for fleet in fleets(assembly)}
+def _costs(revision: Revision) -> dict[str, Estimate]:
+    models = revision.declared.count
+    estimates = {fleet.name: fleet.cost(models=models) for fleet in fleets(revision.assembly)}
     return {name: estimate for name, estimate in estimates.items() if estimate is not None}
 
 
-def _targets(assembly: Assembly) -> list[str]:
-    """Return the targets of the build projects."""
-    found = []
+def targets(assembly: Assembly) -> list[str]:
+    """The targets of the build projects, such as "A10G and Triton 25.09"."""
+    found = set()
     for project in assembly.of_type("AWS::CodeBuild::Project"):
         variables = project.properties.get("Environment", {}).get("EnvironmentVariables", ())
         given = {each["Name"]: each["Value"] for each in variables}
         if "FLEET_RELEASE" in given:
-            found.append(f"{given.get('FLEET_GPU', 'CPUs')} and Triton {given['FLEET_RELEASE']}")
-    return sorted(set(found))
+            found.add(f"{given.get('FLEET_GPU', 'CPUs')} and Triton {given['FLEET_RELEASE']}")
+    return sorted(found)

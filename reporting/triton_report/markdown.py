@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from triton_models.declare.reading import published_name
 from triton_models.facts.cost import Estimate, dollars
 from triton_report.assembly import Assembly, Resource
 from triton_report.changes import Change, Effect, PropertyChange
-from triton_report.comparison import Comparison
+from triton_report.comparison import Comparison, targets
 from triton_report.declared import ModelChange
 from triton_report.intrinsics import written
 from triton_report.permissions import Grant
-from triton_report.risk import WORDS, Risk, meaning
+from triton_report.risk import WORDS, Meaning, Risk, meaning
 from triton_report.settings import model_summary
+from triton_report.spending import fleets
 
 _LONGEST_VALUE = 80
 # The name of an uploaded file, which is shortened.
@@ -52,7 +54,7 @@ def markdown(comparison: Comparison) -> str:
         *_watching(comparison),
         *_warnings(comparison),
         *_details(comparison),
-        f"<sub>`fleet report`: {comparison.before_name} → {comparison.after_name}</sub>",
+        f"<sub>`fleet report`: {comparison.before.name} → {comparison.after.name}</sub>",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -93,13 +95,10 @@ def _consequence(comparison: Comparison) -> str:
         _counted(len(comparison.permissions.widened), "wider permission", "wider permissions"),
         _counted(len(comparison.watching.alarms_lost), "alarm removed", "alarms removed"),
     ]
-    parts = [each for each in said if each]
-    if parts:
+    if parts := [each for each in said if each]:
         return ", ".join(parts)
-    if comparison.changes:
-        changed = _counted(len(comparison.changes), "resource changes", "resources change")
-        return f"{changed}, without risk"
-    return "Nothing changes in the deployment"
+    changed = _counted(len(comparison.changes), "resource changes", "resources change")
+    return f"{changed}, without risk" if changed else "Nothing changes in the deployment"
 
 
 def _difference(comparison: Comparison) -> str:
@@ -116,24 +115,20 @@ def _table(comparison: Comparison) -> Iterator[str]:
 
     What serves comes before what watches it.
     """
-    fates: dict[tuple[Risk, str, Effect, str], list[Change]] = {}
+    fates: dict[tuple[Meaning, str, Effect], list[Change]] = {}
     for change in comparison.changes:
-        means = meaning(change)
-        if means.risk is not Risk.NONE:
-            key = (means.risk, change.resource.type, change.effect, means.text)
-            fates.setdefault(key, []).append(change)
+        fates.setdefault((meaning(change), change.resource.type, change.effect), []).append(change)
     lines = [
         f"| {risk.title} | {_all_of(alike)} {_verb(effect, len(alike))}{_along(alike)} | {text} |"
-        for (risk, _, effect, text), alike in sorted(
-            fates.items(), key=lambda fate: (fate[0][0], not fate[0][1].startswith(_SERVES))
+        for ((risk, text), _, effect), alike in sorted(
+            fates.items(), key=lambda fate: (fate[0][0].risk, not fate[0][1].startswith(_SERVES))
         )
+        if risk is not Risk.NONE
     ]
     lines = [*_lost_models(comparison), *lines, *_permission_rows(comparison.permissions.widened)]
     if lost := comparison.watching.alarms_lost:
-        names = ", ".join(f"`{name}`" for name in lost)
-        lines.append(
-            f"| 🙈 alarm | {names} {'is' if len(lost) == 1 else 'are'} removed | no one is notified |"
-        )
+        are = "is" if len(lost) == 1 else "are"
+        lines.append(f"| 🙈 alarm | {_codes(lost)} {are} removed | no one is notified |")
     lines += [
         f"| 🧟 orphaned | The stack `{name}` is no longer in the app | deployments do not touch it: it "
         f"keeps running and is billed until `aws cloudformation delete-stack --stack-name {name}` |"
@@ -145,51 +140,48 @@ def _table(comparison: Comparison) -> Iterator[str]:
 
 def _lost_models(comparison: Comparison) -> Iterator[str]:
     for each in comparison.moves_without:
-        names = ", ".join(f"`{name}`" for name in each.models)
-        published = ", ".join(f"`{published_name(name)}`" for name in each.models)
         one = len(each.models) == 1
         leave, they, word = ("leaves", "it", "name") if one else ("leave", "they", "names")
         yield (
-            f"| 🛑 deployment stops | {names} {leave} `models` while the fleet moves from {each.before} to "
-            f"{each.after} | `Custom::TritonNames` fails if {they} cannot be loaded there: add the "
-            f"published {word} {published} to `retired_models` |"
+            f"| 🛑 deployment stops | {_codes(each.models)} {leave} `models` while the fleet moves from "
+            f"{each.before} to {each.after} | `Custom::TritonNames` fails if {they} cannot be loaded there: "
+            f"add the published {word} {_codes(map(published_name, each.models))} to `retired_models` |"
         )
 
 
 def _permission_rows(widened: Sequence[Grant]) -> Iterator[str]:
     """Return a row for each wider permission; many ordinary ones share a row, which the details list."""
-    groups = _grouped(widened)
-    ordinary = [grants for grants in groups if not grants[0].is_broad]
-    if not _folds(ordinary):
-        ordinary = []
-    for grants in groups:
-        if grants not in ordinary:
+    folded = _folded_permissions(widened)
+    for grants in _grouped(widened):
+        if grants not in folded:
             yield f"| 🔑 permission | {_permission(grants)} | {_upon(grants)} |"
-    if ordinary:
-        holders: dict[str, int] = {}
-        for grants in ordinary:
-            holders[_holder(grants)] = holders.get(_holder(grants), 0) + len(grants)
-        total = _counted(sum(holders.values()), "permission", "permissions")
+    if folded:
+        holders: Counter[str] = Counter()
+        for grants in folded:
+            holders[_holder(grants)] += len(grants)
+        total = _counted(holders.total(), "permission", "permissions")
         named = ", ".join(f"{number} of {who}" for who, number in holders.items())
         yield f"| 🔑 permission | {total}: {named} | on named resources, or under a condition; see below |"
 
 
-def _folds(ordinary: list[list[Grant]]) -> bool:
-    return len(ordinary) > _MOST_PERMISSIONS
+def _folded_permissions(widened: Sequence[Grant]) -> list[list[Grant]]:
+    """Return the ordinary permissions that share a row; few of them have rows of their own."""
+    ordinary = [grants for grants in _grouped(widened) if not grants[0].is_broad]
+    return ordinary if len(ordinary) > _MOST_PERMISSIONS else []
 
 
 def _permission(grants: list[Grant]) -> str:
-    return f"{_holder(grants)} may now {_does(grants)}"
+    actions = _codes(each.action for each in grants)
+    return f"{_holder(grants)} may now {'' if grants[0].allowed else 'do what was denied: '}{actions}"
 
 
 def _all_of(alike: list[Change]) -> str:
-    first = alike[0]
     if len(alike) == 1:
-        return _what(first)
-    paths = ", ".join(f"`{change.resource.path}`" for change in alike[:_MOST_PATHS])
+        return _what(alike[0])
+    paths = _codes(change.resource.path for change in alike[:_MOST_PATHS])
     if (more := len(alike) - _MOST_PATHS) > 0:
         paths += f" and {more} more"
-    return f"{len(alike)} {_word(first.resource)}s ({paths})"
+    return f"{len(alike)} {_word(alike[0].resource)}s ({paths})"
 
 
 def _along(alike: list[Change]) -> str:
@@ -225,11 +217,6 @@ def _holder(grants: list[Grant]) -> str:
     return "**anyone**" if who == "*" else f"`{_code(who)}`"
 
 
-def _does(grants: list[Grant]) -> str:
-    actions = ", ".join(f"`{each.action}`" for each in grants)
-    return actions if grants[0].allowed else f"do what was denied: {actions}"
-
-
 def _upon(grants: list[Grant]) -> str:
     first = grants[0]
     wide = "on **everything**" if first.resource == "*" else f"on `{_code(first.resource)}`"
@@ -238,18 +225,18 @@ def _upon(grants: list[Grant]) -> str:
 
 def _cost(comparison: Comparison) -> Iterator[str]:
     before, after = comparison.costs_before, comparison.costs_after
-    unknown = sorted({each.instance_type for each in comparison.fleets_after if each.name not in after})
+    afterwards = fleets(comparison.after.assembly)
+    unknown = sorted({each.instance_type for each in afterwards if each.name not in after})
     if not before and not after and not unknown:
         return
     parts = ["#### Cost"]
-    if _amounts(before) != _amounts(after):
+    was, is_ = ({name: (each.floor, each.ceiling) for name, each in one.items()} for one in (before, after))
+    if was != is_:
         rows = ["| USD per month | before | after |", "|---|---|---|"]
         for name in dict.fromkeys((*before, *after)):
             old, new = before.get(name), after.get(name)
-            rows.append(f"| `{name}`, minimum capacity | {_amount(old, 'floor')} | {_amount(new, 'floor')} |")
-            rows.append(
-                f"| `{name}`, maximum capacity | {_amount(old, 'ceiling')} | {_amount(new, 'ceiling')} |"
-            )
+            for end, amount in (("minimum", "floor"), ("maximum", "ceiling")):
+                rows.append(f"| `{name}`, {end} capacity | {_amount(old, amount)} | {_amount(new, amount)} |")
         parts.append("\n".join(rows))
     elif after:
         parts.append("Unchanged.")
@@ -261,38 +248,33 @@ def _cost(comparison: Comparison) -> Iterator[str]:
     yield "\n\n".join(parts)
 
 
-def _amounts(estimates: Mapping[str, Estimate]) -> dict[str, tuple[float, float]]:
-    return {name: (each.floor, each.ceiling) for name, each in estimates.items()}
-
-
 def _amount(estimate: Estimate | None, name: str) -> str:
     return "nothing" if estimate is None else dollars(getattr(estimate, name))
 
 
 def _models(comparison: Comparison) -> Iterator[str]:
-    before, after = comparison.targets_before, comparison.targets_after
+    before, after = targets(comparison.before.assembly), targets(comparison.after.assembly)
     parts = []
     if comparison.models:
-        parts.append("\n".join(_table_of_models(comparison)))
+        parts.append("\n".join(_table_of_models(comparison, " and ".join(after))))
     if before and after and before != after:
         parts.append(
             f"Built for {' and '.join(after)}, previously for {' and '.join(before)}: every model must be "
             "rebuilt and published, because a plan loads only in one TensorRT version on one GPU model."
         )
-    if comparison.toolkit_changed:
+    if comparison.before.declared.toolkit != comparison.after.declared.toolkit:
         parts.append("The toolkit that builds them differs: `fleet diff` lists the models to rebuild.")
     if parts:
         yield "\n\n".join(["#### Models", *parts])
 
 
-def _table_of_models(comparison: Comparison) -> Iterator[str]:
+def _table_of_models(comparison: Comparison, built_for: str) -> Iterator[str]:
     published = comparison.published
     titles = ["model", "what", "built for", *(["published now"] if published is not None else [])]
     yield _row(titles)
     yield "|---" * len(titles) + "|"
     for each in comparison.models:
-        targets = comparison.targets_after if each.built else []
-        cells = [f"`{each.name}`", _became(each), " and ".join(targets) or "nothing"]
+        cells = [f"`{each.name}`", _became(each), (built_for if each.built else "") or "nothing"]
         if published is not None:
             cells.append(published.get(published_name(each.name), "nothing"))
         yield _row(cells)
@@ -308,7 +290,7 @@ def _became(change: ModelChange) -> str:
         "built": "the build job now builds it",
         "not built": "the build job no longer builds it; its published artifact stays and can be called",
     }
-    files = f": {', '.join(f'`{file}`' for file in change.files)}" if change.files else ""
+    files = f": {_codes(change.files)}" if change.files else ""
     idle = change.what in ("added", "changed") and not change.built
     unbuilt = "; **not in `models`, so the build job does not build it**" if idle else ""
     forms = "; only its forms are built" if change.only_forms else ""
@@ -331,13 +313,14 @@ def _details(comparison: Comparison) -> Iterator[str]:
         rows = [line for change in comparison.changes for line in _detail(change, comparison)]
         total = _counted(len(comparison.changes), "resource", "resources")
         yield _folded(f"Every change: {total}", "\n".join(rows))
-    ordinary = [grants for grants in _grouped(comparison.permissions.widened) if not grants[0].is_broad]
-    if _folds(ordinary):
-        lines = [f"* {_permission(each)} {_upon(each)}" for each in ordinary]
-        yield _folded(f"Permissions widened: {sum(map(len, ordinary))}", "\n".join(lines))
+    if widened := _folded_permissions(comparison.permissions.widened):
+        lines = [f"* {_permission(each)} {_upon(each)}" for each in widened]
+        yield _folded(f"Permissions widened: {sum(map(len, widened))}", "\n".join(lines))
     if narrowed := comparison.permissions.narrowed:
-        lines = [f"* {_holder(each)} no longer: {', '.join(f'`{one.action}`' for one in each)} {_upon(each)}"
-                 for each in _grouped(narrowed)]  # fmt: skip
+        lines = [
+            f"* {_holder(each)} no longer: {_codes(one.action for one in each)} {_upon(each)}"
+            for each in _grouped(narrowed)
+        ]
         yield _folded(f"Permissions narrowed: {len(narrowed)}", "\n".join(lines))
 
 
@@ -351,11 +334,9 @@ def _detail(change: Change, comparison: Comparison) -> Iterator[str]:
 
 def _property(change: PropertyChange, of: Change, comparison: Comparison) -> str:
     before = of.before or of.resource
-    old = _text(change.before, before.stack, comparison.before)
-    new = _text(change.after, of.resource.stack, comparison.after)
-    if old is None or new is None:
-        return f"`{change.path}`: {_span(old)} → {_span(new)}"
-    start = _first_difference(old, new)
+    old = _text(change.before, before.stack, comparison.before.assembly)
+    new = _text(change.after, of.resource.stack, comparison.after.assembly)
+    start = 0 if old is None or new is None else _first_difference(old, new)
     return f"`{change.path}`: {_span(old, start)} → {_span(new, start)}"
 
 
@@ -369,13 +350,17 @@ def _first_difference(old: str, new: str) -> int:
     return len(old[:at].rstrip("0123456789abcdef"))
 
 
-def _span(text: str | None, difference: int = 0) -> str:
+def _span(text: str | None, difference: int) -> str:
     """A value as code; of a long one the part where it differs."""
     if text is None:
         return "nothing"
     begin = max(0, difference - _BEFORE) if len(text) > _LONGEST_VALUE else 0
     end = begin + _LONGEST_VALUE
     return f"`{'…' if begin else ''}{_code(text[begin:end])}{'…' if len(text) > end else ''}`"
+
+
+def _codes(texts: Iterable[str]) -> str:
+    return ", ".join(f"`{each}`" for each in texts)
 
 
 def _code(text: str) -> str:

@@ -47,11 +47,8 @@ def working_tree(project: Path) -> Revision:
 def committed(project: Path, ref: str, *, install: bool = False) -> Revision:
     """A commit of the project, checked out elsewhere for as long as it takes.
 
-    Args:
-        project: The project's folder.
-        ref: The commit.
-        install: If the commit requires another version of this library than the project does, install its
-            requirements into an environment of its own, and synthesize it there.
+    With `install`, one that requires another version of this library is synthesized in an environment of its
+    own, with its requirements.
 
     Raises:
         FleetError: There is no such commit, its requirements cannot be installed, or it cannot be

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from triton_report.changes import Change, Effect
 
@@ -23,8 +23,7 @@ class Risk(enum.IntEnum):
         return {1: "🛑 downtime", 2: "🗄️ data", 3: "♻️ replacement", 4: "ordinary"}[self.value]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
+class Meaning(NamedTuple):
     """The meaning of a change of a resource."""
 
     risk: Risk
@@ -102,41 +101,33 @@ _BECOMES_ANOTHER: Mapping[str, str] = {
 
 def meaning(change: Change) -> Meaning:
     """Return the meaning of a change."""
+    nothing = Meaning(Risk.NONE, "")
     if change.effect not in _GONE:
-        return Meaning(risk=Risk.NONE, text="")
+        return nothing
     resource = change.before or change.resource
+    removed = change.effect is not Effect.REPLACED  # of a renamed one the old id is removed
     if resource.type == "AWS::SageMaker::Endpoint":
         return _of_endpoint(change)
     if held := _HOLD_DATA.get(resource.type):
-        removed = change.effect is not Effect.REPLACED  # of a renamed one the old id is removed
-        return _of_data(
-            change, held, kept=resource.kept_when_removed if removed else resource.kept_when_replaced
-        )
+        if not (resource.kept_when_removed if removed else resource.kept_when_replaced):
+            return Meaning(Risk.DATA, f"{held} will be lost")
+        empty = "" if change.effect is Effect.REMOVED else "the new one starts empty; "
+        return Meaning(Risk.DATA, f"{empty}the old one stays in the account, unmanaged")
     harmless = resource.type in _HARMLESS or resource.type.startswith(_CUSTOM)
     if change.effect is Effect.REMOVED or harmless:
-        return Meaning(risk=Risk.NONE, text="")
-    text = _BECOMES_ANOTHER.get(resource.type, "references to its name or ARN elsewhere must change")
-    return Meaning(risk=Risk.REPLACEMENT, text=text)
+        return nothing
+    otherwise = "references to its name or ARN elsewhere must change"
+    return Meaning(Risk.REPLACEMENT, _BECOMES_ANOTHER.get(resource.type, otherwise))
 
 
 def _of_endpoint(change: Change) -> Meaning:
     if change.effect is Effect.REMOVED:
-        return Meaning(risk=Risk.DOWNTIME, text="every later invocation fails")
+        return Meaning(Risk.DOWNTIME, "every later invocation fails")
     before, after = change.before, change.resource
     if before is not None and before.properties.get("EndpointName") == after.properties.get("EndpointName"):
         text = "SageMaker refuses a second endpoint with that name: the deployment fails and rolls back"
-        return Meaning(risk=Risk.DOWNTIME, text=text)
-    return Meaning(
-        risk=Risk.REPLACEMENT,
-        text="an endpoint with another name; the old one serves until the new one does, and then callers of "
-        "its name, instead of the alias, fail",
+        return Meaning(Risk.DOWNTIME, text)
+    text = (
+        "an endpoint with another name; the old one serves until the new one does, and then callers of its "
     )
-
-
-def _of_data(change: Change, held: str, *, kept: bool) -> Meaning:
-    if kept:
-        left = "the old one stays in the account, unmanaged"
-        if change.effect is Effect.REMOVED:
-            return Meaning(risk=Risk.DATA, text=left)
-        return Meaning(risk=Risk.DATA, text=f"the new one starts empty; {left}")
-    return Meaning(risk=Risk.DATA, text=f"{held} will be lost")
+    return Meaning(Risk.REPLACEMENT, f"{text}name, instead of the alias, fail")

@@ -79,6 +79,14 @@ def test_another_type_under_the_same_id_replaces() -> None:
     assert effects([resource("X", BUCKET)], [resource("X", MODEL)]) == {"X": Effect.REPLACED}
 
 
+def test_a_property_of_an_entry_replaces_if_its_schema_says_so() -> None:
+    before, after = (
+        [resource("T", "AWS::MPA::ApprovalTeam", {"Policies": [{"PolicyArn": a}]})] for a in "ab"
+    )
+
+    assert effects(before, after) == {"T": Effect.REPLACED}
+
+
 def test_entries_with_names_are_compared_by_them() -> None:
     def project(**variables: str) -> list[Resource]:
         listed = [{"Name": name, "Value": value} for name, value in variables.items()]

@@ -10,7 +10,7 @@ import pytest
 from commits import commit_all, git
 
 from triton_models.base.errors import FleetError
-from triton_report.comparison import Comparison, compare
+from triton_report.comparison import Comparison
 from triton_report.markdown import markdown
 from triton_report.revisions import committed, working_tree
 
@@ -59,7 +59,7 @@ def _wheel(folder: Path, version: str) -> None:
 
 
 def compared(repository: Path, *, install: bool) -> Comparison:
-    return compare(committed(repository, "main", install=install), working_tree(repository))
+    return Comparison(committed(repository, "main", install=install), working_tree(repository))
 
 
 def test_the_upgrade_is_named_first(repository: Path) -> None:
@@ -77,7 +77,7 @@ def test_what_the_library_changes_shows_if_the_base_has_its_own(repository: Path
 def test_otherwise_the_report_says_that_it_does_not_show(repository: Path) -> None:
     found = compared(repository, install=False)
 
-    assert found.changes == ()
+    assert found.changes == []
     assert found.one_library
     assert "`--install-base`" in markdown(found)
 

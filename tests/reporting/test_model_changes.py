@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from templates import of, resource
 
-from triton_report.comparison import compare
+from triton_report.comparison import Comparison
 from triton_report.declared import Declared, ModelChange, model_changes
 from triton_report.markdown import markdown
 from triton_report.revisions import Revision
@@ -99,7 +99,7 @@ def test_the_table_has_forms_with_their_published_artifacts() -> None:
     before = moving("old", "reader:acme", "reader:globex")
     after = moving("old", "reader:globex", "reader:initech")
 
-    text = markdown(compare(before, after, published={"reader_acme": "9 MB"}))
+    text = markdown(Comparison(before, after, published={"reader_acme": "9 MB"}))
 
     assert text.startswith("### Models + reader:initech - reader:acme\n")
     assert [line for line in text.splitlines() if line.startswith("| `reader")] == [
@@ -136,18 +136,18 @@ BEFORE = moving("old", "reader", "writer", "reader:small")
 def test_a_model_that_is_no_longer_built_stops_the_move_to_another_target(
     after: Revision, stops_for: tuple[str, ...]
 ) -> None:
-    compared = compare(BEFORE, after)
+    compared = Comparison(BEFORE, after)
 
     assert [each.models for each in compared.moves_without] == ([stops_for] if stops_for else [])
     assert ("🛑 deployment stops" in markdown(compared)) is bool(stops_for)
 
 
 def test_a_deployment_that_stops_names_what_to_retire_as_it_is_published() -> None:
-    text = markdown(compare(BEFORE, moving("new", "reader", "writer")))
+    text = markdown(Comparison(BEFORE, moving("new", "reader", "writer")))
 
     assert "`reader:small` leaves `models`" in text
     assert "add the published name `reader_small` to `retired_models`" in text
 
 
 def test_a_model_that_was_never_published_stops_nothing() -> None:
-    assert compare(BEFORE, moving("new", "reader", "reader:small"), published={}).moves_without == []
+    assert Comparison(BEFORE, moving("new", "reader", "reader:small"), published={}).moves_without == []

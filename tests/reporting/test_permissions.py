@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,6 +140,13 @@ def test_who_may_invoke_a_function_is_reported_with_its_condition() -> None:
     (grant,) = permission_change(of(), after).widened
     assert (grant.who, grant.resource) == ("events.amazonaws.com", "${Function.Arn}")
     assert "arn:aws:events:::rule/r" in grant.condition
+
+
+def test_a_permission_on_the_resource_of_another_stack_names_it() -> None:
+    granted = assembly(allow("s3:GetObject", on={"Fn::ImportValue": "Models"}))
+    after = replace(granted, exports={"Models": ("Other", {"Ref": "Bucket"})})
+
+    assert widened(permission_change(of(), after)) == [("s3:GetObject", "${Bucket}")]
 
 
 def test_the_hash_of_an_uploaded_file_is_no_permission() -> None:

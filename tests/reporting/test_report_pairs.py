@@ -14,7 +14,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
 from triton_models.base.errors import FleetError
-from triton_report.comparison import Comparison, compare
+from triton_report.comparison import Comparison
 from triton_report.markdown import headline, markdown
 from triton_report.revisions import Revision, committed, working_tree
 
@@ -51,7 +51,9 @@ def revisions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Revision]:
 def reports(revisions: dict[str, Revision]) -> dict[str, Comparison]:
     """Each commit compared with the one before it."""
     names = list(revisions)
-    return {name: compare(revisions[before], revisions[name]) for before, name in itertools.pairwise(names)}
+    return {
+        name: Comparison(revisions[before], revisions[name]) for before, name in itertools.pairwise(names)
+    }
 
 
 @pytest.mark.parametrize("name", [commit.name for commit in HISTORY])
@@ -90,7 +92,7 @@ def test_the_headline_says_what_was_changed_and_otherwise_what_results(
 
 
 def test_going_back_narrows_what_was_widened(revisions: dict[str, Revision]) -> None:
-    back = compare(revisions["a-wide-permission"], revisions["later-alarms"]).permissions
+    back = Comparison(revisions["a-wide-permission"], revisions["later-alarms"]).permissions
 
     assert [grant.action for grant in back.narrowed] == ["sagemaker:*"]
     assert back.widened == ()
