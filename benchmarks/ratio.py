@@ -10,14 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """The ratio of the times of two ways.
-
-    Attributes:
-        subject: The work that is timed.
-        ours: The way of this project.
-        theirs: The other way.
-        pairs: The seconds that each of the two took, pair by pair.
-    """
+    """The ratio of the times of two ways."""
 
     subject: str
     ours: str
@@ -48,15 +41,9 @@ def measure(
     short: bool,
     reset: Callable[[], object] = lambda: None,
 ) -> Ratio:
-    """Time the two ways A B A B ..., after one round that does not count.
+    """Time the two ways A B A B ..., after one round that does not count; if `short`, that round alone.
 
-    Args:
-        subject: The work that is timed.
-        ours: The name of this project's way, and the way itself.
-        theirs: The same for the other.
-        pairs: Number of timings of each.
-        short: True to time one round, the first: the ratio then means little.
-        reset: Done after each pair, and not timed.
+    `reset` runs after each pair, and is not timed.
     """
     timed = []
     for _ in range(1 if short else pairs + 1):

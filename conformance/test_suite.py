@@ -23,7 +23,7 @@ from conformance.account import Account
 from conformance.beliefs import HERE, beliefs
 from conformance.records import Record, records, scrubbed
 from conformance.sweep import TAG, left, main, sweep
-from docs.generate.beliefs import grade
+from docs.generate.pages import grade
 from embedded_aws import EmbeddedAws
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, instance_type
 from triton_models.facts.releases import DEFAULT_RELEASE, release

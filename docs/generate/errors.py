@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs.generate.places import ROOT
+from docs.generate import ROOT
 from triton_models.declare.mistakes import BAD_DECLARATION
 
 _PACKAGES = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import griffe
 
-from docs.generate.places import ROOT
+from docs.generate import ROOT
 
 _SECTIONS = {
     "declare.declaration": "The declaration",

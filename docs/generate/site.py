@@ -10,13 +10,24 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from docs.generate import alarms, beliefs, command_line, embedded_aws, errors, reference, settings
-from docs.generate.places import PICTURES, ROOT, is_page, place
+from docs.generate import ROOT, alarms, errors, pages, reference
 
+PICTURES = [*(ROOT / "docs").glob("*.svg")]
+_REFERENCE = {
+    "constructs/triton_fleet/__init__.py": "fleet",
+    "constructs/triton_fleet/app/config.py": "settings",
+    "constructs/triton_fleet/operations/alarm_declarations.py": "alarms",
+    "model_builds/triton_models/spec.py": "declarations",
+    "model_builds/triton_models/client/__init__.py": "client",
+    "model_builds/triton_models/cli/main.py": "command_line",
+    "conformance/beliefs.toml": "beliefs",
+    "model_builds/triton_models/base/errors.py": "errors",
+    "embedded-aws/embedded_aws/coverage.py": "embedded_aws",
+}
+"""The code whose docstrings are a page of the reference: on GitHub a link leads to the code."""
 STAGED = ROOT / "build" / "site"
-CONFIGURATION = ROOT / "mkdocs.yml"
 
 _LINK = re.compile(r"(\[[^\]]*\])\(([^)\s#]+)(#[^)\s]*)?\)")
 _CODE = re.compile(r"`[^`\n]+`")
@@ -27,61 +38,72 @@ _ROOMS = "      - Constructs: reference/rooms\n"
 def stage(folder: Path = STAGED) -> None:
     """Write the sources of the site into a folder: mkdocs.yml and pages/."""
     shutil.rmtree(folder, ignore_errors=True)
-    pages = folder / "pages"
-    (pages / "reference").mkdir(parents=True)
+    site = folder / "pages"
+    (site / "reference").mkdir(parents=True)
     readmes = [ROOT / each / "README.md" for each in ("embedded-aws", "conformance")]
     written = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *readmes]
     for path in written:
-        target = pages / place(path)
+        target = site / _place(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(_rewritten(path), encoding="utf-8")
     for picture in PICTURES:
-        shutil.copy(picture, pages)
-    shutil.copy(ROOT / "docs" / "site.css", pages)
+        shutil.copy(picture, site)
+    shutil.copy(ROOT / "docs" / "site.css", site)
     rooms = reference.rooms()
-    for name, text in {**rooms, **_made()}.items():
-        (pages / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
-    (folder / "mkdocs.yml").write_text(_configuration(rooms), encoding="utf-8")
-
-
-def _made() -> Mapping[str, str]:
-    """Return the pages of the reference by name."""
-    return {
+    made = {
         "alarms": alarms.page(),
-        "beliefs": beliefs.page(),
+        "beliefs": pages.beliefs(),
         "client": reference.client(),
-        "command_line": command_line.page(),
+        "command_line": pages.command_line(),
         "declarations": reference.declarations(),
-        "embedded_aws": embedded_aws.page(),
+        "embedded_aws": pages.embedded_aws(),
         "errors": errors.page(),
-        "settings": settings.page(),
+        "settings": pages.settings(),
     }
+    for name, text in {**rooms, **made}.items():
+        (site / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
+    (folder / "mkdocs.yml").write_text(_configuration(rooms), encoding="utf-8")
 
 
 def _configuration(rooms: Mapping[str, str]) -> str:
     """Return mkdocs.yml with the rooms of the constructs in its navigation."""
     listed = "".join(f"          - {name.capitalize()}: reference/{name}.md\n" for name in rooms)
-    text = CONFIGURATION.read_text(encoding="utf-8").replace("{root}", str(ROOT))
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").replace("{root}", str(ROOT))
     return text.replace(_ROOMS, f"      - Constructs:\n{listed}")
 
 
-def _target(path: Path, link: str) -> Path:
-    target = Path(os.path.normpath(path.parent / link))
-    return target / "README.md" if target.is_dir() else target
+def _place(path: Path) -> PurePosixPath:
+    """Return the place of a file of the repository on the site."""
+    within = path.relative_to(ROOT)
+    if page := _REFERENCE.get(within.as_posix()):
+        return PurePosixPath("reference", f"{page}.md")
+    if within.parts[:2] == ("constructs", "triton_fleet"):
+        return PurePosixPath("reference", f"{within.parts[2]}.md")
+    if within == Path("README.md"):
+        return PurePosixPath("index.md")
+    if within.parts[0] == "docs":
+        within = within.relative_to("docs")
+    return PurePosixPath(within).with_name(within.name.replace("README", "index"))
+
+
+def _is_page(path: Path) -> bool:
+    """Return True for what is on the site: pages, pictures, and code with a page of the reference."""
+    return path.suffix == ".md" or path in PICTURES or _place(path).parts[0] == "reference"
 
 
 def _rewritten(path: Path) -> str:
     """Return a page whose links lead to places on the site."""
-    here = place(path).parent
+    here = _place(path).parent
 
     def link(found: re.Match[str]) -> str:
         text, given, anchor = found.groups()
         if "://" in given:
             return found[0]
-        target = _target(path, given)
-        if not is_page(target):
+        target = Path(os.path.normpath(path.parent / given))
+        target = target / "README.md" if target.is_dir() else target
+        if not _is_page(target):
             return f"{text[1:-1]}: `{target.relative_to(ROOT)}`"
-        return f"{text}({os.path.relpath(place(target), here)}{anchor or ''})"
+        return f"{text}({os.path.relpath(_place(target), here)}{anchor or ''})"
 
     def prose(text: str) -> str:
         # On GitHub a vertical bar ends a cell even in code; on the site its backslash would show.
