@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import importlib.metadata
-import os
 import re
 import subprocess
 import sys
@@ -17,8 +15,6 @@ import pytest
 from aws_cdk import cloud_assembly_schema
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-
-from triton_models.cli.starter.init import begin
 
 ROOT = Path(__file__).parent.parent
 BUILDS = ROOT / "model_builds" / "triton_models" / "builds" / "packages"
@@ -140,43 +136,6 @@ def test_a_file_of_another_index_is_refused_under_a_locked_name_and_version(
     assert (tmp_path / "installed" / "locked.py").is_file() == (status == 0)
 
 
-def make(repository: Path, target: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name != "CI"}
-    return subprocess.run(
-        ["make", target],
-        cwd=repository,
-        env={**kept, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_a_new_repository_pins_the_library_on_a_persons_machine_and_never_in_a_workflow(
-    tmp_path: Path,
-) -> None:
-    begin(tmp_path / "search", name="Search", models=["minilm"])
-    (tmp_path / "search" / ".venv").symlink_to(ROOT / ".venv")
-    version = importlib.metadata.version("triton-fleet")
-    wheels = {
-        name: _wheel(
-            tmp_path / "search" / "wheels", "the library", name=name.replace("-", "_"), version=version
-        )
-        for name in ("triton-fleet", "embedded-aws")
-    }
-    index = {"PIP_NO_INDEX": "1"}
-    lock = tmp_path / "search" / "locks" / "triton-fleet.txt"
-
-    refused = make(tmp_path / "search", "locks/triton-fleet.txt", CI="true", **index)
-    assert (refused.returncode != 0, "make pin" in refused.stderr, lock.exists()) == (True, True, False)
-
-    assert make(tmp_path / "search", "locks/triton-fleet.txt", **index).returncode == 0
-    assert lock.read_text().splitlines() == [
-        f"{name}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
-        for name, wheel in wheels.items()
-    ]
-
-
 def test_the_embedded_aws_has_the_librarys_version_and_its_dependencies_are_locked() -> None:
     version = importlib.metadata.version("triton-fleet")
     needed = map(Requirement, importlib.metadata.requires("embedded-aws") or [])
@@ -190,23 +149,17 @@ def test_the_embedded_aws_has_the_librarys_version_and_its_dependencies_are_lock
     )
 
 
-def _wheel(folder: Path, content: str, *, name: str = "locked", version: str = "1.0") -> Path:
+def _wheel(folder: Path, content: str) -> Path:
     """Create a wheel with one module, always with the same bytes."""
     folder.mkdir(exist_ok=True)
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    about = f"{name}-{version}.dist-info"
+    path = folder / "locked-1.0-py3-none-any.whl"
     files = {
-        f"{name}.py": f"TEXT = {content!r}\n",
-        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "locked.py": f"TEXT = {content!r}\n",
+        "locked-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: locked\nVersion: 1.0\n",
+        "locked-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    record = "".join(f"{each},{_in_record(text)},{len(text)}\n" for each, text in files.items())
+    record = "".join(f"{each},,\n" for each in files)
     with zipfile.ZipFile(path, "w") as packed:
-        for each, text in {**files, f"{about}/RECORD": record}.items():
+        for each, text in {**files, "locked-1.0.dist-info/RECORD": record}.items():
             packed.writestr(zipfile.ZipInfo(each), text)
     return path
-
-
-def _in_record(text: str) -> str:
-    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
-    return f"sha256={digest.decode().rstrip('=')}"

@@ -29,16 +29,10 @@ NOT_IN_THE_API = {("s3", "cp"), ("logs", "tail"), ("sso", "login")}
 
 
 def options(verb: str) -> set[str]:
-    """The options of a verb, and of those below it."""
-    waiting = [argparse.ArgumentParser()]
-    VERBS[verb](waiting[0])
-    found: set[str] = set()
-    while waiting:
-        for action in waiting.pop()._actions:
-            found.update(action.option_strings)
-            if isinstance(action, argparse._SubParsersAction):
-                waiting += action.choices.values()
-    return found
+    """The options of a verb."""
+    parser = argparse.ArgumentParser()
+    VERBS[verb](parser)
+    return {option for action in parser._actions for option in action.option_strings}
 
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -269,8 +269,7 @@ def test_the_name_of_an_output_is_data_or_refused(name: str) -> None:
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, list[str]]:
     """The options of each way to begin a model, with the files that they name."""
-    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(np.array(DATA), TARGET), 2)
-    booster.save_model(tmp_path / "churn.ubj")
+    of_xgboost().save_model(tmp_path / "churn.ubj")
     network = write_onnx(tmp_path / "net.onnx", kind=1, shape=["rows", 3])
     return {
         "like": ["--like", "resnet50"],
@@ -293,16 +292,17 @@ def test_a_cdk_json_that_cannot_be_read_leaves_nothing(
     assert new(models, "net", *files[way]) == 0
 
 
-@pytest.mark.parametrize("option", ["--onnx", "--forest"])
-@pytest.mark.parametrize("name", ['a"b', "a'b", "a\nb", "a\\b", "a\x1b[0m"])
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [*(("--onnx", name) for name in ('a"b', "a'b", "a\nb", "a\\b", "a\x1b[0m")), ("--forest", 'a"b')],
+)
 def test_a_file_with_a_name_that_is_no_name_in_code_is_refused(
     option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if option == "--onnx":
         write_onnx(tmp_path / name, kind=1, shape=["rows", 3])
     else:
-        booster = xgboost.train({}, xgboost.DMatrix(np.array(DATA), TARGET), 1)
-        (tmp_path / name).write_bytes(booster.save_raw("json"))
+        (tmp_path / name).write_bytes(of_xgboost().save_raw("json"))
     assert "[unprintable-name]" in refusal(tmp_path, capsys, option, str(tmp_path / name))
 
 
@@ -434,15 +434,6 @@ def test_a_missing_file_with_a_line_break_in_its_name_is_one_line(
     assert first == "error: n\\no cannot be read: No such file or directory [network-file]"
 
 
-def test_an_onnx_file_without_its_side_file_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = export_scorer(tmp_path)
-    file.with_name("fraud.onnx.data").unlink()
-    said = refusal(tmp_path, capsys, "--onnx", str(file))
-    assert "fraud.onnx.data, which is missing [weights]" in said
-
-
 @pytest.mark.parametrize(
     ("place", "missing", "command"),
     [
@@ -475,11 +466,9 @@ def test_a_forest_says_what_to_install_only_if_it_is_missing(  # noqa: PLR0917  
 
 
 def test_a_forest_whose_framework_is_missing_names_its_requirements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(np.array(DATA), TARGET), 2)
-    booster.save_model(tmp_path / "churn.ubj")
-    assert new(tmp_path, "churn", "--forest", str(tmp_path / "churn.ubj")) == 0
+    assert new(tmp_path, "churn", *files["forest"]) == 0
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "xgboost", None)
     declaration = load_build("churn", tmp_path)

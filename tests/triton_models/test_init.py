@@ -78,12 +78,10 @@ def test_the_models_that_were_asked_for_are_copied_without_leftovers(repository:
     assert not list(models.rglob("__pycache__"))
 
 
-def test_no_placeholder_is_left(repository: Path) -> None:
-    assert [name for name, content in contents(repository).items() if b"@NAME@" in content] == []
-    assert [name for name, content in contents(repository).items() if b"@VERSION@" in content] == []
+def test_no_placeholder_is_left_and_the_toolkit_is_not_copied(repository: Path) -> None:
+    words = (b"@NAME@", b"@VERSION@", b"@MODEL@")
 
-
-def test_the_toolkit_is_not_copied(repository: Path) -> None:
+    assert [n for n, content in contents(repository).items() if any(each in content for each in words)] == []
     assert not (repository / "model_builds" / "triton_models").exists()
 
 
@@ -95,9 +93,7 @@ def test_every_model_of_this_repository_can_be_a_beginning(tmp_path: Path) -> No
 
 
 @pytest.fixture
-def make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], subprocess.CompletedProcess[str]]:
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
     """A function that runs make in a repository whose path has spaces, with no index."""
     repository = tmp_path / "of mine" / "a b"
     begin(repository, name="Search", models=["minilm"])
@@ -111,16 +107,22 @@ def make(
     for name in ("PIP_FIND_LINKS", "CI"):  # in CI nothing is pinned: see the repository's Makefile
         monkeypatch.delenv(name, raising=False)
 
-    def run(target: str) -> subprocess.CompletedProcess[str]:
+    def run(target: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["make", target], cwd=repository, capture_output=True, text=True, timeout=120, check=False
+            ["make", target],
+            cwd=repository,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
 
     return run
 
 
-def test_the_wheels_in_a_repository_are_pinned(
-    tmp_path: Path, make: Callable[[str], subprocess.CompletedProcess[str]]
+def test_the_wheels_in_a_repository_are_pinned_on_a_persons_machine_and_never_in_a_workflow(
+    tmp_path: Path, make: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     repository, version = tmp_path / "of mine" / "a b", importlib.metadata.version("triton-fleet")
     (repository / "wheels").mkdir()
@@ -137,16 +139,21 @@ def test_the_wheels_in_a_repository_are_pinned(
                 f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
             )
 
-    ended = make("pin")
+    lock = repository / "locks" / "triton-fleet.txt"
 
+    refused = make("locks/triton-fleet.txt", CI="true")
+    assert (refused.returncode != 0, "make pin" in refused.stderr, lock.exists()) == (True, True, False)
+
+    ended = make("pin")
     assert ended.returncode == 0, ended.stderr
-    locked = (repository / "locks" / "triton-fleet.txt").read_text().splitlines()
-    digests = [hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels]
-    assert [line.rpartition("--hash=sha256:")[2] for line in locked] == digests
+    assert lock.read_text().splitlines() == [
+        f"{name}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
+        for name, wheel in zip(("triton-fleet", "embedded-aws"), wheels, strict=True)
+    ]
 
 
 def test_make_says_where_the_wheels_go_that_no_index_has(
-    make: Callable[[str], subprocess.CompletedProcess[str]],
+    make: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     ended = make("rehearse")
 

@@ -1,11 +1,238 @@
-"""The arguments of the verbs that check an AWS account."""
+"""The arguments of the verbs about a model repository, a change before it is deployed, and an account."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from triton_models.base.outcome import Outcome
-from triton_models.cli.options import add_account, add_instance_type, add_repository, count
+from triton_models.cli.options import (
+    NAME_HELP,
+    add_account,
+    add_count,
+    add_instance_type,
+    add_models,
+    add_portable,
+    add_repository,
+)
+
+
+def publish(parser: argparse.ArgumentParser) -> None:
+    """Upload artifacts and make them current."""
+    parser.add_argument(
+        "artifacts", nargs="+", type=Path, metavar="ARTIFACT", help="a .tar.gz that `fleet pack` wrote"
+    )
+    add_portable(parser)
+    parser.add_argument(
+        "--target",
+        metavar="TARGET",
+        help="make them current for this target only, such as sm86-trt10.13.3 (default: all that they run "
+        "on)",
+    )
+    add_repository(parser)
+    parser.set_defaults(run=_publish)
+
+
+def _publish(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.repository.publish import run
+
+    return run(arguments)
+
+
+def history(parser: argparse.ArgumentParser) -> None:
+    """List the published and the current artifacts."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these models")
+    parser.add_argument("--verify", action="store_true", help="read every artifact and compare its SHA-256")
+    add_repository(parser)
+    parser.set_defaults(run=_history)
+
+
+def _history(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.repository.history import run
+
+    return run(arguments)
+
+
+def rollback(parser: argparse.ArgumentParser) -> None:
+    """Make a model's earlier artifact current again."""
+    parser.add_argument("model", metavar="NAME", help="the model")
+    parser.add_argument(
+        "--to",
+        metavar="ARTIFACT",
+        help="the file name or digest of the artifact (default: the one before the current one)",
+    )
+    parser.add_argument(
+        "--target",
+        metavar="TARGET",
+        help="only for this target, such as sm86-trt10.13.3 (default: all that have an earlier artifact)",
+    )
+    add_repository(parser)
+    parser.set_defaults(run=_rollback)
+
+
+def _rollback(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.repository.rollback import run
+
+    return run(arguments)
+
+
+def promote(parser: argparse.ArgumentParser) -> None:
+    """Copy tested artifacts to another repository and make them current."""
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("names", nargs="*", default=[], metavar="NAME", help="the models")
+    chosen.add_argument("--all", action="store_true", help="promote every model")
+    chosen.add_argument(
+        "--only",
+        type=Path,
+        metavar="FILE",
+        help="promote exactly the artifacts that were tested: FILE is of `fleet smoke --tested FILE`",
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        required=True,
+        metavar="URL",
+        help="the repository in which they were tested, s3://bucket/prefix/",
+    )
+    parser.add_argument(
+        "--to", required=True, metavar="URL", help="the repository that gets them, s3://bucket/prefix/"
+    )
+    add_portable(parser)
+    parser.add_argument(
+        "--target",
+        metavar="TARGET",
+        help="only the artifacts for this target, such as sm86-trt10.13.3 (default: for all)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only list what would be copied")
+    group = add_account(parser)
+    group.add_argument(
+        "--from-profile", metavar="NAME", help="the AWS profile for the source (default: --profile)"
+    )
+    group.add_argument(
+        "--from-region", metavar="REGION", help="the AWS region of the source (default: --region)"
+    )
+    parser.set_defaults(run=_promote)
+
+
+def _promote(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.repository.promote import run
+
+    return run(arguments)
+
+
+def prune(parser: argparse.ArgumentParser) -> None:
+    """Delete artifacts that are no longer used."""
+    parser.add_argument(
+        "--keep", type=int, required=True, metavar="N", help="keep the newest N artifacts of each model"
+    )
+    parser.add_argument(
+        "--older-than",
+        type=int,
+        default=7,
+        metavar="DAYS",
+        help="delete only artifacts that have not been current for this long (default: %(default)s)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only list what would be deleted")
+    parser.add_argument("--resume", action="store_true", help="finish an interrupted run")
+    add_repository(parser)
+    parser.set_defaults(run=_prune)
+
+
+def _prune(arguments: argparse.Namespace) -> Outcome:
+    from triton_models.repository.prune import run
+
+    return run(arguments)
+
+
+def rehearse(parser: argparse.ArgumentParser) -> None:
+    """Deploy, build, serve and verify on this machine."""
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "names",
+        nargs="*",
+        default=[],
+        metavar="NAME",
+        help=f"{NAME_HELP} (default: the models that the stack builds)",
+    )
+    chosen.add_argument("--all", action="store_true", help="rehearse every model under model_builds/models/")
+    chosen.add_argument(
+        "--scenario",
+        metavar="FILE",
+        help="play traffic and faults on small models: a YAML file, or an included scenario such as thrash",
+    )
+    parser.add_argument(
+        "--stage", metavar="NAME", help="a stage in cdk.json (default: the first one, if there are stages)"
+    )
+    parser.add_argument(
+        "--gpu-memory",
+        metavar="SIZE",
+        help="the memory for models of each GPU, such as 500MiB, to see models evicted (default: that of the "
+        "deployed instance type)",
+    )
+    parser.add_argument(
+        "--stay", action="store_true", help="keep everything running until Ctrl-C, and serve a page about it"
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="write that page to FILE, an .html that needs no network"
+    )
+    parser.add_argument("--port", type=int, default=0, help="the embedded AWS's port (default: a free one)")
+    parser.set_defaults(run=_rehearse, extra="rehearse")
+
+
+def _rehearse(arguments: argparse.Namespace) -> Outcome:
+    from triton_rehearsal.rehearse.command import run
+
+    return run(arguments)
+
+
+def smoke(parser: argparse.ArgumentParser) -> None:
+    """Send every declared example to a deployed fleet and compare the answers."""
+    parser.add_argument(
+        "names", nargs="*", default=[], metavar="NAME", help=f"{NAME_HELP} (default: all that are published)"
+    )
+    parser.add_argument(
+        "--alias",
+        required=True,
+        metavar="NAME",
+        help="the fleet's alias, such as /triton-fleet/TritonFleet/endpoint: the output EndpointAlias",
+    )
+    parser.add_argument(
+        "--tested",
+        type=Path,
+        metavar="FILE",
+        help="write the names and digests of the artifacts that answered, for `fleet promote --only FILE`",
+    )
+    add_models(parser)
+    add_repository(parser)
+    parser.set_defaults(run=_smoke, extra="rehearse")
+
+
+def _smoke(arguments: argparse.Namespace) -> Outcome:
+    from triton_rehearsal.rehearse.smoke import run
+
+    return run(arguments)
+
+
+def report(parser: argparse.ArgumentParser) -> None:
+    """Describe what a change does to the deployed fleet."""
+    parser.add_argument(
+        "--base", required=True, metavar="REF", help="the commit to compare with, such as origin/main"
+    )
+    parser.add_argument(
+        "--install-base",
+        action="store_true",
+        help="synthesize the base with the version of triton-fleet that it requires, which is installed",
+    )
+    parser.add_argument("--head", metavar="REF", help="the commit to report on (default: the working tree)")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the report to this file")
+    add_repository(parser)
+    parser.set_defaults(run=_report, extra="rehearse")
+
+
+def _report(arguments: argparse.Namespace) -> Outcome:
+    from triton_report.command import run
+
+    return run(arguments)
 
 
 def check_endpoint(parser: argparse.ArgumentParser) -> None:
@@ -31,19 +258,14 @@ def check_quotas(parser: argparse.ArgumentParser) -> None:
     from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY, MACHINES
 
     add_instance_type(parser, required=True)
-    parser.add_argument(
+    add_count(
+        parser,
         "--max-capacity",
-        type=count,
+        "the maximum number of instances of the endpoint, as in cdk.json",
         default=DEFAULT_MAX_CAPACITY,
-        metavar="N",
-        help="the maximum number of instances of the endpoint, as in cdk.json (default: %(default)s)",
     )
-    parser.add_argument(
-        "--parallel-builds",
-        type=count,
-        default=1,
-        metavar="N",
-        help="the maximum number of concurrent builds, as in cdk.json (default: %(default)s)",
+    add_count(
+        parser, "--parallel-builds", "the maximum number of concurrent builds, as in cdk.json", default=1
     )
     parser.add_argument(
         "--machine",

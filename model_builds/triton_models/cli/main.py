@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.outcome import printable, show_problems
-from triton_models.cli import account, begin, jobs, models, repository, review
+from triton_models.cli import account, models
 from triton_models.cli.options import use_account
 
 if TYPE_CHECKING:
@@ -37,16 +37,16 @@ def _named(*verbs: Verb) -> dict[str, Verb]:
 
 
 SECTIONS: Mapping[str, Mapping[str, Verb]] = {
-    "Begin": _named(begin.init),
+    "Begin": _named(models.init),
     "Make models": _named(
         models.new, models.adopt, models.build, models.check, models.verify, models.compare, models.pack
     ),
     "Publish models": _named(
-        repository.publish, repository.history, repository.rollback, repository.promote, repository.prune
+        account.publish, account.history, account.rollback, account.promote, account.prune
     ),
-    "Try a change": _named(review.rehearse, review.report),
-    "Check an account": _named(account.check_endpoint, review.smoke, account.check_quotas),
-    "Run in build jobs": _named(jobs.deliver, jobs.diff, jobs.summarize),
+    "Try a change": _named(account.rehearse, account.report),
+    "Check an account": _named(account.check_endpoint, account.smoke, account.check_quotas),
+    "Run in build jobs": _named(models.deliver, models.diff, models.summarize),
 }
 """The verbs, as `fleet --help` lists them."""
 

@@ -45,6 +45,11 @@ def seconds(text: str) -> float:
     return number
 
 
+def add_count(parser: argparse.ArgumentParser, name: str, text: str, *, default: int) -> None:
+    """Add an option for an integer of 1 or more, with a default."""
+    parser.add_argument(name, type=count, default=default, metavar="N", help=f"{text} (default: %(default)s)")
+
+
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add `--models DIR`, the folder of the declarations."""
     parser.add_argument(

@@ -18,11 +18,7 @@ _EVERY_MODEL = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CdkJson:
-    """The cdk.json of a repository.
-
-    Attributes:
-        settings: The settings under the key tritonFleet.
-    """
+    """The cdk.json of a repository."""
 
     path: Path
     text: str

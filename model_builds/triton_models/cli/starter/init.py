@@ -42,11 +42,7 @@ _OTHER_NAMES = {"gitignore": ".gitignore"}  # a .gitignore here would apply to t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started(JsonReady):
-    """A new repository.
-
-    Attributes:
-        models: The models that it begins with.
-    """
+    """A new repository."""
 
     folder: Path
     files: Sequence[str]
@@ -108,11 +104,6 @@ def run(arguments: argparse.Namespace) -> Started | Upgrade:
 
 def begin(folder: Path, *, name: str, models: Sequence[str]) -> Started:
     """Write a new repository, all of it or nothing.
-
-    Args:
-        folder: Its folder, which is new or empty.
-        name: The fleet's name: the prefix of its stacks and the beginning of its endpoint's name.
-        models: The models to begin with, of those that come with the library.
 
     Raises:
         FleetError: The folder has files, the name is not valid, or a model is unknown.
