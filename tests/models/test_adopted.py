@@ -184,16 +184,13 @@ SPACED = """\
     ],
     ids=["a line per model", "one line", "no model", "a stage with its own list"],
 )
-@pytest.mark.parametrize("command", ["adopt", "new"])
 def test_cdk_json_names_a_new_model_and_stays_as_it_is_otherwise(
-    command: str, before: str, after: str, tmp_path: Path, fleet: Cli
+    before: str, after: str, tmp_path: Path, fleet: Cli
 ) -> None:
     models = tmp_path / "models"
     models.mkdir()
-    directory(tmp_path / "source")
-    given = {"adopt": [tmp_path / "source", "--name", "net"], "new": ["net", "--minimal"]}
     (tmp_path / "cdk.json").write_text(before)
-    _, said, _ = fleet(command, *given[command], "--models", models)
+    _, said, _ = fleet("new", "net", "--minimal", "--models", models)
     assert (tmp_path / "cdk.json").read_text() == after
     assert f"{tmp_path / 'cdk.json'} names it" in said
 
@@ -293,32 +290,33 @@ def test_an_archive_of_a_notebook_is_adopted(tmp_path: Path, fleet: Cli) -> None
 
 
 @pytest.mark.parametrize(
-    ("more", "also"), [(GPU, ""), (SEQUENCE, "START")], ids=["for a GPU", "of sequences"]
+    ("more", "also", "drawn"), [(GPU, "", 1), (SEQUENCE, "START", 0)], ids=["for a GPU", "of sequences"]
 )
-def test_what_the_configuration_asks_for_is_served_here_without_an_edit(
-    more: str, also: str, tmp_path: Path, fleet: Cli
+def test_what_the_configuration_asks_for_is_served_here_and_sequences_get_no_drawn_examples(
+    more: str, also: str, drawn: int, tmp_path: Path, fleet: Cli
 ) -> None:
     source = directory(tmp_path / "source", more=more, also=also)
     assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
+    assert len(load_build("net", tmp_path).examples()) == drawn
     assert verify(fleet, tmp_path, "net")[0] == 0
 
 
-def test_recorded_answers_are_the_reference(tmp_path: Path, fleet: Cli) -> None:
-    requests = recorded(tmp_path / "requests", -1.0, -1.0)
-    source = directory(tmp_path / "source")
-    assert fleet("adopt", source, "--name", "net", "--requests", requests, "--models", tmp_path)[0] == 0
-    _, said, _ = verify(fleet, tmp_path, "net")
-    assert said.startswith("net: fp32, 2 examples, largest difference 0.0e+00 in Y")
-
-
-def test_recorded_answers_that_the_model_does_not_reproduce_fail_its_verification(
-    tmp_path: Path, fleet: Cli
+@pytest.mark.parametrize(
+    ("answer", "status", "shown"),
+    [
+        (-1.0, 0, "net: fp32, 2 examples, largest difference 0.0e+00 in Y"),
+        (-2.0, 1, "model 'net', example 'recorded 2'"),
+    ],
+    ids=["reproduced", "not reproduced"],
+)
+def test_recorded_answers_are_the_reference(
+    answer: float, status: int, shown: str, tmp_path: Path, fleet: Cli
 ) -> None:
-    requests = recorded(tmp_path / "requests", -1.0, -2.0)
+    requests = recorded(tmp_path / "requests", -1.0, answer)
     source = directory(tmp_path / "source")
     assert fleet("adopt", source, "--name", "net", "--requests", requests, "--models", tmp_path)[0] == 0
-    status, said, _ = verify(fleet, tmp_path, "net")
-    assert (status, "model 'net', example 'recorded 2'" in said) == (1, True)
+    ended, said, _ = verify(fleet, tmp_path, "net")
+    assert (ended, shown in said) == (status, True)
 
 
 def without_ensemble(source: Path) -> None:
@@ -401,12 +399,6 @@ def test_a_directory_that_holds_the_model_builds_is_refused(tmp_path: Path, flee
     (source / "models").mkdir()
     status, _, said = fleet("adopt", source, "--name", "net", "--models", source / "models")
     assert (status, "[adopted-directory]" in said, list((source / "models").iterdir())) == (1, True, [])
-
-
-def test_models_that_take_strings_or_sequences_get_no_drawn_examples(tmp_path: Path, fleet: Cli) -> None:
-    source = directory(tmp_path / "source", more=SEQUENCE, also="START")
-    assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
-    assert load_build("net", tmp_path).examples() == []
 
 
 def test_weights_that_a_request_may_replace_are_inputs(tmp_path: Path, fleet: Cli) -> None:

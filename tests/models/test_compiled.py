@@ -16,7 +16,7 @@ from triton_models.artifact.pbtxt import read_config
 from triton_models.artifact.plans import PORTABLE_VARIABLE
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.builds.export.compiled import compile_network
+from triton_models.builds.export.pytorch import compile_network
 from triton_models.builds.job import Job
 from triton_models.builds.tensorrt.compiler import Compiler
 from triton_models.builds.tensorrt.stand_in import stand_in

@@ -23,7 +23,6 @@ from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
 from triton_models.builds.export import forests
 from triton_models.builds.export.forests import forest_reference, write_forest
-from triton_models.facts.releases import RELEASES
 from triton_models.spec import Forest, LocalWeights
 
 RANDOM = np.random.default_rng(0)
@@ -63,7 +62,7 @@ def of_lightgbm(objective: str, target: Any, **given: Any) -> lightgbm.Booster:
     return lightgbm.train(options, lightgbm.Dataset(ROWS, target), 5)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Kind:
     """A trained forest, the end of its file's name, and its scores for some rows."""
 
@@ -104,70 +103,44 @@ def of_second(trained: Any, rows: Any) -> Any:
 
 
 KINDS = {
-    "xgboost-json-binary": Kind(
-        trained=lambda: of_xgboost("binary:logistic", BINARY), end="json", scores=of_second
-    ),
-    "xgboost-ubj-classes": Kind(
-        trained=lambda: of_xgboost("multi:softprob", CLASS, num_class=3), end="ubj", scores=predicted
-    ),
-    "xgboost-regression": Kind(
-        trained=lambda: of_xgboost("reg:squarederror", VALUE), end="json", scores=predicted
-    ),
-    "xgboost-logits": Kind(
-        trained=lambda: of_xgboost("binary:logitraw", BINARY), end="ubj", scores=predicted
-    ),
-    "xgboost-ranking": Kind(
-        trained=lambda: of_xgboost("rank:pairwise", BINARY), end="json", scores=predicted
-    ),
-    "xgboost-dart": Kind(
-        trained=lambda: of_xgboost("binary:logistic", BINARY, booster="dart"), end="json", scores=of_second
-    ),
-    "lightgbm-binary": Kind(trained=lambda: of_lightgbm("binary", BINARY), end="txt", scores=of_second),
-    "lightgbm-classes": Kind(
-        trained=lambda: of_lightgbm("multiclass", CLASS, num_class=3), end="txt", scores=predicted
-    ),
-    "lightgbm-regression": Kind(
-        trained=lambda: of_lightgbm("regression", VALUE), end="txt", scores=predicted
-    ),
+    "xgboost-json-binary": Kind(lambda: of_xgboost("binary:logistic", BINARY), "json", of_second),
+    "xgboost-ubj-classes": Kind(lambda: of_xgboost("multi:softprob", CLASS, num_class=3), "ubj", predicted),
+    "xgboost-regression": Kind(lambda: of_xgboost("reg:squarederror", VALUE), "json", predicted),
+    "xgboost-logits": Kind(lambda: of_xgboost("binary:logitraw", BINARY), "ubj", predicted),
+    "xgboost-ranking": Kind(lambda: of_xgboost("rank:pairwise", BINARY), "json", predicted),
+    "xgboost-dart": Kind(lambda: of_xgboost("binary:logistic", BINARY, booster="dart"), "json", of_second),
+    "lightgbm-binary": Kind(lambda: of_lightgbm("binary", BINARY), "txt", of_second),
+    "lightgbm-classes": Kind(lambda: of_lightgbm("multiclass", CLASS, num_class=3), "txt", predicted),
+    "lightgbm-regression": Kind(lambda: of_lightgbm("regression", VALUE), "txt", predicted),
     "sklearn-forest-classes": Kind(
-        trained=lambda: ensemble.RandomForestClassifier(5, random_state=0).fit(ROWS, CLASS),
-        end="pkl",
-        scores=probable,
+        lambda: ensemble.RandomForestClassifier(5, random_state=0).fit(ROWS, CLASS), "pkl", probable
     ),
     "sklearn-forest-binary": Kind(
-        trained=lambda: ensemble.ExtraTreesClassifier(5, random_state=0).fit(ROWS, BINARY),
-        end="pkl",
-        scores=probable,
+        lambda: ensemble.ExtraTreesClassifier(5, random_state=0).fit(ROWS, BINARY), "pkl", probable
     ),
     "sklearn-forest-regression": Kind(
-        trained=lambda: ensemble.RandomForestRegressor(5, random_state=0).fit(ROWS, VALUE),
-        end="pkl",
-        scores=predicted,
+        lambda: ensemble.RandomForestRegressor(5, random_state=0).fit(ROWS, VALUE), "pkl", predicted
     ),
     "sklearn-boosting-binary": Kind(
-        trained=lambda: ensemble.GradientBoostingClassifier(n_estimators=5, random_state=0).fit(ROWS, BINARY),
-        end="pkl",
-        scores=probable,
+        lambda: ensemble.GradientBoostingClassifier(n_estimators=5, random_state=0).fit(ROWS, BINARY),
+        "pkl",
+        probable,
     ),
     "sklearn-histograms": Kind(
-        trained=lambda: ensemble.HistGradientBoostingRegressor(max_iter=5).fit(ROWS, VALUE),
-        end="pkl",
-        scores=predicted,
+        lambda: ensemble.HistGradientBoostingRegressor(max_iter=5).fit(ROWS, VALUE), "pkl", predicted
     ),
     "sklearn-anomalies": Kind(
-        trained=lambda: ensemble.IsolationForest(n_estimators=5, random_state=0).fit(ROWS),
-        end="pkl",
-        scores=lambda trained, rows: columns(-trained.score_samples(rows)),
+        lambda: ensemble.IsolationForest(n_estimators=5, random_state=0).fit(ROWS),
+        "pkl",
+        lambda trained, rows: columns(-trained.score_samples(rows)),
     ),
     "xgboost-estimator": Kind(
-        trained=lambda: xgboost.XGBClassifier(n_estimators=5, n_jobs=1).fit(ROWS, CLASS),
-        end="pkl",
-        scores=probable,
+        lambda: xgboost.XGBClassifier(n_estimators=5, n_jobs=1).fit(ROWS, CLASS), "pkl", probable
     ),
     "lightgbm-estimator": Kind(
-        trained=lambda: lightgbm.LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1).fit(ROWS, CLASS),
-        end="pkl",
-        scores=probable,
+        lambda: lightgbm.LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1).fit(ROWS, CLASS),
+        "pkl",
+        probable,
     ),
 }
 WITHOUT_GAPS = {name for name in KINDS if name.startswith("sklearn") and name != "sklearn-histograms"}
@@ -330,24 +303,16 @@ def test_a_release_that_cannot_read_checkpoints_is_refused(trained: Any, tmp_pat
     [
         (lambda: of_lightgbm("multiclassova", CLASS, num_class=3), ""),
         (lambda: of_lightgbm("regression", VALUE), 'answer="class"'),
+        (lambda: of_xgboost("reg:squarederror", np.stack([VALUE, VALUE], 1)), ""),
     ],
-    ids=["one against all", "class of a regression"],
+    ids=["one against all", "class of a regression", "several targets"],
 )
 def test_a_forest_whose_answers_the_backend_cannot_give_is_refused(
     make: Callable[[], Any], options: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "forest.txt"
+    file = tmp_path / "forest.json"
     make().save_model(file)
     assert refused(tmp_path, "net", file, options).rule == "forest-kind"
-
-
-def test_a_forest_with_several_targets_is_refused(tmp_path: Path) -> None:
-    trained = xgboost.train(
-        {"objective": "reg:squarederror"}, xgboost.DMatrix(ROWS, np.stack([VALUE, VALUE], 1)), 2
-    )
-    file = tmp_path / "forest.json"
-    trained.save_model(file)
-    assert refused(tmp_path, "net", file).rule == "forest-kind"
 
 
 def test_a_treelite_checkpoint_is_served_as_it_is(trained: Any, tmp_path: Path) -> None:
@@ -434,7 +399,7 @@ def test_a_forest_that_must_run_on_a_gpu_and_cannot_is_refused(tmp_path: Path) -
     assert problem.rule == "forest-gpu"
 
 
-@pytest.mark.parametrize("release", [name for name, each in RELEASES.items() if each.treelite >= (4, 0)])
+@pytest.mark.parametrize("release", IMPORTERS)
 def test_no_kind_of_forest_is_built_for_a_gpu_whose_importer_refuses_it(
     release: str, trained: Any, tmp_path: Path
 ) -> None:

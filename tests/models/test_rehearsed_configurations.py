@@ -9,8 +9,7 @@ import pytest
 from tests.rehearsal import generated_models
 from triton_models.artifact.pbtxt import read_config, schema
 from triton_models.artifact.plans import PORTABLE_VARIABLE
-from triton_models.builds.build import build
-from triton_models.builds.rehearsed import CONFIG_HERE
+from triton_models.builds.build import CONFIG_HERE, build
 from triton_models.check.check import check_path
 
 KIND_GPU = schema().ModelInstanceGroup.KIND_GPU

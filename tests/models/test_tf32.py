@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton_models.artifact.pbtxt import read_config
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.builds.export.torchscript import export_torchscript
+from triton_models.builds.export.pytorch import export_torchscript
 from triton_models.deliver.verify import process
 from triton_models.spec import Tensor, load_build, models_folder
 

@@ -16,7 +16,7 @@ from triton_models.artifact.networks import Forward, read_forward
 from triton_models.artifact.pbtxt import plain, read_config, schema
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.builds.export.torchscript import export_torchscript
+from triton_models.builds.export.pytorch import export_torchscript
 from triton_models.declare.mistakes import find_mistakes
 from triton_models.spec import DynamicDim, LibTorch, PyTorchNetwork, Tensor
 

@@ -106,24 +106,20 @@ def test_only_the_first_differences_are_listed(tmp_path):
     assert refusal(tmp_path / "weights.pt").endswith(" and 54 more")
 
 
-def test_a_missing_file_is_refused(tmp_path):
-    assert refusal(tmp_path / "none.pth") == "No such file or directory"
-
-
-@pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
-def test_a_file_of_something_else_is_refused(name, tmp_path):
-    (tmp_path / name).write_bytes(b"<html>404</html>")
-    assert refusal(tmp_path / name).startswith("not a file of weights")
-
-
-def test_a_whole_pickled_network_is_refused_because_loading_it_would_run_its_code(tmp_path):
-    torch.save(network(), tmp_path / "network.pth")
-    assert refusal(tmp_path / "network.pth").startswith("not a file of weights")
-
-
-def test_a_file_of_numbers_without_tensors_is_refused(tmp_path):
-    torch.save({"epoch": 3}, tmp_path / "checkpoint.pth")
-    assert "tensors by name" in refusal(tmp_path / "checkpoint.pth")
+@pytest.mark.parametrize(
+    ("name", "write", "said"),
+    [
+        ("none.pth", lambda path: None, "No such file or directory"),
+        ("weights.pth", lambda path: path.write_bytes(b"<html>404</html>"), "not a file of weights"),
+        ("weights.safetensors", lambda path: path.write_bytes(b"<html>404</html>"), "not a file of weights"),
+        ("network.pth", lambda path: torch.save(network(), path), "not a file of weights"),
+        ("checkpoint.pth", lambda path: torch.save({"epoch": 3}, path), "it must contain tensors by name"),
+    ],
+    ids=["missing", "a page", "a page as safetensors", "a pickle, whose code would run", "numbers alone"],
+)
+def test_a_file_without_a_state_dict_is_refused(name, write, said, tmp_path):
+    write(tmp_path / name)
+    assert refusal(tmp_path / name).startswith(said)
 
 
 def test_weights_of_the_hub_are_those_of_the_declared_commit(saved, monkeypatch):
@@ -320,16 +316,19 @@ def test_weights_are_unpacked_as_strictly_as_artifacts(hostile, tmp_path):
     assert refused_archive(hostile.content, ".tar.gz", tmp_path) == [hostile.rule]
 
 
-@pytest.mark.parametrize("end", [".tar.gz", ".tar", ".zip"])
 @pytest.mark.parametrize(
-    "limit", [{"unpacked_bytes": 99_999}, {"ratio": 20, "ratio_from_bytes": 0}, {"members": 2}]
+    ("end", "limit"),
+    [
+        (".tar", {"unpacked_bytes": 99_999}),
+        (".tar.gz", {"ratio": 20, "ratio_from_bytes": 0}),
+        (".zip", {"ratio": 20, "ratio_from_bytes": 0}),
+        (".zip", {"members": 2}),
+    ],
 )
 def test_the_limit_that_an_archive_exceeds_is_named_with_what_to_do(end, limit, tmp_path, monkeypatch):
     for form in ("WEIGHTS", "ZIPPED_WEIGHTS"):
         monkeypatch.setattr(weights, form, replace(getattr(weights, form), **limit))
     content = packed(dict.fromkeys("abc", "x" * 50000), end)
-    if end == ".tar" and "ratio" in limit:
-        return  # it is not compressed
     (tmp_path / f"model{end}").write_bytes(content)
     problem = problem_of(at(tmp_path / f"model{end}"))
     assert problem.rule == "archive-limit"

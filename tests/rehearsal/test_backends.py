@@ -19,7 +19,7 @@ from tests.rehearsal.served_models import (
     scaling_onnx,
     write,
 )
-from triton_models.builds.rehearsed import configure_for_rehearsal
+from triton_models.builds.build import configure_for_rehearsal
 from triton_models.builds.tensorrt.options import PlanOptions
 from triton_models.builds.tensorrt.stand_in import stand_in
 from triton_models.facts.instances import gpu as gpu_named

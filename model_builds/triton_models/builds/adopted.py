@@ -87,10 +87,6 @@ def recorded_reference(path: Path) -> Callable[[Tensors], Tensors]:
 def models_in(folder: Path, source: str) -> tuple[Path, Sequence[Path]]:
     """Return the model directory that answers requests, and all model directories.
 
-    Args:
-        folder: A model directory, or a folder of model directories.
-        source: The place, for errors.
-
     Raises:
         FleetError: There is no model directory, or there are several without an ensemble.
     """

@@ -14,14 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, REQUEST
-from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, request_of
+from triton_models.artifact.networks import AOTI_FILE, AOTI_PLATFORM
+from triton_models.artifact.pbtxt import (
+    CONFIG_FILE,
+    ModelConfig,
+    read_config,
+    request_of,
+    schema,
+    write_config,
+)
 from triton_models.artifact.plans import is_rehearsal
 from triton_models.artifact.roots import refuse_foreign, replace_folder, staging_folder
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
 from triton_models.builds.job import Job
 from triton_models.builds.making import make
-from triton_models.builds.rehearsed import configure_for_rehearsal
 from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
@@ -37,6 +44,8 @@ from triton_models.facts.releases import release as release_named
 LOGS = ".logs"
 """The folder of compiler logs, by model, next to the artifact roots; a "*" does not match it."""
 
+CONFIG_HERE = Path("configs") / "cpu.pbtxt"
+"""The configuration that the server of a rehearsal prefers, with `--model-config-name=cpu`."""
 
 # The escape codes with which exporters color their messages.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -44,11 +53,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """The result of `fleet build`.
-
-    Attributes:
-        roots: The artifact roots, in the order of the names given.
-    """
+    """The result of `fleet build`."""
 
     roots: tuple[Path, ...]
     exit_code: int = 0
@@ -165,9 +170,8 @@ def build(
         )
         _write(declaration, job)
         # For verification here; other servers ignore the added configuration.
-        if job.portable:
-            for model, note in configure_for_rehearsal(root, cpu=cpu):
-                sys.stderr.write(f"note: {model} {note}\n")
+        for model, note in configure_for_rehearsal(root, cpu=cpu) if job.portable else ():
+            sys.stderr.write(f"note: {model} {note}\n")
         if isinstance(declaration.weights, RandomWeights):
             sys.stderr.write(f"warning: {name} has random weights, so its answers are meaningless\n")
         (root / BUILD_FILE).write_text(json.dumps(_about(declaration, job), indent=2) + "\n")
@@ -215,40 +219,68 @@ def _unknown_output(declaration: ModelDefinition, job: Job) -> Iterator[Problem]
         )
 
 
-def _tensorrt(job: Job) -> str:
-    """Return the TensorRT version of a build's plans; the release's if PyTorch compiled everything."""
-    return next((each["tensorrt"] for each in job.plans.values() if "tensorrt" in each), job.release.tensorrt)
-
-
-def _request(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
-    """Return the inputs of a request, which the client lists if a request has others."""
-    try:
-        config = read_config(job.root / declaration.name / CONFIG_FILE)
-    except FleetError:  # written by a declaration: `fleet check` reports it
-        return {}
-    return {REQUEST: request_of(config)}
-
-
 def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
     """Return the content of build.json. An artifact without a plan has no GPU, even if one was requested.
 
     If something was left out, the artifact is portable and cannot be published for an endpoint.
     """
+    versions = (each["tensorrt"] for each in job.plans.values() if "tensorrt" in each)
+    request: dict[str, Any] = {}  # its inputs, which the client lists if a request has others
+    with contextlib.suppress(FleetError):  # of a file written by a declaration: `fleet check` reports it
+        config = read_config(job.root / declaration.name / CONFIG_FILE)
+        request[REQUEST] = request_of(config)
+    added = sorted(declaration.custom_image_adds)
     return {
         "model": declaration.name,
         "description": declaration.description,
         "release": job.release.name,
         "gpu": job.gpu.name if job.gpu and job.plans else None,
-        "tensorrt": _tensorrt(job) if job.plans else None,
+        # if PyTorch compiled everything, the release's
+        "tensorrt": next(versions, job.release.tensorrt) if job.plans else None,
         **({"plans": dict(sorted(job.plans.items()))} if job.plans else {}),
         "sources": dict(sorted(job.sources.items())),
-        **_request(declaration, job),
+        **request,
         **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
         **({"left_out": sorted(job.left_out)} if job.left_out else {}),
-        **(
-            {CUSTOM_IMAGE_ADDS: sorted(declaration.custom_image_adds)}
-            if declaration.custom_image_adds
-            else {}
-        ),
+        **({CUSTOM_IMAGE_ADDS: added} if added else {}),
         **({AUTO_COMPLETE: True} if declaration.auto_complete else {}),
     }
+
+
+def configure_for_rehearsal(root: Path, *, cpu: bool = False) -> Iterator[tuple[str, str]]:
+    """Add a configuration for a rehearsal's server, which has no GPU and is Triton 24.10, where needed.
+
+    Args:
+        root: The artifact root.
+        cpu: True if the endpoint has no GPU either, so that a model that asks for one fails here too.
+
+    Yields:
+        The name of each such model, with what its own configuration asks for and what happens here.
+    """
+    for path in sorted(root.glob(f"*/{CONFIG_FILE}")):
+        config, other = read_config(path), path.parent / CONFIG_HERE
+        if other.exists():
+            continue
+        notes = [*(() if cpu else _without_gpu(config)), *_with_an_older_platform(config)]
+        if notes:
+            other.parent.mkdir(exist_ok=True)
+            write_config(config, other)
+        yield from ((path.parent.name, note) for note in notes)
+
+
+def _without_gpu(config: ModelConfig) -> Iterator[str]:
+    needs_gpu = schema().ModelInstanceGroup.KIND_GPU
+    groups = [each for each in config.instance_group if each.kind == needs_gpu or each.gpus]
+    for group in groups:  # the server then chooses, and has no choice but the CPU
+        group.ClearField("kind")
+        group.ClearField("gpus")
+    if groups:
+        yield "asks for a GPU (KIND_GPU); here it runs on the CPU"
+
+
+def _with_an_older_platform(config: ModelConfig) -> Iterator[str]:
+    """Name the compiled network by its file, because Triton before 26.03 refuses the platform."""
+    if config.platform == AOTI_PLATFORM:
+        config.platform = ""
+        config.default_model_filename = config.default_model_filename or AOTI_FILE
+        yield "asks for the platform torch_aoti; here PyTorch's Python package runs it"

@@ -8,8 +8,8 @@ mistake the folder for the model, so plain models do not share environments.
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -28,14 +28,7 @@ _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slim:
-    """An environment to create from wheels.
-
-    Attributes:
-        wheels: Requirements of the form name==version.
-        python: The release's Python version.
-        not_needed: Requirements of the wheels that the model does not need.
-        suffix: The suffix of its name.
-    """
+    """An environment to create from wheels, each name==version."""
 
     wheels: tuple[str, ...]
     python: str
@@ -43,34 +36,25 @@ class _Slim:
     suffix: str = ""
 
     def write(self, place: Path) -> None:
-        """Create the environment."""
         from triton_models.artifact.environments.slim import make_environment  # needs a package of builds
 
         make_environment(place, wheels=self.wheels, python=self.python, not_needed=self.not_needed)
 
     def describe(self) -> str:
-        """Return its description for build.json."""
         return ", ".join(self.wheels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Packed:
-    """A packed environment.
-
-    Attributes:
-        archive: The file.
-        suffix: The suffix of its name.
-    """
+    """A packed environment."""
 
     archive: Path
     suffix: str = ".tar.gz"
 
     def write(self, place: Path) -> None:
-        """Copy the environment."""
         shutil.copyfile(self.archive, place)
 
     def describe(self) -> str:
-        """Return its description for build.json."""
         return f"sha256:{file_digest(self.archive)}"
 
 
@@ -87,7 +71,9 @@ def add_environments(build: ModelDefinition, job: Job) -> None:
     for model in with_environment(build):
         users.setdefault(_content(model, job), []).append(model.name)
     ensembles = any(isinstance(model, Ensemble) for model in build.models)
-    free = _free_names({model.name for model in build.models})
+    names_of_folders = itertools.chain([FOLDER], (f"{FOLDER}-{number}" for number in itertools.count(2)))
+    taken = {model.name for model in build.models}
+    free = (name for name in names_of_folders if name not in taken)
     for content, names in users.items():
         if len(names) > 1 and ensembles:
             name = f"{next(free)}{content.suffix}"
@@ -101,16 +87,6 @@ def add_environments(build: ModelDefinition, job: Job) -> None:
             content.write(job.root / user / name)
             job.sources[f"environment:{user}"] = content.describe()
             _name(job.root / user, name)
-
-
-def _free_names(taken: set[str]) -> Iterator[str]:
-    """Yield unused names for folders next to the models."""
-    number = 1
-    while True:
-        name = FOLDER if number == 1 else f"{FOLDER}-{number}"
-        if name not in taken:
-            yield name
-        number += 1
 
 
 def _name(model: Path, path: str) -> None:

@@ -87,13 +87,7 @@ _ALSO_PACKAGES = frozenset({"ml-dtypes", "onnx-ir", "safetensors"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The inputs of a build, except objects in S3.
-
-    Attributes:
-        model: The published name of the artifact.
-        inputs: The inputs; "weights" does not include the objects.
-        objects: The addresses of the objects, which `with_objects` adds.
-    """
+    """The inputs of a build, except objects in S3."""
 
     model: str
     inputs: Inputs
@@ -104,13 +98,6 @@ def find_inputs(
     name: str, *, release: str, gpu: str | None = None, cpu: bool = False, models: Path | None = None
 ) -> Found:
     """Return the inputs of a model's build, without importing frameworks and without network requests.
-
-    Args:
-        name: The model, or `folder:form`.
-        release: The release to build for.
-        gpu: The GPU to build for.
-        cpu: True to build for CPUs.
-        models: The folder of model builds; by default that of `models_folder`.
 
     Raises:
         FleetError: The model, release or GPU is unknown, the declaration is invalid, or its files cannot be

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.networks import read_onnx_file
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
-from triton_models.builds.tensorrt.compiler import Compiler
-from triton_models.builds.tensorrt.network import check_network
+from triton_models.builds.tensorrt.compiler import PLAN_PLUGIN, Compiler
 from triton_models.builds.tensorrt.options import PlanOptions
 from triton_models.builds.tensorrt.stand_in import StandIn
 from triton_models.declare.tensors import ShapeRange
@@ -22,7 +21,13 @@ if TYPE_CHECKING:
     from triton_models.artifact.pbtxt import ModelConfig
 
 DUPLICATE_MODEL = Check(id="duplicate-model", source=FROM_ARGUMENTS)
+_TRTEXEC = "2026-11-21: samples/common/sampleOptions.cpp of NVIDIA/TensorRT"
+PLAN_SHAPES = Check(id="plan-shapes", source=_TRTEXEC)
+PLAN_QUANTIZATION = Check(id="plan-quantization", source=_TRTEXEC)
 PLAN_OPSET = Check(id="plan-opset", source="2026-11-22: the opsets of TensorRT in facts/releases.py")
+
+_QUANTIZED_BY = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_ONNX_RUNTIME = "com.microsoft"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +113,7 @@ class Job:
         """See `BuildJob.compile_plan`; a rehearsal writes a stand-in: see `tensorrt.stand_in`."""
         runs_file = self.compiler is None or self.rehearsed
         needs_plugins = bool(plugins) and runs_file
-        shapes = check_network(onnx, shapes=shapes, precision=precision, needs_plugins=needs_plugins)
+        shapes = _check_network(onnx, shapes=shapes, precision=precision, needs_plugins=needs_plugins)
         if precision in QUANTIZED and runs_file:
             self.precisions.append(precision)  # the file computes in it, on any machine
         if self.cpu:
@@ -138,13 +143,7 @@ class Job:
         return plan
 
     def add_machine_code(self, path: Path, *, precision: Precision, hardware: Hardware) -> None:
-        """Record a network that was compiled by PyTorch, for the GPU of the build or for CPUs.
-
-        Args:
-            path: The compiled network in the model directory.
-            precision: Its precision on a GPU.
-            hardware: The GPUs that run it.
-        """
+        """Record a network that was compiled by PyTorch, for the GPU of the build or for CPUs."""
         if self.compiler is None or self.rehearsed:
             if not self.cpu:
                 self.left_out.append(f"the GPU's machine code of {path.parent.parent.name}")
@@ -162,6 +161,77 @@ class Job:
 
         installed = install(names, folder=version, release=self.release)
         self.sources.update({f"package:{name}": number for name, number in installed.items()})
+
+
+def _check_network(
+    onnx: Path, *, shapes: Mapping[str, ShapeRange], precision: Precision, needs_plugins: bool
+) -> dict[str, ShapeRange]:
+    """Check the ONNX file of a plan, and return the ranges of the inputs that it leaves open."""
+    import onnx as onnx_format
+
+    network = onnx_format.load(str(onnx), load_external_data=False)
+    inputs = {
+        value.name: tuple(dimension.dim_value for dimension in value.type.tensor_type.shape.dim)
+        for value in network.graph.input
+    }
+    report = Report(f"the network of {onnx.parent.parent.name!r}")
+    _check_shapes(report.at("shapes"), inputs, shapes)
+    _check_operators(report, network, precision, needs_plugins=needs_plugins)
+    report.raise_if_any()
+    return {name: shapes[name] for name, sizes in inputs.items() if 0 in sizes}
+
+
+def _check_shapes(
+    report: Report, inputs: Mapping[str, tuple[int, ...]], shapes: Mapping[str, ShapeRange]
+) -> None:
+    why = "trtexec refuses such ranges, and a plan refuses shapes outside its ranges"
+    for verb, names in (
+        ("no range", inputs.keys() - shapes.keys()),
+        ("a range", shapes.keys() - inputs.keys()),
+    ):
+        if names:
+            fix = f"give ranges for {', '.join(inputs)}"
+            report(PLAN_SHAPES, f"{verb} for {', '.join(sorted(names))}", fix=fix, why=why)
+    for name in sorted(inputs.keys() & shapes.keys()):
+        size, range_ = inputs[name], shapes[name]
+        what = f"{name}: {range_.min} to {range_.max}, best {range_.opt}"
+        if {len(range_.min), len(range_.opt), len(range_.max)} != {len(size)}:
+            report(PLAN_SHAPES, what, fix=f"give {len(size)} dimensions in each", why=why)
+            continue
+        for fixed, *ordered in zip(size, range_.min, range_.opt, range_.max, strict=True):
+            if ordered != sorted(ordered) or ordered[0] < 1:
+                report(PLAN_SHAPES, what, fix="give 1 <= min <= opt <= max in every dimension", why=why)
+            elif fixed and set(ordered) != {fixed}:
+                fix = f"give {fixed} in the dimension that the network fixes to {fixed}"
+                report(PLAN_SHAPES, what, fix=fix, why=why)
+
+
+def _check_operators(report: Report, network: Any, precision: Precision, *, needs_plugins: bool) -> None:
+    import onnx
+
+    functions = {(each.domain, each.name) for each in network.functions}
+    nodes = [*network.graph.node, *(node for each in network.functions for node in each.node)]
+    is_quantized = any(node.op_type in _QUANTIZED_BY for node in nodes)
+    if is_quantized != (precision in QUANTIZED):
+        what = f"the network is {'' if is_quantized else 'not '}quantized, and the precision is {precision!r}"
+        fix = (
+            "set the precision that the file was quantized for, int8 or fp8"
+            if is_quantized
+            else "quantize it first, such as with NVIDIA's Model Optimizer, or choose another precision"
+        )
+        why = "TensorRT takes these precisions from the file, and refuses quantized files at any other"
+        report(PLAN_QUANTIZATION, what, fix=fix, why=why)
+    own = {
+        node.op_type
+        for node in nodes
+        if not onnx.defs.has(node.op_type, node.domain)
+        and (node.domain, node.op_type) not in functions
+        and node.domain != _ONNX_RUNTIME
+    }
+    if own and needs_plugins:
+        what = f"the network has operators of plugins: {', '.join(sorted(own))}"
+        fix = "build it with --gpu, or serve it elsewhere than in a rehearsal or a fleet without GPUs"
+        report(PLAN_PLUGIN, what, fix=fix, why="without a GPU, ONNX Runtime would serve it, and lacks them")
 
 
 def _check_opset(onnx: Path, release: Release) -> None:

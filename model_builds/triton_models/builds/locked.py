@@ -54,10 +54,6 @@ def torch_commands(packages: Path = PACKAGES, *, gpu: bool = False) -> tuple[Seq
     """Return the commands that install PyTorch: one for the CPU, and a fallback; with a GPU only the latter.
 
     Empty if builds do not need PyTorch, or its version is already installed.
-
-    Args:
-        packages: The folder of requirements, constraints and locks.
-        gpu: True if PyTorch itself compiles for a GPU.
     """
     needed = "torch" in _names(packages / "requirements.txt")
     cpu, cuda = (_requirement(packages / "locks" / f"torch-{build}.txt") for build in ("cpu", "cuda"))
@@ -72,11 +68,6 @@ def build_commands(
     names: Sequence[str], *, models: Path = Path("models"), packages: Path = PACKAGES
 ) -> tuple[Sequence[str], ...]:
     """Return the commands that install everything else.
-
-    Args:
-        names: The models to build, or their forms such as "resnet50:torchscript".
-        models: The folder of the models' folders.
-        packages: The folder of requirements, constraints and locks.
 
     Raises:
         FleetError: The lock lacks a requirement.
@@ -118,12 +109,7 @@ def _compiles(names: Sequence[str], models: Path) -> bool:
 
 
 def set_command(name: str, packages: Path = PACKAGES) -> Sequence[str]:
-    """Return the command that installs one of the small sets, from its lock.
-
-    Args:
-        name: One of SETS.
-        packages: The folder of requirements, constraints and locks.
-    """
+    """Return the command that installs one of the small sets, from its lock."""
     return *_PIP, *_HASHED, *_requirement(packages / "locks" / f"{name}.txt")
 
 

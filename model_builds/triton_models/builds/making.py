@@ -15,11 +15,10 @@ from triton_models.artifact.networks import Signature, onnx_signature
 from triton_models.artifact.pbtxt import CALLS, CONFIG_FILE, GPU_MEMORY, plain, write_config
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
-from triton_models.builds.derived import derived_ensemble, served_tensors
+from triton_models.builds.derived import add_warm_up, derived_ensemble, served_tensors
 from triton_models.builds.environments import add_environments
 from triton_models.builds.job import Job
 from triton_models.builds.tensorrt.options import check_precision
-from triton_models.builds.warmup import add_warm_up
 from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.inferred import with_inputs_of_examples
@@ -199,7 +198,7 @@ def _check_outputs(model: PyTorchNetwork, exported: Sequence[str], job: Job) -> 
 def _make_torchscript(
     network: torch.nn.Module, model: PyTorchNetwork, backend: LibTorch, build: ModelDefinition, job: Job
 ) -> ModelConfig:
-    from triton_models.builds.export.torchscript import export_torchscript
+    from triton_models.builds.export.pytorch import export_torchscript
 
     signature = export_torchscript(
         network,
@@ -219,7 +218,7 @@ def _make_torchscript(
 def _make_compiled(
     network: torch.nn.Module, model: PyTorchNetwork, backend: AotInductor, build: ModelDefinition, job: Job
 ) -> ModelConfig:
-    from triton_models.builds.export.compiled import compile_network
+    from triton_models.builds.export.pytorch import compile_network
 
     path = job.folder(model.name) / "model.pt2"
     signature = compile_network(

@@ -60,10 +60,6 @@ def make_pipeline(model: DaliPipeline, path: Path, job: Job) -> None:
 def run_pipeline(model: DaliPipeline, inputs: Tensors) -> Tensors:
     """Run a batch through a pipeline on the CPU.
 
-    Args:
-        model: The pipeline.
-        inputs: Its inputs, by name.
-
     Returns:
         Its outputs, by name.
 

@@ -94,12 +94,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForestFile:
-    """A file of a forest.
-
-    Attributes:
-        framework: "xgboost" or "lightgbm".
-        features: The number of features.
-    """
+    """A file of a forest."""
 
     framework: str
     features: int
@@ -107,10 +102,6 @@ class ForestFile:
 
 def forest_file(weights: Weights, *, name: str) -> ForestFile:
     """Read which framework wrote a file, and for how many features.
-
-    Args:
-        weights: The file.
-        name: The model's name, for errors.
 
     Raises:
         FleetError: It is not a file of XGBoost or LightGBM.
@@ -130,11 +121,6 @@ def forest_file(weights: Weights, *, name: str) -> ForestFile:
 
 def write_forest(forest: Forest, weights: Weights | None, folder: Path) -> Shape:
     """Write the checkpoint of a forest into the version folder of its model.
-
-    Args:
-        forest: The declared forest.
-        weights: Its weights, or those of the declaration; not used with an estimator.
-        folder: The folder.
 
     Raises:
         FleetError: The weights are unavailable, cannot be read as a forest, or cannot be served.

@@ -107,10 +107,6 @@ def example_tensors(inputs: Sequence[Tensor], *, batches: bool) -> dict[str, tor
 
     Zeros and ones alternate: they are valid token ids in every vocabulary, and a mask that hides something.
     With a mask that hides nothing, an exporter would omit the code path for masks.
-
-    Args:
-        inputs: The inputs.
-        batches: True if a batch dimension comes first.
     """
     import torch
 
@@ -131,12 +127,6 @@ def type_problems(
     """Yield the inputs whose types a network cannot take, if it can take them in others.
 
     This runs the network, so it is for one whose export has failed.
-
-    Args:
-        network: The network.
-        tensors: A tensor of each input.
-        name: The model's name.
-        from_examples: True if its inputs are those of the first example.
     """
     import torch
 
@@ -308,9 +298,6 @@ def _lowered(model: Any) -> Any:
     """Rewrite a network of opset 18 in opset 17.
 
     Anything without a counterpart stays unchanged, so that ONNX's checker refuses it.
-
-    Args:
-        model: The network; modified in place.
     """
     import onnx
 

@@ -74,12 +74,6 @@ class Compiler:
     ) -> dict[str, str]:
         """Compile an ONNX file into a plan.
 
-        Args:
-            onnx: The ONNX file.
-            plan: The plan to write.
-            shapes: The ranges of the inputs that the network leaves open.
-            options: The options of the compilation.
-
         Returns:
             The plan's record for build.json: the GPU, its name on the machine, the TensorRT version in the
             plan's header, such as "10.13.3.9", the precision, the hardware if it is more than the GPU, and
@@ -208,13 +202,7 @@ def plan_version(plan: Path) -> str:
 
 
 def version_problems(version: str, release: Release, *, where: str) -> Iterator[Problem]:
-    """Yield a problem if a TensorRT version differs from the release's; only known parts are compared.
-
-    Args:
-        version: The version, such as "10.13.3.9".
-        release: The release that must load the plan.
-        where: The file or tool with that version.
-    """
+    """Yield a problem if a TensorRT version differs from the release's; only known parts are compared."""
     if not PlanHeader(tensorrt=version).loads_in(release.tensorrt):
         why = "a plan loads only in the TensorRT version that compiled it"
         fix = f"build inside the image of release {release.name}, which has {release.tensorrt}"

@@ -47,13 +47,6 @@ def library_path(
 ) -> str:
     """Return the library search path with which this machine runs the CUDA of a release.
 
-    Args:
-        gpu: The GPU that the machine must have.
-        release: The release of the current image.
-        compat: The image's folder with a newer user-mode driver.
-        environment: The environment variables.
-        initializes: Returns whether CUDA starts with a search path; None calls libcuda.
-
     Raises:
         FleetError: The machine has another GPU or none, or its driver is too old.
     """

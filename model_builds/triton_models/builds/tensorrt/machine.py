@@ -48,13 +48,6 @@ def find_compiler(
 ) -> Compiler:
     """Return the compiler for a release and a GPU on this machine.
 
-    Args:
-        release: The release that will load the plans.
-        gpu: The GPU that will run them.
-        logs: The folder for trtexec's logs.
-        timing_cache: The cache of measured times.
-        timeout_s: The time limit for compiling a plan, in seconds.
-
     In the release's image, its trtexec is right, and the table of releases may be wrong: a difference is a
     warning. Elsewhere it is an error.
 

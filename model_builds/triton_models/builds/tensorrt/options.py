@@ -55,15 +55,7 @@ WAYS: Mapping[int, Mapping[str, Way]] = MappingProxyType({8: _BY_FLAG, 10: _BY_F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """The options of a plan's compilation; None leaves the choice to trtexec.
-
-    Attributes:
-        precision: The precision of the plan's arithmetic.
-        hardware: The GPUs that the plan runs on.
-        workspace_mb: The maximum workspace of the plan's kernels in GPU memory, in MiB.
-        optimization_level: From 0 (fastest compilation) to 5 (fastest inference).
-        plugins: The libraries of the network's own operators.
-    """
+    """The options of a plan's compilation; None leaves the choice to trtexec."""
 
     precision: Precision = "fp32"
     hardware: Hardware = "this-gpu"

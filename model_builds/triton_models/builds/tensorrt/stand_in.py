@@ -32,12 +32,7 @@ DEVICE = "stand-in"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """A compiler of stand-ins for plans; created by `stand_in`.
-
-    Attributes:
-        gpu: The GPU that the plans would be compiled for.
-        release: The release whose TensorRT would compile them.
-    """
+    """A compiler of stand-ins for plans; created by `stand_in`."""
 
     gpu: Gpu
     release: Release

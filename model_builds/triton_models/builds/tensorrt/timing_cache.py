@@ -73,12 +73,7 @@ class TimingCache:
 
     @contextlib.contextmanager
     def used(self, *, tensorrt: str, gpu: str) -> Iterator[Path]:
-        """Yield a file with the cached times for trtexec, and save it if the body succeeds.
-
-        Args:
-            tensorrt: The TensorRT version that measures.
-            gpu: The GPU model measured.
-        """
+        """Yield a file with the cached times for trtexec, and save it if the body succeeds."""
         header = {"kind": _KIND, "tensorrt": tensorrt, "gpu": gpu}
         name = f"tensorrt-{tensorrt}-{gpu}.cache"
         with tempfile.TemporaryDirectory(prefix="fleet-times-") as folder:

@@ -1,0 +1,425 @@
+"""Export of PyTorch networks other than as ONNX: TorchScript, and machine code of AOTInductor.
+
+Neither file describes its outputs, so running the network determines them, and the export is compared with it
+on examples of every size.
+
+TorchScript: equal networks give equal bytes. It is deprecated, but PyTorch 2.13 still writes it. The file has
+format version 3, the oldest that PyTorch writes, and LibTorch of every release reads it
+(caffe2/serialize/versions.h of 2.13.0, read on 2026-11-21). If an older LibTorch lacks an operator, the model
+does not load and the server's log names it.
+
+AOTInductor: for the GPU of the build or for CPUs. A compiled network runs in other versions of PyTorch than
+the one that compiled it: 2.10.0, 2.12.0 and 2.13.0 answered alike in all nine pairs (tried 2026-11-24 on a
+CPU). Equal networks do not give equal bytes, because the code has the paths of its compilation.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from triton_models.artifact.networks import NetworkTensor, Signature
+from triton_models.base.errors import FleetError
+from triton_models.builds.export.onnx import example_tensors
+from triton_models.builds.locked import cxx
+from triton_models.declare.tensors import DynamicDim, Tensor
+
+if TYPE_CHECKING:
+    import torch
+
+BATCH = "batch"
+
+# The tolerance between the exported and the original network on sizes other than the exported ones. Rounding
+# differences are far below it, errors from a wrong size far above.
+_TOLERANCE = 1e-3
+
+# Source: ConvertTorchTypeToDataType of pytorch_backend (src/libtorch_utils.cc, main of 2026-05-13), read on
+# 2026-11-21. Triton lacks the types that are missing here, such as complex64.
+_TYPES = {
+    "bool": "TYPE_BOOL",
+    "uint8": "TYPE_UINT8",
+    "int8": "TYPE_INT8",
+    "int16": "TYPE_INT16",
+    "int32": "TYPE_INT32",
+    "int64": "TYPE_INT64",
+    "float16": "TYPE_FP16",
+    "float32": "TYPE_FP32",
+    "float64": "TYPE_FP64",
+}
+
+# The numbers that PyTorch appends to repeated class names; they count the exports of this process.
+_MANGLED = re.compile(rb"___torch_mangle_(\d+)")
+_SOURCE_LINES = ".debug_pkl"
+_IDENTITY = ".data/serialization_id"
+_ON_THE_CPU = b'torch.device("cpu")'
+
+# Operators for which the server decides whether cuDNN may use TF32; a traced convolution, aten::_convolution,
+# fixes the choice. Source: native_functions.yaml and native/Convolution.cpp of PyTorch 2.13, read 2026-11-22.
+_TRACED_FOR_CUDNN = (
+    *(f"aten::conv{each}d" for each in (1, 2, 3)),
+    *(f"aten::conv_transpose{each}d" for each in (1, 2, 3)),
+    "aten::convolution",
+    *(f"aten::{each}" for each in ("lstm", "gru", "rnn_tanh", "rnn_relu")),
+)
+
+# Every CPU of SageMaker's instance types has AVX2; AVX-512 is missing in the AMD ones, such as ml.g5. Without
+# these options the compiler writes for the CPU of the build machine.
+_FOR_EVERY_CPU = {"cpp.march": "x86-64-v3", "cpp.simdlen": 256}
+
+# Operators that call cuDNN, which asks the server whether it may use TF32: native/Convolution.cpp of
+# PyTorch 2.13, read 2026-11-24.
+_CALLS_OF_CUDNN = ("conv", "lstm", "gru", "rnn")
+
+_CACHE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+def export_torchscript(
+    module: torch.nn.Module,
+    path: Path,
+    *,
+    name: str,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[str],
+    batches: bool,
+    how: Literal["trace", "script"] = "trace",
+    cpu: bool = False,
+    tf32: bool = False,
+    cudnn: bool = True,
+) -> Signature:
+    """Export a network and determine its outputs, which a TorchScript file does not describe.
+
+    "trace" records the operators that one example runs; "script" compiles the Python code, with its branches
+    and loops.
+
+    Returns:
+        The inputs as declared, and the outputs as observed for examples of different sizes.
+
+    Raises:
+        FleetError: The network cannot be exported this way, does not return these outputs, answers
+            differently once exported, or would create tensors on the CPU or use TF32 against its declaration.
+    """
+    import torch
+
+    network = _Observed(
+        name=name,
+        inputs=inputs,
+        outputs=outputs,
+        rule="torchscript-export",
+        instead='export it with LibTorch(export="script")',
+    )
+    examples = list(_examples_of(inputs, batches=batches))
+    module = module.eval()
+    switched = torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32)  # a trace records the flag
+    with warnings.catch_warnings(), torch.no_grad(), switched:
+        warnings.simplefilter("ignore")  # of deprecation; errors of a trace are detected below
+        exported = _export(module, examples[0], how, network)
+        answers = network.answers(module, exported, examples)
+        buffer = io.BytesIO()
+        torch.jit.save(exported, buffer)
+    content = _without_traces_of_the_machine(buffer.getvalue())
+    if not cpu:
+        _refuse_fixed_device(content, network)
+        if cudnn and not tf32:
+            found = [kind for kind in _TRACED_FOR_CUDNN if exported.graph.findAllNodes(kind)]
+            fix = (
+                'export it with LibTorch(export="trace"), or declare tf32=True with a tolerance for "tf32"; '
+            )
+            network.refuse_tf32(found, fix=f"{fix}or cudnn=False")
+    path.write_bytes(content)
+    return network.signature(answers, batches=batches)
+
+
+def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, network: _Observed) -> Any:
+    import torch
+
+    try:
+        if how == "script":
+            exported = torch.jit.script(module)
+        else:
+            exported = torch.jit.trace(module, tuple(example), check_trace=False)  # type: ignore[no-untyped-call]
+        return torch.jit.freeze(exported)
+    except (RuntimeError, torch.jit.frontend.NotSupportedError, TypeError) as error:
+        other = f'LibTorch(export="{"script" if how == "trace" else "trace"}")'
+        raise network.bad(
+            f"it cannot be exported as TorchScript ({how}): {_first_line(error)}",
+            fix=f"fix the network's forward(), or export it with {other}",
+        ) from error
+
+
+def _without_traces_of_the_machine(content: bytes) -> bytes:
+    """Return the archive without source paths, and with classes numbered from 0."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        files = {each: archive.read(each) for each in archive.namelist()}
+    kept = {file: data for file, data in files.items() if not file.endswith((_SOURCE_LINES, _IDENTITY))}
+    # Tensors are not text, and stay unchanged.
+    texts = [each.encode() for each in kept] + [data for file, data in kept.items() if _is_text(file)]
+    numbers = sorted({int(number) for text in texts for number in _MANGLED.findall(text)})
+    counted = {number: position for position, number in enumerate(numbers)}
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for file, data in kept.items():
+            entry = zipfile.ZipInfo(_counted(file.encode(), counted).decode())  # dated 1980, not compressed
+            archive.writestr(entry, _counted(data, counted) if _is_text(file) else data)
+    return out.getvalue()
+
+
+def _is_text(file: str) -> bool:
+    """Return whether a file is code or a pickle; pickles have class names on separate lines."""
+    return file.endswith((".py", ".pkl"))
+
+
+def _counted(text: bytes, counted: Mapping[int, int]) -> bytes:
+    return _MANGLED.sub(lambda match: b"___torch_mangle_%d" % counted[int(match[1])], text)
+
+
+def _refuse_fixed_device(content: bytes, network: _Observed) -> None:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        codes = [archive.read(each) for each in archive.namelist() if each.endswith(".py")]
+    if any(_ON_THE_CPU in code for code in codes):
+        raise network.bad(
+            "the exported network always creates tensors on the CPU",
+            fix='write torch.zeros_like(x) or x.new_zeros(...), or export it with LibTorch(export="script")',
+        )
+
+
+def compile_network(
+    module: torch.nn.Module,
+    path: Path,
+    *,
+    name: str,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[str],
+    device: str = "cpu",
+    tf32: bool = False,
+    max_autotune: bool = False,
+) -> Signature:
+    """Compile a network to `model.pt2`, and determine its outputs.
+
+    Raises:
+        FleetError: The network cannot be exported or compiled, answers differently once compiled, or would
+            use TF32 against its declaration; or this machine lacks a compiler or the GPU.
+    """
+    import torch
+    from torch.export.passes import move_to_device_pass
+
+    network = _Observed(
+        name=name, inputs=inputs, outputs=outputs, rule="aoti-export", instead="serve it with LibTorch()"
+    )
+    examples = list(_examples_of(inputs, batches=False))
+    with warnings.catch_warnings(), torch.no_grad(), _settings(tf32=tf32, max_autotune=max_autotune):
+        warnings.simplefilter("ignore")  # of deprecation inside PyTorch
+        program = _exported(module.eval(), examples[0], network)
+        if device == "cuda" and not tf32:
+            called = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}
+            found = sorted(each for each in called if any(word in each for word in _CALLS_OF_CUDNN))
+            fix = 'declare AotInductor(tf32=True) and a tolerance for "tf32", or serve it with LibTorch()'
+            network.refuse_tf32(found, fix=fix)
+        _check_machine(network, device)
+        if device != "cpu":
+            program = move_to_device_pass(program, device)
+            examples = [[each.to(device) for each in example] for example in examples]
+        compiled = _compiled(program, path, network)
+        answers = network.answers(module.to(device), compiled, examples)
+    return network.signature(answers, batches=False)
+
+
+def _check_machine(network: _Observed, device: str) -> None:
+    import torch
+
+    if shutil.which(cxx()) is None:
+        raise network.bad(
+            f"this machine has no {cxx()}, with which AOTInductor compiles",
+            fix="install it: `apt-get install g++`; or name another compiler with OpenMP in CXX",
+        )
+    if device == "cuda" and not torch.cuda.is_available():
+        raise network.bad(
+            f"PyTorch {torch.__version__} finds no GPU to compile for",
+            fix="install it: FLEET_GPU=1 python -m triton_models.builds.locked build NAME",
+        )
+
+
+@contextmanager
+def _settings(*, tf32: bool, max_autotune: bool) -> Iterator[None]:
+    """Compile in a folder that is removed, in this process, for every CPU, at the declared precision."""
+    import torch
+    import torch._inductor.config as inductor
+
+    changes = {**_FOR_EVERY_CPU, "compile_threads": 1, "max_autotune": max_autotune}
+    precision, cache = torch.get_float32_matmul_precision(), os.environ.get(_CACHE)
+    with (
+        tempfile.TemporaryDirectory(prefix="fleet-inductor-") as folder,
+        inductor.patch(changes),
+        torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32),
+    ):
+        torch.set_float32_matmul_precision("high" if tf32 else "highest")
+        os.environ[_CACHE] = folder
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(precision)
+            os.environ.pop(_CACHE)
+            if cache is not None:
+                os.environ[_CACHE] = cache
+
+
+def _exported(module: torch.nn.Module, example: Sequence[torch.Tensor], network: _Observed) -> Any:
+    import torch
+
+    sizes: dict[str, Any] = {}
+    for size in (size for tensor in network.inputs for size in tensor.dims if isinstance(size, DynamicDim)):
+        sizes.setdefault(size.name, torch.export.Dim(size.name, min=size.min, max=size.max))
+    shapes = tuple(
+        {axis: sizes[size.name] for axis, size in enumerate(tensor.dims) if isinstance(size, DynamicDim)}
+        for tensor in network.inputs
+    )
+    try:
+        return torch.export.export(module, tuple(example), dynamic_shapes=shapes)
+    except Exception as error:  # PyTorch raises many types for networks that it cannot export
+        raise _failed("exported", error, network) from error
+
+
+def _compiled(program: Any, path: Path, network: _Observed) -> Any:
+    import torch
+
+    try:
+        torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+        return torch._inductor.aoti_load_package(str(path))
+    except Exception as error:  # the compiler's and the loader's are of many types too
+        raise _failed("compiled", error, network) from error
+
+
+def _failed(what: str, error: Exception, network: _Observed) -> FleetError:
+    return network.bad(
+        f"it cannot be {what}: {_first_line(error)}",
+        fix="fix the network's forward() or its DynamicDims, or serve it with LibTorch() or OnnxRuntime()",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Observed:
+    """A network that is exported and compared with its export."""
+
+    name: str
+    inputs: Sequence[Tensor]
+    outputs: Sequence[str]
+    rule: str
+    instead: str
+
+    def answers(
+        self,
+        network: Callable[..., Any],
+        exported: Callable[..., Any],
+        examples: Sequence[Sequence[torch.Tensor]],
+    ) -> list[list[torch.Tensor]]:
+        """Return the network's answers to examples, for which the export must answer alike.
+
+        An export may fix sizes that are computed from its first example.
+
+        Raises:
+            FleetError: It answers differently, or not with one tensor per output.
+        """
+        import torch
+
+        answers = [self._tensors(network(*example)) for example in examples]
+        for example, answer in zip(examples, answers, strict=True):
+            own = self._tensors(exported(*example))
+            for output, one, other in zip(self.outputs, own, answer, strict=True):
+                if one.shape != other.shape or not torch.allclose(
+                    one.double(), other.double(), rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True
+                ):
+                    raise self.bad(
+                        f"the exported network gives another {output!r} for an input of another size",
+                        fix=f"{self.instead}, or compute sizes only from tensors",
+                    )
+        return answers
+
+    def signature(self, answers: Sequence[Sequence[torch.Tensor]], *, batches: bool) -> Signature:
+        """Return the inputs as declared, and the outputs as observed for examples of different sizes."""
+        return Signature(
+            inputs=[_declared(tensor, batches=batches) for tensor in self.inputs],
+            outputs=[
+                _seen(output, [answer[index] for answer in answers], batches=batches)
+                for index, output in enumerate(self.outputs)
+            ],
+        )
+
+    def refuse_tf32(self, found: Sequence[str], *, fix: str) -> None:
+        """Refuse operators for which the server decides whether cuDNN may use TF32."""
+        if found:
+            what = f"it must use FP32, but the server may choose TF32 for {', '.join(found)}"
+            raise self.bad(what, fix=fix)
+
+    def bad(self, what: str, *, fix: str) -> FleetError:
+        """Return the error of a network that cannot be served this way."""
+        return FleetError.of(
+            what=what,
+            where=f"the network of {self.name!r}",
+            why="the server would refuse the model, or answer differently from the network",
+            fix=fix,
+            rule=self.rule,
+        )
+
+    def _tensors(self, answer: Any) -> list[torch.Tensor]:
+        import torch
+
+        given = list(answer) if isinstance(answer, tuple | list) else [answer]
+        if len(given) == len(self.outputs) and all(isinstance(each, torch.Tensor) for each in given):
+            return given
+        kinds = ", ".join(
+            "a tensor" if isinstance(each, torch.Tensor) else type(each).__name__ for each in given
+        )
+        raise self.bad(
+            f"forward() returns {kinds}, and {len(self.outputs)} outputs are declared: "
+            f"{', '.join(self.outputs)}",
+            fix="return the tensors in the order of the outputs",
+        )
+
+
+def _examples_of(inputs: Sequence[Tensor], *, batches: bool) -> Iterator[list[torch.Tensor]]:
+    """Yield an example to trace with, then one with another batch size, then one with other open sizes."""
+    import torch
+
+    first = list(example_tensors(inputs, batches=batches).values())
+    yield first
+    if batches:
+        yield [torch.cat([each, each[:1]]) for each in first]
+    if any(isinstance(size, DynamicDim) for tensor in inputs for size in tensor.dims):
+        larger = [replace(tensor, dims=[_larger(size) for size in tensor.dims]) for tensor in inputs]
+        yield list(example_tensors(larger, batches=batches).values())
+
+
+def _larger(size: int | DynamicDim) -> int:
+    return min(max(size.min, 2) + 1, size.max) if isinstance(size, DynamicDim) else size
+
+
+def _declared(tensor: Tensor, *, batches: bool) -> NetworkTensor:
+    sizes = [size.name if isinstance(size, DynamicDim) else size for size in tensor.dims]
+    return NetworkTensor(
+        name=tensor.name, data_type=tensor.full_type, dims=[BATCH, *sizes] if batches else sizes
+    )
+
+
+def _seen(output: str, answers: Sequence[torch.Tensor], *, batches: bool) -> NetworkTensor:
+    """Return an output; its open sizes are those that differed between the examples."""
+    own = str(answers[0].dtype).removeprefix("torch.")
+    if len({answer.dim() for answer in answers}) > 1:
+        return NetworkTensor(name=output, data_type=_TYPES.get(own, own), dims=None)
+    columns = zip(*(answer.shape for answer in answers), strict=True)
+    dims: list[int | str | None] = [sizes[0] if len(set(sizes)) == 1 else None for sizes in columns]
+    if batches and dims and [answer.shape[0] for answer in answers[:2]] == [2, 3]:
+        dims[0] = BATCH
+    return NetworkTensor(name=output, data_type=_TYPES.get(own, own), dims=dims)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
