@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_models.facts.cost import Estimate
-from triton_models.facts.instances import INSTANCE_TYPES, InstanceType
 from triton_models.facts.prices import PRICES
 from triton_report.assembly import Assembly, Resource
 from triton_report.intrinsics import references, written
@@ -23,11 +22,6 @@ class Fleet:
     least: int
     most: int
     policies: tuple[Resource, ...] = ()
-
-    @property
-    def instance(self) -> InstanceType | None:
-        """The facts about its instance type; None if nothing is known of it."""
-        return INSTANCE_TYPES.get(self.instance_type)
 
     def cost(self, *, models: int) -> Estimate | None:
         """The monthly cost; None if the price is unknown."""

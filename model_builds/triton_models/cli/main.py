@@ -17,13 +17,11 @@ from triton_models.cli.options import use_account
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-    from triton_models.base.errors import FleetError
     from triton_models.base.outcome import Outcome
 
 PROGRAM = "fleet"
 
 EXIT_MISTAKE = 1
-EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
@@ -90,9 +88,17 @@ def _do(arguments: argparse.Namespace) -> int:
         with _files_explained(arguments.verb):
             outcome = _run(arguments)
     except FleetError as error:
-        _show_error(error, as_json=arguments.json)
+        if arguments.json:
+            _write_json({"error": [problem.as_dict() for problem in error.problems]})
+        else:
+            show_problems(error.problems)
         return EXIT_MISTAKE
-    _show(outcome, as_json=arguments.json)
+    if arguments.json:
+        _write_json(outcome.as_dict())
+    else:
+        for line in outcome.lines():
+            sys.stdout.write(f"{printable(line)}\n")
+        sys.stdout.flush()
     return outcome.exit_code
 
 
@@ -114,27 +120,11 @@ def _files_explained(verb: str) -> Iterator[None]:
         ) from error
 
 
-def _show(outcome: Outcome, *, as_json: bool) -> None:
-    if as_json:
-        _write_json(outcome.as_dict())
-    else:
-        for line in outcome.lines():
-            sys.stdout.write(f"{printable(line)}\n")
-    sys.stdout.flush()
-
-
-def _show_error(error: FleetError, *, as_json: bool) -> None:
-    if as_json:
-        _write_json({"error": [problem.as_dict() for problem in error.problems]})
-        sys.stdout.flush()
-    else:
-        show_problems(error.problems)
-
-
 def _write_json(document: object) -> None:
     import json
 
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    sys.stdout.flush()
 
 
 def _run(arguments: argparse.Namespace) -> Outcome:
