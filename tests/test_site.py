@@ -88,7 +88,7 @@ def test_a_link_to_code_leads_to_its_reference_or_names_the_file(staged: Path) -
     traps = (staged / "pages" / "traps.md").read_text()
 
     assert "](reference/settings.md)" in deploy
-    assert "](reference/delivery.md)" in deploy
+    assert "](reference/fleet.md)" in deploy
     assert "the host has the driver that the release needs: `tests/constructs/test_endpoint.py`" in traps
 
 
@@ -103,7 +103,7 @@ def test_errors_of_every_kind_are_in_the_table(staged: Path) -> None:
 
 @pytest.mark.story
 def test_the_reference_has_values_as_defaults_and_the_members_of_enumerations(site: Path) -> None:
-    hosting = (site / "reference" / "hosting.html").read_text()
+    hosting = (site / "reference" / "endpoint.html").read_text()
     text = html.unescape(re.sub(r"<[^>]+>", "", hosting))
 
     assert "wait=Duration.minutes(10)" in text
