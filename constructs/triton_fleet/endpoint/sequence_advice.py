@@ -24,14 +24,7 @@ SEQUENCES_SPREAD = Check(
 
 @jsii.implements(IValidation)
 class SequenceAdvice:
-    """Warns when the app is synthesised, for builds of a repository may be declared after what serves it.
-
-    Args:
-        construct: The construct to warn about.
-        models: Finds the models with sequences.
-        instances: The most instances; None if that is known only at deployment.
-        setting: The setting that limits it to one instance.
-    """
+    """Warns when the app is synthesised, because builds may be declared after what serves their models."""
 
     def __init__(
         self,
@@ -44,7 +37,7 @@ class SequenceAdvice:
         self._construct = construct
         self._models = models
         self._setting = setting
-        if instances is None or instances > 1:
+        if instances is None or instances > 1:  # None is known only at deployment
             construct.node.add_validation(self)
 
     def validate(self) -> list[str]:

@@ -29,19 +29,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmDeclaration:
-    """One alarm, before it is a resource.
-
-    Attributes:
-        name: The construct's id.
-        severity: The urgency.
-        metric: The metric, per minute.
-        threshold: The highest value that is still normal.
-        minutes: The number of recent minutes to evaluate.
-        out_of: The number of them that must be above the threshold.
-        what: The meaning of the alarm, in a sentence.
-        why: The reason for the threshold and the minutes.
-        runbook: Instructions, the first step first.
-    """
+    """One alarm, before it is a resource: `out_of` of the last `minutes` are above the threshold."""
 
     name: str
     severity: Severity

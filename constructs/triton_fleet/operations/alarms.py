@@ -93,7 +93,7 @@ class EndpointAlarms(Construct):
         self._watched = f"{endpoint.literal_name}/{watched.name}"
         same_variant(report, self._watched, scaling, argument="scaling")
         report.raise_if_any()
-        self._prefix = endpoint._name_of(watched)
+        prefix = endpoint._name_of(watched)
         declared = list(
             _declared(watched, limits, multi_model=isinstance(endpoint, MultiModelEndpoint), scaling=scaling)
         )
@@ -103,14 +103,21 @@ class EndpointAlarms(Construct):
             declared = [without_gpu(each) for each in declared]
         self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
             {
-                each.name: each.create(self, alarm_name=f"{self._prefix}-{each.severity.value}-{each.name}")
+                each.name: each.create(self, alarm_name=f"{prefix}-{each.severity.value}-{each.name}")
                 for each in declared
             }
         )
         self._lines = {each.name: each.line() for each in declared}
         pages = [self.alarms[each.name] for each in declared if each.severity is Severity.PAGE]
         tickets = [self.alarms[each.name] for each in declared if each.severity is Severity.TICKET]
-        self.paging = self._composite(pages)
+        rules = [cloudwatch.AlarmRule.from_alarm(alarm, cloudwatch.AlarmState.ALARM) for alarm in pages]
+        self.paging = cloudwatch.CompositeAlarm(
+            self,
+            "Paging",
+            composite_alarm_name=f"{prefix}-page",
+            alarm_description="Requests fail or are slow now. See the alarms of this one that are in alarm.",
+            alarm_rule=cloudwatch.AlarmRule.any_of(*rules),
+        )
         _notify(topic, [self.paging])
         _notify(ticket_topic or topic, tickets)
 
@@ -127,16 +134,6 @@ class EndpointAlarms(Construct):
             metric_value="1",
         )
         return counter.metric(statistic="Sum", period=MINUTE, label="failed loads")
-
-    def _composite(self, pages: list[cloudwatch.Alarm]) -> cloudwatch.CompositeAlarm:
-        rules = [cloudwatch.AlarmRule.from_alarm(alarm, cloudwatch.AlarmState.ALARM) for alarm in pages]
-        return cloudwatch.CompositeAlarm(
-            self,
-            "Paging",
-            composite_alarm_name=f"{self._prefix}-page",
-            alarm_description="Requests fail or are slow now. See the alarms of this one that are in alarm.",
-            alarm_rule=cloudwatch.AlarmRule.any_of(*rules),
-        )
 
 
 def _declared(

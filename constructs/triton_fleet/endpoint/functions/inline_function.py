@@ -82,7 +82,6 @@ class InlineFunction(Construct):
         memory_mb: int = 128,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
     ) -> None:
-        """Create the function with its role and log group."""
         super().__init__(scope, construct_id)
         code = function_code(source)
         report = Report(self.node.path)

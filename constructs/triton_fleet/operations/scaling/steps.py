@@ -168,11 +168,7 @@ class StepScaling:
 
 
 class StepPolicy(Construct):
-    """The policy of a `StepScaling` and its alarm.
-
-    Attributes:
-        alarm: Runs the policy for as long as it is in alarm.
-    """
+    """The policy of a `StepScaling`, and the alarm that runs it."""
 
     def __init__(
         self,
@@ -183,7 +179,6 @@ class StepPolicy(Construct):
         prefix: str,
         scaling_target_id: str,
     ) -> None:
-        """Create both."""
         super().__init__(scope, construct_id)
         policy = autoscaling.CfnScalingPolicy(
             self,
@@ -194,7 +189,7 @@ class StepPolicy(Construct):
             step_scaling_policy_configuration=scaling._configuration(),
         )
         comparison = cloudwatch.ComparisonOperator
-        self.alarm = cloudwatch.Alarm(
+        alarm = cloudwatch.Alarm(
             self,
             "Alarm",
             alarm_name=f"{prefix}-scaling-{scaling.name}",
@@ -211,7 +206,7 @@ class StepPolicy(Construct):
             # Without requests SageMaker publishes nothing: that is no reason to scale either way.
             treat_missing_data=cloudwatch.TreatMissingData.MISSING,
         )
-        self.alarm.add_alarm_action(_Run(policy))
+        alarm.add_alarm_action(_Run(policy))
 
 
 @jsii.implements(cloudwatch.IAlarmAction)
