@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from itertools import count
 from typing import Any
@@ -103,9 +103,7 @@ class Fleet:
     def fires(self, minute: Minute) -> tuple[set[str], bool]:
         """Return the alarms that fire if every minute is like this, and True if the fleet's page goes out."""
         start = START + timedelta(days=next(_days))
-        for number in range(MINUTES):
-            for name, (namespace, values) in minute.items():
-                self._put(name, namespace, values, start + timedelta(minutes=number))
+        self._put([(start + timedelta(minutes=number), minute) for number in range(MINUTES)])
         self.aws.evaluate(at=start + timedelta(minutes=MINUTES))
         kinds: Any = ["MetricAlarm", "CompositeAlarm"]
         found = self._cloudwatch.describe_alarms(
@@ -114,7 +112,7 @@ class Fleet:
         names = {alarm["AlarmName"].removeprefix(f"{self.name}-") for alarm in found["MetricAlarms"]}
         return names, bool(found["CompositeAlarms"])
 
-    def _put(self, name: str, namespace: str, values: list[float], at: datetime) -> None:
+    def _put(self, minutes: Sequence[tuple[datetime, Minute]]) -> None:
         endpoint = [
             {"Name": "EndpointName", "Value": self.name},
             {"Name": "VariantName", "Value": "AllTraffic"},
@@ -125,20 +123,26 @@ class Fleet:
             INSTANCES: [endpoint],
             CUSTOM: [[]],
         }
-        for dimensions in known[namespace] if values else []:
-            unit = METRICS[name].unit if name in METRICS else "None"
-            datum = {"MetricName": name, "Dimensions": dimensions, "Timestamp": at, "Values": values}
-            self._cloudwatch.put_metric_data(
-                Namespace=namespace or self.counted["metricNamespace"], MetricData=[{**datum, "Unit": unit}]
-            )
+        data: dict[str, list[Any]] = {namespace: [] for namespace in known}
+        for at, minute in minutes:
+            for name, (namespace, values) in minute.items():
+                unit = METRICS[name].unit if name in METRICS else "None"
+                datum = {"MetricName": name, "Timestamp": at, "Values": values, "Unit": unit}
+                data[namespace] += [{**datum, "Dimensions": each} for each in known[namespace] if values]
+        for namespace, given in data.items():
+            if given:
+                self._cloudwatch.put_metric_data(
+                    Namespace=namespace or self.counted["metricNamespace"], MetricData=given
+                )
 
     def minutes(self, begin: datetime, count: int, *, work: float) -> list[int]:
         """Let instances share the work of each minute, in percent of a GPU; return their number after it."""
         found = []
         for number in range(count):
             at = begin + timedelta(minutes=number)
-            self._put("GPUUtilization", INSTANCES, [min(100.0, work / instances(self.aws, self.name))], at)
-            self._put("InvocationsPerInstance", INVOCATIONS, [1.0], at)
+            busy = min(100.0, work / instances(self.aws, self.name))
+            given = {"GPUUtilization": (INSTANCES, [busy]), "InvocationsPerInstance": (INVOCATIONS, [1.0])}
+            self._put([(at, given)])
             self.aws.evaluate(at=at + timedelta(minutes=1))
             found.append(instances(self.aws, self.name))
         return found
