@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from triton_fleet.endpoint.functions.code import deployment_build, names_ready, warm_up
 from triton_fleet.endpoint.functions.code.names import artifact_on
 from triton_models.artifact.targets import ArtifactTarget
-from triton_models.repository.documents import request_name
-from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, request_name
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 OLD, NEW, T4 = "sm86-trt10.13.3", "sm86-trt10.16.1", "sm75-trt10.13.3"

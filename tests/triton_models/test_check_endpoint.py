@@ -13,7 +13,7 @@ from tests.triton_models.publishing_aws import file_name, own_endpoints, write_m
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.repository import check_endpoint as check_endpoint_module
-from triton_models.repository.check_endpoint import RULE, check_endpoint
+from triton_models.repository.check_endpoint import FITS, check_endpoint
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
 from triton_models.repository.serving import Serving, deployed, serving_with
 
@@ -69,7 +69,7 @@ def test_what_the_endpoint_would_refuse_is_reported(
         check_endpoint(_manifest(m=record), serving)
 
     (problem,) = caught.value.problems
-    assert (problem.what, problem.rule) == (what, RULE)
+    assert (problem.what, problem.rule) == (what, FITS.id)
     assert "m-1" in problem.where
 
 

@@ -40,8 +40,7 @@ from triton_models.deliver.example_request import example_request
 from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Results
 from triton_models.deliver.worker import Worker
-from triton_models.repository.documents import request_name
-from triton_models.repository.manifest import Repository
+from triton_models.repository.manifest import Repository, request_name
 
 PLENTY_S = 120.0
 HANGS_S = 2.0

@@ -42,7 +42,7 @@ from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.cli.main import main
 from triton_models.repository import history
-from triton_models.repository.documents import request_name
+from triton_models.repository.manifest import request_name
 from triton_models.repository.promote import Promoted, promote
 from triton_models.repository.prune import prune
 from triton_models.repository.publish import publish

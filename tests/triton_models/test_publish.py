@@ -33,6 +33,7 @@ from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.base.errors import FleetError
 from triton_models.repository import publish as publish_module
 from triton_models.repository.manifest import Repository
+from triton_models.repository.objects import Store
 from triton_models.repository.publish import publish
 from triton_models.repository.upload import MAX_PARTS, PART_BYTES, parts_of, upload
 
@@ -466,7 +467,7 @@ def test_a_file_that_changed_after_it_was_read_is_not_sent(large: Artifact, repo
         file.write(b"other")
 
     with reported("artifact-changed"):
-        upload([large], Repository.parse(repository), s3, part_bytes=LEAST_PART)
+        upload([large], Store(Repository.parse(repository), s3), part_bytes=LEAST_PART)
     assert objects(repository, s3) == set()
 
 

@@ -24,7 +24,7 @@ from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.operations.scaling.alias import EndpointAlias
 from triton_fleet.operations.warm_up import EndpointWarmUp
 from triton_fleet.parts.repository.model_repository import ModelRepository
-from triton_models.repository.documents import REQUESTS
+from triton_models.repository.manifest import REQUESTS
 
 _NAMED_LATER = (
     "The objects in this folder get their names when a build runs. The role has no access outside the folder."

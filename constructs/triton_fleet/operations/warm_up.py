@@ -22,8 +22,7 @@ from triton_fleet.operations.scaling.alias import EndpointAlias
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import Check, Report
-from triton_models.repository.documents import REQUESTS
-from triton_models.repository.manifest import MANIFEST_NAME
+from triton_models.repository.manifest import MANIFEST_NAME, REQUESTS
 
 # A function runs for 15 minutes at most, and so does a warm-up.
 WARM_UP_INTERVAL = Check(

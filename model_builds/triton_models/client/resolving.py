@@ -124,8 +124,8 @@ class Names:
         self._unknown[name] = self._clock.now(), problems
 
     def _read(self, known: StoredManifest | None) -> StoredManifest:
-        from triton_models.repository.s3 import aws_errors
+        from triton_models.repository.objects import opened
         from triton_models.repository.stored_manifest import read
 
-        with aws_errors(self._repository.url):
-            return read(self._repository, self._s3, known=known, parse=Manifest.by_line)
+        with opened(self._repository.url, self._s3) as store:
+            return read(store, known=known, parse=Manifest.by_line)

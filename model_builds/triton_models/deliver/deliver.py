@@ -35,9 +35,8 @@ from triton_models.deliver.worker import Ended, Worker
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import DEFAULT_RELEASE
 from triton_models.facts.releases import release as release_named
-from triton_models.repository.manifest import Repository
+from triton_models.repository.objects import opened
 from triton_models.repository.publish import Published, publish
-from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
 from triton_models.repository.stored_manifest import read
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class Delivery:
 def run(arguments: argparse.Namespace) -> Results:
     """Run `fleet deliver NAME...`."""
     delivery = Delivery(
-        repository=wanted_repository(arguments.repository),
+        repository=arguments.repository,
         release=arguments.release,
         gpu=arguments.gpu,
         cpu=arguments.cpu,
@@ -277,11 +276,9 @@ def _ready(delivery: Delivery, s3: S3Client | None) -> S3Client:
 
         find_server()
         say(numpy_of_models())
-    where = Repository.parse(delivery.repository)
-    with aws_errors(where.url):
-        client = s3 if s3 is not None else repository_client()
-        read(where, client)
-    return client
+    with opened(delivery.repository, s3) as store:
+        read(store)
+    return store.s3
 
 
 def _make(logs: Path) -> None:

@@ -30,8 +30,9 @@ from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Record
 from triton_models.deliver.steps import Order, find
 from triton_models.deliver.worker import Ended, Worker
-from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Repository
-from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository, workers
+from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord
+from triton_models.repository.objects import opened
+from triton_models.repository.s3 import caught, in_parallel, repository_client
 from triton_models.repository.stored_manifest import read
 
 if TYPE_CHECKING:
@@ -117,11 +118,9 @@ class Changed:
 
 def run(arguments: argparse.Namespace) -> Changed:
     """Run `fleet diff NAME... | --all`."""
-    where = Repository.parse(wanted_repository(arguments.repository))
-    names = arguments.names or model_names(arguments.models)
-    with aws_errors(where.url):
-        client = repository_client()
-        manifest = read(where, client).manifest
+    with opened(arguments.repository) as store:
+        names = arguments.names or model_names(arguments.models)
+        manifest = read(store).manifest
     states = changed(
         names,
         manifest,
@@ -129,7 +128,7 @@ def run(arguments: argparse.Namespace) -> Changed:
         gpu=arguments.gpu,
         cpu=arguments.cpu,
         models=arguments.models,
-        s3=client,
+        s3=store.s3,
     )
     outcome = Changed(states=tuple(states), reported=bool(arguments.results))
     if arguments.items:
@@ -228,16 +227,8 @@ def _tags(addresses: Sequence[str], s3: S3Client | None) -> dict[str, str | Flee
     """Return the ETag of each object, or the error for it; requests run in parallel."""
     if not addresses:
         return {}
-    client = s3 if s3 is not None else repository_client()
-
-    def tag(address: str) -> str | FleetError:
-        try:
-            return content_tag(address, client)
-        except FleetError as error:
-            return error
-
-    with workers() as pool:
-        return dict(zip(addresses, pool.map(tag, addresses), strict=True))
+    tag = caught(partial(content_tag, s3=s3 if s3 is not None else repository_client()))
+    return dict(zip(addresses, in_parallel(tag, addresses), strict=True))
 
 
 def _tag(tags: dict[str, str | FleetError], address: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.base.errors import FleetError
 from triton_models.base.whole_files import write_whole
-from triton_models.repository.s3 import aws_errors, repository_client, workers
+from triton_models.repository.s3 import aws_errors, in_parallel, repository_client
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -86,8 +86,7 @@ class Place:
         )
         keys = sorted(each["Key"] for page in pages for each in page.get("Contents", ()))
         keys = [key for key in keys if key.endswith(".json")]
-        with workers() as pool:
-            bodies = list(pool.map(partial(_get, s3, bucket), keys))
+        bodies = in_parallel(partial(_get, s3, bucket), keys)
         return {f"{_S3}{bucket}/{key}": body for key, body in zip(keys, bodies, strict=True)}
 
     def _parts(self) -> tuple[str, str]:

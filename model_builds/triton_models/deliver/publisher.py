@@ -103,7 +103,7 @@ class Publisher:
                 for made in batch:
                     self._report(made, published, ())
                 return ()
-            if any(problem.rule != CONTENDED for problem in problems):
+            if any(problem.rule != CONTENDED.id for problem in problems):
                 break
         return problems
 

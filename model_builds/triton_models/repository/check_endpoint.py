@@ -13,15 +13,18 @@ from dataclasses import dataclass
 
 from triton_models.artifact.networks import PlanHeader
 from triton_models.artifact.targets import built_gpu
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.outcome import JsonReady
-from triton_models.facts.instances import Gpu
-from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Repository
-from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
+from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord
+from triton_models.repository.objects import opened
 from triton_models.repository.serving import Serving, deployed, serving_with
 from triton_models.repository.stored_manifest import read
 
-RULE = "artifact-fits-endpoint"
+CHECK_ENDPOINT = Check(id="check-endpoint", source=FROM_ARGUMENTS)
+FITS = Check(
+    id="artifact-fits-endpoint",
+    source="https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/advanced.html",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +62,7 @@ def check_endpoint(manifest: Manifest, serving: Serving, *, models: Sequence[str
         FleetError: The endpoint would refuse some artifacts, all of which are listed, or a model is unknown.
     """
     names = tuple(dict.fromkeys(models) or manifest.names)
-    problems: list[Problem] = []
+    report = Report(serving.where)
     unrecorded: dict[str, None] = {}
     other_gpus: dict[str, None] = {}
     for name in names:
@@ -69,11 +72,13 @@ def check_endpoint(manifest: Manifest, serving: Serving, *, models: Sequence[str
             if record is None or not (record.build or record.plans):
                 unrecorded[name] = None
             if record is not None:
-                where = f"{name} ({artifact}) on {serving.where}"
-                problems.extend(_misfits(record, serving, where=where))
-                if _other_gpu(record, serving):
+                misfits = Report(f"{name} ({artifact}) on {serving.where}")
+                _check_fit(misfits, record, serving)
+                report.add(misfits.problems)
+                gpu = built_gpu(record.build)
+                if gpu and any(each.gpu and each.gpu.name != gpu for each in serving.instance_types):
                     other_gpus[name] = None
-    raise_if_any(problems)
+    report.raise_if_any()
     return Fit(where=serving.where, models=names, unrecorded=tuple(unrecorded), other_gpus=tuple(other_gpus))
 
 
@@ -87,11 +92,9 @@ def _looked_up(model: ModelRecord, serving: Serving) -> Iterator[str]:
 
 def run(arguments: argparse.Namespace) -> Fit:
     """Run `fleet check-endpoint [NAME...] (--endpoint NAME | --instance-type TYPE --release RELEASE)`."""
-    where = Repository.parse(wanted_repository(arguments.repository))
-    with aws_errors(where.url):
-        s3 = repository_client()
+    with opened(arguments.repository) as store:
         serving = _wanted_serving(arguments)
-        manifest = read(where, s3).manifest
+        manifest = read(store).manifest
     return check_endpoint(manifest, serving, models=arguments.names)
 
 
@@ -102,59 +105,38 @@ def _wanted_serving(arguments: argparse.Namespace) -> Serving:
         return deployed(arguments.endpoint, boto3.session.Session().client("sagemaker"))
     if arguments.instance_type and arguments.release and not arguments.endpoint:
         return serving_with(instance_type=arguments.instance_type, release=arguments.release)
-    raise FleetError.of(
+    raise CHECK_ENDPOINT.error(
         what="the endpoint is missing",
         where="the command line",
         fix="add --endpoint TritonFleet-g5-2xlarge-25-09, or --instance-type ml.g5.2xlarge --release 25.09",
-        rule="check-endpoint",
     )
 
 
-def _misfits(record: ArtifactRecord, serving: Serving, *, where: str) -> Iterator[Problem]:
+def _check_fit(report: Report, record: ArtifactRecord, serving: Serving) -> None:
+    def misfit(what: str) -> None:
+        report(
+            FITS,
+            what,
+            why="the endpoint would report InService, but answer every request with an error",
+            fix="run the build job for that instance type and release, or use `fleet rollback`",
+        )
+
     if record.portable:
-        yield _misfit("it is portable, and lacks parts for an endpoint, such as a plan", where=where)
+        misfit("it is portable, and lacks parts for an endpoint, such as a plan")
         return
-    gpu = built_gpu(record.build)
+    gpu, release = built_gpu(record.build), serving.release
+    plans = [each for each in record.targets if each.tensorrt]
     for instance in serving.instance_types:
-        has = instance.gpu.name if instance.gpu else None
-        if gpu and has != gpu and not _loads_on(record, instance.gpu):
-            yield _misfit(f"a plan for {gpu}, and {instance.name} has {has or 'no GPU'}", where=where)
+        has = instance.gpu
+        loads = has is not None and (has.name == gpu or any(each.on_gpu(has) for each in plans))
+        if gpu and not loads:
+            misfit(f"a plan for {gpu}, and {instance.name} has {has.name if has else 'no GPU'}")
     # What was built in the release's image fits, also if the table of releases is wrong.
-    elsewhere = serving.release is None or record.build.get("release") != serving.release.name
-    for tensorrt in _tensorrt(record) if elsewhere else ():
-        if serving.release and not PlanHeader(tensorrt=tensorrt).loads_in(serving.release.tensorrt):
-            yield _misfit(
-                f"a plan of TensorRT {tensorrt}, and release {serving.release.name} has TensorRT "
-                f"{serving.release.tensorrt}",
-                where=where,
-            )
-
-
-def _loads_on(record: ArtifactRecord, gpu: Gpu | None) -> bool:
-    """Return whether a plan compiled on another GPU loads on this one."""
-    if gpu is None:
-        return False
-    return any(each.tensorrt and each.on_gpu(gpu) for each in record.targets)
-
-
-def _other_gpu(record: ArtifactRecord, serving: Serving) -> bool:
-    gpu = built_gpu(record.build)
-    return gpu is not None and any(
-        each.gpu is not None and each.gpu.name != gpu for each in serving.instance_types
-    )
-
-
-def _tensorrt(record: ArtifactRecord) -> tuple[str, ...]:
-    """Return the TensorRT versions of the plans themselves, otherwise those recorded by the build."""
+    if release is None or record.build.get("release") == release.name:
+        return
     said = record.build.get("tensorrt")
-    return record.plans or ((str(said),) if said else ())
-
-
-def _misfit(what: str, *, where: str) -> Problem:
-    return Problem(
-        what=what,
-        where=where,
-        why="the endpoint would report InService, but answer every request with an error",
-        fix="run the build job for that instance type and release, or use `fleet rollback`",
-        rule=RULE,
-    )
+    for tensorrt in record.plans or ((str(said),) if said else ()):  # if the plans' own are not recorded
+        if not PlanHeader(tensorrt=tensorrt).loads_in(release.tensorrt):
+            misfit(
+                f"a plan of TensorRT {tensorrt}, and release {release.name} has TensorRT {release.tensorrt}"
+            )

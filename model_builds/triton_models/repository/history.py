@@ -5,24 +5,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.artifact.targets import ArtifactTarget, built_gpu
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.tables import Column, table
-from triton_models.repository.documents import request_name
-from triton_models.repository.download import not_as_recorded, read_digest
 from triton_models.repository.manifest import (
     ArtifactRecord,
     Change,
     Manifest,
     ModelRecord,
-    Repository,
     in_json,
+    request_name,
 )
-from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository, workers
+from triton_models.repository.objects import Store, opened
+from triton_models.repository.s3 import in_parallel
 from triton_models.repository.stored_manifest import read
 
 if TYPE_CHECKING:
@@ -80,49 +78,35 @@ class Artifacts:
 
 def run(arguments: argparse.Namespace, *, s3: S3Client | None = None) -> Artifacts:
     """Run `fleet history [NAME...] [--verify]`."""
-    where = Repository.parse(wanted_repository(arguments.repository))
-    with aws_errors(where.url):
-        client = s3 or repository_client()
-        rows = tuple(published(read(where, client).manifest, arguments.names))
-        verified = verify(rows, where, client) if arguments.verify else None
-    return Artifacts(repository=where.url, rows=rows, verified=verified)
+    with opened(arguments.repository, s3) as store:
+        rows = tuple(published(read(store).manifest, arguments.names))
+        verified = verify(rows, store) if arguments.verify else None
+    return Artifacts(repository=store.url, rows=rows, verified=verified)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """An object that the manifest records."""
-
-    name: str
-    sha256: str
-
-
-def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Client) -> int:
-    """Read each artifact and its documents, and compare the digests with the manifest's.
+def verify(rows: Sequence[PublishedArtifact], store: Store) -> int:
+    """Read each artifact and its request, and compare the digests with the manifest's.
 
     The manifest alone gives no protection against someone who can write it as well. Its reader therefore
     refuses a digest that does not begin with the digits in the artifact's name, which clients and templates
     contain.
 
+    Returns:
+        The number of objects.
+
     Raises:
         FleetError: Objects are missing or differ; all are listed.
         botocore.exceptions.ClientError: S3 refuses.
     """
-    wanted = tuple(dict.fromkeys(each for row in rows for each in _recorded(row)))
-    with workers() as pool:
-        names = [each.name for each in wanted]
-        found = tuple(pool.map(partial(read_digest, repository=repository, s3=s3), names))
+    recorded = {row.artifact: row.record.sha256 for row in rows}
+    recorded |= {request_name(row.record.request): row.record.request for row in rows if row.record.request}
+    found = in_parallel(store.digest, recorded)
     raise_if_any(
-        not_as_recorded(each.name, repository, sha256=each.sha256, found=sha256)
-        for each, sha256 in zip(wanted, found, strict=True)
-        if sha256 != each.sha256
+        store.not_as_recorded(name, sha256=recorded[name], found=sha256)
+        for name, sha256 in zip(recorded, found, strict=True)
+        if sha256 != recorded[name]
     )
-    return len(wanted)
-
-
-def _recorded(row: PublishedArtifact) -> Iterator[Recorded]:
-    yield Recorded(name=row.artifact, sha256=row.record.sha256)
-    if row.record.request:
-        yield Recorded(name=request_name(row.record.request), sha256=row.record.request)
+    return len(recorded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

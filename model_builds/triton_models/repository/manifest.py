@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
 from triton_models.facts.limits import BUCKET_RULE
@@ -35,24 +36,29 @@ from triton_models.repository.manifest_document import (
 )
 from triton_models.repository.model_record import NEW, ArtifactRecord, Change, ModelRecord, Publication
 
-__all__ = [
-    "MANIFEST_NAME",
-    "VERSION",
-    "ArtifactRecord",
-    "Change",
-    "InvalidRecord",
-    "Manifest",
-    "ModelRecord",
-    "Publication",
-    "Repository",
-    "in_json",
-]
+__all__ = ["ArtifactRecord", "Change", "ModelRecord", "Publication", "in_json"]
 
 MANIFEST_NAME = "manifest.json"
 VERSION = 2
+REQUESTS = "requests"
+"""The folder in a repository with the requests that warm models up."""
+
+REPOSITORY_URL = Check(id="repository-url", source=FROM_ARGUMENTS)
+MANIFEST = Check(id="manifest", source=FROM_ARGUMENTS)
+MANIFEST_RECORD = Check(id="manifest-record", source=FROM_ARGUMENTS)
+UNKNOWN_MODEL = Check(id="unknown-model", source=FROM_ARGUMENTS)
+NO_ARTIFACT_FOR_TARGET = Check(id="no-artifact-for-target", source=FROM_ARGUMENTS)
+PUBLICATION_TARGET = Check(id="publication-target", source=FROM_ARGUMENTS)
+BEING_DELETED = Check(id="being-deleted", source=FROM_ARGUMENTS)
+AMBIGUOUS_TARGET = Check(id="ambiguous-target", source=FROM_ARGUMENTS)
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, read 2026-11-21
 _URL = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>.*))?")
+
+
+def request_name(sha256: str) -> str:
+    """Return the name in the repository of the request with that digest."""
+    return f"{REQUESTS}/{sha256}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +82,10 @@ class Repository:
         match = _URL.fullmatch(url)
         prefix = (match["prefix"] or "").rstrip("/") if match else ""
         if match is None or prefix.startswith("/") or "//" in prefix:
-            raise FleetError.of(
+            raise REPOSITORY_URL.error(
                 what=f"{url!r} is not the URL of a model repository",
                 where="the repository",
                 fix=f"use the RepositoryUrl output of the models stack, s3://bucket/prefix/; {BUCKET_RULE}",
-                rule="repository-url",
             )
         return cls(bucket=match["bucket"], prefix=f"{prefix}/" if prefix else "")
 
@@ -101,12 +106,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidRecord:
-    """The record of a model that `fleet publish` would not have written.
-
-    Attributes:
-        document: The document, which is written back as it is.
-        reason: The reason why it is invalid.
-    """
+    """The document of a model that `fleet publish` would not have written, which is written back as it is."""
 
     document: Any
     reason: str
@@ -120,7 +120,6 @@ class Manifest:
         models: The valid records of the models, by name.
         deleting: The artifacts that a `fleet prune` is about to delete, with the id of that run. They no
             longer belong to a model.
-        where: The source of the manifest, for errors.
     """
 
     models: Mapping[str, ModelRecord] = field(default_factory=lambda: MappingProxyType({}))
@@ -133,20 +132,13 @@ class Manifest:
         """Read a document without parsing its models: each of them is parsed when it is first asked for.
 
         To parse 50 MB takes two seconds in which no other thread runs. A document in another form than
-        `to_json` writes is parsed at once.
-
-        Raises:
-            FleetError: As `from_json`. The error of one invalid record comes when it is asked for.
+        `to_json` writes is parsed at once. The error of an invalid record comes when it is asked for.
         """
         lines = lines_of(document)
         if lines is None:
             return cls.from_json(document, where=where)
-        deleting, models = lines
-        return cls(
-            models=ModelLines(models, lambda name, reason: FleetError([_invalid(name, reason, where=where)])),
-            deleting=deleting,
-            where=where,
-        )
+        models = ModelLines(lines[1], lambda name, reason: _invalid(name, reason, where=where))
+        return cls(models=models, deleting=lines[0], where=where)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, where: str = MANIFEST_NAME) -> Manifest:
@@ -163,19 +155,17 @@ class Manifest:
                 deleting = dict(document.get("deleting", {}).items())
                 return cls(models=models, invalid=invalid, deleting=deleting, where=where)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise FleetError.of(
+            raise MANIFEST.error(
                 what=f"not a manifest: {type(error).__name__} {error}",
                 where=where,
                 why="without it, the names of the repository's models are unknown",
                 fix="restore an earlier version of the object; the bucket is versioned",
-                rule="manifest",
             ) from None
-        raise FleetError.of(
+        raise MANIFEST.error(
             what=f"the manifest has version {shown(version)}",
             where=where,
             why="this version of Triton Fleet would lose unknown data",
             fix="use the version of Triton Fleet that wrote it",
-            rule="manifest",
         )
 
     def to_json(self) -> str:
@@ -191,27 +181,29 @@ class Manifest:
     def target_model(self, name: str, target: ArtifactTarget | None = None) -> str:
         """Return the target model (an artifact's file name) that a model's name refers to.
 
-        Args:
-            name: The model's name.
-            target: The target of the endpoint; see `ModelRecord.on`. If None, the name must refer to the same
-                artifact everywhere.
+        The target is that of the endpoint; see `ModelRecord.on`. If None, the name must refer to the same
+        artifact everywhere.
 
         Raises:
-            FleetError: The model is unknown, has no artifact for the target, or is ambiguous without a
-                target.
+            FleetError: The model is unknown, has no artifact for the target, or is ambiguous without one.
         """
         model = self.model(name)
-        if target is None:
-            return self._only(name, model)
         artifact = model.on(target)
         if artifact is not None:
             return artifact
-        raise FleetError.of(
-            what=f"{name!r} has no artifact for {target}",
+        targets = _some([*map(str, model.current)])
+        if target is not None:
+            raise NO_ARTIFACT_FOR_TARGET.error(
+                what=f"{name!r} has no artifact for {target}",
+                where=self.where,
+                why="an artifact for another target would not load there",
+                fix=f"build it for that target, or use an endpoint for {targets}",
+            )
+        raise AMBIGUOUS_TARGET.error(
+            what=f"{name!r} refers to {len({*model.current.values()})} artifacts, for {targets}",
             where=self.where,
-            why="an artifact for another target would not load there",
-            fix=f"build it for that target, or use an endpoint for {_some([*map(str, model.current)])}",
-            rule="no-artifact-for-target",
+            why="the release and GPU of the endpoint determine which of them loads",
+            fix="pass the fleet's alias, which names the target, or the target itself",
         )
 
     def knows(self, name: str, target: ArtifactTarget | None) -> bool:
@@ -220,23 +212,7 @@ class Manifest:
             model = self.find(name)
         except FleetError:
             return False
-        if model is None:
-            return False
-        if target is None:
-            return len(set(model.current.values())) == 1
-        return model.on(target) is not None
-
-    def _only(self, name: str, model: ModelRecord) -> str:
-        artifacts = dict.fromkeys(model.current.values())
-        if len(artifacts) == 1:
-            return next(iter(artifacts))
-        raise FleetError.of(
-            what=f"{name!r} refers to {len(artifacts)} artifacts, for {_some([*map(str, model.current)])}",
-            where=self.where,
-            why="the release and GPU of the endpoint determine which of them loads",
-            fix="pass the fleet's alias, which names the target, or the target itself",
-            rule="ambiguous-target",
-        )
+        return model is not None and model.on(target) is not None
 
     @property
     def names(self) -> list[str]:
@@ -252,29 +228,17 @@ class Manifest:
         found = self.find(name)
         if found is not None:
             return found
-        raise FleetError.of(
-            what=f"unknown model {name!r}",
-            where=self.where,
-            fix=did_you_mean(name, self.models, otherwise=f"publish it, or name one of {_some(self.models)}"),
-            rule="unknown-model",
-        )
+        fix = did_you_mean(name, self.models, otherwise=f"publish it, or name one of {_some(self.models)}")
+        raise UNKNOWN_MODEL.error(what=f"unknown model {name!r}", where=self.where, fix=fix)
 
     def find(self, name: str) -> ModelRecord | None:
-        """Return a model's record; None if the model is unknown.
-
-        Raises:
-            FleetError: Its record is invalid.
-        """
+        """Return a model's record; None if the model is unknown. An invalid record is an error."""
         if name in self.invalid:
-            raise FleetError([_invalid(name, self.invalid[name].reason, where=self.where)])
+            raise _invalid(name, self.invalid[name].reason, where=self.where)
         return self.models.get(name)
 
     def record(self, *, model: str, artifact: str) -> ArtifactRecord | None:
-        """Return the record of a model's artifact; None if it was never published or is deleted.
-
-        Raises:
-            FleetError: The record of the model is invalid.
-        """
+        """Return the record of a model's artifact; None if it was never published or is deleted."""
         known = self.find(model)
         return known.artifacts.get(artifact) if known is not None else None
 
@@ -285,21 +249,19 @@ class Manifest:
                 try:
                     model_record(name, model_document(record))
                 except ValueError as error:
-                    yield Problem(
+                    yield MANIFEST_RECORD.problem(
                         what=f"the record of {shown(name)} would be invalid: {error}",
                         where=self.where,
                         why="readers refuse the record, and the model could not be called by its name",
                         fix="correct the field in the artifact's build.json, or build the model again",
-                        rule="manifest-record",
                     )
 
     def with_published(self, wanted: Iterable[Publication], *, at: datetime, by: str) -> Manifest:
         """Return a manifest in which each artifact is current for its targets; itself if nothing changes."""
         models = dict(self.models)
         for each in wanted:
-            models[each.model] = (models.get(each.model) or self.find(each.model) or NEW).with_published(
-                each, at=at, by=by
-            )
+            record = models.get(each.model) or self.find(each.model) or NEW
+            models[each.model] = record.with_published(each, at=at, by=by)
         unchanged = all(models[name] is self.models.get(name) for name in models)
         return self if unchanged else replace(self, models=models)
 
@@ -309,13 +271,8 @@ class Manifest:
         Unlike a publication, a promotion that is repeated leaves narrower targets as they are.
         """
         publications = list(wanted)
-        absent = {each.model for each in publications if not self._has(each)}
+        absent = {each.model for each in publications if not (self.find(each.model) or NEW).has(each)}
         return self.with_published((each for each in publications if each.model in absent), at=at, by=by)
-
-    def _has(self, wanted: Publication) -> bool:
-        model = self.find(wanted.model) or NEW
-        current = all(model.current.get(target) == wanted.artifact for target in wanted.targets)
-        return current and model.artifacts.get(wanted.artifact) == wanted.record
 
     def with_rollback(
         self, *, model: str, to: str, at: datetime, by: str, target: ArtifactTarget
@@ -354,14 +311,13 @@ def _read(entries: Iterable[tuple[str, Any]]) -> tuple[dict[str, ModelRecord], d
     return models, invalid
 
 
-def _invalid(name: str, reason: str, *, where: str) -> Problem:
-    return Problem(
+def _invalid(name: str, reason: str, *, where: str) -> FleetError:
+    return MANIFEST_RECORD.error(
         what=f"the record of {shown(name)} is invalid: {reason}",
         where=where,
         why="names in a manifest become keys and file names, and digests decide what is promoted",
         fix="find out in CloudTrail who wrote it, and copy this model's line from an earlier version of the "
         "object; the bucket is versioned",
-        rule="manifest-record",
     )
 
 

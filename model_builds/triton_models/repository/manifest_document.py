@@ -137,7 +137,9 @@ def model_record(name: str, document: Any) -> ModelRecord:
     Raises:
         ValueError: It is not the record of that model.
     """
-    artifacts = _artifacts(name, document)
+    if not MODEL_NAME.fullmatch(name):
+        raise ValueError(f"{shown(name)} is not the name of a model")
+    artifacts = {each: _artifact(name, each, of) for each, of in _get(document, "artifacts", dict).items()}
     current = {
         _target(target): _known(_is(artifact, "current", str), artifacts)
         for target, artifact in _get(document, "current", dict).items()
@@ -150,13 +152,8 @@ def model_record(name: str, document: Any) -> ModelRecord:
 
 
 def refuse_constant(name: str) -> NoReturn:
-    """Refuse NaN and infinities, which are not JSON.
-
-    Raises:
-        ValueError: Always.
-    """
-    msg = f"{name} is not JSON"
-    raise ValueError(msg)
+    """Refuse NaN and infinities, which are not JSON."""
+    raise ValueError(f"{name} is not JSON")
 
 
 def levels(value: Any, *, at_most: int = MOST_LEVELS) -> int:
@@ -173,45 +170,31 @@ def levels(value: Any, *, at_most: int = MOST_LEVELS) -> int:
 
 def shown(value: Any) -> str:
     """Return a value of a document for an error: short, and without control characters."""
-    text = ascii(value) if isinstance(value, str | int | float | bool | None) else _kind_of(value)
+    simple = isinstance(value, str | int | float | bool | None)
+    text = ascii(value) if simple else _KINDS.get(type(value), type(value).__name__)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _artifacts(model: str, document: Any) -> dict[str, ArtifactRecord]:
-    if not MODEL_NAME.fullmatch(model):
-        msg = f"{shown(model)} is not the name of a model"
-        raise ValueError(msg)
-    found = _get(document, "artifacts", dict)
-    return {name: _artifact(model, name, each) for name, each in found.items()}
 
 
 def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
     match = ARTIFACT_NAME.fullmatch(name)
     if match is None or match["model"] != model:
-        msg = f"{shown(name)} is not the name of an artifact of {model}"
-        raise ValueError(msg)
-    sha256 = _get(document, "sha256", str)
+        raise ValueError(f"{shown(name)} is not the name of an artifact of {model}")
+    sha256, size = _get(document, "sha256", str), _get(document, "size", int)
     request = _get(document, "request", str, default="")
     if not SHA256.fullmatch(sha256) or not sha256.startswith(match["digest"]):
-        msg = f"the sha256 of {name} is {shown(sha256)}"
-        raise ValueError(msg)
+        raise ValueError(f"the sha256 of {name} is {shown(sha256)}")
     if request and not SHA256.fullmatch(request):
-        msg = f"the request of {name} is {shown(request)}"
-        raise ValueError(msg)
-    size = _get(document, "size", int)
+        raise ValueError(f"the request of {name} is {shown(request)}")
     if not 0 <= size <= _MOST_BYTES:
-        msg = f"the size of {name} is {shown(size)}"
-        raise ValueError(msg)
+        raise ValueError(f"the size of {name} is {shown(size)}")
+    inputs = _get(document, "inputs", dict, default={})
     record = ArtifactRecord(
         size=size,
         sha256=sha256,
         build=_build(_get(document, "build", dict)),
         plans=tuple(_tensorrt(each, "plans") for each in _get(document, "plans", list)),
         portable=_get(document, "portable", bool),
-        inputs={
-            topic: _is(each, "inputs", str)
-            for topic, each in _get(document, "inputs", dict, default={}).items()
-        },
+        inputs={topic: _is(each, "inputs", str) for topic, each in inputs.items()},
         request=request,
     )
     for target in record.targets:
@@ -222,8 +205,7 @@ def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
 def _build(build: dict[str, Any]) -> dict[str, Any]:
     """Refuse a build.json with other types in the fields that targets are computed from."""
     if levels(build) > MOST_LEVELS:
-        msg = f"build is nested deeper than {MOST_LEVELS} levels"
-        raise ValueError(msg)
+        raise ValueError(f"build is nested deeper than {MOST_LEVELS} levels")
     gpu = build.get("gpu")
     for each in gpu if isinstance(gpu, list) else [gpu]:
         if each is not None:
@@ -241,8 +223,7 @@ def _build(build: dict[str, Any]) -> dict[str, Any]:
 def _tensorrt(value: Any, field: str) -> str:
     version = _is(value, field, str)
     if not TENSORRT_VERSION.fullmatch(version):
-        msg = f"{field} is {shown(version)}, not a version of TensorRT"
-        raise ValueError(msg)
+        raise ValueError(f"{field} is {shown(version)}, not a version of TensorRT")
     return version
 
 
@@ -250,23 +231,20 @@ def _target(text: str) -> ArtifactTarget:
     try:
         return ArtifactTarget.parse(text)
     except FleetError:
-        msg = f"{shown(text)} is not a target"
-        raise ValueError(msg) from None
+        raise ValueError(f"{shown(text)} is not a target") from None
 
 
 def _known(artifact: str, artifacts: Mapping[str, ArtifactRecord]) -> str:
-    if artifact in artifacts:
-        return artifact
-    msg = f"there is no record of the artifact {shown(artifact)}"
-    raise ValueError(msg)
+    if artifact not in artifacts:
+        raise ValueError(f"there is no record of the artifact {shown(artifact)}")
+    return artifact
 
 
 def _change(document: Any, target: ArtifactTarget, artifacts: Mapping[str, ArtifactRecord]) -> Change:
     said = _get(document, "how", str)
     how: Literal["publish", "rollback"] = "rollback" if said == "rollback" else "publish"
     if how != said:
-        msg = f"how is {shown(said)}, not publish or rollback"
-        raise ValueError(msg)
+        raise ValueError(f"how is {shown(said)}, not publish or rollback")
     return Change(
         target=target,
         artifact=_known(_get(document, "artifact", str), artifacts),
@@ -278,8 +256,7 @@ def _change(document: Any, target: ArtifactTarget, artifacts: Mapping[str, Artif
 
 def _parsed(moment: str) -> datetime:
     if not _TIME.fullmatch(moment):
-        msg = f"at is {shown(moment)}, not a time such as 2026-11-21T13:20:05Z"
-        raise ValueError(msg)
+        raise ValueError(f"at is {shown(moment)}, not a time such as 2026-11-21T13:20:05Z")
     # fromisoformat takes a tenth of strptime's time, and supports "Z" only from Python 3.11 on.
     return datetime.fromisoformat(moment.removesuffix("Z") + "+00:00")
 
@@ -294,9 +271,4 @@ def _is(value: Any, field: str, kind: type[_Kind]) -> _Kind:
     printable = not isinstance(value, str) or value.isprintable()
     if type(value) is kind and printable:  # isinstance would accept True as an integer
         return value
-    msg = f"{field} is {shown(value)}, not {_KINDS[kind] if printable else 'printable'}"
-    raise ValueError(msg)
-
-
-def _kind_of(value: Any) -> str:
-    return _KINDS.get(type(value), type(value).__name__)
+    raise ValueError(f"{field} is {shown(value)}, not {_KINDS[kind] if printable else 'printable'}")

@@ -99,13 +99,16 @@ class ModelRecord:
         covering = [each for each in self.current if each.covers(target)]
         return min(covering, key=lambda each: each.width, default=None)
 
-    def on(self, target: ArtifactTarget) -> str | None:
+    def on(self, target: ArtifactTarget | None) -> str | None:
         """Return the current artifact on an endpoint of a target; None if there is none.
 
         The result of `moved_for` takes precedence. Otherwise it is the newest of the artifacts that are
         current for other targets and run on this one too, such as an ONNX model built only for another
-        endpoint.
+        endpoint. Without a target, it is the artifact that is current everywhere.
         """
+        if target is None:
+            artifacts = {*self.current.values()}
+            return artifacts.pop() if len(artifacts) == 1 else None
         moved = self.moved_for(target)
         if moved is not None:
             return self.current[moved]
@@ -119,8 +122,7 @@ class ModelRecord:
     def earlier(self, target: ArtifactTarget = ANY) -> tuple[str, ...]:
         """Return the artifacts for `fleet rollback` on a target, the next one last.
 
-        A publication pushes an artifact on a stack, a rollback removes one. Repeated rollbacks therefore go
-        further back, and never to an artifact that was withdrawn by a rollback.
+        Repeated rollbacks go further back, and never to an artifact that was withdrawn by a rollback.
         """
         stack: list[str] = []
         for change in self.history_of(target):
@@ -137,12 +139,11 @@ class ModelRecord:
     def by_publication(self, target: ArtifactTarget | None = None) -> tuple[str, ...]:
         """Return the artifacts in the order of their last publication."""
         changes = self.history if target is None else self.history_of(target)
-        order = dict.fromkeys(self.artifacts, -1)
+        order = dict.fromkeys(self.artifacts, -1) if target is None else {}
         for number, change in enumerate(changes):
-            if change.how == "publish" and change.artifact in order:
+            if change.how == "publish" and change.artifact in self.artifacts:
                 order[change.artifact] = number
-        names = [name for name in order if target is None or order[name] >= 0]
-        return tuple(sorted(names, key=lambda name: order[name]))
+        return tuple(sorted(order, key=lambda name: order[name]))
 
     def left_at(self, artifact: str) -> datetime | None:
         """Return the time until which an artifact was current; None if it still is, or if not recorded."""
@@ -151,22 +152,23 @@ class ModelRecord:
         standing: dict[ArtifactTarget, str] = {}
         left = None
         for change in self.history:
-            before = artifact in standing.values()
-            standing = _moved(standing, change)
-            if before and artifact not in standing.values():
+            before, standing = standing, _moved(standing, change)
+            if artifact in before.values() and artifact not in standing.values():
                 left = change.at
         return left
+
+    def has(self, wanted: Publication) -> bool:
+        """Return whether an artifact is recorded as it is, and current for its targets."""
+        current = all(self.current.get(target) == wanted.artifact for target in wanted.targets)
+        return current and self.artifacts.get(wanted.artifact) == wanted.record
 
     def with_published(self, wanted: Publication, *, at: datetime, by: str) -> ModelRecord:
         """Return a record in which an artifact is current for its targets; itself if nothing changes.
 
-        The artifact also replaces the current ones of narrower targets, because the newest publication
-        counts.
+        It also replaces the current ones of narrower targets, because the newest publication counts.
         """
-        changes = [
-            Change(target=target, artifact=wanted.artifact, how="publish", at=at, by=by)
-            for target in wanted.targets
-        ]
+        change = Change(artifact=wanted.artifact, how="publish", at=at, by=by)
+        changes = [replace(change, target=target) for target in wanted.targets]
         moving = [change for change in changes if _moved(self.current, change) != self.current]
         if not moving and self.artifacts.get(wanted.artifact) == wanted.record:
             return self
@@ -175,12 +177,10 @@ class ModelRecord:
 
     def with_changes(self, changes: Iterable[Change]) -> ModelRecord:
         """Return a record with changes applied."""
-        record = self
+        current, history = self.current, self.history
         for change in changes:
-            record = replace(
-                record, current=_moved(record.current, change), history=(*record.history, change)
-            )
-        return record
+            current, history = _moved(current, change), (*history, change)
+        return replace(self, current=current, history=history)
 
     def without(self, artifacts: set[str]) -> ModelRecord:
         """Return a record without some artifacts, and without the targets on which they were current."""

@@ -15,23 +15,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triton_models.artifact.layout import ARCHIVE_SUFFIX
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.plans import is_rehearsal, refused
 from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
-from triton_models.repository.documents import request_name, store_request
-from triton_models.repository.download import not_as_recorded, read_digest
-from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
-from triton_models.repository.publish import make_current
-from triton_models.repository.s3 import aws_errors, publisher, repository_client, workers
+from triton_models.repository.manifest import Manifest, Publication, Repository, request_name
+from triton_models.repository.objects import Store, opened
+from triton_models.repository.publish import make_current, recorded_artifact
+from triton_models.repository.s3 import aws_errors, in_parallel, publisher
 from triton_models.repository.stored_manifest import StoredManifest, read
 from triton_models.repository.tested import ArtifactsTested
 from triton_models.repository.upload import PART_BYTES, missing, upload
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+NOTHING_TO_PROMOTE = Check(id="nothing-to-promote", source=FROM_ARGUMENTS)
+SAME_REPOSITORY = Check(id="same-repository", source=FROM_ARGUMENTS)
 
 # The artifacts that are on this machine's disk at a time have about this size together, or are one.
 _BATCH_BYTES = 2 << 30
@@ -43,7 +45,7 @@ class Promotion(JsonReady):
 
     Attributes:
         artifact: The artifact that is current there afterwards.
-        before: The artifact that was current before; None if there was none.
+        before: The artifact that was current before.
     """
 
     model: str
@@ -59,7 +61,6 @@ class Promoted(JsonReady):
     Attributes:
         source: The URL of the repository from which the artifacts come.
         repository: The URL of the repository to which they go.
-        promotions: The promotions, by model and target.
         copied: The artifacts that were copied, or would be.
     """
 
@@ -82,27 +83,18 @@ class Promoted(JsonReady):
 
 
 def run(arguments: argparse.Namespace) -> Promoted:
-    """Run `fleet promote (NAME... | --all | --only FILE) --from URL --to URL`.
-
-    Raises:
-        FleetError: As `promote`, or the file for --only is not of a test that passed.
-    """
-    source = Repository.parse(arguments.source)
-    with aws_errors(source.url):
-        source_s3 = repository_client(profile=arguments.from_profile, region=arguments.from_region)
-    with aws_errors(Repository.parse(arguments.to).url):
-        s3 = repository_client()
-    return promote(
-        None if arguments.all or arguments.only else arguments.names,
-        source=arguments.source,
-        repository=arguments.to,
-        source_s3=source_s3,
-        s3=s3,
-        portable=arguments.portable or is_rehearsal(),
-        target=ArtifactTarget.parse(arguments.target) if arguments.target else None,
-        only=ArtifactsTested.read(arguments.only) if arguments.only else None,
-        dry_run=arguments.dry_run,
-    )
+    """Run `fleet promote (NAME... | --all | --only FILE) --from URL --to URL`."""
+    with opened(arguments.source, profile=arguments.from_profile, region=arguments.from_region) as source:
+        return promote(
+            None if arguments.all or arguments.only else arguments.names,
+            source=source.url,
+            repository=arguments.to,
+            source_s3=source.s3,
+            portable=arguments.portable or is_rehearsal(),
+            target=ArtifactTarget.parse(arguments.target) if arguments.target else None,
+            only=ArtifactsTested.read(arguments.only) if arguments.only else None,
+            dry_run=arguments.dry_run,
+        )
 
 
 def promote(
@@ -110,8 +102,8 @@ def promote(
     *,
     source: str,
     repository: str,
-    source_s3: S3Client,
-    s3: S3Client,
+    source_s3: S3Client | None = None,
+    s3: S3Client | None = None,
     portable: bool = False,
     target: ArtifactTarget | None = None,
     only: ArtifactsTested | None = None,
@@ -125,8 +117,8 @@ def promote(
         models: The models; None for all.
         source: The repository from which they come, such as s3://staging/models/.
         repository: The repository to which they go.
-        source_s3: The client for the source, safe for threads.
-        s3: The client for the destination, safe for threads.
+        source_s3: The client for the source, safe for threads; None creates one from the environment.
+        s3: The client for the destination, as `source_s3`.
         portable: True if artifacts may be portable, because no endpoint on AWS serves this repository.
         target: Only the artifacts that are current for this target; None for every target.
         only: The artifacts that were tested: these and no others are promoted.
@@ -140,31 +132,37 @@ def promote(
             target, an artifact is portable, missing or not the one that was published or tested, or S3
             refuses.
     """
-    from_, to = Repository.parse(source), Repository.parse(repository)
-    raise_if_any(_same(from_, to))
-    with aws_errors(from_.url):
-        published = read(from_, source_s3).manifest
+    with opened(source, source_s3) as from_:
+        if from_.repository == Repository.parse(repository):
+            raise SAME_REPOSITORY.error(
+                what=f"both repositories are {from_.url}",
+                where="fleet promote --from URL --to URL",
+                why="a promotion copies from one stage to the next",
+                fix="give the RepositoryUrl outputs of two stages",
+            )
+        published = read(from_).manifest
     if only is None:
         publications = _publications(published, published.names if models is None else models, target)
     else:
-        raise_if_any(only.problems(published, from_))
+        raise_if_any(only.problems(published, from_.repository))
         publications = _publications(published, list(only.artifacts), target, tested=set(only.names))
-    if not portable:
-        stand_ins = (each.artifact for each in publications if each.record.portable)
-        raise_if_any(refused(stand_ins, repository=to.url))
-    with aws_errors(to.url), tempfile.TemporaryDirectory(prefix="fleet-promote-") as folder:
-        stored = read(to, s3)
-        artifacts = _artifacts(publications, Path(folder))
+    with opened(repository, s3) as to, tempfile.TemporaryDirectory(prefix="fleet-promote-") as folder:
+        if not portable:
+            stand_ins = (each.artifact for each in publications if each.record.portable)
+            raise_if_any(refused(stand_ins, repository=to.url))
+        stored = read(to)
+        artifacts = [
+            recorded_artifact(each.model, each.artifact, each.record, Path(folder, str(number)))
+            for number, each in enumerate({each.artifact: each for each in publications}.values())
+        ]
         if dry_run:
-            absent = missing(artifacts, stored.manifest, to, s3)
-            copied = {each.name for each in absent}
+            copied = {each.name for each in missing(artifacts, stored.manifest, to)}
         else:
-            requests = {each.record.request for each in publications if each.record.request}
-            _copy_requests(requests, source=from_, source_s3=source_s3, to=to, s3=s3)
-            send = partial(_copied, source=from_, source_s3=source_s3, to=to, s3=s3, part_bytes=part_bytes)
+            _copy_requests({each.record.request for each in publications if each.record.request}, from_, to)
+            send = partial(_copied, source=from_, to=to, part_bytes=part_bytes)
             author = f"{publisher() if by is None else by}, from {from_.url}"
             copied, stored = make_current(
-                publications, artifacts, to, s3, stored, send=send, by=author, change=Manifest.with_promoted
+                publications, artifacts, to, stored, send=send, by=author, change=Manifest.with_promoted
             )
     return Promoted(
         source=from_.url,
@@ -201,53 +199,28 @@ def _publications(
             found.append(Publication(model=name, artifact=artifact, record=kept, target=each))
     raise_if_any(problems)
     if not found:
-        raise FleetError.of(
-            what="there is no model to promote",
-            where=published.where,
-            fix="publish and test them there first",
-            rule="nothing-to-promote",
-        )
+        what, fix = "there is no model to promote", "publish and test them there first"
+        raise NOTHING_TO_PROMOTE.error(what=what, where=published.where, fix=fix)
     return found
 
 
-def _artifacts(publications: Iterable[Publication], folder: Path) -> list[Artifact]:
-    """Return the artifacts, each once, with the paths to which they would be downloaded."""
-    found = {each.artifact: each for each in publications}
-    return [_artifact(each, folder / str(number)) for number, each in enumerate(found.values())]
-
-
-def _artifact(wanted: Publication, path: Path) -> Artifact:
-    record: ArtifactRecord = wanted.record
-    return Artifact(
-        model=wanted.model,
-        digest=wanted.artifact.removesuffix(ARCHIVE_SUFFIX).removeprefix(f"{wanted.model}-"),
-        path=path,
-        size=record.size,
-        sha256=record.sha256,
-        build=dict(record.build),
-    )
-
-
-def _copied(
-    absent: Sequence[Artifact],
-    *,
-    source: Repository,
-    source_s3: S3Client,
-    to: Repository,
-    s3: S3Client,
-    part_bytes: int,
-) -> list[str]:
+def _copied(absent: Sequence[Artifact], *, source: Store, to: Store, part_bytes: int) -> list[str]:
     """Copy artifacts by way of this machine's disk, a batch at a time."""
+
+    def download(artifact: Artifact) -> str | None:
+        with artifact.path.open("xb") as file:
+            return source.digest(artifact.name, into=file)
+
     sent: list[str] = []
     for batch in _batches(absent):
-        with aws_errors(source.url), workers() as pool:
-            digests = pool.map(partial(_downloaded, repository=source, s3=source_s3), batch)
-            raise_if_any(
-                not_as_recorded(each.name, source, sha256=each.sha256, found=digest)
-                for each, digest in zip(batch, digests, strict=True)
-                if digest != each.sha256
-            )
-        sent += upload(batch, to, s3, part_bytes=part_bytes)
+        with aws_errors(source.url):
+            digests = in_parallel(download, batch)
+        raise_if_any(
+            source.not_as_recorded(each.name, sha256=each.sha256, found=digest)
+            for each, digest in zip(batch, digests, strict=True)
+            if digest != each.sha256
+        )
+        sent += upload(batch, to, part_bytes=part_bytes)
         for each in batch:
             each.path.unlink()
     return sent
@@ -264,26 +237,18 @@ def _batches(artifacts: Iterable[Artifact]) -> Iterator[list[Artifact]]:
         yield batch
 
 
-def _downloaded(artifact: Artifact, *, repository: Repository, s3: S3Client) -> str | None:
-    with artifact.path.open("xb") as file:
-        return read_digest(artifact.name, repository, s3, into=file)
-
-
-def _copy_requests(
-    digests: Collection[str], *, source: Repository, source_s3: S3Client, to: Repository, s3: S3Client
-) -> None:
+def _copy_requests(digests: Collection[str], source: Store, to: Store) -> None:
     """Copy the requests that the records name."""
 
     def copy(wanted: str) -> None:
         with tempfile.TemporaryFile() as file:
             with aws_errors(source.url):
-                digest = read_digest(request_name(wanted), source, source_s3, into=file)
+                digest = source.digest(request_name(wanted), into=file)
             if digest == wanted:  # it belongs to an artifact, which is served without it as well
                 file.seek(0)
-                store_request(file.read(), to, s3)
+                to.put_request(file.read())
 
-    with workers() as pool:
-        list(pool.map(copy, sorted(digests)))
+    in_parallel(copy, sorted(digests))
 
 
 def _promotions(publications: Iterable[Publication], before: StoredManifest) -> Iterator[Promotion]:
@@ -295,15 +260,4 @@ def _promotions(publications: Iterable[Publication], before: StoredManifest) -> 
             target=target,
             artifact=each.artifact,
             before=model.on(target) if model is not None else None,
-        )
-
-
-def _same(source: Repository, to: Repository) -> Iterator[Problem]:
-    if source == to:
-        yield Problem(
-            what=f"both repositories are {to.url}",
-            where="fleet promote --from URL --to URL",
-            why="a promotion copies from one stage to the next",
-            fix="give the RepositoryUrl outputs of two stages",
-            rule="same-repository",
         )

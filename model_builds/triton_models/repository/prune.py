@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import argparse
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
-from triton_models.repository.manifest import Manifest, ModelRecord, Repository
+from triton_models.repository.manifest import BEING_DELETED, Manifest, ModelRecord
 from triton_models.repository.manifest_document import ARTIFACT_NAME, shown
-from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
+from triton_models.repository.objects import Store, opened
 from triton_models.repository.serving import live_targets, named_by_models, sagemaker_client
 from triton_models.repository.stored_manifest import StoredManifest, read, update
 
@@ -36,6 +37,7 @@ _MOST_DAYS = 36_500
 KEEP = Check(id="prune-keep", source=FROM_ARGUMENTS)
 OLDER = Check(id="prune-older-than", source=FROM_ARGUMENTS)
 DELETING = Check(id="deleting-name", source=FROM_ARGUMENTS)
+NOT_DELETED = Check(id="not-deleted", source=FROM_ARGUMENTS)
 
 # The maximum number of keys per DeleteObjects request.
 _BATCH = 1000
@@ -103,7 +105,7 @@ def expendable(
 
 def prune(
     *,
-    repository: str,
+    repository: str | None,
     keep: int,
     older_than: timedelta = OLDER_THAN,
     dry_run: bool = False,
@@ -130,29 +132,34 @@ def prune(
             for publishing, it needs s3:DeleteObject, sagemaker:ListModels,
             ListEndpoints, DescribeModel, DescribeEndpoint and DescribeEndpointConfig.
     """
-    rule = _Rule(keep=keep, older_than=older_than)
-    where = Repository.parse(repository)
-    with aws_errors(where.url):
-        client = s3 if s3 is not None else repository_client()
-        models = sagemaker or sagemaker_client(where, client)
-        named = named_by_models(where, models)
-        rule = replace(rule, live=live_targets(where, models))
-        stored = read(where, client)
+    _check_numbers(keep, older_than / timedelta(days=1))
+    with opened(repository, s3) as store:
+        models = sagemaker or sagemaker_client(store)
+        named = named_by_models(store.repository, models)
+        live = live_targets(store.repository, models)
+        rule = partial(_unneeded, keep=keep, older_than=older_than, live=live)
+        stored = read(store)
         _check_deleting(stored.manifest)
         left_over = dict.fromkeys(stored.manifest.deleting, 0)
         if left_over and not resume and not dry_run:
-            raise _other_run(where, list(left_over))
-        found = rule.expendable(stored)
+            raise BEING_DELETED.error(
+                what=f"another `fleet prune` is deleting {len(left_over)} artifacts, or was interrupted: "
+                f"{next(iter(left_over))} ...",
+                where=store.repository.manifest_url,
+                why="an artifact published again meanwhile could be deleted",
+                fix="wait for the other run; if it no longer runs, add --resume",
+            )
+        found = rule(stored)
         if not dry_run:
-            found = left_over | _forget(stored, where, client, named, rule)
+            found = left_over | _forget(stored, store, named, rule)
             # A new endpoint may name an artifact of an interrupted run, which is then dropped but kept in S3.
-            _delete([name for name in found if name not in named], where, client)
+            _delete([name for name in found if name not in named], store)
             if found:
-                _settle(list(found), where, client)
+                update(lambda stored: stored.manifest.with_deleted(found), store)
     return Pruned(
-        repository=where.url,
+        repository=store.url,
         deleted={name: size for name, size in sorted(found.items()) if name not in named},
-        held={name: named[name] for name in sorted(left_over | rule.expendable(stored)) if name in named},
+        held={name: named[name] for name in sorted(left_over | rule(stored)) if name in named},
         dry_run=dry_run,
     )
 
@@ -161,7 +168,7 @@ def run(arguments: argparse.Namespace) -> Pruned:
     """Run `fleet prune --keep N [--older-than DAYS] [--dry-run]`."""
     _check_numbers(arguments.keep, arguments.older_than)
     return prune(
-        repository=wanted_repository(arguments.repository),
+        repository=arguments.repository,
         keep=arguments.keep,
         older_than=timedelta(days=arguments.older_than),
         dry_run=arguments.dry_run,
@@ -169,28 +176,17 @@ def run(arguments: argparse.Namespace) -> Pruned:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
-    """The rule for the artifacts to keep."""
-
-    keep: int
-    older_than: timedelta
-    live: frozenset[ArtifactTarget] | None = None
-
-    def __post_init__(self) -> None:
-        _check_numbers(self.keep, self.older_than / timedelta(days=1))
-
-    def expendable(self, stored: StoredManifest) -> dict[str, int]:
-        return expendable(
-            stored.manifest, keep=self.keep, older_than=self.older_than, now=stored.at, live=self.live
-        )
+def _unneeded(stored: StoredManifest, **rule: Any) -> dict[str, int]:
+    return expendable(stored.manifest, now=stored.at, **rule)
 
 
 def _expendable(
     model: ModelRecord, *, keep: int, since: datetime, live: frozenset[ArtifactTarget] | None
 ) -> Iterator[str]:
     order = model.by_publication()
-    targets = list(model.current) if live is None else [*live, *_wide(model)]
+    # Several endpoints share a wide target, some of which may be unknown.
+    targets = [each for each in model.current if live is None or each.width]
+    targets += live or ()
     kept = {*order[-keep:]}
     for target in targets:
         kept.update(filter(None, [model.on(target), *model.earlier(target)[-1:]]))
@@ -201,13 +197,11 @@ def _expendable(
             yield name
 
 
-def _wide(model: ModelRecord) -> list[ArtifactTarget]:
-    """Return the targets that several endpoints share, some of which may be unknown."""
-    return [target for target in model.current if target.width]
-
-
 def _forget(
-    stored: StoredManifest, where: Repository, s3: S3Client, named: Mapping[str, Sequence[str]], rule: _Rule
+    stored: StoredManifest,
+    store: Store,
+    named: Mapping[str, Sequence[str]],
+    rule: Callable[[StoredManifest], dict[str, int]],
 ) -> dict[str, int]:
     """Remove expendable artifacts from the current manifest, and return them."""
     run, tried, found = uuid.uuid4().hex, dict[str, int](), dict[str, int]()
@@ -215,38 +209,32 @@ def _forget(
     def without(stored: StoredManifest) -> Manifest:
         # An earlier write may have succeeded although its response was lost.
         mine = {name: size for name, size in tried.items() if stored.manifest.deleting.get(name) == run}
-        more = {name: size for name, size in rule.expendable(stored).items() if name not in named}
+        more = {name: size for name, size in rule(stored).items() if name not in named}
         tried.update(more)
         found.clear()
         found.update(mine | more)
         return stored.manifest.without(more, run=run) if more else stored.manifest
 
-    update(without, where, s3, stored=stored)
+    update(without, store, stored=stored)
     return found
 
 
-def _settle(names: Sequence[str], where: Repository, s3: S3Client) -> None:
-    """Remove deleted artifacts from the list of those being deleted."""
-    update(lambda stored: stored.manifest.with_deleted(names), where, s3)
-
-
-def _delete(names: Sequence[str], where: Repository, s3: S3Client) -> None:
-    problems = []
+def _delete(names: Sequence[str], store: Store) -> None:
+    problems: list[Problem] = []
+    bucket = store.repository.bucket
     for start in range(0, len(names), _BATCH):
-        batch = [{"Key": where.key(name)} for name in names[start : start + _BATCH]]
-        answer = s3.delete_objects(Bucket=where.bucket, Delete={"Objects": batch, "Quiet": True})  # type: ignore[typeddict-item]
-        problems += [_not_deleted(error, where) for error in answer.get("Errors", ())]
+        batch: Any = [{"Key": store.repository.key(name)} for name in names[start : start + _BATCH]]
+        answer = store.s3.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
+        problems += (
+            NOT_DELETED.problem(
+                what=f"S3 cannot delete the object: {error.get('Code')} {error.get('Message')}",
+                where=f"s3://{bucket}/{error.get('Key')}",
+                why="until it is deleted, the artifact cannot be published again",
+                fix="allow s3:DeleteObject on the prefix, then run `fleet prune --resume`",
+            )
+            for error in answer.get("Errors", ())
+        )
     raise_if_any(problems)
-
-
-def _not_deleted(error: Mapping[str, Any], where: Repository) -> Problem:
-    return Problem(
-        what=f"S3 cannot delete the object: {error.get('Code')} {error.get('Message')}",
-        where=f"s3://{where.bucket}/{error.get('Key')}",
-        why="until it is deleted, the artifact cannot be published again",
-        fix="allow s3:DeleteObject on the prefix, then run `fleet prune --resume`",
-        rule="not-deleted",
-    )
 
 
 def _check_numbers(keep: int, days: float) -> None:
@@ -274,13 +262,3 @@ def _check_deleting(manifest: Manifest) -> None:
                 fix="find out in CloudTrail who wrote it, and remove it from `deleting` in the manifest",
             )
     report.raise_if_any()
-
-
-def _other_run(where: Repository, names: Sequence[str]) -> FleetError:
-    return FleetError.of(
-        what=f"another `fleet prune` is deleting {len(names)} artifacts, or was interrupted: {names[0]} ...",
-        where=where.manifest_url,
-        why="an artifact published again meanwhile could be deleted",
-        fix="wait for the other run; if it no longer runs, add --resume",
-        rule="being-deleted",
-    )

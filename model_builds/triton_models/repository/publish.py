@@ -17,31 +17,31 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from triton_models.artifact.layout import ARCHIVE_SUFFIX, model_name, read_layout
+from triton_models.artifact.layout import digest_of_artifact, model_name, read_layout
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.plans import is_portable, is_rehearsal, refused, tensorrt_versions
 from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.digests import file_digest
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.check.check import check_layout
-from triton_models.repository.documents import store_request
-from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
-from triton_models.repository.s3 import (
-    aws_errors,
-    in_parallel,
-    publisher,
-    repository_client,
-    wanted_repository,
-    workers,
+from triton_models.repository.manifest import (
+    BEING_DELETED,
+    PUBLICATION_TARGET,
+    ArtifactRecord,
+    Manifest,
+    Publication,
 )
-from triton_models.repository.stored_manifest import StoredManifest, read, read_manifest, update
+from triton_models.repository.objects import Store, opened
+from triton_models.repository.s3 import all_in_parallel, in_parallel, publisher
+from triton_models.repository.stored_manifest import StoredManifest, read, update
 from triton_models.repository.upload import PART_BYTES, missing, upload
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-__all__ = ["Published", "aws_errors", "publish", "read_manifest", "run"]
+ONE_ARTIFACT = Check(id="one-artifact", source=FROM_ARGUMENTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,82 +93,63 @@ def publish(
         portable: True if artifacts may be portable, because no endpoint on AWS serves this repository.
         by: The author for the manifest; None for the build or the user of this process.
         part_bytes: The size from which an artifact is uploaded in parts, and the minimum size of a part.
-        inputs: The inputs of the builds, by model and topic. None keeps those recorded for an artifact that
-            is already present.
+        inputs: The inputs of the builds, by model and topic. Of a model without them, those recorded for an
+            artifact that is already present are kept.
         target: The target on which the artifacts become current, such as that of the build's endpoint. By
             default all targets that each artifact runs on.
-        requests: The requests that warm models up, by model. Without one, that recorded for an artifact that
-            is already present is kept.
+        requests: The requests that warm models up, by model, kept as `inputs` are.
 
     Raises:
         FleetError: `check` refuses an artifact, a model has two artifacts, an artifact is portable or does
             not run on the target, an object of that name has other content, or S3 refuses the request.
     """
     wanted = tuple(artifacts)
-    where = Repository.parse(repository)
-    with aws_errors(where.url):
-        client = s3 if s3 is not None else repository_client()
+    digests = {model: hashlib.sha256(each).hexdigest() for model, each in requests.items()}
+    with opened(repository, s3) as store:
         # Read before any upload, to detect a wrong bucket or missing credentials early.
-        stored = read(where, client)
-        kept = _kept(wanted, stored.manifest, inputs=inputs, requests=requests)
-        if not portable:
-            stand_ins = (a.name for a, record in zip(wanted, kept, strict=True) if record.portable)
-            raise_if_any(refused(stand_ins, repository=where.url))
-        if target is not None:
-            raise_if_any(_not_for(target, wanted, kept))
+        stored = read(store)
         publications = [
-            Publication(model=artifact.model, artifact=artifact.name, record=record, target=target)
-            for artifact, record in zip(wanted, kept, strict=True)
+            Publication(
+                model=artifact.model,
+                artifact=artifact.name,
+                record=replace(
+                    record,
+                    inputs=inputs.get(artifact.model, record.inputs),
+                    request=digests.get(artifact.model, record.request),
+                ),
+                target=target,
+            )
+            for artifact, record in zip(wanted, records(wanted, stored.manifest), strict=True)
         ]
-        with workers() as pool:
-            list(pool.map(lambda each: store_request(each, where, client), requests.values()))
-        send = partial(upload, repository=where, s3=client, part_bytes=part_bytes)
-        sent, before = make_current(publications, wanted, where, client, stored, send=send, by=by)
-    names = tuple(artifact.name for artifact in wanted)
+        if not portable:
+            stand_ins = (each.artifact for each in publications if each.record.portable)
+            raise_if_any(refused(stand_ins, repository=store.url))
+        raise_if_any(_not_for_their_target(publications))
+        in_parallel(store.put_request, requests.values())
+        send = partial(upload, store=store, part_bytes=part_bytes)
+        sent, before = make_current(publications, wanted, store, stored, send=send, by=by)
     return Published(
-        repository=where.url,
-        uploaded=tuple(name for name in names if name in sent),
-        present=tuple(name for name in names if name not in sent),
+        repository=store.url,
+        uploaded=tuple(each.artifact for each in publications if each.artifact in sent),
+        present=tuple(each.artifact for each in publications if each.artifact not in sent),
         targets={each.model: each.artifact for each in publications},
         unchanged=tuple(each.model for each in publications if _is_current(each, before)),
     )
 
 
-def _kept(
-    wanted: Sequence[Artifact],
-    manifest: Manifest,
-    *,
-    inputs: Mapping[str, Mapping[str, str]],
-    requests: Mapping[str, bytes],
-) -> list[ArtifactRecord]:
-    """Return the records of artifacts, which keep what is recorded of those that are already present."""
-    digests = {model: hashlib.sha256(each).hexdigest() for model, each in requests.items()}
-    return [
-        replace(
-            record,
-            inputs=inputs.get(artifact.model, record.inputs),
-            request=digests.get(artifact.model, record.request),
-        )
-        for artifact, record in zip(wanted, records(wanted, manifest), strict=True)
-    ]
-
-
 def run(arguments: argparse.Namespace) -> Published:
     """Run `fleet publish ARTIFACT... [--repository URL] [--portable] [--target TARGET]`."""
     target = ArtifactTarget.parse(arguments.target) if arguments.target else None
-    where = Repository.parse(wanted_repository(arguments.repository))
-    with aws_errors(where.url):
-        client = repository_client()
-    artifacts = read_artifacts(arguments.artifacts, read_manifest(where, s3=client))
     portable = arguments.portable or is_rehearsal()
-    return publish(artifacts, repository=where.url, s3=client, portable=portable, target=target)
+    with opened(arguments.repository) as store:
+        artifacts = read_artifacts(arguments.artifacts, read(store).manifest)
+    return publish(artifacts, repository=store.url, s3=store.s3, portable=portable, target=target)
 
 
 def make_current(
     publications: Sequence[Publication],
     artifacts: Sequence[Artifact],
-    where: Repository,
-    s3: S3Client,
+    store: Store,
     stored: StoredManifest,
     *,
     send: Callable[[Sequence[Artifact]], Iterable[str]],
@@ -184,13 +165,20 @@ def make_current(
     author = publisher() if by is None else by
 
     def current(stored: StoredManifest) -> Manifest:
-        _refuse_deleting(artifacts, stored, where)
+        deleting = sorted({artifact.name for artifact in artifacts} & stored.manifest.deleting.keys())
+        if deleting:
+            raise BEING_DELETED.error(
+                what=f"`fleet prune` is deleting {', '.join(deleting)}",
+                where=store.repository.manifest_url,
+                why="its name would refer to an object about to be deleted",
+                fix="publish again afterwards; if the run was interrupted, run `fleet prune --resume` first",
+            )
         # In each round, after reading the manifest: `fleet prune` may have deleted an artifact before that.
         # If it starts after that, the manifest has changed by the time it is to be replaced.
-        sent.update(send(missing(artifacts, stored.manifest, where, s3)))
+        sent.update(send(missing(artifacts, stored.manifest, store)))
         return change(stored.manifest, publications, at=stored.at, by=author)
 
-    return sent, update(current, where, s3, stored=stored)
+    return sent, update(current, store, stored=stored)
 
 
 def _is_current(wanted: Publication, stored: StoredManifest) -> bool:
@@ -198,30 +186,15 @@ def _is_current(wanted: Publication, stored: StoredManifest) -> bool:
     return model is not None and all(model.on(target) == wanted.artifact for target in wanted.targets)
 
 
-def _not_for(
-    target: ArtifactTarget, wanted: Iterable[Artifact], kept: Iterable[ArtifactRecord]
-) -> Iterator[Problem]:
-    for artifact, record in zip(wanted, kept, strict=True):
-        if not record.runs_on(target):
-            yield Problem(
-                what=f"{artifact.name} runs on {', '.join(map(str, record.targets))}",
+def _not_for_their_target(publications: Iterable[Publication]) -> Iterator[Problem]:
+    for each in publications:
+        if each.target is not None and not each.record.runs_on(each.target):
+            yield PUBLICATION_TARGET.problem(
+                what=f"{each.artifact} runs on {', '.join(map(str, each.record.targets))}",
                 where="the target to publish for",
                 why="an endpoint of that target would answer every request with an error",
-                fix=f"build it for {target}, or omit the target",
-                rule="publication-target",
+                fix=f"build it for {each.target}, or omit the target",
             )
-
-
-def _refuse_deleting(wanted: Iterable[Artifact], stored: StoredManifest, where: Repository) -> None:
-    deleting = sorted({artifact.name for artifact in wanted} & stored.manifest.deleting.keys())
-    if deleting:
-        raise FleetError.of(
-            what=f"`fleet prune` is deleting {', '.join(deleting)}",
-            where=where.manifest_url,
-            why="its name would refer to an object about to be deleted",
-            fix="publish again afterwards; if the run was interrupted, run `fleet prune --resume` first",
-            rule="being-deleted",
-        )
 
 
 def read_artifacts(paths: Sequence[Path], manifest: Manifest) -> list[Artifact]:
@@ -232,7 +205,7 @@ def read_artifacts(paths: Sequence[Path], manifest: Manifest) -> list[Artifact]:
     Raises:
         FleetError: Some files are not artifacts, or contradict their names; all are reported together.
     """
-    return in_parallel(lambda path: _recorded(path, manifest) or Artifact.read(path), paths)
+    return all_in_parallel(lambda path: _recorded(path, manifest) or Artifact.read(path), paths)
 
 
 def records(artifacts: Sequence[Artifact], manifest: Manifest) -> list[ArtifactRecord]:
@@ -242,7 +215,7 @@ def records(artifacts: Sequence[Artifact], manifest: Manifest) -> list[ArtifactR
         FleetError: `check` refuses artifacts, or a model has several; all problems are reported together.
     """
     raise_if_any(_of_one_model(artifacts))
-    return in_parallel(partial(_record, manifest=manifest), artifacts)
+    return all_in_parallel(partial(_record, manifest=manifest), artifacts)
 
 
 def _recorded(path: Path, manifest: Manifest) -> Artifact | None:
@@ -256,10 +229,18 @@ def _recorded(path: Path, manifest: Manifest) -> Artifact | None:
         return None  # the next reader reports the error
     if not same:
         return None
-    digest = path.name.removesuffix(ARCHIVE_SUFFIX).removeprefix(f"{model}-")
-    build = dict(record.build)
+    return recorded_artifact(model, path.name, record, path)
+
+
+def recorded_artifact(model: str, name: str, record: ArtifactRecord, path: Path) -> Artifact:
+    """Return an artifact as the manifest records it, whose file is at a path."""
     return Artifact(
-        model=model, digest=digest, path=path, size=record.size, sha256=record.sha256, build=build
+        model=model,
+        digest=digest_of_artifact(name),
+        path=path,
+        size=record.size,
+        sha256=record.sha256,
+        build=dict(record.build),
     )
 
 
@@ -284,10 +265,9 @@ def _of_one_model(artifacts: Iterable[Artifact]) -> Iterator[Problem]:
         by_model[artifact.model].add(artifact.name)
     for model, names in by_model.items():
         if len(names) > 1:
-            yield Problem(
+            yield ONE_ARTIFACT.problem(
                 what=f"the model {model!r} has {len(names)} artifacts: {', '.join(sorted(names))}",
                 where="the artifacts to publish",
                 why="the model's name can refer to only one of them",
                 fix="publish them one after the other, so that the last one becomes current",
-                rule="one-artifact",
             )

@@ -14,17 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import JsonReady
 from triton_models.base.suggest import did_you_mean
-from triton_models.repository.download import not_as_recorded
-from triton_models.repository.manifest import Manifest, ModelRecord, Repository
-from triton_models.repository.s3 import aws_errors, publisher, repository_client, wanted_repository
+from triton_models.repository.manifest import PUBLICATION_TARGET, Manifest, ModelRecord
+from triton_models.repository.objects import Store, opened
+from triton_models.repository.s3 import publisher
 from triton_models.repository.stored_manifest import MANIFEST_AGE_S, StoredManifest, read, update
-from triton_models.repository.upload import stored_sha256
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+NO_EARLIER_ARTIFACT = Check(id="no-earlier-artifact", source=FROM_ARGUMENTS)
+UNKNOWN_ARTIFACT = Check(id="unknown-artifact", source=FROM_ARGUMENTS)
+CHANGED_MEANWHILE = Check(id="changed-meanwhile", source=FROM_ARGUMENTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,7 @@ class RolledBack(JsonReady):
 def rollback(
     model: str,
     *,
-    repository: str,
+    repository: str | None,
     to: str | None = None,
     target: ArtifactTarget | None = None,
     s3: S3Client | None = None,
@@ -113,23 +117,19 @@ def rollback(
             target, its object is missing or changed, the model was changed by another publisher meanwhile, or
             S3 refuses.
     """
-    where = Repository.parse(repository)
-    with aws_errors(where.url):
-        client = s3 if s3 is not None else repository_client()
-        stored = read(where, client)
+    with opened(repository, s3) as store:
+        stored = read(store)
         before = stored.manifest.model(model)
-        chosen = _chosen(before, to, target, model=model, where=where)
-        by = publisher() if by is None else by
-        _move(model, chosen, stored, where, client, by=by)
+        chosen = _chosen(before, to, target, model=model, where=store.repository.manifest_url)
+        _move(model, chosen, stored, store, by=publisher() if by is None else by)
+    kept = {each: artifact for each, artifact in before.current.items() if each not in chosen}
     return RolledBack(
-        repository=where.url,
+        repository=store.url,
         model=model,
         moved=tuple(
             Moved(target=each, current=artifact, before=before.on(each)) for each, artifact in chosen.items()
         ),
-        kept={each: artifact for each, artifact in before.current.items() if each not in chosen}
-        if target is None
-        else {},
+        kept=kept if target is None else {},
     )
 
 
@@ -137,20 +137,14 @@ def run(arguments: argparse.Namespace) -> RolledBack:
     """Run `fleet rollback NAME [--to ARTIFACT] [--target TARGET]`."""
     return rollback(
         arguments.model,
-        repository=wanted_repository(arguments.repository),
+        repository=arguments.repository,
         to=arguments.to,
         target=ArtifactTarget.parse(arguments.target) if arguments.target else None,
     )
 
 
 def _move(
-    model: str,
-    chosen: Mapping[ArtifactTarget, str],
-    stored: StoredManifest,
-    where: Repository,
-    s3: S3Client,
-    *,
-    by: str,
+    model: str, chosen: Mapping[ArtifactTarget, str], stored: StoredManifest, store: Store, *, by: str
 ) -> None:
     before = stored.manifest.model(model)
 
@@ -160,77 +154,62 @@ def _move(
             return new  # unchanged, or the response of an earlier attempt was lost
         # The artifact to restore is fixed, so that another publication is not undone by accident.
         if any(record.history_of(target) != before.history_of(target) for target in chosen):
-            raise _changed_meanwhile(model, record, where)
+            raise _changed_meanwhile(model, record, store)
         for target, artifact in chosen.items():
-            _refuse_gone(record, artifact, where, s3)
+            found, recorded = store.sha256(artifact), record.artifacts[artifact].sha256
+            if found != recorded:
+                raise FleetError([store.not_as_recorded(artifact, sha256=recorded, found=found)])
             new = new.with_rollback(model=model, to=artifact, target=target, at=stored.at, by=by)
         return new
 
-    update(moved, where, s3, stored=stored)
+    update(moved, store, stored=stored)
 
 
 def _chosen(
-    record: ModelRecord, to: str | None, target: ArtifactTarget | None, *, model: str, where: Repository
+    record: ModelRecord, to: str | None, target: ArtifactTarget | None, *, model: str, where: str
 ) -> dict[ArtifactTarget, str]:
     """Return the artifact to restore on each target."""
-    targets = list(record.current) if target is None else [target]
     if to is not None:
         return _chosen_by_name(record, to, target, model=model, where=where)
+    targets = list(record.current) if target is None else [target]
     found = {each: earlier[-1] for each in targets if (earlier := record.earlier(each))}
     if found:
         return found
     now = ", ".join(sorted({artifact for each in targets if (artifact := record.on(each))})) or "any"
-    raise FleetError.of(
+    raise NO_EARLIER_ARTIFACT.error(
         what=f"{model!r} has no artifact before {now}" + (f" on {target}" if target else ""),
-        where=where.manifest_url,
+        where=where,
         fix=f"run `fleet history {model}` to list the artifacts, and choose one with --to",
-        rule="no-earlier-artifact",
     )
 
 
 def _chosen_by_name(
-    record: ModelRecord, to: str, target: ArtifactTarget | None, *, model: str, where: Repository
+    record: ModelRecord, to: str, target: ArtifactTarget | None, *, model: str, where: str
 ) -> dict[ArtifactTarget, str]:
-    names = [name for name in record.artifacts if to in (name, digest_of_artifact(name))]
-    if not names:
-        raise FleetError.of(
-            what=f"{model!r} has no artifact {to!r}",
-            where=where.manifest_url,
-            fix=did_you_mean(
-                to,
-                list(record.artifacts),
-                otherwise=f"name one of {', '.join(record.by_publication()) or 'none'}, or publish it",
-            ),
-            rule="unknown-artifact",
-        )
-    name, kept = names[0], record.artifacts[names[0]]
-    targets = [each for each in record.current if kept.runs_on(each)] or list(kept.targets)
+    name = next((name for name in record.artifacts if to in (name, digest_of_artifact(name))), None)
+    if name is None:
+        otherwise = f"name one of {', '.join(record.by_publication()) or 'none'}, or publish it"
+        fix = did_you_mean(to, record.artifacts, otherwise=otherwise)
+        raise UNKNOWN_ARTIFACT.error(what=f"{model!r} has no artifact {to!r}", where=where, fix=fix)
+    kept = record.artifacts[name]
     if target is None:
+        targets = [each for each in record.current if kept.runs_on(each)] or list(kept.targets)
         return dict.fromkeys(targets, name)
     if kept.runs_on(target):
         return {target: name}
-    raise FleetError.of(
+    raise PUBLICATION_TARGET.error(
         what=f"{name} runs on {', '.join(map(str, kept.targets))}",
-        where=where.manifest_url,
+        where=where,
         why="an endpoint of that target would answer every request with an error",
         fix=f"run `fleet history {model}` to see the targets of each artifact",
-        rule="publication-target",
     )
 
 
-def _refuse_gone(record: ModelRecord, target: str, where: Repository, s3: S3Client) -> None:
-    found, expected = stored_sha256(target, where, s3), record.artifacts[target].sha256
-    if found == expected:
-        return
-    raise FleetError([not_as_recorded(target, where, sha256=expected, found=found)])
-
-
-def _changed_meanwhile(model: str, record: ModelRecord, where: Repository) -> FleetError:
+def _changed_meanwhile(model: str, record: ModelRecord, store: Store) -> FleetError:
     last = record.history[-1] if record.history else None
-    return FleetError.of(
+    return CHANGED_MEANWHILE.error(
         what=f"{model!r} was changed meanwhile to {', '.join(record.current.values())}",
-        where=where.manifest_url,
+        where=store.repository.manifest_url,
         why=f"{last.by} changed it: {last.how}" if last else "another publisher changed it",
         fix=f"check `fleet history {model}`, then roll back again if necessary",
-        rule="changed-meanwhile",
     )

@@ -1,4 +1,4 @@
-"""The S3 client of a publisher, and the conversion of AWS errors to `FleetError`."""
+"""The S3 client of a publisher, requests in parallel, and AWS errors as `FleetError`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from triton_models.base.checks import Check
 from triton_models.base.errors import FleetError, raise_if_any
 
 if TYPE_CHECKING:
@@ -18,14 +19,16 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 REPOSITORY_VARIABLE = "FLEET_REPOSITORY"
+REPOSITORY = Check(id="repository", source="the answer of AWS or its SDK")
+CONTENDED = Check(
+    id="contended", source="https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"
+)
+"""The check of the error that other publishers were always faster."""
 
 # Parallel requests and connections. S3 accepts 3,500 writes per second and prefix; a client
 # in Python is the bottleneck long before. Read 2026-11-21:
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
 THREADS = 16
-
-CONTENDED = "contended"
-"""The rule of the error that other publishers were always faster."""
 
 # Attempts of a request that S3 throttles or does not answer. AWS_MAX_ATTEMPTS overrides it.
 _ATTEMPTS = 8
@@ -45,46 +48,49 @@ def repository_client(*, profile: str | None = None, region: str | None = None) 
     from botocore.config import Config
     from botocore.exceptions import InvalidConfigError
 
+    retries: Any = {"mode": "standard", "total_max_attempts": _ATTEMPTS}
+    if "AWS_MAX_ATTEMPTS" in os.environ:
+        del retries["total_max_attempts"]
+    config = Config(retries=retries, max_pool_connections=THREADS)
     # A separate session, because boto3's default session keeps its first credentials.
     session = boto3.session.Session(profile_name=profile, region_name=region)
     try:
-        return session.client("s3", config=Config(retries=_retries(), max_pool_connections=THREADS))
+        return session.client("s3", config=config)
     except ValueError as error:  # an endpoint of an empty region, for example
         raise InvalidConfigError(error_msg=str(error)) from error
 
 
-def _retries() -> Any:
-    attempts = {} if "AWS_MAX_ATTEMPTS" in os.environ else {"total_max_attempts": _ATTEMPTS}
-    return {"mode": "standard", **attempts}
-
-
-@contextlib.contextmanager
-def workers(threads: int = THREADS) -> Iterator[ThreadPoolExecutor]:
-    """Yield threads for requests. After an error no new request starts, and active ones are awaited."""
-    pool = ThreadPoolExecutor(threads)
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-def in_parallel(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+def in_parallel(function: Callable[[_T], _R], items: Iterable[_T], *, threads: int = THREADS) -> list[_R]:
     """Call a function with each item, and return its results in order.
 
-    Raises:
-        FleetError: The function raised it for some items; their problems are reported together.
+    After an error no new call starts, and active ones are awaited.
     """
+    pool = ThreadPoolExecutor(threads)
+    try:
+        return list(pool.map(function, items))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
-    def attempt(item: _T) -> _R | FleetError:
+
+def caught(function: Callable[[_T], _R]) -> Callable[[_T], _R | FleetError]:
+    """Return a function that returns its FleetError."""
+
+    def call(item: _T) -> _R | FleetError:
         try:
             return function(item)
         except FleetError as error:
             return error
 
-    with workers() as pool:
-        results = list(pool.map(attempt, items))
+    return call
+
+
+def all_in_parallel(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+    """Call a function with each item, also after a FleetError, and return its results in order.
+
+    Raises:
+        FleetError: The function raised it for some items; their problems are reported together.
+    """
+    results = in_parallel(caught(function), items)
     raise_if_any(problem for each in results if isinstance(each, FleetError) for problem in each.problems)
     return [each for each in results if not isinstance(each, FleetError)]
 
@@ -98,22 +104,6 @@ def publisher() -> str:
         return getpass.getuser()
     except (OSError, KeyError):  # a container's user may have no name
         return "unknown"
-
-
-def wanted_repository(url: str | None) -> str:
-    """Return the repository given to a command.
-
-    Raises:
-        FleetError: No repository was given.
-    """
-    if url:
-        return url
-    raise FleetError.of(
-        what="the model repository is missing",
-        where="the command line",
-        fix=f"give --repository, or set {REPOSITORY_VARIABLE}: the RepositoryUrl output of the models stack",
-        rule="repository-url",
-    )
 
 
 def error_code(error: Any) -> str:
@@ -134,30 +124,23 @@ def aws_errors(repository: str) -> Iterator[None]:
     try:
         yield
     except aws.ClientError as error:
-        code = error_code(error)
-        message = error_message(error)
+        code, message = error_code(error), error_message(error)
         refused = (f"AWS refused: {code} {message}", "look the code up in the service's API reference")
         what, fix = _denied(error) or _CLIENT_ERRORS.get(code, refused)
         why = f"{error.operation_name}: {code}: {message}"
-        raise _aws_error(what, repository=repository, why=why, fix=fix) from None
+        raise REPOSITORY.error(what=what, where=repository, why=why, fix=fix) from None
     except (aws.NoCredentialsError, aws.PartialCredentialsError, aws.CredentialRetrievalError) as error:
-        raise _aws_error(
-            "AWS credentials are missing or invalid",
-            repository=repository,
-            why=str(error),
-            fix="sign in (`aws sso login`), or set AWS_PROFILE, or an access key in the environment",
-        ) from None
+        what = "AWS credentials are missing or invalid"
+        fix = "sign in (`aws sso login`), or set AWS_PROFILE, or an access key in the environment"
+        raise REPOSITORY.error(what=what, where=repository, why=str(error), fix=fix) from None
     except (aws.ConnectionError, aws.HTTPClientError) as error:
         raise _no_answer("S3 does not answer", str(error), repository) from None
     except (aws.IncompleteReadError, aws.FlexibleChecksumError) as error:
         raise _no_answer("S3's response is incomplete", str(error), repository) from None
     except aws.BotoCoreError as error:
-        raise _aws_error(
-            "the AWS configuration is invalid",
-            repository=repository,
-            why=str(error),
-            fix="check --profile, --region, the AWS_* environment variables and ~/.aws/config",
-        ) from None
+        what = "the AWS configuration is invalid"
+        fix = "check --profile, --region, the AWS_* environment variables and ~/.aws/config"
+        raise REPOSITORY.error(what=what, where=repository, why=str(error), fix=fix) from None
 
 
 def _denied(error: Any) -> tuple[str, str] | None:
@@ -165,15 +148,13 @@ def _denied(error: Any) -> tuple[str, str] | None:
     if not error_code(error).startswith("AccessDenied"):
         return None
     if error.operation_name.startswith("AssumeRole"):
-        return (
-            "the role cannot be assumed",
-            "name another profile, or let the role's trust policy name your identity",
-        )
+        fix = "name another profile, or let the role's trust policy name your identity"
+        return "the role cannot be assumed", fix
     if "kms:" in error_message(error):
-        return (
-            "the role cannot use the repository's KMS key",
-            "allow the action named above in the role's policy, and in the key's if it is of another account",
+        fix = (
+            "allow the action named above in the role's policy, and in the key's if it is of another account"
         )
+        return "the role cannot use the repository's KMS key", fix
     return None
 
 
@@ -187,34 +168,27 @@ _CHANGED = (
     "publish again; if the error persists, pack the model again",
 )
 _BUSY = ("S3 throttles the requests", "wait a minute, then publish again, which resumes the upload")
+_CLOCK = (
+    "this machine's clock differs from AWS's by more than 15 minutes",
+    "set the clock: `timedatectl set-ntp true`, or the clock of the virtual machine's host",
+)
 _CLIENT_ERRORS = {
     "NoSuchBucket": ("the bucket does not exist", "deploy the models stack and use its RepositoryUrl output"),
-    "AccessDenied": _DENIED,
     "AccessDeniedException": ("an action is denied", "use a role with permission for the action named above"),
-    "403": _DENIED,
     "InvalidAccessKeyId": ("AWS does not recognize these credentials", "sign in again"),
     "SignatureDoesNotMatch": ("AWS does not accept these credentials", "check the secret key"),
     "ExpiredToken": ("the AWS credentials have expired", "sign in again"),
-    "RequestTimeTooSkewed": (
-        "this machine's clock differs from AWS's by more than 15 minutes",
-        "set the clock: `timedatectl set-ntp true`, or the clock of the virtual machine's host",
-    ),
-    "PermanentRedirect": _ELSEWHERE,
-    "301": _ELSEWHERE,
-    "AuthorizationHeaderMalformed": _ELSEWHERE,
-    "IllegalLocationConstraintException": _ELSEWHERE,
-    "BadDigest": _CHANGED,
-    "InvalidDigest": _CHANGED,
-    "XAmzContentChecksumMismatch": _CHANGED,
-    "XAmzContentSHA256Mismatch": _CHANGED,
-    "IncompleteBody": _CHANGED,
-    "SlowDown": _BUSY,
-    "503": _BUSY,
-    "ServiceUnavailable": _BUSY,
     "KMS.DisabledException": (
         "the repository's KMS key is disabled",
         "enable it, or restore the models stack",
     ),
+    "RequestTimeTooSkewed": _CLOCK,
+    **dict.fromkeys(("AccessDenied", "403"), _DENIED),
+    **dict.fromkeys(("PermanentRedirect", "301", "AuthorizationHeaderMalformed"), _ELSEWHERE),
+    "IllegalLocationConstraintException": _ELSEWHERE,
+    **dict.fromkeys(("BadDigest", "InvalidDigest", "IncompleteBody"), _CHANGED),
+    **dict.fromkeys(("XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"), _CHANGED),
+    **dict.fromkeys(("SlowDown", "503", "ServiceUnavailable"), _BUSY),
 }
 
 
@@ -230,24 +204,15 @@ def field(answer: Mapping[str, Any], name: str, *, where: str) -> Any:
 
 
 def _no_answer(what: str, why: str, repository: str) -> FleetError:
-    return _aws_error(
-        what,
-        repository=repository,
-        why=why,
-        fix="check the network, the region, and AWS_ENDPOINT_URL if it is set; then try again",
-    )
-
-
-def _aws_error(what: str, *, repository: str, why: str, fix: str) -> FleetError:
-    return FleetError.of(what=what, where=repository, why=why, fix=fix, rule="repository")
+    fix = "check the network, the region, and AWS_ENDPOINT_URL if it is set; then try again"
+    return REPOSITORY.error(what=what, where=repository, why=why, fix=fix)
 
 
 def contended(where: str) -> FleetError:
     """Return the error of a publisher that lost every race to others."""
-    return FleetError.of(
+    return CONTENDED.error(
         what="other publishers were always faster",
         where=where,
         why="their changes must not be lost",
         fix="publish again; if the error persists, find out what writes there continuously",
-        rule=CONTENDED,
     )

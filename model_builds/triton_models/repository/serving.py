@@ -15,11 +15,17 @@ from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.releases import Release, known_release
 from triton_models.facts.releases import release as find_release
 from triton_models.repository.manifest import Repository
-from triton_models.repository.s3 import error_code, field, workers
+from triton_models.repository.objects import Store
+from triton_models.repository.s3 import error_code, field, in_parallel
 
 if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
     from mypy_boto3_sagemaker import SageMakerClient
+
+# DescribeModel is throttled at a few requests per second; the SDK waits and retries.
+_THREADS = 4
+
+# Of an endpoint or Model that was deleted after it was listed.
+_DELETED = "ValidationException"
 
 # The tag of AWS's and NVIDIA's images: "25.09-py3", "25.09-py3-cpu".
 _TAG = re.compile(r":(?P<release>\d\d\.\d\d)-py3(?:-cpu)?$")
@@ -70,15 +76,16 @@ def live_targets(repository: Repository, sagemaker: SageMakerClient) -> frozense
 
     found: set[ArtifactTarget] = set()
     pages = sagemaker.get_paginator("list_endpoints").paginate()
-    listed = [each for page in pages for each in field(page, "Endpoints", where=repository.url)]
-    for name in [each["EndpointName"] for each in listed]:
+    for name in [
+        each["EndpointName"] for page in pages for each in field(page, "Endpoints", where=repository.url)
+    ]:
         try:
             variants = _variants(name, sagemaker)
             models = _models(variants, sagemaker)
         except ClientError as error:
-            if error_code(error) == "ValidationException":
-                continue  # it was deleted after it was listed
-            raise
+            if error_code(error) != _DELETED:
+                raise
+            continue
         if not any(each.get("ModelDataUrl") == repository.url for each in _containers(models)):
             continue
         try:
@@ -128,10 +135,13 @@ def _variants(endpoint: str, sagemaker: SageMakerClient) -> Sequence[Mapping[str
 
 def _models(variants: Sequence[Mapping[str, Any]], sagemaker: SageMakerClient) -> list[Mapping[str, Any]]:
     names = dict.fromkeys(model for variant in variants if (model := variant.get("ModelName")))
-    models: list[Mapping[str, Any]] = [sagemaker.describe_model(ModelName=name) for name in names]
-    for model, name in zip(models, names, strict=True):
-        field(model, "ModelArn", where=f"the SageMaker Model {name}")
-    return models
+    return [_model(name, sagemaker) for name in names]
+
+
+def _model(name: str, sagemaker: SageMakerClient) -> Mapping[str, Any]:
+    answer = sagemaker.describe_model(ModelName=name)
+    field(answer, "ModelArn", where=f"the SageMaker Model {name}")
+    return answer
 
 
 def _instance_types(variant: Mapping[str, Any]) -> Iterator[str]:
@@ -146,17 +156,19 @@ def _containers(models: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, An
         yield from (model.get("PrimaryContainer") or {}, *(model.get("Containers") or ()))
 
 
-# DescribeModel is throttled at a few requests per second; the SDK waits and retries.
-_THREADS = 4
-
-
-def sagemaker_client(repository: Repository, s3: S3Client) -> SageMakerClient:
+def sagemaker_client(store: Store) -> SageMakerClient:
     """Return a SageMaker client in the bucket's region, because a Model loads only from its own region."""
     import boto3.session
     from botocore.config import Config
+    from botocore.exceptions import ClientError
 
+    try:
+        answer: Any = store.s3.head_bucket(Bucket=store.repository.bucket)
+    except ClientError as error:
+        answer = error.response  # S3 reveals the region even when it denies access
+    said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region")
+    region = said or store.s3.meta.region_name
     config = Config(retries={"mode": "standard", "total_max_attempts": 10})
-    region = _region(repository, s3)
     return boto3.session.Session().client("sagemaker", region_name=region, config=config)
 
 
@@ -166,50 +178,28 @@ def named_by_models(repository: Repository, sagemaker: SageMakerClient) -> dict[
     A single-model endpoint's Model names its artifact, which every new instance downloads. Not found are
     Models of other accounts, and artifacts that only a model package or an inference component names.
     """
+    from botocore.exceptions import ClientError
+
+    def described(name: str) -> Sequence[Mapping[str, Any]]:
+        try:
+            return [_model(name, sagemaker)]
+        except ClientError as error:
+            if error_code(error) == _DELETED:
+                return ()
+            raise
+
     pages = sagemaker.get_paginator("list_models").paginate()
     names = [each["ModelName"] for page in pages for each in field(page, "Models", where=repository.url)]
     found: defaultdict[str, list[str]] = defaultdict(list)
-    with workers(_THREADS) as pool:
-        described = pool.map(lambda name: _described(name, sagemaker), names)
-        for name, model in zip(names, described, strict=True):
-            for url in set(_urls(model)):
-                artifact = url.removeprefix(repository.url)
-                if artifact not in {"", url}:
-                    found[artifact].append(name)
+    for name, models in zip(names, in_parallel(described, names, threads=_THREADS), strict=True):
+        for url in {url for container in _containers(models) for url in _urls(container)}:
+            artifact = url.removeprefix(repository.url)
+            if artifact not in {"", url}:
+                found[artifact].append(name)
     return {artifact: tuple(models) for artifact, models in found.items()}
 
 
-def _described(name: str, sagemaker: SageMakerClient) -> Mapping[str, Any]:
-    from botocore.exceptions import ClientError
-
-    try:
-        answer = sagemaker.describe_model(ModelName=name)
-    except ClientError as error:
-        if error_code(error) == "ValidationException":
-            return {}  # it was deleted after it was listed
-        raise
-    field(answer, "ModelArn", where=f"the SageMaker Model {name}")
-    return answer
-
-
-def _urls(model: Mapping[str, Any]) -> Iterator[str]:
-    for container in (model.get("PrimaryContainer") or {}, *(model.get("Containers") or ())):
-        sources = [
-            container.get("ModelDataSource") or {},
-            *(container.get("AdditionalModelDataSources") or ()),
-        ]
-        yield container.get("ModelDataUrl") or ""
-        for source in sources:
-            yield (source.get("S3DataSource") or {}).get("S3Uri") or ""
-
-
-def _region(repository: Repository, s3: S3Client) -> str:
-    """Return the bucket's region, which S3 reveals even when it denies access."""
-    from botocore.exceptions import ClientError
-
-    try:
-        answer: Any = s3.head_bucket(Bucket=repository.bucket)
-    except ClientError as error:
-        answer = error.response
-    said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region")
-    return said or s3.meta.region_name
+def _urls(container: Mapping[str, Any]) -> Iterator[str]:
+    yield container.get("ModelDataUrl") or ""
+    for source in (container.get("ModelDataSource"), *(container.get("AdditionalModelDataSources") or ())):
+        yield ((source or {}).get("S3DataSource") or {}).get("S3Uri") or ""

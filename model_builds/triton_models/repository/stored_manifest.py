@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from triton_models.base.errors import raise_if_any
 from triton_models.repository.manifest import MANIFEST_NAME, Manifest, Repository
+from triton_models.repository.objects import Store
 from triton_models.repository.s3 import LOST_RACE, NOT_FOUND, aws_errors, contended, error_code
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ ROUNDS = 50
 # The time for which a client may use a manifest, in seconds.
 MANIFEST_AGE_S = 30.0
 
-# The SDK retries requests, but not an interrupted read of the response.
-_READS = 3
 _NOT_MODIFIED = frozenset({"304", "NotModified"})
 
 
@@ -48,98 +47,65 @@ def read_manifest(repository: Repository, *, s3: S3Client) -> Manifest:
         FleetError: The object is not a manifest, or S3 refuses.
     """
     with aws_errors(repository.url):
-        return read(repository, s3).manifest
+        return read(Store(repository, s3)).manifest
 
 
 def read(
-    repository: Repository,
-    s3: S3Client,
-    *,
-    known: StoredManifest | None = None,
-    parse: Callable[..., Manifest] = Manifest.from_json,
+    store: Store, *, known: StoredManifest | None = None, parse: Callable[..., Manifest] = Manifest.from_json
 ) -> StoredManifest:
-    """Read the manifest with its ETag."""
+    """Read the manifest with its ETag; one that is known is not sent again unless it has changed."""
     from botocore.exceptions import ClientError
 
+    where = store.repository.manifest_url
     unless = {"IfNoneMatch": known.tag} if known is not None and known.tag else {}
     try:
-        answer = _get(s3, Bucket=repository.bucket, Key=repository.key(MANIFEST_NAME), **unless)
+        answer, document = store.read(MANIFEST_NAME, lambda body: body.read(), **unless)
     except ClientError as error:
         if known is not None and error_code(error) in _NOT_MODIFIED:
-            return StoredManifest(manifest=known.manifest, tag=known.tag, at=_date(error.response))
+            return replace(known, at=_date(error.response))
         if error_code(error) in NOT_FOUND:
-            empty = Manifest(where=repository.manifest_url)
-            return StoredManifest(manifest=empty, tag=None, at=_date(error.response))
+            return StoredManifest(manifest=Manifest(where=where), tag=None, at=_date(error.response))
         raise
-    manifest = parse(answer["Body"], where=repository.manifest_url)
-    return StoredManifest(manifest=manifest, tag=answer["ETag"], at=_date(answer))
+    return StoredManifest(manifest=parse(document, where=where), tag=answer["ETag"], at=_date(answer))
 
 
 def update(
-    change: Callable[[StoredManifest], Manifest],
-    repository: Repository,
-    s3: S3Client,
-    *,
-    stored: StoredManifest | None = None,
+    change: Callable[[StoredManifest], Manifest], store: Store, *, stored: StoredManifest | None = None
 ) -> StoredManifest:
     """Replace the manifest with a changed one, and return the one before.
 
     Args:
         change: Returns the changed manifest, or the same one for no change. It is called again with the new
             manifest if another writer was faster.
-        repository: The repository.
-        s3: The client to use.
+        store: The repository.
         stored: The manifest that was read before; None reads it.
 
     Raises:
         FleetError: Other writers were always faster, or a changed record is one that readers would refuse.
     """
     for _ in range(ROUNDS):
-        stored = stored or read(repository, s3)
+        stored = stored or read(store)
         new = change(stored)
-        if new == stored.manifest or replaced(stored, new, repository, s3):
+        if new == stored.manifest or _replaced(stored, new, store):
             return stored
         stored = None
-    raise contended(repository.manifest_url)
+    raise contended(store.repository.manifest_url)
 
 
-def replaced(stored: StoredManifest, new: Manifest, repository: Repository, s3: S3Client) -> bool:
-    """Replace the manifest that was read; return False if it has changed meanwhile.
-
-    Raises:
-        FleetError: A record that has changed is one that readers would refuse.
-    """
+def _replaced(stored: StoredManifest, new: Manifest, store: Store) -> bool:
+    """Replace the manifest that was read; return False if it has changed meanwhile."""
     from botocore.exceptions import ClientError
 
     raise_if_any(new.unreadable(before=stored.manifest))
     only: Any = {"IfNoneMatch": "*"} if stored.tag is None else {"IfMatch": stored.tag}
+    body = new.to_json().encode()
     try:
-        s3.put_object(
-            Bucket=repository.bucket,
-            Key=repository.key(MANIFEST_NAME),
-            Body=new.to_json().encode(),
-            ContentType="application/json",
-            **only,
-        )
+        store.s3.put_object(**store.at(MANIFEST_NAME), Body=body, ContentType="application/json", **only)
     except ClientError as error:
         if error_code(error) in LOST_RACE | NOT_FOUND:
             return False
         raise
     return True
-
-
-def _get(s3: S3Client, **request: Any) -> dict[str, Any]:
-    """Return the response for an object with its complete body."""
-    import botocore.exceptions as aws
-
-    for left in reversed(range(_READS)):
-        answer: dict[str, Any] = dict(s3.get_object(**request))
-        try:
-            return {**answer, "Body": answer["Body"].read()}
-        except (aws.HTTPClientError, aws.IncompleteReadError, aws.FlexibleChecksumError):
-            if not left:
-                raise
-    raise AssertionError  # the last read returns or raises
 
 
 def _date(answer: Any) -> datetime:

@@ -10,10 +10,14 @@ from pathlib import Path
 from triton_models.artifact.layout import ARCHIVE_SUFFIX, MODEL_NAME
 from triton_models.artifact.pack.pack import DIGEST_LENGTH
 from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.whole_files import write_whole
 from triton_models.repository.manifest import Manifest, Repository
 from triton_models.repository.manifest_document import SHA256, shown
+
+TESTED_CHANGED = Check(id="tested-changed", source=FROM_ARGUMENTS)
+TESTED_FILE = Check(id="tested-file", source=FROM_ARGUMENTS)
 
 _VERSION = 1
 _DAMAGES = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -101,20 +105,18 @@ def _name(model: str, sha256: str) -> str:
 
 
 def _changed(what: str, where: str) -> Problem:
-    return Problem(
+    return TESTED_CHANGED.problem(
         what=what,
         where=where,
         why="it is not what was tested and approved",
         fix="test what is there now with `fleet smoke --tested FILE`; in deploy.yml, run the workflow again",
-        rule="tested-changed",
     )
 
 
 def _unusable(what: str, path: Path) -> FleetError:
-    return FleetError.of(
+    return TESTED_FILE.error(
         what=what,
         where=shown(str(path)),
         why="only artifacts that were tested are promoted",
         fix="run `fleet smoke --tested FILE` against the stage to promote from",
-        rule="tested-file",
     )

@@ -99,17 +99,15 @@ def _compare_on_endpoint(
     import boto3.session
 
     from triton_models.client import Client
-    from triton_models.repository.manifest import Repository
-    from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
+    from triton_models.repository.objects import opened
     from triton_models.repository.serving import deployed
     from triton_models.repository.stored_manifest import read
 
-    place = Repository.parse(wanted_repository(repository))
-    with aws_errors(place.url):
-        manifest = read(place, repository_client()).manifest
+    with opened(repository) as store:
+        manifest = read(store).manifest
         serving = deployed(endpoint, boto3.session.Session().client("sagemaker"))
     target = next(iter(serving.targets), None)
-    client = Client(endpoint_name=endpoint, target=str(target) if target else None, repository=place.url)
+    client = Client(endpoint_name=endpoint, target=str(target) if target else None, repository=store.url)
     published = frozenset(manifest.names)
     there = {name: build for name, build in builds.items() if name in wanted or build.name in published}
     models = {name: manifest.model(build.name) for name, build in there.items()}

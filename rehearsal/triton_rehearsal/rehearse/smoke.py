@@ -13,8 +13,8 @@ from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.base.tables import output_width
 from triton_models.client import Client
-from triton_models.repository.manifest import Manifest, Repository
-from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
+from triton_models.repository.manifest import Manifest
+from triton_models.repository.objects import opened
 from triton_models.repository.stored_manifest import read
 from triton_models.repository.tested import ArtifactsTested
 from triton_models.spec import ModelDefinition, forms_of, load_builds, model_names
@@ -58,14 +58,12 @@ def run(arguments: argparse.Namespace) -> SmokeResult:
         FleetError: A declaration is unknown or invalid, nothing is published, or the alias or the manifest
             cannot be read.
     """
-    place = Repository.parse(wanted_repository(arguments.repository))
-    client = Client(alias=arguments.alias, repository=place.url)
-    with aws_errors(place.url):
-        s3 = repository_client()
-        manifest = read(place, s3).manifest
+    with opened(arguments.repository) as store:
+        client = Client(alias=arguments.alias, repository=store.url)
+        manifest = read(store).manifest
     builds = load_builds(arguments.names, arguments.models) or _published(manifest, arguments.models)
     if not builds:
-        raise _nothing(place)
+        raise _nothing(store.url)
     endpoint, target = client.endpoint_name, client.target
     predictions: list[Prediction] = []
     for build in builds:
@@ -73,9 +71,9 @@ def run(arguments: argparse.Namespace) -> SmokeResult:
         predictions += predict(build, client, on_gpu=True)
     result = SmokeResult(endpoint=endpoint, predictions=tuple(predictions))
     if arguments.tested is not None:
-        with aws_errors(place.url):
-            manifest = read(place, s3).manifest
-        artifacts_of(result, manifest, repository=place.url, target=target).write(arguments.tested)
+        with opened(store.url, store.s3) as store:
+            manifest = read(store).manifest
+        artifacts_of(result, manifest, repository=store.url, target=target).write(arguments.tested)
     return result
 
 
@@ -99,10 +97,10 @@ def _published(manifest: Manifest, models: Path | None) -> Sequence[ModelDefinit
     return [each for each in load_builds(names, models) if each.name in published]
 
 
-def _nothing(place: Repository) -> FleetError:
+def _nothing(repository: str) -> FleetError:
     return FleetError.of(
         what="none of the declared models is published",
-        where=place.url,
+        where=repository,
         why="an endpoint without a model proves nothing",
         fix="wait for the build, or promote models to this repository",
         rule="nothing-published",

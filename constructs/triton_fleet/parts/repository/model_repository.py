@@ -20,8 +20,7 @@ from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.repository.usage import RepositoryUsage
 from triton_models.artifact.layout import ARCHIVE_SUFFIX
 from triton_models.base.checks import Check, Report
-from triton_models.repository.documents import REQUESTS
-from triton_models.repository.manifest import MANIFEST_NAME
+from triton_models.repository.manifest import MANIFEST_NAME, REQUESTS
 
 EXISTING_BUCKET = Check(
     id="existing-bucket",
