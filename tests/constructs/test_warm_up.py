@@ -36,7 +36,7 @@ from triton_fleet import (
 from triton_fleet.endpoint.functions.code import warm_up
 from triton_models.artifact.targets import ANY
 from triton_models.declare.declaration import Example, ModelDefinition
-from triton_models.deliver.example_request import example_request
+from triton_models.deliver.steps import example_request
 from triton_models.repository.manifest import Manifest, ModelRecord, request_name
 
 BODY = '{"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["grüße"]}]}'

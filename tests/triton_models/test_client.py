@@ -162,7 +162,7 @@ def test_a_new_name_is_found_at_once_and_a_moved_one_when_the_manifest_is_read_a
 
 def test_a_manifest_that_has_not_changed_is_not_sent_again(client, aws, repository):
     answers = []
-    client._names._s3.meta.events.register(
+    client._names._store.s3.meta.events.register(
         "after-call.s3.GetObject", lambda http_response, **_: answers.append(http_response.status_code)
     )
     client.target_model("minilm")

@@ -483,7 +483,7 @@ def test_callers_that_hang_do_not_hold_up_the_others(world: World) -> None:
 def test_a_model_that_keeps_hanging_is_not_asked_again_and_the_others_are(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triton_models.client.workers.MOST_HUNG_ALIKE", 4)
+    monkeypatch.setattr("triton_models.client.call.MOST_HUNG_ALIKE", 4)
 
     def by_target(request: Request) -> Step:
         slow = request.headers["x-amzn-sagemaker-target-model"] == "slow.tar.gz"

@@ -36,9 +36,9 @@ from triton_models.cli.main import main
 from triton_models.declare.declaration import Example
 from triton_models.declare.reading import load_build
 from triton_models.deliver.deliver import Delivery, deliver
-from triton_models.deliver.example_request import example_request
 from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Results
+from triton_models.deliver.steps import example_request
 from triton_models.deliver.worker import Worker
 from triton_models.repository.manifest import Repository, request_name
 

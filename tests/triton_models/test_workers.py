@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from triton_models.client.workers import HungError, Workers
+from triton_models.client.call import HungError, Workers
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME")
 LIMIT_S = 30.0
@@ -47,7 +47,7 @@ def test_calls_that_hang_are_left_alone() -> None:
 
 
 def test_calls_of_a_kind_that_hang_are_limited_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triton_models.client.workers.MOST_HUNG_ALIKE", 3)
+    monkeypatch.setattr("triton_models.client.call.MOST_HUNG_ALIKE", 3)
     workers, over = Workers(), threading.Event()
     try:
         _hang(workers, over, *["a"] * 3)
@@ -58,7 +58,7 @@ def test_calls_of_a_kind_that_hang_are_limited_and_others_are_not(monkeypatch: p
 
 
 def test_calls_that_hang_are_limited_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triton_models.client.workers.MOST_HUNG", 3)
+    monkeypatch.setattr("triton_models.client.call.MOST_HUNG", 3)
     workers, over = Workers(), threading.Event()
     try:
         _hang(workers, over, "a", "b")
@@ -70,7 +70,7 @@ def test_calls_that_hang_are_limited_in_all(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_call_that_ends_after_all_is_counted_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triton_models.client.workers.MOST_HUNG_ALIKE", 1)
+    monkeypatch.setattr("triton_models.client.call.MOST_HUNG_ALIKE", 1)
     workers, over, ended = Workers(), threading.Event(), threading.Event()
 
     def call() -> None:
@@ -87,7 +87,7 @@ def test_a_call_that_ends_after_all_is_counted_no_more(monkeypatch: pytest.Monke
 
 
 def test_while_calls_of_a_kind_hang_those_in_progress_count_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triton_models.client.workers.MOST_HUNG_ALIKE", 2)
+    monkeypatch.setattr("triton_models.client.call.MOST_HUNG_ALIKE", 2)
     workers, over = Workers(), threading.Event()
     try:
         with ThreadPoolExecutor(1) as callers:

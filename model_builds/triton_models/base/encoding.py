@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +20,10 @@ Parameters = Mapping[str, bool | int | str]
 
 BINARY_TYPE = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 JSON_TYPE = "application/json"
+
+DATATYPE = Check(id="datatype", source=FROM_ARGUMENTS)
+ANSWER = Check(id="answer", source=FROM_ARGUMENTS)
+ANSWER_ERROR = Check(id="answer-error", source=FROM_ARGUMENTS)
 
 _TEXT = "BYTES"
 _LENGTH_SIZE = 4
@@ -37,6 +41,9 @@ class _Tensor:
     datatype: str
     values: np.ndarray[Any, Any] | list[bytes]
 
+    def declared(self) -> dict[str, Any]:
+        return {"name": self.name, "shape": self.shape, "datatype": self.datatype}
+
 
 def encode(
     inputs: Tensors,
@@ -51,41 +58,43 @@ def encode(
     Raises:
         FleetError: Triton does not support the element type of some inputs; all are listed.
     """
-    tensors = {name: _tensor(name, given) for name, given in inputs.items()}
-    raise_if_any(_no_datatype(name, inputs[name], where) for name, found in tensors.items() if found is None)
-    known = [tensor for tensor in tensors.values() if tensor is not None]
-    encoded = _encode_binary if content == "binary" else _encode_json
-    return encoded(known, outputs, parameters or {})
-
-
-def _tensor(name: str, given: np.ndarray[Any, Any]) -> _Tensor | None:
     import numpy as np
+
+    report = Report(where)
+    tensors = []
+    for name, given in inputs.items():
+        tensor = _tensor(name, array := np.asarray(given))
+        if tensor is None:
+            fix = "convert it with .astype() to a boolean, an integer, float16 to float64, or strings"
+            what = f"input {name!r} has elements of type {array.dtype}"
+            report(DATATYPE, what, fix=fix, why="Triton does not support that type")
+        else:
+            tensors.append(tensor)
+    report.raise_if_any()
+    return (_encode_binary if content == "binary" else _encode_json)(tensors, outputs, parameters or {})
+
+
+def _tensor(name: str, array: np.ndarray[Any, Any]) -> _Tensor | None:
     from tritonclient.utils import np_to_triton_dtype  # type: ignore[import-untyped]
 
-    array = np.asarray(given)
-    values: np.ndarray[Any, Any] | list[bytes] = array
-    datatype: str | None = _TEXT
+    shape = list(array.shape)
     if array.dtype.kind in "USO":
-        values = [entry.encode() if isinstance(entry, str) else entry for entry in array.ravel().tolist()]
-        if not all(isinstance(entry, bytes) for entry in values):
-            return None
-    else:
-        datatype = np_to_triton_dtype(array.dtype)
-    if datatype is None:
-        return None
-    return _Tensor(name=name, shape=list(array.shape), datatype=datatype, values=values)
+        entries = [entry.encode() if isinstance(entry, str) else entry for entry in array.ravel().tolist()]
+        is_text = all(isinstance(entry, bytes) for entry in entries)
+        return _Tensor(name=name, shape=shape, datatype=_TEXT, values=entries) if is_text else None
+    datatype = np_to_triton_dtype(array.dtype)
+    return _Tensor(name=name, shape=shape, datatype=datatype, values=array) if datatype else None
 
 
 def _encode_binary(
     tensors: list[_Tensor], outputs: Sequence[str] | None, parameters: Parameters
 ) -> tuple[bytes, str]:
     parts = [_bytes_of(tensor.values) for tensor in tensors]
-    document: dict[str, Any] = {
-        "inputs": [
-            {**_declared(tensor), "parameters": {"binary_data_size": len(part)}}
-            for tensor, part in zip(tensors, parts, strict=True)
-        ]
-    }
+    inputs = [
+        {**tensor.declared(), "parameters": {"binary_data_size": len(part)}}
+        for tensor, part in zip(tensors, parts, strict=True)
+    ]
+    document: dict[str, Any] = {"inputs": inputs}
     if outputs:
         document["outputs"] = [{"name": name, "parameters": {"binary_data": True}} for name in outputs]
     else:
@@ -113,18 +122,13 @@ def _bytes_of(values: np.ndarray[Any, Any] | list[bytes]) -> bytes | memoryview:
 def _encode_json(
     tensors: list[_Tensor], outputs: Sequence[str] | None, parameters: Parameters
 ) -> tuple[bytes, str]:
-    document: dict[str, Any] = {
-        "inputs": [{**_declared(tensor), "data": _plain(tensor.values)} for tensor in tensors]
-    }
+    inputs = [{**tensor.declared(), "data": _plain(tensor.values)} for tensor in tensors]
+    document: dict[str, Any] = {"inputs": inputs}
     if outputs:
         document["outputs"] = [{"name": name} for name in outputs]
     if parameters:
         document["parameters"] = parameters
     return json.dumps(document).encode(), JSON_TYPE
-
-
-def _declared(tensor: _Tensor) -> dict[str, Any]:
-    return {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
 
 
 def _plain(values: np.ndarray[Any, Any] | list[bytes]) -> list[Any]:
@@ -144,47 +148,37 @@ def decode(body: bytes, content_type: str, *, where: str = "an answer") -> dict[
         return dict(_decoded(body, content_type, where))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         kind = f"the content type {content_type!r}" if content_type else "no content type"
-        raise FleetError.of(
+        raise ANSWER.error(
             what=f"{len(body)} bytes with {kind} are not a Triton response: {type(error).__name__} {error}",
             where=where,
             why=f"it starts with {body[:80]!r}",
             fix="invoke the model directly, and look for a proxy that replaces or truncates responses",
-            rule="answer",
         ) from error
 
 
 def _decoded(body: bytes, content_type: str, where: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    size = _header_size(body, content_type)
-    document = json.loads(body[:size])
+    is_binary = content_type.startswith(BINARY_TYPE)
+    at = int(content_type.removeprefix(BINARY_TYPE)) if is_binary else len(body)
+    document = json.loads(body[:at])
     if "error" in document:
-        raise FleetError.of(
+        raise ANSWER_ERROR.error(
             what=str(document["error"]),
             where=where,
             why="the server returned this error with status 200",
             fix="correct the inputs or the model",
-            rule="answer-error",
         )
-    at = size
     for output in document["outputs"]:
         count = output.get("parameters", {}).get("binary_data_size")
         values = output["data"] if count is None else _part(body, at, count)
         at += count or 0
         yield output["name"], _array(values, output["datatype"], output["shape"])
     if at != len(body):
-        msg = f"{at} bytes are announced"
-        raise ValueError(msg)
-
-
-def _header_size(body: bytes, content_type: str) -> int:
-    if not content_type.startswith(BINARY_TYPE):
-        return len(body)
-    return int(content_type.removeprefix(BINARY_TYPE))
+        raise ValueError(f"{at} bytes are announced")
 
 
 def _part(body: bytes, at: int, count: int) -> memoryview:
     if not 0 <= count <= len(body) - at:
-        msg = f"an output has {count} bytes"
-        raise ValueError(msg)
+        raise ValueError(f"an output has {count} bytes")
     return memoryview(body)[at : at + count]
 
 
@@ -194,10 +188,10 @@ def _array(values: Any, datatype: str, shape: Sequence[int]) -> np.ndarray[Any, 
 
     dtype = triton_to_np_dtype(datatype)
     if dtype is None:
-        msg = f"unknown data type: {datatype}"
-        raise ValueError(msg)
+        raise ValueError(f"unknown data type: {datatype}")
     if datatype == _TEXT:
-        entries = list(_entries(values) if isinstance(values, memoryview) else _encoded(values))
+        is_binary = isinstance(values, memoryview)
+        entries = list(_entries(values)) if is_binary else [value.encode() for value in values]
         array = np.empty(len(entries), dtype=np.object_)
         array[:] = entries
     elif isinstance(values, memoryview):
@@ -205,8 +199,7 @@ def _array(values: Any, datatype: str, shape: Sequence[int]) -> np.ndarray[Any, 
     else:
         array = np.array(values, dtype=dtype)
     if array.size != math.prod(shape):
-        msg = f"{array.size} elements for the shape {shape}"
-        raise ValueError(msg)
+        raise ValueError(f"{array.size} elements for the shape {shape}")
     return array.reshape(shape)
 
 
@@ -216,22 +209,5 @@ def _entries(values: memoryview) -> Iterator[bytes]:
         start = at + _LENGTH_SIZE
         at = start + int.from_bytes(values[at:start], "little")
         if at > len(values):
-            msg = f"a string ends {at - len(values)} bytes after the response"
-            raise ValueError(msg)
+            raise ValueError(f"a string ends {at - len(values)} bytes after the response")
         yield values[start:at].tobytes()
-
-
-def _encoded(values: Iterable[Any]) -> Iterator[bytes]:
-    return (value.encode() for value in values)
-
-
-def _no_datatype(name: str, given: np.ndarray[Any, Any], where: str) -> Problem:
-    import numpy as np
-
-    return Problem(
-        what=f"input {name!r} has elements of type {np.asarray(given).dtype}",
-        where=where,
-        why="Triton does not support that type",
-        fix="convert it with .astype() to a boolean, an integer, float16 to float64, or strings",
-        rule="datatype",
-    )

@@ -1,7 +1,7 @@
 """Invokes the models behind an endpoint by their names.
 
 This package is the interface for applications: `Client`, the error it raises, and the encoding of tensors.
-`alias` and `resolving` find the endpoint and the artifact of a name, and `remembered` refreshes both in the
+`client` finds the endpoint of an `alias` and the artifact of a name, and `remembered` refreshes both in the
 background. `call`, `deadline` and `failures` handle a single request.
 """
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_models.artifact.targets import ArtifactTarget
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+
+ALIAS = Check(id="alias", source=FROM_ARGUMENTS)
 
 # The time for which an alias is cached, in seconds. By default, Systems Manager answers 40 reads per second
 # and account, which suffices for a thousand clients. Read on 2026-11-21:
@@ -37,7 +39,7 @@ class Aliased:
         """Parse the value of an alias.
 
         Raises:
-            FleetError: The string is not the value of an alias.
+            FleetError: The string is not such a value.
         """
         if not value.startswith("{"):
             return cls(endpoint=value)
@@ -45,11 +47,10 @@ class Aliased:
             document = json.loads(value)
             endpoint, target = document["endpoint"], document["target"]
         except (ValueError, KeyError) as error:
-            raise FleetError.of(
+            raise ALIAS.error(
                 what=f"{value!r} is not the value of an alias: {type(error).__name__} {error}",
                 where="the alias",
                 fix="deploy the inference stack again, which writes the alias",
-                rule="alias",
             ) from None
         return cls(endpoint=endpoint, target=ArtifactTarget.parse(target))
 
@@ -70,25 +71,17 @@ def read_alias(name: str, *, ssm: Any) -> Aliased:
 
     from triton_models.repository.s3 import error_code, error_message
 
+    where, what = f"the alias {name}", f"cannot read the parameter {name}"
     try:
         return Aliased.parse(ssm.get_parameter(Name=name)["Parameter"]["Value"])
     except ClientError as error:
         code = error_code(error)
-        raise FleetError.of(
-            what=_MISTAKES.get(code, "cannot read the parameter {name}").format(name=name),
-            where=f"the alias {name}",
-            why=f"{code}: {error_message(error)}",
-            fix="use the name in the inference stack's outputs, and EndpointAlias.grant_read for the role",
-            rule="alias",
-        ) from None
+        what, why = _MISTAKES.get(code, what).format(name=name), f"{code}: {error_message(error)}"
+        fix = "use the name in the inference stack's outputs, and EndpointAlias.grant_read for the role"
+        raise ALIAS.error(what=what, where=where, why=why, fix=fix) from None
     except BotoCoreError as error:
-        raise FleetError.of(
-            what=f"cannot read the parameter {name}",
-            where=f"the alias {name}",
-            why=str(error),
-            fix="check the credentials, the network, the region, and AWS_ENDPOINT_URL if it is set",
-            rule="alias",
-        ) from None
+        fix = "check the credentials, the network, the region, and AWS_ENDPOINT_URL if it is set"
+        raise ALIAS.error(what=what, where=where, why=str(error), fix=fix) from None
 
 
 _MISTAKES = {

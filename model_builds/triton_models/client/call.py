@@ -1,15 +1,32 @@
-"""A call of a client, and its error."""
+"""A call of a client, its error, and the threads in which calls run, so that callers can stop waiting.
+
+A socket's timeout applies only between bytes. DNS lookups and the retrieval of credentials have no timeout.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextvars
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem
 from triton_models.client.deadline import Deadline
 from triton_models.client.failures import DEADLINE, Again, Failure
+
+T = TypeVar("T")
+
+# An abandoned call keeps its thread and connection, and a process often has 1,024 descriptors. While calls
+# of one kind hang, this many of it are accepted. Other kinds go on, unless this many hang in all.
+MOST_HUNG_ALIKE = 64
+MOST_HUNG = 256
+
+_NO_FAILURE = Failure(rule="", what="", fix="", again=Again.NO)
 
 
 class InvocationError(FleetError):
@@ -33,13 +50,11 @@ class InvocationError(FleetError):
         self.endpoint = call.endpoint
         self.attempts = call.attempts
         self.elapsed_s = call.deadline.elapsed_s
-        self.code = failure.code if failure else ""
-        self.status = failure.status if failure else None
-        self.message = failure.message if failure else ""
-        self.log_stream = failure.log_stream if failure else ""
-        self.retryable = _late(self) or (
-            failure is not None and failure.again in {Again.SOON, Again.WHEN_LOADED}
-        )
+        said = failure or _NO_FAILURE
+        self.code, self.status, self.message = said.code, said.status, said.message
+        self.log_stream = said.log_stream
+        late = any(problem.rule == DEADLINE for problem in self.problems)
+        self.retryable = late or said.again in {Again.SOON, Again.WHEN_LOADED}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Support pickling, for process pools."""
@@ -72,38 +87,18 @@ class Call:
 
     def error(self, failure: Failure, *, also: Iterable[Problem] = ()) -> InvocationError:
         """Return the error of a call that ends with a failure, and optionally other problems."""
-        return InvocationError(
-            [
-                Problem(
-                    what=failure.what,
-                    where=self.where,
-                    why=self._facts(failure),
-                    fix=failure.fix,
-                    rule=failure.rule,
-                ),
-                *also,
-            ],
-            call=self,
-            failure=failure,
-        )
-
-    def error_of(self, error: FleetError) -> InvocationError:
-        """Return the error of a call that ends without a failed request."""
-        return InvocationError(error.problems, call=self)
+        why, where = self._facts(failure), self.where
+        first = Problem(what=failure.what, where=where, why=why, fix=failure.fix, rule=failure.rule)
+        return InvocationError([first, *also], call=self, failure=failure)
 
     def late(self, failure: Failure) -> InvocationError:
-        """Return the error of a call past its deadline, including the last failure."""
-        before = self.last
-        if before is None:
+        """Return the error of a call past its deadline, with the facts of the last failure."""
+        last = self.last
+        if last is None:
             return self.error(failure)
-        known = replace(
-            failure,
-            code=before.code,
-            status=before.status,
-            message=before.message,
-            log_stream=before.log_stream,
+        return self.error(
+            replace(last, rule=failure.rule, what=failure.what, fix=failure.fix, again=Again.NO)
         )
-        return self.error(known)
 
     def _facts(self, failure: Failure) -> str:
         parts = [
@@ -122,5 +117,82 @@ def _restored(args: tuple[str], attributes: Mapping[str, Any]) -> InvocationErro
     return error
 
 
-def _late(error: FleetError) -> bool:
-    return any(problem.rule == DEADLINE for problem in error.problems)
+class HungError(Exception):
+    """A call did not end in time."""
+
+
+class Workers:
+    """Runs each call in a thread of its own, which is abandoned if the call hangs.
+
+    A new thread takes 0.1 ms. Those of an executor would be waited for when Python exits.
+    """
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def full(self, kind: str = "") -> bool:
+        """Return whether so many calls hang that another one of a kind should not start."""
+        if os.getpid() != self._process:  # threads do not survive a fork
+            self._forget()
+        with self._lock:
+            if self._hung[kind] and self._running[kind] >= MOST_HUNG_ALIKE:
+                return True
+            return sum(min(each, MOST_HUNG_ALIKE) for each in self._hung.values()) >= MOST_HUNG
+
+    def run(self, call: Callable[[], T], *, limit_s: float, kind: str = "") -> T:
+        """Run a call in another thread with this thread's context variables, and return its result.
+
+        Args:
+            call: The call.
+            limit_s: The time after which it is abandoned, in seconds.
+            kind: The kind of calls that it counts for if it hangs.
+
+        Raises:
+            HungError: The call did not end in time.
+        """
+        if os.getpid() != self._process:
+            self._forget()
+        future = Future[T]()
+        self._count(self._running, kind, future)
+        _start(call, future)
+        if not wait([future], timeout=min(limit_s, threading.TIMEOUT_MAX)).done:
+            self._count(self._hung, kind, future)
+            raise HungError
+        try:
+            return future.result()
+        finally:
+            del future  # its error refers to this frame
+
+    def _count(self, counter: Counter[str], kind: str, future: Future[T]) -> None:
+        """Count a call of a kind until it ends."""
+
+        def end(_: Future[T]) -> None:
+            with self._lock:
+                counter[kind] -= 1
+                if not counter[kind]:
+                    del counter[kind]
+
+        with self._lock:
+            counter[kind] += 1
+        future.add_done_callback(end)
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._hung, self._running = Counter[str](), Counter[str]()
+
+
+def _start(call: Callable[[], T], future: Future[T]) -> None:
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            future.set_result(context.run(call))
+        except BaseException as error:  # noqa: BLE001 (the caller handles it)
+            future.set_exception(error)
+
+    try:
+        threading.Thread(target=work, name="fleet-client", daemon=True).start()
+    except BaseException:
+        future.cancel()  # it is counted no more
+        raise

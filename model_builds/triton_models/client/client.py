@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from triton_models.artifact.layout import REQUEST
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
-from triton_models.base.encoding import Content, Parameters, Tensors, decode, encode
-from triton_models.base.errors import FleetError
+from triton_models.base.encoding import JSON_TYPE, Content, Parameters, Tensors, decode, encode
+from triton_models.base.errors import FleetError, Problem
 from triton_models.client.alias import ALIAS_AGE_S, Aliased, read_alias
-from triton_models.client.call import Call, InvocationError
+from triton_models.client.call import Call, HungError, InvocationError, Workers
 from triton_models.client.deadline import CLOCK, Clock, Deadline
 from triton_models.client.failures import Again, Failure, Retries, crowded, failure_of, late
 from triton_models.client.remembered import Remembered
-from triton_models.client.resolving import Names
-from triton_models.client.workers import HungError, Workers
 from triton_models.facts.limits import PAYLOAD_LIMIT
-from triton_models.repository.manifest import Repository
-from triton_models.repository.stored_manifest import MANIFEST_AGE_S
+from triton_models.repository.manifest import Manifest, Repository
+from triton_models.repository.objects import Store
+from triton_models.repository.s3 import aws_errors
+from triton_models.repository.stored_manifest import MANIFEST_AGE_S, StoredManifest, read
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,8 +52,26 @@ ATTEMPTS = 3
 
 CLIENT_ENDPOINT = Check(id="client-endpoint", source=FROM_ARGUMENTS)
 CLIENT_LIMIT = Check(id="client-limit", source=FROM_ARGUMENTS)
+PAYLOAD = Check(
+    id="payload",
+    source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html",
+)
 
 _ARGUMENTS = "the arguments of Client"
+
+# The time for which an unknown name is not looked up again, in seconds.
+UNKNOWN_AGE_S = 5.0
+
+# The manifest is read again for this many unknown names, which may come from users, then for one per second.
+_LOOK_UPS, _LOOK_UPS_PER_S = 16, 1.0
+
+# The maximum number of cached unknown names; beyond that, all of them are dropped.
+_MOST_UNKNOWN = 10_000
+
+# No artifact has a longer name, so such a name is neither looked up again nor cached.
+_LONGEST_NAME = 200
+
+_Name = tuple[str, ArtifactTarget | None]
 
 
 class Client:
@@ -110,12 +130,9 @@ class Client:
         import boto3
         from botocore.config import Config
 
-        from triton_models.repository.s3 import aws_errors
-
         report = Report(_ARGUMENTS)
         _check_endpoint(report, endpoint_name, alias, target)
         _check_limits(report, deadline_s=deadline_s, attempts=attempts)
-        report.raise_if_any()
         self._fixed = Aliased(
             endpoint=endpoint_name or "", target=ArtifactTarget.parse(target) if target else None
         )
@@ -128,7 +145,7 @@ class Client:
             self._runtime(deadline_s)
             s3 = session.client("s3", config=look_up)
             ssm = session.client("ssm", config=look_up) if alias else None
-        self._names = Names(self.repository, s3, age_s=manifest_age_s, clock=clock)
+        self._names = Names(Store(self.repository, s3), age_s=manifest_age_s, clock=clock)
         self._alias: Remembered[Aliased] | None = None
         if alias:
             self._alias = Remembered(
@@ -137,11 +154,8 @@ class Client:
                 age_s=alias_age_s,
                 clock=clock,
             )
-        self._deadline_s = deadline_s
-        self._ready_limit_s = ready_limit_s
-        self._attempts = attempts
-        self._clock = clock
-        self._workers = Workers()
+        self._deadline_s, self._ready_limit_s, self._attempts = deadline_s, ready_limit_s, attempts
+        self._clock, self._workers = clock, Workers()
 
     @property
     def endpoint_name(self) -> str:
@@ -165,8 +179,8 @@ class Client:
         """Return the artifact that a model's name refers to on the current endpoint.
 
         Raises:
-            FleetError: The model is unknown, it has no artifact for the endpoint's
-                target, or the manifest cannot be read.
+            FleetError: The model is unknown, has no artifact for the endpoint's target, or the manifest
+                cannot be read.
         """
         deadline = self._deadline()
         return self._names.artifact(model, self._serving(deadline).target, deadline)
@@ -203,7 +217,8 @@ class Client:
             FleetError: Triton does not support the type of an input, or the deadline is not positive.
         """
         call = Call(model=model, deadline=self._deadline(deadline_s))
-        return self._ask(call, inputs=inputs, outputs=outputs, content=content, parameters=parameters)
+        encoded = partial(encode, inputs, outputs=outputs, content=content, parameters=parameters)
+        return self._ask(call, encoded)
 
     def invoke_target(
         self,
@@ -216,34 +231,30 @@ class Client:
         deadline_s: float | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Invoke a specific artifact instead of a name; otherwise the same as `infer`."""
-        call = Call(
-            model=target_model, artifact=target_model, deadline=self._deadline(deadline_s), fixed=True
-        )
-        return self._ask(call, inputs=inputs, outputs=outputs, content=content, parameters=parameters)
+        deadline = self._deadline(deadline_s)
+        call = Call(model=target_model, artifact=target_model, deadline=deadline, fixed=True)
+        encoded = partial(encode, inputs, outputs=outputs, content=content, parameters=parameters)
+        return self._ask(call, encoded)
 
-    def _ask(
-        self,
-        call: Call,
-        *,
-        inputs: Tensors,
-        outputs: Sequence[str] | None,
-        content: Content,
-        parameters: Parameters | None,
-    ) -> dict[str, np.ndarray[Any, Any]]:
+    def _ask(self, call: Call, encoded: Callable[..., tuple[bytes, str]]) -> dict[str, np.ndarray[Any, Any]]:
         try:
             # Detect an unknown name before encoding.
             self._address(call, self._serving(call.deadline))
-            body, content_type = encode(
-                inputs, outputs=outputs, content=content, parameters=parameters, where=call.where
-            )
+            body, content_type = encoded(where=call.where)
             if len(body) > PAYLOAD_LIMIT:
-                raise _too_long(len(body), content, call.where)
+                binary = ', or content="binary"' if content_type == JSON_TYPE else ""
+                raise PAYLOAD.error(
+                    what=f"the request has {len(body)} bytes",
+                    where=call.where,
+                    why="InvokeEndpoint refuses longer requests",
+                    fix=f"send fewer rows at a time, at most {PAYLOAD_LIMIT} bytes{binary}",
+                )
             answer, kind = self._answer(call, {"ContentType": content_type, "Body": body})
             return decode(answer, kind, where=f"the answer to {call.where}")
         except InvocationError:
             raise
         except FleetError as error:
-            raise call.error_of(error) from error.__cause__
+            raise InvocationError(error.problems, call=call) from error.__cause__
 
     def _answer(self, call: Call, request: Mapping[str, Any]) -> tuple[bytes, str]:
         """Send the request with retries, and return the body and content type of the response."""
@@ -311,7 +322,7 @@ class Client:
             raise call.error(failure, also=error.problems) from error
 
     def _is_elsewhere(self, call: Call, message: str) -> bool:
-        if _about_the_endpoint(message):
+        if message.startswith("Endpoint "):  # of account y not found
             if self._alias is None:
                 return False
             follower = self._alias.value
@@ -335,9 +346,7 @@ class Client:
     def _deadline(self, limit_s: float | None = None) -> Deadline:
         if limit_s is None:
             return Deadline(self._deadline_s, self._clock)
-        report = Report(_ARGUMENTS)
-        _check_limits(report, deadline_s=limit_s)
-        report.raise_if_any()
+        _check_limits(Report(_ARGUMENTS), deadline_s=limit_s)
         return Deadline(limit_s, self._clock)
 
 
@@ -369,19 +378,88 @@ def _check_limits(report: Report, **limits: float) -> None:
     for name, limit in limits.items():
         if not limit > 0:
             report(CLIENT_LIMIT, f"{name} is {limit!r}", fix="give a number above 0, or omit it")
+    report.raise_if_any()
 
 
-def _too_long(size: int, content: Content, where: str) -> FleetError:
-    return FleetError.of(
-        what=f"the request has {size} bytes",
-        where=where,
-        why="InvokeEndpoint refuses longer requests",
-        fix=f"send fewer rows at a time, at most {PAYLOAD_LIMIT} bytes"
-        + (', or content="binary"' if content == "json" else ""),
-        rule="payload",
-    )
+class Names:
+    """The names of models in a repository; safe to use from many threads."""
 
+    def __init__(self, store: Store, *, age_s: float, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        what = f"the manifest {store.repository.manifest_url}"
+        self._stored = Remembered(self._read, what=what, age_s=age_s, clock=clock)
+        self._unknown: dict[_Name, tuple[float, tuple[Problem, ...]]] = {}
+        self._last: dict[str, str] = {}
+        self._look_ups, self._counted_at = float(_LOOK_UPS), clock.now()
 
-def _about_the_endpoint(message: str) -> bool:
-    """Return whether an error is about the endpoint itself, such as "Endpoint x of account y not found."."""
-    return message.startswith("Endpoint ")
+    def artifact(self, model: str, target: ArtifactTarget | None, deadline: Deadline) -> str:
+        """Return the artifact that a name refers to on a target.
+
+        For an unknown name the manifest is read again at once, and then not for some seconds. If many names
+        are unknown, it is read once per second for all of them.
+
+        Raises:
+            FleetError: The model is unknown, it has no artifact for the target, or the manifest cannot be
+                read.
+        """
+        first = self._stored.value is None
+        manifest = self._stored.get(deadline).manifest
+        known = manifest.knows(model, target)
+        problems = () if known else self._problems((model, target))
+        if not problems:
+            if not known and not first and len(model) <= _LONGEST_NAME and self._may_look_up():
+                manifest = self._stored.fresh(deadline).manifest
+            try:
+                found = manifest.target_model(model, target)
+            except FleetError as error:
+                problems = error.problems
+                self._remember((model, target), problems)
+            else:
+                if target is None:
+                    self._last[model] = found
+                return found
+        if target is None and model in self._last:
+            return self._last[model]
+        raise FleetError(problems)
+
+    def another_artifact(
+        self, model: str, target: ArtifactTarget | None, than: str, deadline: Deadline
+    ) -> str | None:
+        """Return the artifact that a name now refers to; None if it has not changed."""
+        if self._stored.seconds_old >= UNKNOWN_AGE_S:
+            self._stored.fresh(deadline)
+        found = self.artifact(model, target, deadline)
+        return None if found == than else found
+
+    def inputs(self, model: str, artifact: str) -> str:
+        """Return the inputs of an artifact with their types and shapes, as known without a request to S3."""
+        stored = self._stored.value
+        record = stored.manifest.record(model=model, artifact=artifact) if stored else None
+        listed = record.build.get(REQUEST) if record else None
+        if not isinstance(listed, Mapping):
+            return ""
+        return ", ".join(f"{name} {tensor}" for name, tensor in listed.items())
+
+    def _problems(self, name: _Name) -> tuple[Problem, ...]:
+        """Return why a name is unknown, which takes long to find out; empty if it must be looked up."""
+        since, problems = self._unknown.get(name, (0.0, ()))
+        return problems if self._clock.now() - since < UNKNOWN_AGE_S else ()
+
+    def _may_look_up(self) -> bool:
+        now = self._clock.now()
+        refilled = self._look_ups + (now - self._counted_at) * _LOOK_UPS_PER_S
+        self._look_ups, self._counted_at = min(refilled, _LOOK_UPS), now
+        if self._look_ups < 1:
+            return False
+        self._look_ups -= 1
+        return True
+
+    def _remember(self, name: _Name, problems: tuple[Problem, ...]) -> None:
+        if len(self._unknown) >= _MOST_UNKNOWN:
+            self._unknown.clear()
+        if len(name[0]) <= _LONGEST_NAME:
+            self._unknown[name] = self._clock.now(), problems
+
+    def _read(self, known: StoredManifest | None) -> StoredManifest:
+        with aws_errors(self._store.url):
+            return read(self._store, known=known, parse=Manifest.by_line)

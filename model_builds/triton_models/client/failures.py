@@ -26,12 +26,9 @@ class Again(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The failure of one request.
+    """The failure of one request, with the facts of an `InvocationError`.
 
     Attributes:
-        status: The HTTP status of the model's response, otherwise of SageMaker's; None without a response.
-        message: The message of the model, otherwise of SageMaker, otherwise of the SDK.
-        log_stream: The log stream of the container, if SageMaker reports it.
         refused_inputs: True if the model refused the request.
     """
 
@@ -88,7 +85,7 @@ def failure_of(error: Exception) -> Failure | None:
     if isinstance(error, (*sdk, HTTPError, OSError)):  # the SDK does not wrap all of them
         return Failure(
             rule="no-answer",
-            what=f"incomplete response: {_said(error)}",
+            what=f"incomplete response: {str(error) or type(error).__name__}",
             fix="check the network, the region, and AWS_ENDPOINT_URL if it is set; then retry",
             again=Again.SOON,
             code=type(error).__name__,
@@ -117,7 +114,7 @@ def late(limit_s: float) -> Failure:
 
 
 def crowded() -> Failure:
-    """Return the failure of a request that is not sent, because too many others hang."""
+    """Return the failure of a request that is not sent because too many others hang."""
     return Failure(
         rule=DEADLINE,
         what="too many earlier requests are still without a response after their deadline",
@@ -208,10 +205,6 @@ def error_in(said: str) -> str:
         return str(json.loads(said)["error"]).strip()
     except (ValueError, TypeError, KeyError):
         return said
-
-
-def _said(error: Exception) -> str:
-    return str(error) or type(error).__name__
 
 
 # The pause before a failed request is retried: the first one in seconds, and the growth factor.

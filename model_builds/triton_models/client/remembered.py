@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 from triton_models.client.deadline import CLOCK, Clock, Deadline
-from triton_models.client.failures import DEADLINE
 
 T = TypeVar("T")
+
+DEADLINE = Check(id="deadline", source=FROM_ARGUMENTS)
 
 # A read that takes longer is abandoned, so that another can start.
 _LOST_S = 60.0
@@ -23,8 +25,7 @@ class Remembered(Generic[T]):
     One thread reads at a time. Only callers without a value, or that need a fresh one, wait for it.
 
     Args:
-        read: The function that reads the value. Its argument is the last value or None. It should take
-            seconds at most.
+        read: The function that reads the value. Its argument is the last value or None.
         what: A description of the value, for errors.
         age_s: The age, in seconds, from which it is read again.
         clock: The clock for the age.
@@ -82,9 +83,16 @@ class Remembered(Generic[T]):
         while self._ended < number:
             self._begin()
             if not self._changed.wait(min(deadline.left_s, _LOST_S)) and not deadline.left_s:
-                raise self._not_in_time(deadline)
+                raise DEADLINE.error(
+                    what=f"{self._what} was not read within {deadline.limit_s:g} seconds",
+                    where=self._what,
+                    why="requests cannot be sent without it",
+                    fix="check the network and the region, or use a longer deadline",
+                )
+        if isinstance(self._error, FleetError):
+            raise FleetError(self._error.problems)  # each thread needs its own traceback
         if self._error is not None:
-            raise _again(self._error)
+            raise self._error
         assert self._value is not None  # noqa: S101 (a read without an error has one)
         return self._value
 
@@ -109,17 +117,3 @@ class Remembered(Generic[T]):
             if number > self._ended:
                 self._ended, self._ended_at, self._error = number, self._clock.now(), error
             self._changed.notify_all()
-
-    def _not_in_time(self, deadline: Deadline) -> FleetError:
-        return FleetError.of(
-            what=f"{self._what} was not read within {deadline.limit_s:g} seconds",
-            where=self._what,
-            why="requests cannot be sent without it",
-            fix="check the network and the region, or use a longer deadline",
-            rule=DEADLINE,
-        )
-
-
-def _again(error: Exception) -> Exception:
-    """Return a copy of an error for another thread, because each has its own traceback."""
-    return FleetError(error.problems) if type(error) is FleetError else error

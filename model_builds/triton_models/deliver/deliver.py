@@ -13,8 +13,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -22,21 +23,22 @@ from urllib.parse import quote
 
 from triton_models.artifact.plans import is_rehearsal
 from triton_models.artifact.targets import ArtifactTarget, built_target
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.processes import stopped_by_sigterm
 from triton_models.builds.build import LOGS
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import stand_in
-from triton_models.deliver.places import Place
-from triton_models.deliver.publisher import Publisher
+from triton_models.deliver.places import UNWRITABLE, Place
 from triton_models.deliver.results import ModelResult, Record, Results, Step, say
 from triton_models.deliver.steps import Made, Order, make
-from triton_models.deliver.worker import Ended, Worker
+from triton_models.deliver.worker import UNEXPECTED, Ended, Worker
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import DEFAULT_RELEASE
 from triton_models.facts.releases import release as release_named
 from triton_models.repository.objects import opened
 from triton_models.repository.publish import Published, publish
+from triton_models.repository.s3 import CONTENDED
 from triton_models.repository.stored_manifest import read
 
 if TYPE_CHECKING:
@@ -44,6 +46,14 @@ if TYPE_CHECKING:
 
 MODEL_SECONDS = 3600.0
 """The default time limit per model. TensorRT takes minutes for most networks."""
+
+INTERRUPTED = Check(id="interrupted", source=FROM_ARGUMENTS)
+
+# The maximum size of waiting artifacts; beyond that, building waits, because disk space is limited.
+_MOST_BYTES = 4 << 30
+
+# Publications of a batch that other publishers won every race against. Splitting it would not help.
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +88,6 @@ class Delivery:
     def target(self) -> ArtifactTarget | None:
         """The target of the endpoint to build for; None if there is no endpoint."""
         return built_target(release=self.release, gpu=self.gpu, cpu=self.cpu)
-
-    def order(self, name: str, output: Path) -> Order:
-        """Return the order to build a model."""
-        return Order(
-            name=name,
-            release=self.release,
-            gpu=self.gpu,
-            cpu=self.cpu,
-            models=self.models,
-            output=output,
-            verify=self.verify,
-        )
 
 
 def run(arguments: argparse.Namespace) -> Results:
@@ -145,6 +143,92 @@ def deliver(
     return record.results(finished=True)
 
 
+class Publisher:
+    """A thread that publishes models in batches, while the next ones are built.
+
+    A publication replaces the manifest, which is megabytes for thousands of models, and only one runs at a
+    time. Models that become ready meanwhile wait and share the next one. A model that took minutes is
+    therefore published at once, and hundreds of faster ones share a few publications. There is no batch size
+    or delay to configure. If the machine dies, only the models finished during the current publication are
+    lost; `fleet diff` lists them again.
+
+    If a batch is refused, its halves are published separately, so one bad artifact does not block the others.
+
+    Args:
+        publish: Publishes all given models or none.
+        report: Receives each model with its publication, or with the problems that prevented it.
+    """
+
+    def __init__(
+        self,
+        publish: Callable[[Sequence[Made]], Published],
+        report: Callable[[Made, Published | None, tuple[Problem, ...]], None],
+    ) -> None:
+        self._publish, self._report = publish, report
+        self._waiting: list[Made] = []
+        self._closing = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="publisher")
+        self._thread.start()
+
+    def add(self, made: Made) -> None:
+        """Queue a model for publication; return when there is room for another one."""
+        with self._changed:
+            self._waiting.append(made)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: sum(each.artifact.size for each in self._waiting) <= _MOST_BYTES)
+
+    def close(self) -> None:
+        """Wait until every queued model is published or refused."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                batch, self._waiting = self._waiting, []
+                self._changed.notify_all()
+            if not batch:
+                return
+            self._together(batch)
+
+    def _together(self, batch: Sequence[Made]) -> None:
+        problems = self._problems(batch)
+        middle = len(batch) // 2
+        if problems and not middle:
+            self._report(batch[0], None, problems)
+        elif problems:
+            self._together(batch[:middle])
+            self._together(batch[middle:])
+
+    def _problems(self, batch: Sequence[Made]) -> tuple[Problem, ...]:
+        """Publish artifacts together and report each; otherwise return the problems."""
+        problems: tuple[Problem, ...] = ()
+        for _ in range(_ATTEMPTS):
+            try:
+                published = self._publish(batch)
+            except FleetError as error:
+                problems = error.problems
+            except Exception as error:  # noqa: BLE001  reported, and must not end the thread
+                unexpected = UNEXPECTED.problem(
+                    what=f"publishing failed: {type(error).__name__}: {error}",
+                    where="the publication",
+                    why="the model's name still points to its previous artifact",
+                    fix="report this error with the log; `fleet publish` may show more",
+                )
+                return (unexpected,)
+            else:
+                for made in batch:
+                    self._report(made, published, ())
+                return ()
+            if any(problem.rule != CONTENDED.id for problem in problems):
+                break
+        return problems
+
+
 class _Run:
     """A run over all its models."""
 
@@ -153,6 +237,15 @@ class _Run:
         self._service = service_log()
         self._seconds: dict[str, float] = {}
         self._step: Step = "read"
+        self._order = Order(
+            name="",
+            release=delivery.release,
+            output=output,
+            gpu=delivery.gpu,
+            cpu=delivery.cpu,
+            models=delivery.models,
+            verify=delivery.verify,
+        )
 
     def all(self) -> None:
         """Build and publish every model; an interruption still publishes the models that are ready."""
@@ -178,18 +271,28 @@ class _Run:
         try:
             ended = worker.do(
                 make,
-                self._delivery.order(name, self._output),
+                replace(self._order, name=name),
                 name=name,
                 seconds=self._delivery.model_seconds,
                 log=log,
                 on_step=partial(self._begins, name),
             )
         except BaseException:
-            self._failed(name, Ended(problems=(_interrupted(name),)))
+            interrupted = INTERRUPTED.problem(
+                what="the run was interrupted while it built this model",
+                where=f"model {name!r}",
+                why="the model was not published",
+                fix="find the cause of the interruption, then deliver this model again",
+            )
+            self._failed(name, Ended(problems=(interrupted,)))
             raise
         if self._delivery.output is None:
             self._take_compiler_logs(log)
-            self._clean()
+            for path in self._output.iterdir():  # all but artifacts that wait to be published
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                elif path.name.startswith("."):  # a partially packed artifact
+                    path.unlink(missing_ok=True)
         if ended.answer is None:
             self._failed(name, ended)
             return
@@ -201,16 +304,8 @@ class _Run:
         self._step = cast("Step", step)  # `make` reports only these
 
     def _failed(self, name: str, ended: Ended[Made]) -> None:
-        self._record.give(
-            ModelResult(
-                model=name,
-                status="failed",
-                step=self._step,
-                problems=ended.problems,
-                seconds=ended.seconds,
-                log=self._log(name),
-            )
-        )
+        result = ModelResult(model=name, status="failed", step=self._step, problems=ended.problems)
+        self._record.give(replace(result, seconds=ended.seconds, log=self._log(name)))
 
     def _publish(self, made: Sequence[Made]) -> Published:
         return publish(
@@ -250,14 +345,6 @@ class _Run:
                     with log.open("a") as file:
                         file.write(text)
 
-    def _clean(self) -> None:
-        """Remove the files of a model or a killed build, except artifacts waiting to be published."""
-        for path in self._output.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            elif path.name.startswith("."):  # a partially packed artifact
-                path.unlink(missing_ok=True)
-
     def _log(self, name: str) -> str:
         return self._service or str(log_file(self._delivery.logs, name))
 
@@ -266,7 +353,11 @@ def _ready(delivery: Delivery, s3: S3Client | None) -> S3Client:
     """Check everything the models share, and return a client for the repository."""
     release = release_named(delivery.release)
     if service_log() is None:
-        _make(delivery.logs)
+        try:
+            delivery.logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            what, fix = f"cannot create the log folder: {error.strerror}", "choose another folder with --logs"
+            raise UNWRITABLE.error(what=what, where=str(delivery.logs), fix=fix) from None
     if delivery.gpu and is_rehearsal():
         stand_in(release=release, gpu=gpu_named(delivery.gpu))
     elif delivery.gpu:
@@ -279,28 +370,6 @@ def _ready(delivery: Delivery, s3: S3Client | None) -> S3Client:
     with opened(delivery.repository, s3) as store:
         read(store)
     return store.s3
-
-
-def _make(logs: Path) -> None:
-    try:
-        logs.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FleetError.of(
-            what=f"cannot create the log folder: {error.strerror}",
-            where=str(logs),
-            fix="choose another folder with --logs",
-            rule="unwritable",
-        ) from None
-
-
-def _interrupted(name: str) -> Problem:
-    return Problem(
-        what="the run was interrupted while it built this model",
-        where=f"model {name!r}",
-        why="the model was not published",
-        fix="find the cause of the interruption, then deliver this model again",
-        rule="interrupted",
-    )
 
 
 @contextlib.contextmanager

@@ -58,7 +58,6 @@ class ModelState(JsonReady):
         state: "changed"; "unchanged"; "held", if it was rolled back and its sources have not changed since;
             or "broken", if its inputs cannot be determined.
         differs: The inputs that changed, or "new".
-        problems: The reasons why it is broken.
     """
 
     model: str
@@ -135,7 +134,11 @@ def run(arguments: argparse.Namespace) -> Changed:
         items = outcome.items(models_per_build=arguments.models_per_build)
         Place(address=arguments.items).write(json.dumps(items) + "\n")
     if arguments.results:
-        _report(outcome.having("broken"), Place(address=arguments.results))
+        broken = outcome.having("broken")
+        record = Record([each.model for each in broken], Place(address=arguments.results))
+        for each in broken:
+            record.give(ModelResult(model=each.model, status="failed", step="read", problems=each.problems))
+        record.write(finished=True)
     return outcome
 
 
@@ -161,7 +164,11 @@ def changed(
         for name in dict.fromkeys(names):
             order = Order(name=name, release=release, gpu=gpu, cpu=cpu, models=models, output=Path())
             found[name] = worker.do(find, order, name=name, seconds=read_seconds)
-    tags = _tags(sorted({each for ended in found.values() for each in _objects(ended)}), s3)
+    objects = sorted({each for ended in found.values() if ended.answer for each in ended.answer.objects})
+    tags: dict[str, str | FleetError] = {}
+    if objects:
+        tag = caught(partial(content_tag, s3=s3 if s3 is not None else repository_client()))
+        tags = dict(zip(objects, in_parallel(tag, objects), strict=True))
     target = built_target(release=release, gpu=gpu, cpu=cpu) or ANY
     return [_state(name, ended, manifest, tags, target) for name, ended in found.items()]
 
@@ -188,10 +195,9 @@ def _state(
 def _compared(name: str, inputs: Inputs, record: ModelRecord, target: ArtifactTarget) -> ModelState:
     moved = record.moved_for(target)
     if moved is None:  # a portable artifact serves until one for the target is built
-        held = any(_held(inputs, record, each, also=_OF_A_TARGET) for each in record.current)
-        return ModelState(
-            model=name, state="held" if held else "changed", differs=() if held else ("target",)
-        )
+        if any(_held(inputs, record, each, also=_OF_A_TARGET) for each in record.current):
+            return ModelState(model=name, state="held")
+        return ModelState(model=name, state="changed", differs=("target",))
     current = record.artifacts[record.current[moved]].inputs
     if dict(current) == dict(inputs):
         return ModelState(model=name, state="unchanged")
@@ -219,28 +225,8 @@ def _held(
     return (_HOLDS | also).issuperset(differences(newest.inputs, inputs))
 
 
-def _objects(ended: Ended[Found]) -> tuple[str, ...]:
-    return ended.answer.objects if ended.answer is not None else ()
-
-
-def _tags(addresses: Sequence[str], s3: S3Client | None) -> dict[str, str | FleetError]:
-    """Return the ETag of each object, or the error for it; requests run in parallel."""
-    if not addresses:
-        return {}
-    tag = caught(partial(content_tag, s3=s3 if s3 is not None else repository_client()))
-    return dict(zip(addresses, in_parallel(tag, addresses), strict=True))
-
-
 def _tag(tags: dict[str, str | FleetError], address: str) -> str:
     tag = tags[address]
     if isinstance(tag, FleetError):
         raise tag
     return tag
-
-
-def _report(broken: Sequence[ModelState], place: Place) -> None:
-    """Write results for models that cannot be built, for the summary of the builds."""
-    record = Record([each.model for each in broken], place)
-    for each in broken:
-        record.give(ModelResult(model=each.model, status="failed", step="read", problems=each.problems))
-    record.write(finished=True)

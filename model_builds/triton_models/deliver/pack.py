@@ -33,11 +33,7 @@ class Packed:
 
 
 def run(arguments: argparse.Namespace) -> Packed:
-    """Run `fleet pack PATH... -o DIR`.
-
-    Raises:
-        FleetError: A model cannot be packed, or an endpoint could not serve it; nothing is written.
-    """
+    """Run `fleet pack PATH... -o DIR`; nothing is written if a model cannot be packed or served."""
     layouts: list[Layout] = []
     problems: list[Problem] = []
     for path in arguments.paths:

@@ -13,14 +13,20 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.json_text import parsed
 from triton_models.base.outcome import JsonReady, printable
-from triton_models.deliver.places import Place
+from triton_models.deliver.places import NO_RESULTS, Place
 from triton_models.repository.manifest import in_json
 from triton_models.repository.s3 import publisher
 
 VERSION = 1
+
+RESULTS = Check(id="results", source=FROM_ARGUMENTS)
+NO_RESULT = Check(id="no-result", source=FROM_ARGUMENTS)
+NOT_REACHED = Check(id="not-reached", source=FROM_ARGUMENTS)
+ITEMS = Check(id="items", source=FROM_ARGUMENTS)
 
 Status = Literal["published", "unchanged", "failed"]
 Step = Literal["wait", "read", "build", "check", "verify", "pack", "publish"]
@@ -72,21 +78,20 @@ class ModelResult(JsonReady):
         return {**JsonReady.as_dict(self), "seconds": round(self.seconds, 3)}
 
     @classmethod
-    def of(cls, document: dict[str, Any]) -> ModelResult:
-        """Return the result from JSON-ready data.
+    def unbuilt(cls, model: str, *problems: Problem) -> ModelResult:
+        """Return the result of a model that no run reached."""
+        return cls(model=model, status="failed", step="wait", problems=problems)
 
-        Raises:
-            KeyError, TypeError, ValueError: The data is not a result.
-        """
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> ModelResult:
+        """Return the result from JSON-ready data; a KeyError, TypeError or ValueError if it is not one."""
         known = {**document, "problems": tuple(Problem(**each) for each in document["problems"])}
         result = cls(**known)
         if result.status not in get_args(Status):
-            msg = f"unknown status {result.status!r}"
-            raise ValueError(msg)
+            raise ValueError(f"unknown status {result.status!r}")
         texts = (result.model, result.step, result.artifact, result.log)
         if not all(isinstance(each, str) for each in texts) or not isinstance(result.seconds, int | float):
-            msg = f"a value of another type in {document}"
-            raise TypeError(msg)
+            raise TypeError(f"a value of another type in {document}")
         return result
 
 
@@ -152,8 +157,7 @@ class Results:
         try:
             document = parsed(text)
             if document["version"] != VERSION:
-                msg = f"version {document['version']!r}"
-                raise ValueError(msg)
+                raise ValueError(f"version {document['version']!r}")
             at = document["at"]
             return cls(
                 results=tuple(ModelResult.of(each) for each in document["models"]),
@@ -162,41 +166,32 @@ class Results:
                 finished=document["finished"],
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FleetError.of(
+            raise RESULTS.error(
                 what=f"not a results document: {type(error).__name__} {error}",
                 where=where,
                 why="the results of its models are unknown",
                 fix="deliver the models again, or use a folder that holds only results documents",
-                rule="results",
             ) from None
 
 
 def merged(runs: Iterable[Results], *, expected: Sequence[str] = ()) -> Results:
     """Merge several runs into one summary.
 
-    The newest result of a model counts, because a retried build writes another document.
-
-    Args:
-        runs: The runs, in any order.
-        expected: The models that were due. One without a result counts as failed: its build never started.
+    The newest result of a model counts, because a retried build writes another document. An expected model
+    without a result has failed: its build never started.
     """
     ordered = sorted(runs, key=lambda run: in_json(run.at) if run.at else "")
     latest = {result.model: result for run in ordered for result in run.results}
     for model in expected:
-        latest.setdefault(model, _never_begun(model))
+        never_begun = NO_RESULT.problem(
+            what="no run has a result for this model",
+            where="the results documents",
+            why="its build never started, or ended before it could write",
+            fix="check the build's own log: a quota, the image or the source may have prevented its start",
+        )
+        latest.setdefault(model, ModelResult.unbuilt(model, never_begun))
     results = tuple(latest[model] for model in sorted(latest))
     return Results(results=results, finished=all(run.finished for run in ordered))
-
-
-def _never_begun(model: str) -> ModelResult:
-    problem = Problem(
-        what="no run has a result for this model",
-        where="the results documents",
-        why="its build never started, or ended before it could write",
-        fix="check the build's own log: a quota, the image or the source may have prevented its start",
-        rule="no-result",
-    )
-    return ModelResult(model=model, status="failed", step="wait", problems=(problem,))
 
 
 # Seconds between two writes of the document during a run; every write contains all results.
@@ -212,10 +207,7 @@ class Record:
 
     def __init__(self, models: Iterable[str], place: Place | None) -> None:
         self._place = place
-        self._results = {
-            model: ModelResult(model=model, status="failed", step="wait", problems=(_not_reached(model),))
-            for model in models
-        }
+        self._results = {model: ModelResult.unbuilt(model, _not_reached(model)) for model in models}
         self._given: set[str] = set()
         self._lock = threading.Lock()
         self._written_at = time.monotonic()
@@ -231,16 +223,9 @@ class Record:
         say(result.line())
 
     def refuse(self, problems: tuple[Problem, ...]) -> None:
-        """Record the same problems for all models, and write the document.
-
-        Raises:
-            FleetError: The document cannot be written.
-        """
+        """Record the same problems for all models, and write the document."""
         with self._lock:
-            for model in self._results:
-                self._results[model] = ModelResult(
-                    model=model, status="failed", step="wait", problems=problems
-                )
+            self._results = {model: ModelResult.unbuilt(model, *problems) for model in self._results}
         self.write(finished=True)
 
     def without(self) -> list[str]:
@@ -251,12 +236,8 @@ class Record:
     def results(self, *, finished: bool) -> Results:
         """Return the current results."""
         with self._lock:
-            return Results(
-                results=tuple(self._results.values()),
-                by=publisher(),
-                at=datetime.now(timezone.utc),
-                finished=finished,
-            )
+            results = tuple(self._results.values())
+        return Results(results=results, by=publisher(), at=datetime.now(timezone.utc), finished=finished)
 
     def write(self, *, finished: bool) -> None:
         """Write the document.
@@ -288,12 +269,11 @@ def say(line: str) -> None:
 
 
 def _not_reached(model: str) -> Problem:
-    return Problem(
+    return NOT_REACHED.problem(
         what="the run ended before it reached this model",
         where=f"model {model!r}",
         why="the model was not built",
         fix="find the cause of the interruption, then deliver this model again",
-        rule="not-reached",
     )
 
 
@@ -314,32 +294,23 @@ def summary(place: Place, *, items: Place | None = None) -> Results:
             no document, and `items` is None.
     """
     expected = _expected(items) if items is not None else []
-    documents = _documents(place, none_will_do=items is not None)
-    return merged(
-        (Results.from_json(text, where=where) for where, text in documents.items()), expected=expected
-    )
-
-
-def _documents(place: Place, *, none_will_do: bool) -> dict[str, bytes]:
     try:
-        return place.documents()
+        documents = place.documents()
     except FleetError as error:
-        if none_will_do and error.problems[0].rule == "no-results":
-            return {}
-        raise
+        if items is None or error.problems[0].rule != NO_RESULTS.id:
+            raise
+        documents = {}
+    runs = (Results.from_json(text, where=where) for where, text in documents.items())
+    return merged(runs, expected=expected)
 
 
 def _expected(items: Place) -> list[str]:
     try:
         listed = parsed(items.read())
         if not isinstance(listed, list):
-            msg = f"{type(listed).__name__} instead of an array"
-            raise TypeError(msg)
+            raise TypeError(f"{type(listed).__name__} instead of an array")
         return [model for each in listed for model in each["models"].split()]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise FleetError.of(
-            what=f"not a list of models: {type(error).__name__} {error}",
-            where=items.address,
-            fix="pass the address given to `fleet diff --items`",
-            rule="items",
-        ) from None
+        what = f"not a list of models: {type(error).__name__} {error}"
+        fix = "pass the address given to `fleet diff --items`"
+        raise ITEMS.error(what=what, where=items.address, fix=fix) from None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import base64
 import contextlib
 import functools
 import gc
 import importlib
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triton_models.artifact.pack.pack import Artifact, pack
+from triton_models.base.encoding import Parameters, encode
 from triton_models.base.errors import raise_if_any
 from triton_models.builds.build import build
 from triton_models.builds.export.objects import tag
 from triton_models.builds.export.weights import FETCHED
 from triton_models.builds.inputs import Found, Inputs, find_inputs, with_objects
+from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.reading import load_build
-from triton_models.deliver.example_request import example_request
-from triton_models.deliver.inside import apart
-from triton_models.deliver.worker import Report
+from triton_models.deliver.worker import Report, apart
+from triton_models.facts.limits import PAYLOAD_LIMIT
 
 if TYPE_CHECKING:
     from triton_models.deliver.verify.serving import Server
@@ -33,6 +36,21 @@ _FRAMEWORKS = frozenset(
     {"boto3", "botocore", "huggingface_hub", "networkx", "numpy", "onnx", "onnx_ir", "onnxscript"}
     | {"safetensors", "sympy", "tokenizers", "torch", "transformers", "treelite", "triton_models"}
 )
+
+_ALONE: Parameters = {"sequence_id": 1, "sequence_start": True, "sequence_end": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A model to build."""
+
+    name: str
+    release: str
+    output: Path
+    gpu: str | None = None
+    cpu: bool = False
+    models: Path | None = None
+    verify: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +71,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Built:
-    """A model that was built in another process.
-
-    Attributes:
-        fetched: The weights that its process had fetched, by their description.
-        request: The request that warms the model up; None without one.
-    """
+    """A model that was built in another process, with the weights that it fetched and what it imported."""
 
     root: Path
     inputs: Inputs
@@ -68,13 +81,13 @@ class _Built:
 
 
 def make(order: Order, report: Report) -> Made:
-    """Build, check, verify and pack one model.
+    """Build, check, verify and pack one model; the step reported last is the one that failed.
 
     The model's code runs in two copies of this process: one builds, the other computes the reference. What it
     changes there, such as a function of PyTorch, reaches neither the comparison nor the next model.
 
     Raises:
-        FleetError: The model is invalid; the step reported last is the one that failed.
+        FleetError: The model is invalid.
     """
     report("read")
     built = apart(lambda: _built(order, report), name=order.name)
@@ -96,8 +109,18 @@ def make(order: Order, report: Report) -> Made:
 
 
 def _built(order: Order, report: Report) -> _Built:
-    inputs = with_objects(_found(order), _entity_tag)
-    root = built(order, report)
+    from triton_models.repository.s3 import repository_client
+
+    inputs = with_objects(_found(order), lambda address: tag(address, repository_client()))
+    report("build")
+    root = build(
+        order.name,
+        output=order.output,
+        release=order.release,
+        gpu=order.gpu,
+        cpu=order.cpu,
+        models=order.models,
+    )
     request = example_request(load_build(order.name, order.models))
     imported = [name for name in sys.modules if name.partition(".")[0] in _FRAMEWORKS]
     return _Built(root=root, inputs=inputs, imported=imported, fetched=dict(FETCHED), request=request)
@@ -127,42 +150,6 @@ def _found(order: Order) -> Found:
     return find_inputs(order.name, release=order.release, gpu=order.gpu, cpu=order.cpu, models=order.models)
 
 
-def _entity_tag(address: str) -> str:
-    from triton_models.repository.s3 import repository_client
-
-    return tag(address, repository_client())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """A model to build."""
-
-    name: str
-    release: str
-    output: Path
-    gpu: str | None = None
-    cpu: bool = False
-    models: Path | None = None
-    verify: bool = True
-
-
-def built(order: Order, report: Report) -> Path:
-    """Build one model, and return its artifact root.
-
-    Raises:
-        FleetError: The model is invalid.
-    """
-    report("build")
-    return build(
-        order.name,
-        output=order.output,
-        release=order.release,
-        gpu=order.gpu,
-        cpu=order.cpu,
-        models=order.models,
-    )
-
-
 def check_built(root: Path) -> None:
     """Check an artifact root.
 
@@ -172,6 +159,26 @@ def check_built(root: Path) -> None:
     from triton_models.check.check import check_path
 
     raise_if_any(check_path(root))
+
+
+def example_request(build: ModelDefinition) -> bytes | None:
+    """Return the request that warms the model up: its smallest example, with the body in base64.
+
+    This runs the declaration's own code. None if no example can be sent: verification reports why.
+    """
+    try:
+        requests = [
+            encode(each.first, outputs=None, content="binary", parameters=_ALONE if each.sequence else None)
+            for each in build.examples()
+        ]
+    except Exception:  # noqa: BLE001 -- whatever it is, the model is served without a warm-up
+        return None
+    fitting = [each for each in requests if len(each[0]) <= PAYLOAD_LIMIT]
+    if not fitting:
+        return None
+    body, content_type = min(fitting, key=lambda each: len(each[0]))
+    document = {"content_type": content_type, "body": base64.b64encode(body).decode()}
+    return json.dumps(document, sort_keys=True).encode()
 
 
 @functools.cache

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, schema
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import Parameters, Tensors
-from triton_models.base.errors import FleetError, Problem
+from triton_models.base.errors import FleetError
 from triton_models.declare.declaration import Example
 
 if TYPE_CHECKING:
@@ -20,17 +21,20 @@ if TYPE_CHECKING:
 else:
     Array = Any
 
+NO_SUCH_MODEL = Check(id="no-such-model", source=FROM_ARGUMENTS)
+WRONG_ANSWER = Check(id="wrong-answer", source=FROM_ARGUMENTS)
+SEQUENCE_EXAMPLE = Check(id="sequence-example", source=FROM_ARGUMENTS)
+
 NEVER = float("inf")
 """The difference of values that cannot be compared, which exceeds any tolerance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The component of an answer with the largest difference.
+    """The component of an answer with the largest difference, in readable form.
 
     Attributes:
         largest: Its absolute difference; infinite if a value is not a number, or if strings differ.
-        got: Its value in the answer, in readable form.
         outside: The number of components that differ by more than the tolerance.
     """
 
@@ -132,19 +136,22 @@ class Output:
     data_type: str
     sizes: tuple[int, ...]
 
-    def problems(self, answer: Mapping[str, Array], *, where: str) -> Iterator[Problem]:
-        """Yield the problems with the type and shape of an answer's output."""
+    def check(self, report: Report, answer: Mapping[str, Array]) -> None:
+        """Report what is wrong with the type and shape of an answer's output."""
+
+        def wrong(what: str) -> None:
+            fix = "fix the model's code or its declared outputs, then build and verify again"
+            report(WRONG_ANSWER, what, fix=fix, why=f"applications rely on {CONFIG_FILE}")
+
         if self.name not in answer:
             there = ", ".join(answer) or "nothing"
-            yield _wrong(f"the answer has no output {self.name!r} of {CONFIG_FILE}, only {there}", where)
+            wrong(f"the answer has no output {self.name!r} of {CONFIG_FILE}, only {there}")
             return
-        tensor = answer[self.name]
+        tensor, output = answer[self.name], f"output {self.name!r} has"
         if not _has_type(tensor, self.data_type):
-            what = f"output {self.name!r} has elements of type {tensor.dtype}"
-            yield _wrong(f"{what}, not {self.data_type} as in {CONFIG_FILE}", where)
+            wrong(f"{output} elements of type {tensor.dtype}, not {self.data_type} as in {CONFIG_FILE}")
         if not self._fits(tensor.shape):
-            what = f"output {self.name!r} has the shape {list(tensor.shape)}"
-            yield _wrong(f"{what}, not {list(self.sizes)} as in {CONFIG_FILE}", where)
+            wrong(f"{output} the shape {list(tensor.shape)}, not {list(self.sizes)} as in {CONFIG_FILE}")
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         pairs = zip(shape, self.sizes, strict=False)
@@ -162,12 +169,8 @@ def served_model(root: Path, record: Mapping[str, Any]) -> str:
         return str(record["model"])
     if len(names) == 1:
         return names[0]
-    raise FleetError.of(
-        what=f"none of {', '.join(names) or 'no model directories'} is called {record.get('model')!r}",
-        where=str(root),
-        fix="rebuild the model",
-        rule="no-such-model",
-    )
+    what = f"none of {', '.join(names) or 'no model directories'} is called {record.get('model')!r}"
+    raise NO_SUCH_MODEL.error(what=what, where=str(root), fix="rebuild the model")
 
 
 def outputs(root: Path, model: str) -> list[Output]:
@@ -179,13 +182,10 @@ def outputs(root: Path, model: str) -> list[Output]:
     config = read_config(root / model / CONFIG_FILE)
     batch = (-1,) if config.max_batch_size > 0 else ()
     names = schema().DataType
+    types = [names.Name(each.data_type).removeprefix("TYPE_") for each in config.output]
     return [
-        Output(
-            name=each.name,
-            data_type=names.Name(each.data_type).removeprefix("TYPE_"),
-            sizes=(*batch, *each.dims),
-        )
-        for each in config.output
+        Output(name=each.name, data_type=data_type, sizes=(*batch, *each.dims))
+        for each, data_type in zip(config.output, types, strict=True)
     ]
 
 
@@ -196,16 +196,6 @@ def _has_type(tensor: Array, data_type: str) -> bool:
         return bool(tensor.dtype.kind == "O")
     # NumPy lacks BF16; the client library returns FP32 instead.
     return bool(tensor.dtype == triton_to_np_dtype("FP32" if data_type == "BF16" else data_type))
-
-
-def _wrong(what: str, where: str) -> Problem:
-    return Problem(
-        what=what,
-        where=where,
-        why="applications rely on config.pbtxt",
-        fix="fix the model's code or its declared outputs, then build and verify again",
-        rule="wrong-answer",
-    )
 
 
 _IDS = 1 << 31
@@ -245,10 +235,9 @@ def answered(example: Example, ask: Ask) -> dict[str, Any]:
 
 
 def _uneven(example: Example, what: str) -> FleetError:
-    return FleetError.of(
+    return SEQUENCE_EXAMPLE.error(
         what=f"the sequence {example.name!r} has {what}",
         where="examples() of the declaration",
         why="the requests of a sequence are the first dimension of inputs and answers",
         fix="pad them, or write two examples",
-        rule="sequence-example",
     )

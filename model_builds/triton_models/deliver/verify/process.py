@@ -11,15 +11,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from http import HTTPStatus
 from pathlib import Path
 
 import urllib3
 
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 from triton_models.base.processes import end_group, tie_to_parent
 from triton_models.base.unix_http import UnixSocketPool
 from triton_models.facts.image_contents import IMAGE_SERVER
 from triton_models.facts.releases import RELEASE_VARIABLE, known_release
+
+TRITONSERVER = Check(id="tritonserver", source="the output of the Triton server")
+NO_TRITONSERVER = Check(id="no-tritonserver", source=FROM_ARGUMENTS)
 
 SOCKETS = "FLEET_SERVER_SOCKETS"
 """The variable with the folder in which a server's ports are Unix sockets, on a machine without a network."""
@@ -27,7 +32,6 @@ SOCKETS = "FLEET_SERVER_SOCKETS"
 ENVIRONMENT_NOT_LOADED = "The model's environment is not loaded: "
 """The beginning of a line in a server's log, if its Python is not that of a model's environment."""
 
-OK = 200
 POLL_S = 0.02
 SHORT_LIMIT_S = 5.0
 
@@ -100,8 +104,7 @@ class ServerProcess:
 
     def environment_not_loaded(self) -> str:
         """Return why a model runs without its environment here; empty if none does, since `begin_log`."""
-        lines = self._said().splitlines()
-        found = (line for line in lines if line.startswith(ENVIRONMENT_NOT_LOADED))
+        found = (line for line in self._said().splitlines() if line.startswith(ENVIRONMENT_NOT_LOADED))
         return next(found, "").removeprefix(ENVIRONMENT_NOT_LOADED)
 
     def _said(self) -> str:
@@ -138,9 +141,7 @@ class ServerProcess:
         limit_s: float,
     ) -> urllib3.BaseHTTPResponse:
         """Send a request to the running server."""
-        if self._pool is None:
-            msg = "a server that was started"
-            raise AssertionError(msg)
+        assert self._pool is not None  # noqa: S101  it was started
         return self._pool.request(method, path, body=body, headers=headers, timeout=limit_s)
 
     def ending(self) -> str:
@@ -151,11 +152,8 @@ class ServerProcess:
             status = self._process.wait(timeout=SHORT_LIMIT_S)
         except subprocess.TimeoutExpired:
             return "the Triton server closed the connection"
-        return (
-            f"the Triton server died of signal {-status}"
-            if status < 0
-            else (f"the Triton server ended with status {status}")
-        )
+        how = f"died of signal {-status}" if status < 0 else f"ended with status {status}"
+        return f"the Triton server {how}"
 
     def _launch(self, port: int) -> None:
         self._id = f"{self._mark}{port}"
@@ -210,15 +208,14 @@ class ServerProcess:
             ready = self.request("GET", "/v2/health/ready", limit_s=SHORT_LIMIT_S)
         except (urllib3.exceptions.HTTPError, OSError):
             return False
-        return ready.status == OK and answer.status == OK and answer.json().get("name") == self._id
+        return ready.status == answer.status == HTTPStatus.OK and answer.json().get("name") == self._id
 
     def _not_ready(self, tail: str) -> FleetError:
-        return FleetError.of(
+        return TRITONSERVER.error(
             what=f"the Triton server is not ready within {self._start_s:g} seconds",
             where=str(self._executable),
             why="models cannot be verified without it",
             fix=f"check the end of its log:\n{indented(tail)}",
-            rule="tritonserver",
         )
 
 
@@ -253,12 +250,11 @@ def find_server(given: Path | None = None) -> Path:
         given = next((each for each in (IMAGE_SERVER, INSTALLED) if each.is_file()), IMAGE_SERVER)
     if os.access(given, os.X_OK) and given.is_file():
         return given.absolute()
-    raise FleetError.of(
+    raise NO_TRITONSERVER.error(
         what=f"{_NAME} not found" if given == IMAGE_SERVER else f"{given} is not an executable",
         where=f"PATH, {IMAGE_SERVER} and {INSTALLED}" if given == IMAGE_SERVER else "--tritonserver",
         why="the server that will serve a build must verify it",
         fix="run this in the image, as the build job does, or `make rehearse` to install a server here",
-        rule="no-tritonserver",
     )
 
 

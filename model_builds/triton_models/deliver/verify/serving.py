@@ -12,25 +12,22 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import urllib3
 
 from triton_models.artifact.pbtxt import CONFIG_FILE
-from triton_models.base.encoding import BINARY_TYPE, Parameters, Tensors, decode, encode
+from triton_models.base.checks import Check
+from triton_models.base.encoding import BINARY_TYPE, JSON_TYPE, Parameters, Tensors, decode, encode
 from triton_models.base.errors import FleetError
-from triton_models.deliver.verify.process import (
-    OK,
-    POLL_S,
-    SHORT_LIMIT_S,
-    ServerProcess,
-    find_server,
-    indented,
-)
+from triton_models.deliver.verify.process import POLL_S, SHORT_LIMIT_S, ServerProcess, find_server, indented
 from triton_models.facts.image_contents import backends
+
+NOT_SERVED = Check(id="not-served", source="the answer of a Triton server")
 
 _UNLOAD_LIMIT_S = 30.0
 _SAME = "the endpoint would fail in the same way"
@@ -79,22 +76,27 @@ class Server(ServerProcess):
         """Load a model of a built root and the models that it runs; unload them at the end.
 
         A server that fails or does not answer is ended, because remains of the model could affect the next
-        one.
-
-        Args:
-            root: The built root. Python may write bytecode next to a model's code, because the backend's
-                interpreter of release 24.10 ignores the variable that forbids it. Artifacts do not contain
-                it.
-            model: The model's name.
+        one. Python may write bytecode next to a model's code, because the backend's interpreter of release
+        24.10 ignores the variable that forbids it. Artifacts do not contain it.
 
         Raises:
             FleetError: The server does not start, refuses the model, dies or does not answer in time.
         """
         self.start()
         self.begin_log()
-        links = self._link(root)
+        links = []
+        for config in sorted(root.absolute().glob(f"*/{CONFIG_FILE}")):
+            links.append(self.repository / config.parent.name)
+            links[-1].symlink_to(config.parent)
         try:
-            self._load(model)
+            path, where = f"/v2/repository/models/{model}/load", f"model {model!r}"
+            self._ask(
+                path,
+                limit_s=self._limits.load_s,
+                doing="loaded",
+                failed="the Triton server does not load it",
+                where=where,
+            )
             yield
             if not (self.alive and self._unload(model, [link.name for link in links])):
                 self.stop()
@@ -118,38 +120,17 @@ class Server(ServerProcess):
             inputs, outputs=None, content="binary", parameters=parameters, where=where
         )
         header = content_type.removeprefix(BINARY_TYPE)
-        status, answer, length = self._ask(
-            "POST",
+        answer = self._ask(
             f"/v2/models/{model}/infer",
             body=body,
             headers={_HEADER_LENGTH: header} if header.isdigit() else {},
             limit_s=self._limits.answer_s,
             doing="answered",
+            failed="the request fails with {status}",
             where=where,
         )
-        if status != OK:
-            raise self._refused(f"the request fails with {status}: {_reason(answer)}", where=where)
-        return decode(answer, f"{BINARY_TYPE}{length}" if length else "application/json")
-
-    def _link(self, root: Path) -> list[Path]:
-        """Link every model directory of a root into the server's repository."""
-        links = []
-        for config in sorted(root.absolute().glob(f"*/{CONFIG_FILE}")):
-            links.append(self.repository / config.parent.name)
-            links[-1].symlink_to(config.parent)
-        return links
-
-    def _load(self, model: str) -> None:
-        where = f"model {model!r}"
-        status, answer, _ = self._ask(
-            "POST",
-            f"/v2/repository/models/{model}/load",
-            limit_s=self._limits.load_s,
-            doing="loaded",
-            where=where,
-        )
-        if status != OK:
-            raise self._refused(f"the Triton server does not load it: {_reason(answer)}", where=where)
+        length = answer.headers.get(_HEADER_LENGTH)
+        return decode(answer.data, f"{BINARY_TYPE}{length}" if length else JSON_TYPE)
 
     def _unload(self, model: str, names: list[str]) -> bool:
         """Unload a model with the models that it runs; return whether all are unloaded."""
@@ -169,18 +150,18 @@ class Server(ServerProcess):
 
     def _ask(
         self,
-        method: str,
         path: str,
         *,
         body: bytes = b"",
         headers: dict[str, str] | None = None,
         limit_s: float,
         doing: str,
+        failed: str,
         where: str,
-    ) -> tuple[int, bytes, str | None]:
-        """Send a request, and return the answer's status, body and header length."""
+    ) -> urllib3.BaseHTTPResponse:
+        """Post a request, and return its response, which is not an error."""
         try:
-            answer = self.request(method, path, body=body, headers=headers, limit_s=limit_s)
+            answer = self.request("POST", path, body=body, headers=headers, limit_s=limit_s)
         except urllib3.exceptions.TimeoutError:
             self.stop()
             raise self._refused(f"it is not {doing} within {limit_s:g} seconds", where=where) from None
@@ -188,7 +169,12 @@ class Server(ServerProcess):
             end = self.ending()
             self.stop()
             raise self._refused(f"{end} before it {doing}", where=where) from error
-        return answer.status, answer.data, answer.headers.get(_HEADER_LENGTH)
+        if answer.status == HTTPStatus.OK:
+            return answer
+        text = answer.data.decode(errors="replace")
+        with suppress(ValueError, KeyError, TypeError):
+            text = str(json.loads(text)["error"])
+        raise self._refused(f"{failed.format(status=answer.status)}: {text}", where=where)
 
     def _refused(self, what: str, *, where: str) -> FleetError:
         lacking, not_loaded = _LACKS.search(what), self.environment_not_loaded()
@@ -198,25 +184,12 @@ class Server(ServerProcess):
             fix = "verify it in the image, or let the build job do that"
         why = f"{known}; the end of the server's log:\n{indented(self.log_tail())}"
         if not_loaded and known == _SAME:
-            why, fix = f"it runs with this server's packages instead: {what}", _with_python(not_loaded)
+            found = _PYTHON.search(not_loaded)
+            python = found[0] if found else "3.12"
+            why = f"it runs with this server's packages instead: {what}"
+            fix = (
+                f"install Python {python}, for example `uv python install {python}`, and verify again; or "
+                f"set the server up with it: `make clean rehearse PYTHON=python{python}`"
+            )
             what = f"its environment is not loaded here: {not_loaded}"
-        return FleetError.of(what=what, where=where, why=why, fix=fix, rule="not-served")
-
-
-def _with_python(not_loaded: str) -> str:
-    """Return how to verify a model whose environment is for another Python than the server's."""
-    found = _PYTHON.search(not_loaded)
-    python = found[0] if found else "3.12"
-    return (
-        f"install Python {python}, for example `uv python install {python}`, and verify again; or set the "
-        f"server up with it: `make clean rehearse PYTHON=python{python}`"
-    )
-
-
-def _reason(answer: bytes) -> str:
-    """Return Triton's message from an error's body."""
-    text = answer.decode(errors="replace")
-    try:
-        return str(json.loads(text)["error"])
-    except (ValueError, KeyError, TypeError):
-        return text
+        return NOT_SERVED.error(what=what, where=where, why=why, fix=fix)

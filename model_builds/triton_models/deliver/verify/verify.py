@@ -32,6 +32,8 @@ _T = TypeVar("_T")
 
 REFERENCE = Check(id="reference", source=FROM_ARGUMENTS)
 OUTSIDE_TOLERANCE = Check(id="outside-tolerance", source=FROM_ARGUMENTS)
+NO_BUILD = Check(id="no-build", source=FROM_ARGUMENTS)
+DECLARATION_FAILED = Check(id="declaration-failed", source=FROM_ARGUMENTS)
 
 _BY_NAME = "return the model's outputs by name in reference()"
 _MEMORY = re.compile(r"(\d+) MiB")
@@ -62,21 +64,16 @@ class Accuracy:
 
     def line(self) -> str:
         """Return the result as a line."""
-        why = self.environment_not_loaded
-        ran = f"; with this server's packages, its environment is not loaded: {why}" if why else ""
-        return f"{self._line()}{ran}"
-
-    def _line(self) -> str:
         requests = f"{self.examples} example{'s' * (self.examples != 1)}"
         memory = "" if self.gpu_memory_mb is None else f", {self.gpu_memory_mb} MiB of GPU memory"
-        begin = f"{self.model}: {self.precision}, {requests}{memory}"
+        compared = "; it loads, and was not compared"
         if self.largest is not None:
-            return (
-                f"{begin}, largest difference {self.largest:.1e} in {self.output}, allowed {self.tolerance:g}"
-            )
-        if self.examples:
-            return f"{begin}, answers have the declared types and shapes; no reference to compare with"
-        return f"{begin}; it loads, and was not compared"
+            compared = f", largest difference {self.largest:.1e} in {self.output}, allowed {self.tolerance:g}"
+        elif self.examples:
+            compared = ", answers have the declared types and shapes; no reference to compare with"
+        why = self.environment_not_loaded
+        ran = f"; with this server's packages, its environment is not loaded: {why}" if why else ""
+        return f"{self.model}: {self.precision}, {requests}{memory}{compared}{ran}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +83,7 @@ class Expected:
     Attributes:
         output: The output that the reference must give.
         allowed: The largest difference allowed; None without a reference.
-        answers: Each example with the reference's tensors, or its problems, or None without a reference.
+        answers: Each example with the reference's tensors or its problems; None without a reference.
     """
 
     name: str
@@ -132,11 +129,7 @@ class Verified:
 
 
 def run(arguments: argparse.Namespace) -> Verified:
-    """Run `fleet verify ROOT...` with one server for all roots; a failed root does not stop the others.
-
-    Raises:
-        FleetError: The server does not exist or does not start.
-    """
+    """Run `fleet verify ROOT...` with one server for all roots; a failed root does not stop the others."""
     from triton_models.deliver.verify.serving import serving
 
     found: dict[str, Accuracy | tuple[Problem, ...]] = {}
@@ -176,11 +169,7 @@ def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accur
 
 
 def compare(root: Path, expect: Callable[[], Expected], *, server: Server) -> Accuracy:
-    """Verify a root against answers that may be computed in another process, as `verify` does.
-
-    Raises:
-        FleetError: As `verify`.
-    """
+    """Verify a root, as `verify` does, against answers that may be computed in another process."""
     record = _record(root)
     server.open_plugins(_plugins(record))
     server.complete(completes=record.get(AUTO_COMPLETE) is True)
@@ -188,7 +177,13 @@ def compare(root: Path, expect: Callable[[], Expected], *, server: Server) -> Ac
     try:
         found = _verify(root, record, expect(), server)
     except FleetError as error:
-        problems = [_with_left_out(problem, record) for problem in error.problems]
+        problems = list(error.problems)
+        if record.get("left_out"):
+            lacks = ", ".join(record["left_out"])
+            more = f"; it is portable and lacks {lacks}, which only the rehearsal's server can omit"
+            problems = [
+                replace(each, fix=each.fix + more) if each.rule == "not-served" else each for each in problems
+            ]
         mark.refuse(root, problems)
         raise FleetError(problems) from error
     mark.accept(root)
@@ -264,40 +259,42 @@ class _Comparison:
         """The model's precisions, in readable form."""
         return "+".join(self.expected.precisions)
 
-    def problems(
-        self, example: Example, expected: Mapping[str, Array] | tuple[Problem, ...] | None, server: Server
-    ) -> Iterator[Problem]:
-        """Yield the problems of the answer to one example."""
-        where = f"model {self.model!r}, example {example.name!r}"
-        wrong: list[Problem] = []
+    def check(
+        self,
+        report: Report,
+        example: Example,
+        expected: Mapping[str, Array] | tuple[Problem, ...] | None,
+        server: Server,
+    ) -> None:
+        """Report what is wrong with the answer to one example."""
+        wrong = Report(report.where)
 
         def ask(inputs: Tensors, parameters: Parameters) -> Tensors:
-            answer = server.infer(self.model, inputs, parameters=parameters, where=where)
-            wrong.extend(
-                problem for output in self.outputs for problem in output.problems(answer, where=where)
-            )
+            answer = server.infer(self.model, inputs, parameters=parameters, where=wrong.where)
+            for output in self.outputs:
+                output.check(wrong, answer)
             return answer
 
         answer = answered(example, ask)
-        yield from wrong
-        if wrong or expected is None:
+        report.add(wrong.problems)
+        if wrong.problems or expected is None:
             return
         if isinstance(expected, tuple):
-            yield from expected
+            report.add(expected)
             return
-        report = Report(f"reference() of {self.expected.name!r}, example {example.name!r}")
+        reference = Report(f"reference() of {self.expected.name!r}, example {example.name!r}")
         if self.expected.output not in expected:
             given = ", ".join(expected) or "nothing"
-            report(REFERENCE, f"it gives {given}, without {self.expected.output}", fix=_BY_NAME)
+            reference(REFERENCE, f"it gives {given}, without {self.expected.output}", fix=_BY_NAME)
         for name, tensor in expected.items():
             if name in answer:
-                compared = Report(f"{where}, output {name!r}")
+                compared = Report(f"{report.where}, output {name!r}")
                 self._compare(answer[name], tensor, name, compared)
-                report.add(compared.problems)
+                reference.add(compared.problems)
             else:
                 others = ", ".join(answer)
-                report(REFERENCE, f"it gives {name!r}, which is not one of {others}", fix=_BY_NAME)
-        yield from report.problems
+                reference(REFERENCE, f"it gives {name!r}, which is not one of {others}", fix=_BY_NAME)
+        report.add(reference.problems)
 
     def _compare(self, served: Array, expected: Array, output: str, report: Report) -> None:
         largest, again = NEVER, "then build and verify again"
@@ -324,31 +321,25 @@ class _Comparison:
             self.largest, self.output = largest, output
 
 
-def _with_left_out(problem: Problem, record: Mapping[str, Any]) -> Problem:
-    """Extend a problem of serving a portable build with the parts that only the rehearsal can omit."""
-    if problem.rule != "not-served" or not record.get("left_out"):
-        return problem
-    lacks = ", ".join(record["left_out"])
-    more = f"; it is portable and lacks {lacks}, which only the rehearsal's server can omit"
-    return replace(problem, fix=problem.fix + more)
-
-
 def _verify(root: Path, record: Mapping[str, Any], expected: Expected, server: Server) -> Accuracy:
     model = served_model(root, record)
     comparison = _Comparison(expected=expected, model=model, outputs=outputs(root, model))
-    problems: list[Problem] = []
+    found: list[Problem] = []
     before = _used_memory_mb()
     with server.loaded(root, model):
         for example, answer in expected.answers:
+            report = Report(f"model {model!r}, example {example.name!r}")
             try:
-                problems.extend(comparison.problems(example, answer, server))
+                comparison.check(report, example, answer, server)
             except FleetError as error:
-                problems.extend(error.problems)
+                report.add(error.problems)
                 if not server.alive:
+                    found += report.problems
                     break
+            found += report.problems
         after = _used_memory_mb()
         not_loaded = server.environment_not_loaded()
-    raise_if_any(problems)
+    raise_if_any(found)
     return Accuracy(
         model=model,
         precision=comparison.precision,
@@ -378,12 +369,11 @@ def _record(root: Path) -> dict[str, Any]:
     record = read_layout(root).build() if root.is_dir() else {}
     if "model" in record:
         return record
-    raise FleetError.of(
+    raise NO_BUILD.error(
         what=f"no {BUILD_FILE} that names a model",
         where=str(root),
         why=f"{BUILD_FILE} names the declaration with the examples and the reference",
         fix="build the model, and pass the path printed by `fleet build`",
-        rule="no-build",
     )
 
 
@@ -400,16 +390,10 @@ def own_function(called: str, function: Callable[[], _T]) -> _T:
     except FleetError:
         raise
     except (Exception, SystemExit) as error:
-        raise FleetError.of(
+        own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+        raise DECLARATION_FAILED.error(
             what=f"{called} failed: {type(error).__name__}: {error}",
-            where=_line(error),
+            where=blame(error, Path(own[0].filename).parent) if own else "its build.py",
             why="a model that cannot be verified is not published",
             fix=fix_of(error, otherwise="fix that line, then verify again"),
-            rule="declaration-failed",
         ) from error
-
-
-def _line(error: BaseException) -> str:
-    """Return the location of an error in the declaration's folder."""
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    return blame(error, Path(own[0].filename).parent) if own else "its build.py"
