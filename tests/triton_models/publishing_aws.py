@@ -77,6 +77,20 @@ def _endpoints(sagemaker: Any) -> set[str]:
     return {each["EndpointName"] for each in sagemaker.list_endpoints()["Endpoints"]}
 
 
+def endpoint(sagemaker: Any, url: str, *, name: str, image: str, instance_type: str) -> None:
+    """Create an endpoint of one instance that serves a repository."""
+    sagemaker.create_model(
+        ModelName=name,
+        PrimaryContainer={"Image": image, "Mode": "MultiModel", "ModelDataUrl": url},
+        ExecutionRoleArn="arn:aws:iam::123456789012:role/r",
+    )
+    variant = {"VariantName": "v", "ModelName": name, "InstanceType": instance_type}
+    sagemaker.create_endpoint_config(
+        EndpointConfigName=name, ProductionVariants=[{**variant, "InitialInstanceCount": 1}]
+    )
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+
+
 def new_repository(s3: Any) -> str:
     """The URL of an empty repository."""
     bucket = f"published-{next(_numbers)}"  # servers of one process have their buckets in common

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.triton_models.publishing_aws import file_name, own_endpoints, write_manifest
+from tests.triton_models.publishing_aws import endpoint, file_name, own_endpoints, write_manifest
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.repository import check_endpoint as check_endpoint_module
@@ -112,6 +112,16 @@ def test_every_pool_of_an_endpoint_has_to_fit() -> None:
     ]
 
 
+def test_a_plan_of_another_gpu_of_the_same_compute_capability_is_named() -> None:
+    record = _record({"gpu": "L4", "release": "25.09", "tensorrt": "10.13.3.9"}, plans=("10.13.3.9",))
+    serving = serving_with(instance_type="ml.g6e.xlarge", release="25.09")
+
+    fit = check_endpoint(_manifest(m=record), serving)
+
+    assert fit.other_gpus == ("m",)
+    assert "TensorRT warns" in list(fit.lines())[-1]
+
+
 @pytest.fixture(scope="module")
 def sagemaker(aws: str) -> Iterator[Any]:
     with own_endpoints(aws) as made:
@@ -120,16 +130,7 @@ def sagemaker(aws: str) -> Iterator[Any]:
 
 def deploy(sagemaker: Any, name: str, *, image: str = IMAGE) -> str:
     """An endpoint on an instance type that the small AWS takes."""
-    sagemaker.create_model(
-        ModelName=name,
-        ExecutionRoleArn="arn:aws:iam::123456789012:role/serving",
-        PrimaryContainer={"Image": image, "Mode": "MultiModel", "ModelDataUrl": "s3://bucket/models/"},
-    )
-    variant = {"VariantName": "AllTraffic", "ModelName": name, "InstanceType": "ml.p3.2xlarge"}
-    sagemaker.create_endpoint_config(
-        EndpointConfigName=name, ProductionVariants=[{**variant, "InitialInstanceCount": 1}]
-    )
-    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    endpoint(sagemaker, "s3://bucket/models/", name=name, image=image, instance_type="ml.p3.2xlarge")
     return name
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.base.errors import FleetError, Problem
-from triton_models.deliver import publisher as module
+from triton_models.deliver import deliver as module
 from triton_models.deliver.deliver import Publisher
 from triton_models.deliver.steps import Made
 from triton_models.repository.publish import Published

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -24,26 +25,58 @@ from tests.triton_models.publishing_aws import (
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.base.errors import FleetError
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
-from triton_models.repository.prune import Pruned, expendable, prune
-from triton_models.repository.publish import publish
+from triton_models.repository.prune import OLDER_THAN, Pruned, expendable, prune
+from triton_models.repository.publish import Published, publish
 from triton_models.repository.rollback import rollback
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-AT_ONCE = timedelta(0)
+ROLE = "arn:aws:iam::123456789012:role/serving"
 
 
-@pytest.fixture(scope="module")
-def sagemaker(aws: str) -> Any:
-    return client(aws, "sagemaker")
+@dataclass(frozen=True)
+class Scene:
+    """A repository in which five versions of `minilm` were published, one after the other."""
+
+    url: str
+    s3: Any
+    sagemaker: Any
+    versions: list[Artifact]
+
+    def names(self, *numbers: int) -> set[str]:
+        return {self.versions[number].name for number in numbers}
+
+    def prune(self, *, keep: int = 2, **given: Any) -> Pruned:
+        """Prune, by default without regard to the time since an artifact was current."""
+        usual = {"older_than": timedelta(0), "s3": self.s3, "sagemaker": self.sagemaker}
+        return prune(repository=self.url, keep=keep, **{**usual, **given})
+
+    def publish_first(self, s3: Any = None) -> Published:
+        """Publish the oldest version again."""
+        return publish([self.versions[0]], repository=self.url, s3=s3 or self.s3)
+
+    def objects(self) -> set[str]:
+        return objects(self.url, self.s3)
+
+    def manifest(self) -> Manifest:
+        return consistent_manifest(self.url, self.s3)
+
+    def is_pruned(self) -> None:
+        """Fail unless two artifacts are left, in the manifest as in the bucket."""
+        manifest = self.manifest()
+        assert manifest.deleting == {}
+        assert self.objects() == {"manifest.json", *manifest.models["minilm"].artifacts}
+        assert len(manifest.models["minilm"].artifacts) == 2
+
+    def create_model(self, **containers: Any) -> str:
+        """Create a SageMaker Model, and return its name."""
+        name = f"model-of-{Repository.parse(self.url).bucket}"
+        self.sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, **containers)
+        return name
 
 
 @pytest.fixture
-def repository(s3: Any, versions: list[Artifact]) -> str:
-    return repository_of(versions, s3)
-
-
-def _names(versions: list[Artifact], *numbers: int) -> set[str]:
-    return {versions[number].path.name for number in numbers}
+def scene(aws: str, s3: Any, versions: list[Artifact]) -> Scene:
+    return Scene(repository_of(versions, s3), s3, client(aws, "sagemaker"), versions)
 
 
 def _published_daily(*artifacts: str) -> Manifest:
@@ -55,42 +88,35 @@ def _published_daily(*artifacts: str) -> Manifest:
     return manifest
 
 
-def test_the_newest_stay_and_the_rest_goes(
-    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
-) -> None:
-    pruned = prune(repository=repository, keep=2, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+def test_the_newest_stay_and_the_rest_goes(scene: Scene) -> None:
+    put("other-0123456789abcdef.tar.gz", b"not in the manifest", scene.url, scene.s3)
 
-    assert set(pruned.deleted) == _names(versions, 0, 1, 2)
-    assert pruned.freed == sum(versions[number].size for number in (0, 1, 2))
-    assert objects(repository, s3) == {"manifest.json", *_names(versions, 3, 4)}
-    manifest = consistent_manifest(repository, s3)
-    assert set(manifest.models["minilm"].artifacts) == _names(versions, 3, 4)
-    assert manifest.deleting == {}
+    pruned = scene.prune()
 
-
-def test_a_dry_run_says_the_same_and_changes_nothing(
-    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
-) -> None:
-    before = objects(repository, s3), consistent_manifest(repository, s3)
-
-    pruned = prune(
-        repository=repository, keep=2, older_than=AT_ONCE, dry_run=True, s3=s3, sagemaker=sagemaker
-    )
-
-    assert set(pruned.deleted) == _names(versions, 0, 1, 2)
-    assert (objects(repository, s3), consistent_manifest(repository, s3)) == before
+    assert set(pruned.deleted) == scene.names(0, 1, 2)
+    assert pruned.freed == sum(scene.versions[number].size for number in (0, 1, 2))
+    assert scene.objects() == {"manifest.json", "other-0123456789abcdef.tar.gz", *scene.names(3, 4)}
+    assert set(scene.manifest().models["minilm"].artifacts) == scene.names(3, 4)
+    assert scene.manifest().deleting == {}
 
 
-def test_what_rolling_back_needs_stays(
-    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
-) -> None:
-    rollback("minilm", repository=repository, to=versions[1].path.name, s3=s3)
+def test_a_dry_run_says_the_same_and_changes_nothing(scene: Scene) -> None:
+    before = scene.objects(), scene.manifest()
 
-    prune(repository=repository, keep=1, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+    pruned = scene.prune(dry_run=True)
+
+    assert set(pruned.deleted) == scene.names(0, 1, 2)
+    assert (scene.objects(), scene.manifest()) == before
+
+
+def test_what_rolling_back_needs_stays(scene: Scene) -> None:
+    rollback("minilm", repository=scene.url, to=scene.versions[1].name, s3=scene.s3)
+
+    scene.prune(keep=1)
 
     # The current one, the one before it, and the one published last.
-    assert objects(repository, s3) == {"manifest.json", *_names(versions, 0, 1, 4)}
-    assert rollback("minilm", repository=repository, s3=s3).current == versions[0].path.name
+    assert scene.objects() == {"manifest.json", *scene.names(0, 1, 4)}
+    assert rollback("minilm", repository=scene.url, s3=scene.s3).current == scene.versions[0].name
 
 
 def test_what_was_current_lately_stays() -> None:
@@ -103,62 +129,40 @@ def test_what_was_current_lately_stays() -> None:
     assert expendable(manifest, keep=1, older_than=timedelta(days=9.5), now=now) == {}
 
 
-def test_the_default_keeps_what_was_current_within_a_week(repository: str, s3: Any, sagemaker: Any) -> None:
-    assert prune(repository=repository, keep=1, s3=s3, sagemaker=sagemaker).deleted == {}
-
-
-def test_an_object_that_the_manifest_does_not_know_stays(
-    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
-) -> None:
-    put("other-0123456789abcdef.tar.gz", b"mine", repository, s3)
-
-    prune(repository=repository, keep=1, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
-
-    assert "other-0123456789abcdef.tar.gz" in objects(repository, s3)
+def test_the_default_keeps_what_was_current_within_a_week(scene: Scene) -> None:
+    assert timedelta(days=7) == OLDER_THAN
+    assert scene.prune(keep=1, older_than=OLDER_THAN).deleted == {}
 
 
 @pytest.mark.parametrize("how", ["ModelDataUrl", "ModelDataSource", "Containers"])
-def test_an_artifact_that_a_sagemaker_model_names_stays(
-    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact], how: str
-) -> None:
-    url = f"{repository}{versions[0].path.name}"
-    source = {"S3DataSource": {"S3Uri": url, "S3DataType": "S3Object", "CompressionType": "Gzip"}}
-    container = {
-        "Image": "triton",
-        **({"ModelDataSource": source} if how == "ModelDataSource" else {"ModelDataUrl": url}),
-    }
-    name = f"single-{Repository.parse(repository).bucket}"
-    sagemaker.create_model(
-        ModelName=name,
-        ExecutionRoleArn="arn:aws:iam::123456789012:role/serving",
-        **({"Containers": [container]} if how == "Containers" else {"PrimaryContainer": container}),
-    )
+def test_an_artifact_that_a_sagemaker_model_names_stays(scene: Scene, how: str) -> None:
+    oldest = scene.versions[0].name
+    source = {"S3Uri": f"{scene.url}{oldest}", "S3DataType": "S3Object", "CompressionType": "Gzip"}
+    data = {"ModelDataUrl": f"{scene.url}{oldest}"}
+    if how == "ModelDataSource":
+        data = {how: {"S3DataSource": source}}
+    container = {"Image": "triton", **data}
+    many = how == "Containers"
+    name = scene.create_model(**({how: [container]} if many else {"PrimaryContainer": container}))
 
-    pruned = prune(repository=repository, keep=1, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+    pruned = scene.prune(keep=1)
 
-    assert pruned.held == {versions[0].path.name: (name,)}
-    assert versions[0].path.name not in pruned.deleted
-    assert versions[0].path.name in consistent_manifest(repository, s3).models["minilm"].artifacts
+    assert pruned.held == {oldest: (name,)}
+    assert oldest not in pruned.deleted
+    assert oldest in scene.manifest().models["minilm"].artifacts
 
 
-def test_the_model_of_a_multi_model_endpoint_holds_nothing(
-    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
-) -> None:
-    sagemaker.create_model(
-        ModelName=f"multi-{Repository.parse(repository).bucket}",
-        ExecutionRoleArn="arn:aws:iam::123456789012:role/serving",
-        PrimaryContainer={"Image": "triton", "Mode": "MultiModel", "ModelDataUrl": repository},
-    )
+def test_the_model_of_a_multi_model_endpoint_holds_nothing(scene: Scene) -> None:
+    container = {"Image": "triton", "Mode": "MultiModel", "ModelDataUrl": scene.url}
+    scene.create_model(PrimaryContainer=container)
 
-    pruned = prune(repository=repository, keep=2, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
-
-    assert set(pruned.deleted) == _names(versions, 0, 1, 2)
+    assert set(scene.prune().deleted) == scene.names(0, 1, 2)
 
 
 @pytest.mark.parametrize(("keep", "days"), [(0, 7), (-1, 7), (1, -1), (1, 40_000)])
-def test_numbers_out_of_range_are_refused(repository: str, keep: int, days: int) -> None:
+def test_numbers_out_of_range_are_refused(scene: Scene, keep: int, days: int) -> None:
     with pytest.raises(FleetError):
-        prune(repository=repository, keep=keep, older_than=timedelta(days=days))
+        scene.prune(keep=keep, older_than=timedelta(days=days))
 
 
 # Manifest, manifest without them, objects, manifest read, manifest without the list.
@@ -169,120 +173,90 @@ STEPS = 5
 @pytest.mark.parametrize("fault", ["cut", "lost"])
 @pytest.mark.parametrize("number", range(1, STEPS + 1))
 def test_interrupted_anywhere_no_name_stands_for_a_missing_object_and_a_resumed_run_completes(
-    proxy: FaultyS3, aws: str, repository: str, number: int, fault: Fault
+    proxy: FaultyS3, scene: Scene, number: int, fault: Fault
 ) -> None:
-    s3, sagemaker = client(aws), client(aws, "sagemaker")
     proxy.expect({number: fault})
 
     with pytest.raises(FleetError):
-        prune(repository=repository, keep=2, older_than=AT_ONCE, s3=client(proxy.url), sagemaker=sagemaker)
+        scene.prune(s3=client(proxy.url))
     assert len(proxy.requests) == number
-    consistent_manifest(repository, s3)
+    scene.manifest()
 
-    prune(repository=repository, keep=2, older_than=AT_ONCE, resume=True, s3=s3, sagemaker=sagemaker)
-    manifest = consistent_manifest(repository, s3)
-    assert manifest.deleting == {}
-    assert objects(repository, s3) == {"manifest.json", *manifest.models["minilm"].artifacts}
-    assert len(manifest.models["minilm"].artifacts) == 2
+    scene.prune(resume=True)
+    scene.is_pruned()
 
 
 @pytest.mark.parametrize("number", range(1, STEPS + 1))
 def test_a_lost_answer_that_the_sdk_asks_for_again_loses_nothing(
-    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any, number: int
+    proxy: FaultyS3, scene: Scene, number: int
 ) -> None:
     proxy.expect({number: "lost"})
 
-    prune(
-        repository=repository,
-        keep=2,
-        older_than=AT_ONCE,
-        s3=client(proxy.url, attempts=2),
-        sagemaker=sagemaker,
-    )
+    scene.prune(s3=client(proxy.url, attempts=2))
 
-    manifest = consistent_manifest(repository, s3)
-    assert manifest.deleting == {}
-    assert objects(repository, s3) == {"manifest.json", *manifest.models["minilm"].artifacts}
-    assert len(manifest.models["minilm"].artifacts) == 2
+    scene.is_pruned()
 
 
-def _interrupted(proxy: FaultyS3, repository: str, sagemaker: Any) -> None:
-    """A run that has written what it is about to delete, and deleted nothing."""
+@pytest.fixture
+def interrupted(proxy: FaultyS3, scene: Scene) -> Scene:
+    """After a run that has written what it is about to delete, and deleted nothing."""
     proxy.expect({3: "cut"})
     with pytest.raises(FleetError):
-        prune(repository=repository, keep=2, older_than=AT_ONCE, s3=client(proxy.url), sagemaker=sagemaker)
+        scene.prune(s3=client(proxy.url))
+    return scene
 
 
-def test_an_artifact_that_is_being_deleted_is_not_published(
-    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
-) -> None:
-    _interrupted(proxy, repository, sagemaker)
-
+def test_an_artifact_that_is_being_deleted_is_not_published(interrupted: Scene) -> None:
     with reported("being-deleted"):
-        publish([versions[0]], repository=repository, s3=s3)
+        interrupted.publish_first()
 
-    prune(repository=repository, keep=2, older_than=AT_ONCE, resume=True, s3=s3, sagemaker=sagemaker)
-    published = publish([versions[0]], repository=repository, s3=s3)
-    assert published.uploaded == (versions[0].path.name,)
-    assert consistent_manifest(repository, s3).target_model("minilm") == versions[0].path.name
-
-
-def test_a_second_run_does_not_take_over_unasked(
-    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any
-) -> None:
-    _interrupted(proxy, repository, sagemaker)
-
-    with pytest.raises(FleetError) as caught:
-        prune(repository=repository, keep=2, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
-
-    assert "--resume" in caught.value.problems[0].fix
+    interrupted.prune(resume=True)
+    assert interrupted.publish_first().uploaded == (interrupted.versions[0].name,)
+    assert interrupted.manifest().target_model("minilm") == interrupted.versions[0].name
 
 
-def test_what_an_interrupted_run_left_stays_if_a_model_names_it_by_now(
-    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
-) -> None:
-    _interrupted(proxy, repository, sagemaker)
-    sagemaker.create_model(
-        ModelName=f"later-{Repository.parse(repository).bucket}",
-        ExecutionRoleArn="arn:aws:iam::123456789012:role/serving",
-        PrimaryContainer={"Image": "triton", "ModelDataUrl": f"{repository}{versions[0].path.name}"},
-    )
+def test_a_second_run_does_not_take_over_unasked(interrupted: Scene) -> None:
+    with reported("being-deleted") as problems:
+        interrupted.prune()
 
-    pruned = prune(repository=repository, keep=2, older_than=AT_ONCE, resume=True, s3=s3, sagemaker=sagemaker)
-
-    assert set(pruned.deleted) == _names(versions, 1, 2)
-    assert versions[0].path.name in objects(repository, s3)
-    assert consistent_manifest(repository, s3).deleting == {}
+    assert "--resume" in problems[0].fix
 
 
-def test_a_publication_between_looking_and_deleting_keeps_its_artifact(
-    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
-) -> None:
+def test_what_an_interrupted_run_left_stays_if_a_model_names_it_by_now(interrupted: Scene) -> None:
+    oldest = interrupted.versions[0].name
+    interrupted.create_model(PrimaryContainer={"Image": "t", "ModelDataUrl": f"{interrupted.url}{oldest}"})
+
+    pruned = interrupted.prune(resume=True)
+
+    assert set(pruned.deleted) == interrupted.names(1, 2)
+    assert oldest in interrupted.objects()
+    assert interrupted.manifest().deleting == {}
+
+
+def test_a_publication_between_looking_and_deleting_keeps_its_artifact(proxy: FaultyS3, scene: Scene) -> None:
     def meanwhile(request: Any) -> None:
         if request.number == 1:  # what prune reads is out of date before it gets there
-            publish([versions[0]], repository=repository, s3=s3)
+            scene.publish_first()
 
     proxy.expect(after=meanwhile)
-    pruned = prune(
-        repository=repository, keep=2, older_than=AT_ONCE, s3=client(proxy.url), sagemaker=sagemaker
-    )
+    pruned = scene.prune(s3=client(proxy.url))
 
-    assert versions[0].path.name not in pruned.deleted
-    assert consistent_manifest(repository, s3).target_model("minilm") == versions[0].path.name
+    assert scene.versions[0].name not in pruned.deleted
+    assert scene.manifest().target_model("minilm") == scene.versions[0].name
 
 
 def test_a_publisher_that_found_an_artifact_that_is_deleted_meanwhile_sends_it_again(
-    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
+    proxy: FaultyS3, scene: Scene
 ) -> None:
     def meanwhile(request: Any) -> None:
         if request.what == "PUT manifest.json" and proxy.requests.count("PUT manifest.json") == 1:
-            prune(repository=repository, keep=2, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+            scene.prune()
 
     proxy.expect(before=meanwhile)
-    published = publish([versions[0]], repository=repository, s3=client(proxy.url))
+    published = scene.publish_first(client(proxy.url))
 
-    assert published.uploaded == (versions[0].path.name,)
-    assert consistent_manifest(repository, s3).target_model("minilm") == versions[0].path.name
+    assert published.uploaded == (scene.versions[0].name,)
+    assert scene.manifest().target_model("minilm") == scene.versions[0].name
 
 
 def test_the_outcome_names_what_went_what_stayed_and_what_it_frees() -> None:
@@ -305,41 +279,33 @@ def test_the_outcome_names_what_went_what_stayed_and_what_it_frees() -> None:
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "../outside", "current"])
-def test_what_no_run_can_have_listed_is_not_deleted(
-    name: str, repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
-) -> None:
-    before = objects(repository, s3)
-    document = json.loads(stored("manifest.json", repository, s3))
-    document["deleting"] = {versions[-1].name if name == "current" else name: "run"}
-    write_manifest(repository, document, s3)
+def test_what_no_run_can_have_listed_is_not_deleted(scene: Scene, name: str) -> None:
+    before = scene.objects()
+    document = json.loads(stored("manifest.json", scene.url, scene.s3))
+    document["deleting"] = {scene.versions[-1].name if name == "current" else name: "run"}
+    write_manifest(scene.url, document, scene.s3)
 
-    with pytest.raises(FleetError) as caught:
-        prune(repository=repository, keep=9, resume=True, s3=s3, sagemaker=sagemaker)
+    with reported("deleting-name"):
+        scene.prune(keep=9, older_than=OLDER_THAN, resume=True)
 
-    assert [problem.rule for problem in caught.value.problems] == ["deleting-name"]
-    assert objects(repository, s3) == before
+    assert scene.objects() == before
 
 
 @pytest.mark.parametrize("operation", ["ListModels", "DescribeModel", "ListEndpoints"])
-def test_an_answer_that_is_cut_off_deletes_nothing(
-    operation: str, aws: str, repository: str, s3: Any, sagemaker: Any
-) -> None:
-    before = objects(repository, s3)
-    sagemaker.create_model(
-        ModelName=f"cut-{operation}", ExecutionRoleArn="arn:aws:iam::123456789012:role/any"
-    )
+def test_an_answer_that_is_cut_off_deletes_nothing(aws: str, scene: Scene, operation: str) -> None:
+    before = scene.objects()
+    name = scene.create_model()
     cut = client(aws, "sagemaker")
 
     def half(request: Any, **_: Any) -> AWSResponse:
         return AWSResponse(request.url, 200, {}, _Raw(b'{"Mod'))
 
     cut.meta.events.register(f"before-send.sagemaker.{operation}", half)
-    with pytest.raises(FleetError) as caught:
-        prune(repository=repository, keep=1, older_than=AT_ONCE, s3=s3, sagemaker=cut)
-    sagemaker.delete_model(ModelName=f"cut-{operation}")
+    with reported("repository"):
+        scene.prune(keep=1, sagemaker=cut)
+    scene.sagemaker.delete_model(ModelName=name)
 
-    assert [problem.rule for problem in caught.value.problems] == ["repository"]
-    assert objects(repository, s3) == before
+    assert scene.objects() == before
 
 
 class _Raw(io.BytesIO):

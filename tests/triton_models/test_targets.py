@@ -19,13 +19,21 @@ from tests.triton_models.publishing_aws import (
     client,
     consistent_manifest,
     delete,
+    endpoint,
     file_name,
     new_repository,
     own_endpoints,
     record_of,
 )
 from triton_models.artifact.pack.pack import Artifact, pack
-from triton_models.artifact.targets import ANY, ArtifactTarget, built_target, content_targets
+from triton_models.artifact.targets import (
+    ANY,
+    ArtifactTarget,
+    built_target,
+    content_targets,
+    plan_gpu,
+    plan_runs_on,
+)
 from triton_models.base.errors import FleetError
 from triton_models.deliver.diff import _compared
 from triton_models.facts.instances import GPUS
@@ -109,13 +117,28 @@ def test_a_target_covers_what_its_artifacts_load_on(artifact: ArtifactTarget, co
 
 
 @pytest.mark.parametrize(
-    ("artifact", "gpus"),
-    [(A10G, {"A10G"}), (AMPERE, {"A10G", "L4"}), (ArtifactTarget(tensorrt="10.13.3"), {"A10G", "L4", "T4"})],
+    ("level", "runs_on"),
+    [
+        (None, set()),
+        ("sameComputeCapability", {"L40S"}),
+        ("ampere+", {"L40S", "A10G", "A100-40GB", "H100", "B200"}),
+    ],
 )
-def test_an_artifact_runs_on_the_gpus_that_its_target_covers(
-    artifact: ArtifactTarget, gpus: set[str]
-) -> None:
-    assert {name for name in ("A10G", "L4", "T4") if artifact.on_gpu(GPUS[name])} == gpus
+def test_a_build_may_choose_other_gpus_for_a_plan(level: str | None, runs_on: set[str]) -> None:
+    record = {"gpu": "L4", "plans": {"m/1/model.plan": {"gpu": "L4", "hardware": level}}}
+
+    gpus = ("L40S", "A10G", "A100-40GB", "H100", "B200", "T4")
+    assert {each for each in gpus if plan_runs_on(record, "m/1/model.plan", GPUS[each])} == runs_on
+
+
+@pytest.mark.parametrize("plans", [None, [], {}, {"p": 3}, {"p": {}}])
+def test_a_plan_that_nothing_is_recorded_about_is_of_the_only_gpu(plans: Any) -> None:
+    assert plan_gpu({"gpu": "L4", "plans": plans}, "p") == "L4"
+    assert plan_gpu({"gpu": 7, "plans": plans}, "p") is None
+
+
+def test_a_plan_is_of_the_gpu_that_is_recorded_with_it() -> None:
+    assert plan_gpu({"gpu": "L4", "plans": {"p": {"gpu": "L40S"}}}, "p") == "L40S"
 
 
 def test_a_portable_build_is_for_no_endpoint() -> None:
@@ -195,13 +218,6 @@ def test_publications_for_many_targets_survive_writing_and_reading(published: li
     assert again == manifest
     for target in (A10G, T4, NEWER):
         assert again.models["m"].on(target) == manifest.models["m"].on(target)
-
-
-def test_a_build_for_another_target_leaves_the_old_names() -> None:
-    manifest = manifest_of(("old", A10G, ONNX), ("new", NEWER, ONNX))
-
-    assert manifest.target_model("m", A10G) == "old"
-    assert manifest.target_model("m", NEWER) == "new"
 
 
 @pytest.mark.parametrize(
@@ -450,23 +466,6 @@ IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:{}-
 def sagemaker(aws: str) -> Iterator[Any]:
     with own_endpoints(aws) as made:
         yield made
-
-
-def endpoint(sagemaker: Any, url: str, *, name: str, image: str, instance_type: str) -> None:
-    sagemaker.create_model(
-        ModelName=name,
-        PrimaryContainer={"Image": image, "Mode": "MultiModel", "ModelDataUrl": url},
-        ExecutionRoleArn="arn:aws:iam::123456789012:role/r",
-    )
-    variant = {
-        "VariantName": "v",
-        "ModelName": name,
-        "InstanceType": instance_type,
-        "InitialInstanceCount": 1,
-        "InitialVariantWeight": 1.0,
-    }
-    sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
-    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
 
 
 def test_the_live_targets_are_those_of_the_endpoints_that_serve_the_repository(sagemaker: Any) -> None:

@@ -50,13 +50,6 @@ def test_what_was_published_is_verified_with_its_documents(
     assert (status, document["verified"]) == (0, 3)
 
 
-def test_nothing_is_read_unless_it_is_asked_for(
-    repository: Repository, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["history", "--json", "--repository", repository.url]) == 0
-    assert json.loads(capsys.readouterr().out)["verified"] is None
-
-
 def test_every_object_that_differs_or_is_gone_is_named(
     repository: Repository, artifacts: dict[str, Artifact], s3: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
