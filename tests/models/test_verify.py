@@ -291,6 +291,8 @@ def test_a_difference_names_the_place_both_values_the_tolerance_and_how_much_is_
 def test_values_that_differ_look_different(served, expected):
     found = difference(np.array([served]), np.array([expected]), tolerance=0)
     assert (found.outside, found.got != found.expected) == (1, True)
+    equal = np.array([expected, np.inf, -np.inf])
+    assert difference(equal, equal, tolerance=0).largest == 0
 
 
 def test_a_model_whose_file_was_spoilt_is_refused_with_the_example(declarations, twice, server):
@@ -511,12 +513,6 @@ def test_a_configuration_is_not_completed_for_the_endpoints_do_not_complete_it_e
     completes = "@staticmethod\n    def auto_complete_config(config):\n        raise AssertionError\n\n    "
     code.write_text(code.read_text().replace("def execute", f"{completes}def execute"))
     verify(moody, load_build("moody", declarations), server=server)
-
-
-def test_equal_infinities_do_not_differ(declarations, twice, keeping):
-    endless = Example(name="endless", inputs={"X": np.array([[np.inf, -np.inf, 0]], np.float32)})
-    declaration = replace(load_build("twice", declarations), examples=lambda: [endless])
-    assert verify(twice, declaration, server=keeping).largest == 0
 
 
 def test_examples_that_fail_are_reported_with_their_line(declarations, twice, keeping):

@@ -162,7 +162,7 @@ def test_history_says_from_where_and_by_whom(stages: Stages) -> None:
         ("publish", f"ann, from {stages.staging}"),
     ]
     undone = rollback("small", repository=stages.production, s3=stages.s3)
-    assert undone.current == stages.small[0].path.name
+    assert undone.moved[0].current == stages.small[0].path.name
 
 
 def test_only_the_named_models_move(stages: Stages) -> None:

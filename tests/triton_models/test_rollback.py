@@ -41,7 +41,8 @@ def test_the_artifact_before_becomes_current(repository: str, s3: Any, versions:
     done = rollback("minilm", repository=repository, s3=s3, by="bob")
 
     assert objects(repository, s3) == before
-    assert (done.before, done.current) == (versions[2].path.name, versions[1].path.name)
+    (moved,) = done.moved
+    assert (moved.before, moved.current) == (versions[2].path.name, versions[1].path.name)
     model = consistent_manifest(repository, s3).models["minilm"]
     assert set(model.current.values()) == {versions[1].path.name}
     assert (model.history[-1].how, model.history[-1].by) == ("rollback", "bob")
@@ -112,7 +113,8 @@ def test_a_fault_never_rolls_back_twice(
 
     done = rollback("minilm", repository=repository, s3=client(proxy.url, attempts=2))
 
-    assert _current(repository, s3) == done.current != done.before
+    (moved,) = done.moved
+    assert _current(repository, s3) == moved.current != moved.before
     assert len(consistent_manifest(repository, s3).models["minilm"].history) == 4
 
 

@@ -308,43 +308,30 @@ def published_for(aws: str, versions: list[Artifact], *targets: ArtifactTarget) 
     return url, s3
 
 
-def test_a_rollback_moves_the_name_wherever_there_is_an_earlier_artifact(
-    aws: str, versions: list[Artifact]
-) -> None:
-    url, s3 = published_for(aws, versions, A10G, A10G, NEWER)
-    names = [each.path.name for each in versions]
+ROLLBACKS = {
+    "wherever there is an earlier artifact": ((A10G, A10G, NEWER), {}, {A10G: 0}, {NEWER: 2}),
+    "on a given target only": ((A10G, A10G, NEWER, NEWER), {"target": NEWER}, {NEWER: 2}, {}),
+    "to one that is named": ((A10G, A10G, NEWER, NEWER), {"target": NEWER, "to": 2}, {NEWER: 2}, {}),
+    "to what is current on another": ((A10G, NEWER), {"to": 0}, {A10G: 0, NEWER: 0}, {}),
+}
 
-    done = rollback("minilm", repository=url, s3=s3)
+
+@pytest.mark.parametrize(("targets", "given", "moved", "kept"), ROLLBACKS.values(), ids=ROLLBACKS)
+def test_a_rollback_moves_the_name(  # noqa: PLR0917  fixtures
+    aws: str, versions: list[Artifact], targets: Any, given: Any, moved: Any, kept: Any
+) -> None:
+    url, s3 = published_for(aws, versions, *targets)
+    names = [each.name for each in versions]
+    before = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    to = {"to": versions[given["to"]].digest} if "to" in given else {}
+
+    done = rollback("minilm", repository=url, s3=s3, **{**given, **to})
 
     model = consistent_manifest(url, s3).models["minilm"]
-    assert [(each.target, each.current) for each in done.moved] == [(A10G, names[0])]
-    assert dict(done.kept) == {NEWER: names[2]}
-    assert (model.on(A10G), model.on(NEWER)) == (names[0], names[2])
-
-
-@pytest.mark.parametrize("to", [None, "named"])
-def test_a_rollback_on_a_given_target_moves_it_there_only(
-    aws: str, versions: list[Artifact], to: str | None
-) -> None:
-    url, s3 = published_for(aws, versions, A10G, A10G, NEWER, NEWER)
-    names = [each.path.name for each in versions]
-
-    done = rollback("minilm", repository=url, s3=s3, target=NEWER, to=to and versions[2].digest)
-
-    assert done.kept == {}
-    model = consistent_manifest(url, s3).models["minilm"]
-    assert (model.on(A10G), model.on(NEWER)) == (names[1], names[2])
-
-
-def test_a_rollback_to_what_is_current_on_one_target_still_moves_the_others(
-    aws: str, versions: list[Artifact]
-) -> None:
-    url, s3 = published_for(aws, versions, A10G, NEWER)
-
-    rollback("minilm", repository=url, s3=s3, to=versions[0].digest)
-
-    model = consistent_manifest(url, s3).models["minilm"]
-    assert {model.on(A10G), model.on(NEWER)} == {versions[0].path.name}
+    assert {each.target: each.current for each in done.moved} == {on: names[n] for on, n in moved.items()}
+    assert dict(done.kept) == {on: names[n] for on, n in kept.items()}
+    for target in targets:
+        assert model.on(target) == (names[moved[target]] if target in moved else before.on(target))
 
 
 def test_no_target_is_rolled_back_if_the_object_of_any_is_gone(aws: str, versions: list[Artifact]) -> None:

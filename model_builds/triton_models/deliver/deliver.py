@@ -122,10 +122,6 @@ def deliver(
         delivery: The settings of the run.
         place: The place to write the results document to.
         s3: The client to publish with, safe for threads; None creates one from the environment.
-
-    Raises:
-        FleetError: The run did not start: the release or the GPU is unknown, the machine cannot compile or
-            verify for them, or the repository cannot be read. Or the results cannot be written.
     """
     record = Record(dict.fromkeys(names), place)
     try:

@@ -153,11 +153,7 @@ def changed(
     s3: S3Client | None = None,
     read_seconds: float = READ_SECONDS,
 ) -> list[ModelState]:
-    """Return the state of each model: the need for a new build, and its reasons.
-
-    Raises:
-        FleetError: The release or the GPU is unknown.
-    """
+    """Return the state of each model: the need for a new build, and its reasons."""
     tools_digest(release=release, gpu=gpu)  # report an error common to all models once
     found: dict[str, Ended[Found]] = {}
     with Worker() as worker:

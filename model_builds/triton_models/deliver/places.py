@@ -34,11 +34,7 @@ class Place:
         return self.address.startswith(_S3)
 
     def write(self, text: str) -> None:
-        """Write a document atomically.
-
-        Raises:
-            FleetError: It cannot be written.
-        """
+        """Write a document atomically."""
         body = text.encode()
         with _located(self.address):
             if self.in_s3:
@@ -47,20 +43,12 @@ class Place:
                 write_whole(Path(self.address), body)
 
     def read(self) -> bytes:
-        """Read the document.
-
-        Raises:
-            FleetError: The document is missing or cannot be read.
-        """
+        """Read the document."""
         with _located(self.address):
             return _get(self._client(), self._at()) if self.in_s3 else Path(self.address).read_bytes()
 
     def documents(self) -> dict[str, bytes]:
-        """Read every .json below the place, by address and sorted; for a document, read it alone.
-
-        Raises:
-            FleetError: No document is there, or one cannot be read.
-        """
+        """Read every .json below the place, by address and sorted; for a document, read it alone."""
         if self.address.endswith(".json"):
             return {self.address: self.read()}
         with _located(self.address):

@@ -149,11 +149,7 @@ class Results:
 
     @classmethod
     def from_json(cls, text: str | bytes, *, where: str) -> Results:
-        """Return the results from a document.
-
-        Raises:
-            FleetError: The content is not a results document.
-        """
+        """Return the results from a document."""
         try:
             document = parsed(text)
             if document["version"] != VERSION:
@@ -240,11 +236,7 @@ class Record:
         return Results(results=results, by=publisher(), at=datetime.now(timezone.utc), finished=finished)
 
     def write(self, *, finished: bool) -> None:
-        """Write the document.
-
-        Raises:
-            FleetError: It cannot be written.
-        """
+        """Write the document."""
         if self._place is not None:
             self._place.write(self.results(finished=finished).to_json())
             self._written_at = time.monotonic()

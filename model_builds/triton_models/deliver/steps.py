@@ -85,9 +85,6 @@ def make(order: Order, report: Report) -> Made:
 
     The model's code runs in two copies of this process: one builds, the other computes the reference. What it
     changes there, such as a function of PyTorch, reaches neither the comparison nor the next model.
-
-    Raises:
-        FleetError: The model is invalid.
     """
     report("read")
     built = apart(lambda: _built(order, report), name=order.name)
@@ -137,11 +134,7 @@ def _import(names: Sequence[str]) -> None:
 
 
 def find(order: Order, report: Report) -> Found:
-    """Return the inputs of a model's build, without a network request.
-
-    Raises:
-        FleetError: Its declaration is invalid.
-    """
+    """Return the inputs of a model's build, without a network request."""
     report("read")
     return _found(order)
 
@@ -151,11 +144,7 @@ def _found(order: Order) -> Found:
 
 
 def check_built(root: Path) -> None:
-    """Check an artifact root.
-
-    Raises:
-        FleetError: An endpoint could not serve it.
-    """
+    """Check an artifact root."""
     from triton_models.check.check import check_path
 
     raise_if_any(check_path(root))

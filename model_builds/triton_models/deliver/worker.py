@@ -286,9 +286,6 @@ def apart(function: Callable[[], Answer], *, name: str) -> Answer:
     The copy is a fork, so it has the frameworks that this process imported. A process that has only imported
     PyTorch may be forked; once it has computed, or used a GPU, a copy would lack its threads and fail.
     https://docs.pytorch.org/docs/stable/notes/multiprocessing.html, read 2026-11-25.
-
-    Raises:
-        FleetError: The function failed, or its process ended.
     """
     receiving, sending = Pipe(duplex=False)
     child = os.fork()

@@ -56,11 +56,7 @@ class Fit(JsonReady):
 
 
 def check_endpoint(manifest: Manifest, serving: Serving, *, models: Sequence[str] = ()) -> Fit:
-    """Compare the targets of current artifacts with the endpoint that serves them.
-
-    Raises:
-        FleetError: The endpoint would refuse some artifacts, all of which are listed, or a model is unknown.
-    """
+    """Compare the targets of current artifacts with the endpoint that serves them."""
     names = tuple(dict.fromkeys(models) or manifest.names)
     report = Report(serving.where)
     unrecorded: dict[str, None] = {}

@@ -145,11 +145,7 @@ class PublishedArtifact:
 
 
 def published(manifest: Manifest, models: Sequence[str] = ()) -> list[PublishedArtifact]:
-    """Return the artifacts of some models, or of all, newest first.
-
-    Raises:
-        FleetError: Some models are unknown, or their records are invalid; all are listed.
-    """
+    """Return the artifacts of some models, or of all, newest first."""
     problems: list[Problem] = []
     rows: list[PublishedArtifact] = []
     for name in dict.fromkeys(models) or manifest.names:

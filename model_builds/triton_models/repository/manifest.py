@@ -74,11 +74,7 @@ class Repository:
 
     @classmethod
     def parse(cls, url: str) -> Repository:
-        """Return the repository of a URL such as s3://bucket/models/.
-
-        Raises:
-            FleetError: The string is not such a URL.
-        """
+        """Return the repository of a URL such as s3://bucket/models/."""
         match = _URL.fullmatch(url)
         prefix = (match["prefix"] or "").rstrip("/") if match else ""
         if match is None or prefix.startswith("/") or "//" in prefix:
@@ -142,11 +138,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str | bytes, *, where: str = MANIFEST_NAME) -> Manifest:
-        """Parse the manifest from a JSON document.
-
-        Raises:
-            FleetError: The document is not a manifest, or has another version.
-        """
+        """Parse the manifest from a JSON document."""
         try:
             document = json.loads(text, parse_constant=refuse_constant)
             version = document["version"]
@@ -220,11 +212,7 @@ class Manifest:
         return sorted({*self.models, *self.invalid})
 
     def model(self, name: str) -> ModelRecord:
-        """Return a model's record.
-
-        Raises:
-            FleetError: The model is unknown, or its record is invalid.
-        """
+        """Return a model's record."""
         found = self.find(name)
         if found is not None:
             return found

@@ -137,9 +137,6 @@ def opened(url: str | None, s3: S3Client | None = None, **account: str | None) -
         url: Such as s3://bucket/models/.
         s3: The client to use; None creates one from the environment.
         account: The `profile` and the `region` of a client that is created.
-
-    Raises:
-        FleetError: No repository is given, the string is not such a URL, or AWS refuses.
     """
     if not url:
         raise REPOSITORY_URL.error(

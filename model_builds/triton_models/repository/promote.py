@@ -117,20 +117,14 @@ def promote(
         models: The models; None for all.
         source: The repository from which they come, such as s3://staging/models/.
         repository: The repository to which they go.
-        source_s3: The client for the source, safe for threads; None creates one from the environment.
+        source_s3: The client for the source; None creates one from the environment.
         s3: The client for the destination, as `source_s3`.
         portable: True if artifacts may be portable, because no endpoint on AWS serves this repository.
         target: Only the artifacts that are current for this target; None for every target.
         only: The artifacts that were tested: these and no others are promoted.
-        by: The author for the manifest; None for the build or the user of this process. The source's URL
-            is added.
+        by: The author for the manifest, to which the source's URL is added; None for `publisher()`.
         part_bytes: The size from which an artifact is uploaded in parts.
         dry_run: True to change nothing.
-
-    Raises:
-        FleetError: The two repositories are one, a model is unknown in the source or has no artifact for the
-            target, an artifact is portable, missing or not the one that was published or tested, or S3
-            refuses.
     """
     with opened(source, source_s3) as from_:
         if from_.repository == Repository.parse(repository):

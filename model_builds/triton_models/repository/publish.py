@@ -98,10 +98,6 @@ def publish(
         target: The target on which the artifacts become current, such as that of the build's endpoint. By
             default all targets that each artifact runs on.
         requests: The requests that warm models up, by model, kept as `inputs` are.
-
-    Raises:
-        FleetError: `check` refuses an artifact, a model has two artifacts, an artifact is portable or does
-            not run on the target, an object of that name has other content, or S3 refuses the request.
     """
     wanted = tuple(artifacts)
     digests = {model: hashlib.sha256(each).hexdigest() for model, each in requests.items()}
@@ -156,11 +152,7 @@ def make_current(
     by: str | None = None,
     change: Callable[..., Manifest] = Manifest.with_published,
 ) -> tuple[set[str], StoredManifest]:
-    """Send the artifacts that are missing, then let their names refer to them, in one write of the manifest.
-
-    Raises:
-        FleetError: `fleet prune` is deleting an artifact, or other publishers were always faster.
-    """
+    """Send the artifacts that are missing, then let their names refer to them, in one write."""
     sent: set[str] = set()
     author = publisher() if by is None else by
 

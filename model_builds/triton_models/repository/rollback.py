@@ -36,8 +36,7 @@ class Moved(JsonReady):
     """The rollback on one target.
 
     Attributes:
-        current: The current artifact after the rollback.
-        before: The current artifact before it; the same one if nothing changed.
+        before: The artifact that was current before; the same one if nothing changed.
     """
 
     target: ArtifactTarget
@@ -60,19 +59,10 @@ class RolledBack(JsonReady):
     kept: Mapping[ArtifactTarget, str] = field(default_factory=lambda: MappingProxyType({}))
     exit_code: int = 0
 
-    @property
-    def current(self) -> str:
-        """The current artifact on the first target."""
-        return self.moved[0].current
-
-    @property
-    def before(self) -> str | None:
-        """The previous artifact on the first target."""
-        return self.moved[0].before
-
     def as_dict(self) -> dict[str, Any]:
-        """Return the outcome as JSON-ready data."""
-        return {**JsonReady.as_dict(self), "current": self.current, "before": self.before}
+        """Return the outcome as JSON-ready data, with that of the first target as well."""
+        first = self.moved[0]
+        return {**JsonReady.as_dict(self), "current": first.current, "before": first.before}
 
     def _named(self, target: ArtifactTarget) -> str:
         return self.model if target == ANY else f"{self.model} on {target}"
@@ -111,11 +101,6 @@ def rollback(
             artifact; with `to`, every target that artifact runs on.
         s3: The client to use; None creates one from the environment.
         by: The author for the manifest; None for the user of this process.
-
-    Raises:
-        FleetError: The model or artifact is unknown, there is no earlier artifact, it does not run on the
-            target, its object is missing or changed, the model was changed by another publisher meanwhile, or
-            S3 refuses.
     """
     with opened(repository, s3) as store:
         stored = read(store)

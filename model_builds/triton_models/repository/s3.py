@@ -39,11 +39,7 @@ NOT_FOUND = frozenset({"NoSuchKey", "404", "NotFound"})
 
 
 def repository_client(*, profile: str | None = None, region: str | None = None) -> S3Client:
-    """Return an S3 client, safe for threads.
-
-    Raises:
-        botocore.exceptions.BotoCoreError: The configuration is invalid.
-    """
+    """Return an S3 client, safe for threads."""
     import boto3.session
     from botocore.config import Config
     from botocore.exceptions import InvalidConfigError

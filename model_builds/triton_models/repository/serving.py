@@ -56,12 +56,7 @@ class Serving:
 
 
 def deployed(endpoint: str, sagemaker: SageMakerClient) -> Serving:
-    """Describe a deployed endpoint.
-
-    Raises:
-        FleetError: Its instance type is not in the table of instance types.
-        botocore.exceptions.ClientError: The endpoint does not exist, or access is denied.
-    """
+    """Describe a deployed endpoint."""
     variants = _variants(endpoint, sagemaker)
     return _serving(endpoint, variants, _models(variants, sagemaker))
 
@@ -99,11 +94,7 @@ def live_targets(repository: Repository, sagemaker: SageMakerClient) -> frozense
 
 
 def serving_with(*, instance_type: str, release: str) -> Serving:
-    """Describe a planned endpoint.
-
-    Raises:
-        FleetError: The instance type or the release is unknown.
-    """
+    """Describe a planned endpoint."""
     return Serving(
         instance_types=(find_instance_type(instance_type),),
         release=find_release(release),

@@ -41,11 +41,7 @@ class StoredManifest:
 
 
 def read_manifest(repository: Repository, *, s3: S3Client) -> Manifest:
-    """Read a repository's manifest, which is empty before the first publication.
-
-    Raises:
-        FleetError: The object is not a manifest, or S3 refuses.
-    """
+    """Read a repository's manifest, which is empty before the first publication."""
     with aws_errors(repository.url):
         return read(Store(repository, s3)).manifest
 

@@ -57,11 +57,7 @@ class ArtifactsTested:
 
     @classmethod
     def read(cls, path: Path) -> ArtifactsTested:
-        """Read the file of a test that passed.
-
-        Raises:
-            FleetError: It cannot be read, is not such a file, or the test failed.
-        """
+        """Read the file of a test that passed."""
         try:
             document = json.loads(path.read_bytes())
             version, artifacts, target = document["version"], document["artifacts"], document["target"]

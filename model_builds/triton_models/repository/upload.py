@@ -49,10 +49,6 @@ def upload(artifacts: Sequence[Artifact], store: Store, *, part_bytes: int = PAR
 
     Small ones are uploaded in parallel, then large ones one after the other, each with parallel parts. After
     an error no new upload starts; completed ones remain, and the next attempt does not repeat them.
-
-    Raises:
-        FleetError: An object with an artifact's name has other content.
-        botocore.exceptions.ClientError: S3 refuses.
     """
     small = [artifact for artifact in artifacts if artifact.size <= part_bytes]
     large = [artifact for artifact in artifacts if artifact.size > part_bytes]
@@ -142,9 +138,6 @@ def parts_of(artifact: Artifact, *, part_bytes: int) -> list[Part]:
 
     The digests of the parts and of the entire file come from one reading. S3 verifies each part, so the
     stored object matches the digest in the artifact's name even if the file changes meanwhile.
-
-    Raises:
-        FleetError: The file has changed.
     """
     size = max(part_bytes, -(-artifact.size // MAX_PARTS))
     whole = hashlib.sha256()

@@ -159,11 +159,7 @@ class Output:
 
 
 def served_model(root: Path, record: Mapping[str, Any]) -> str:
-    """Return the model of a root that applications invoke: the one named in its record, or the only one.
-
-    Raises:
-        FleetError: There is no such model.
-    """
+    """Return the model of a root that applications invoke: the one named in its record, or the only one."""
     names = sorted(config.parent.name for config in root.glob(f"*/{CONFIG_FILE}"))
     if record.get("model") in names:
         return str(record["model"])
@@ -174,11 +170,7 @@ def served_model(root: Path, record: Mapping[str, Any]) -> str:
 
 
 def outputs(root: Path, model: str) -> list[Output]:
-    """Return the outputs declared in a model's config.pbtxt.
-
-    Raises:
-        FleetError: The file cannot be read.
-    """
+    """Return the outputs declared in a model's config.pbtxt."""
     config = read_config(root / model / CONFIG_FILE)
     batch = (-1,) if config.max_batch_size > 0 else ()
     names = schema().DataType

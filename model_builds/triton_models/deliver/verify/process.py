@@ -86,17 +86,14 @@ class ServerProcess:
                 self.stop()
                 raise self._not_ready(tail)
 
-    def open_plugins(self, libraries: tuple[str, ...]) -> None:
-        """Set the libraries of TensorRT plugins that the server opens; a running one with others is ended."""
-        if libraries != self._plugins:
-            self.stop()
-            self._plugins = libraries
+    def configure(self, *, plugins: tuple[str, ...], completes: bool) -> None:
+        """Set the libraries of TensorRT plugins to open, and whether configurations are completed.
 
-    def complete(self, *, completes: bool) -> None:
-        """Set whether the server completes configurations; a running one that differs is ended."""
-        if completes != self._completes:
+        A running server that differs is ended.
+        """
+        if (plugins, completes) != (self._plugins, self._completes):
             self.stop()
-            self._completes = completes
+            self._plugins, self._completes = plugins, completes
 
     def log_tail(self) -> str:
         """Return the last lines of the server's output since `begin_log`, without its flags."""
@@ -238,11 +235,7 @@ _NO_NUMPY = "the python3 on PATH has no NumPy for Python models"
 
 
 def find_server(given: Path | None = None) -> Path:
-    """Return the server's executable: the given one, the first on PATH, NVIDIA's, or that of `make rehearse`.
-
-    Raises:
-        FleetError: The executable does not exist.
-    """
+    """Return the server: the given one, the first on PATH, NVIDIA's, or that of `make rehearse`."""
     if given is None:
         found = shutil.which(_NAME)
         if found is not None:

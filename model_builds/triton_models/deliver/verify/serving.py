@@ -50,11 +50,7 @@ class Limits:
 def serving(
     tritonserver: Path | None = None, *, log: Path | None = None, limits: Limits | None = None
 ) -> Iterator[Server]:
-    """Yield a server for built roots, one after the other; it starts when the first one is loaded.
-
-    Raises:
-        FleetError: The server's executable does not exist.
-    """
+    """Yield a server for built roots, one after the other; it starts when the first one is loaded."""
     executable = find_server(tritonserver)
     with tempfile.TemporaryDirectory(prefix="fleet-verify-", ignore_cleanup_errors=True) as folder:
         server = Server(executable, Path(folder), log=log, limits=limits or Limits())
@@ -78,9 +74,6 @@ class Server(ServerProcess):
         A server that fails or does not answer is ended, because remains of the model could affect the next
         one. Python may write bytecode next to a model's code, because the backend's interpreter of release
         24.10 ignores the variable that forbids it. Artifacts do not contain it.
-
-        Raises:
-            FleetError: The server does not start, refuses the model, dies or does not answer in time.
         """
         self.start()
         self.begin_log()
@@ -110,12 +103,7 @@ class Server(ServerProcess):
     def infer(
         self, model: str, inputs: Tensors, *, parameters: Parameters | None = None, where: str
     ) -> dict[str, Any]:
-        """Return all outputs of a loaded model.
-
-        Raises:
-            FleetError: The inputs do not fit, or the server answers with an error, crashes, or takes too
-                long.
-        """
+        """Return all outputs of a loaded model."""
         body, content_type = encode(
             inputs, outputs=None, content="binary", parameters=parameters, where=where
         )

@@ -171,8 +171,10 @@ def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accur
 def compare(root: Path, expect: Callable[[], Expected], *, server: Server) -> Accuracy:
     """Verify a root, as `verify` does, against answers that may be computed in another process."""
     record = _record(root)
-    server.open_plugins(_plugins(record))
-    server.complete(completes=record.get(AUTO_COMPLETE) is True)
+    # The libraries of TensorRT plugins that the plans need, in the order of their names.
+    plans = record.get("plans", {}).values()
+    plugins = {path for plan in plans for path in plan.get("plugins", "").split(";") if path}
+    server.configure(plugins=tuple(sorted(plugins)), completes=record.get(AUTO_COMPLETE) is True)
     server.start()
     try:
         found = _verify(root, record, expect(), server)
@@ -191,11 +193,7 @@ def compare(root: Path, expect: Callable[[], Expected], *, server: Server) -> Ac
 
 
 def expected_answers(root: Path, declaration: ModelDefinition) -> Expected:
-    """Return the examples of a declaration with the answers of its reference. This runs the model's own code.
-
-    Raises:
-        FleetError: The examples fail, or the declaration has no tolerance for the precision of the root.
-    """
+    """Return the examples of a declaration with its reference's answers. This runs the model's own code."""
     precisions: Sequence[Precision] = _record(root).get("precisions") or ("fp32",)
     compares = declaration.reference is not None
     allowed = max(declaration.allowed(each) for each in precisions) if compares else None
@@ -228,11 +226,7 @@ def reference_of(
 
 
 def declaration_of(root: Path, models: Path | None = None) -> ModelDefinition:
-    """Return the declaration that a root was built from.
-
-    Raises:
-        FleetError: The folder is not such a root, or its declaration is missing or invalid.
-    """
+    """Return the declaration that a root was built from."""
     name = str(_record(root).get("model"))
     folders = model_names(models)
     if name in folders:
@@ -352,12 +346,6 @@ def _verify(root: Path, record: Mapping[str, Any], expected: Expected, server: S
     )
 
 
-def _plugins(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the libraries of TensorRT plugins that the plans of a root need, in the order of their names."""
-    plans = record.get("plans", {}).values()
-    return tuple(sorted({path for plan in plans for path in plan.get("plugins", "").split(";") if path}))
-
-
 def _used_memory_mb() -> list[int]:
     """Return the memory in use on each GPU of this machine that reports it, in MiB."""
     found = (_MEMORY.fullmatch(used) for used, *_ in query_gpus("memory.used"))
@@ -378,11 +366,7 @@ def _record(root: Path) -> dict[str, Any]:
 
 
 def own_function(called: str, function: Callable[[], _T]) -> _T:
-    """Call a declaration's own function, described by `called`, and return its result.
-
-    Raises:
-        FleetError: The function fails; the error names the line of the declaration.
-    """
+    """Call a declaration's own function, described by `called`, and return its result."""
     try:
         # Frameworks print, but standard output is reserved for the command's result.
         with contextlib.redirect_stdout(sys.stderr):
