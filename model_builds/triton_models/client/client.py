@@ -52,10 +52,7 @@ ATTEMPTS = 3
 
 CLIENT_ENDPOINT = Check(id="client-endpoint", source=FROM_ARGUMENTS)
 CLIENT_LIMIT = Check(id="client-limit", source=FROM_ARGUMENTS)
-PAYLOAD = Check(
-    id="payload",
-    source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html",
-)
+PAYLOAD = Check(id="payload", source=FROM_ARGUMENTS)
 
 _ARGUMENTS = "the arguments of Client"
 

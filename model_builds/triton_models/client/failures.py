@@ -7,6 +7,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from triton_models.client.deadline import Deadline
@@ -130,72 +131,61 @@ def _answered(response: Mapping[str, Any]) -> Failure:
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if code == "ModelError":
         return _of_model(response, message)
-    facts = {"code": code, "status": status, "message": message}
+    failure = partial(Failure, code=code, status=status, message=message)
     if code == _NOT_READY:
-        return Failure(
+        return failure(
             rule="model-not-ready",
             what=message or "the model is not loaded yet",
             fix="retry later; if the error persists, look for the model's load in the endpoint's log",
             again=Again.WHEN_LOADED,
-            **facts,
         )
     if code in _THROTTLED or status == _TOO_MANY:
-        return Failure(
+        return failure(
             rule="throttled",
             what=f"too many requests: {message or code}",
             fix="send fewer requests at a time, or increase the endpoint's capacity",
             again=Again.SOON,
-            **facts,
         )
     if code in _TIMED_OUT or (status is not None and status >= _SERVER_ERROR):
-        return Failure(
+        return failure(
             rule="endpoint-failed",
             what=f"the endpoint failed: {message or code}",
             fix=_LATER,
             again=Again.SOON,
-            **facts,
         )
-    return Failure(
+    return failure(
         rule="invoke",
         what=message or code,
         fix="compare endpoint and repository with the stacks' outputs, and check the permission to invoke",
         again=Again.ELSEWHERE if code == "ValidationError" else Again.NO,
-        **facts,
     )
 
 
 def _of_model(response: Mapping[str, Any], message: str) -> Failure:
     """Return the failure for an error of the container."""
     status, said = response.get("OriginalStatusCode"), str(response.get("OriginalMessage") or message)
-    facts: dict[str, Any] = {
-        "code": "ModelError",
-        "status": status,
-        "message": said,
-        "log_stream": str(response.get("LogStreamArn") or ""),
-    }
+    log_stream = str(response.get("LogStreamArn") or "")
+    failure = partial(Failure, code="ModelError", status=status, message=said, log_stream=log_stream)
     if status == _BAD_REQUEST and _UNKNOWN_MODEL in said:
-        return Failure(
+        return failure(
             rule="model-unloaded",
             what=error_in(said),
             fix="retry; if the error persists, check that every model it calls is in its artifact",
             again=Again.SOON,
-            **facts,
         )
     if status == _BAD_REQUEST:
-        return Failure(
+        return failure(
             rule="invoke",
             what=error_in(said),
             fix="correct the model, or the inputs, which match its config.pbtxt",
             again=Again.NO,
             refused_inputs=True,
-            **facts,
         )
-    return Failure(
+    return failure(
         rule="model-failed",
         what=error_in(said),
         fix="check the container's log; correct the model, or give it more time or memory",
         again=Again.SOON if status in _PASSING or (status == 0 and _ENDED in said) else Again.NO,
-        **facts,
     )
 
 

@@ -21,10 +21,7 @@ from triton_models.repository.serving import Serving, deployed, serving_with
 from triton_models.repository.stored_manifest import read
 
 CHECK_ENDPOINT = Check(id="check-endpoint", source=FROM_ARGUMENTS)
-FITS = Check(
-    id="artifact-fits-endpoint",
-    source="https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/advanced.html",
-)
+FITS = Check(id="artifact-fits-endpoint", source="the tables of triton_models.facts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

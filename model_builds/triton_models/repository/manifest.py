@@ -48,8 +48,6 @@ MANIFEST = Check(id="manifest", source=FROM_ARGUMENTS)
 MANIFEST_RECORD = Check(id="manifest-record", source=FROM_ARGUMENTS)
 UNKNOWN_MODEL = Check(id="unknown-model", source=FROM_ARGUMENTS)
 NO_ARTIFACT_FOR_TARGET = Check(id="no-artifact-for-target", source=FROM_ARGUMENTS)
-PUBLICATION_TARGET = Check(id="publication-target", source=FROM_ARGUMENTS)
-BEING_DELETED = Check(id="being-deleted", source=FROM_ARGUMENTS)
 AMBIGUOUS_TARGET = Check(id="ambiguous-target", source=FROM_ARGUMENTS)
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, read 2026-11-21

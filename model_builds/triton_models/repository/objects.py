@@ -119,14 +119,14 @@ class Store:
 
     def not_as_recorded(self, name: str, *, sha256: str, found: str | None) -> Problem:
         """Return the problem of an object that is missing, or has other content than the manifest records."""
-        gone, other = "the object is missing", f"the object has other content: SHA-256 {found}, not {sha256}"
-        return (ARTIFACT_GONE if found is None else ARTIFACT_CHANGED).problem(
-            what=gone if found is None else other,
-            where=f"{self.url}{name}",
-            why="it is not what was checked, tested and published",
-            fix="find out in CloudTrail who changed it, and restore its earlier version: "
-            "the bucket is versioned",
+        where, why = f"{self.url}{name}", "it is not what was checked, tested and published"
+        fix = (
+            "find out in CloudTrail who changed it, and restore its earlier version: the bucket is versioned"
         )
+        if found is None:
+            return ARTIFACT_GONE.problem(what="the object is missing", where=where, why=why, fix=fix)
+        what = f"the object has other content: SHA-256 {found}, not {sha256}"
+        return ARTIFACT_CHANGED.problem(what=what, where=where, why=why, fix=fix)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
-from triton_models.repository.manifest import BEING_DELETED, Manifest, ModelRecord
+from triton_models.repository.manifest import Manifest, ModelRecord
 from triton_models.repository.manifest_document import ARTIFACT_NAME, shown
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.serving import live_targets, named_by_models, sagemaker_client
@@ -37,6 +37,7 @@ _MOST_DAYS = 36_500
 KEEP = Check(id="prune-keep", source=FROM_ARGUMENTS)
 OLDER = Check(id="prune-older-than", source=FROM_ARGUMENTS)
 DELETING = Check(id="deleting-name", source=FROM_ARGUMENTS)
+BEING_DELETED = Check(id="being-deleted", source=FROM_ARGUMENTS)
 NOT_DELETED = Check(id="not-deleted", source=FROM_ARGUMENTS)
 
 # The maximum number of keys per DeleteObjects request.

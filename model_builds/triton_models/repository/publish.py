@@ -26,13 +26,7 @@ from triton_models.base.digests import file_digest
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.check.check import check_layout
-from triton_models.repository.manifest import (
-    BEING_DELETED,
-    PUBLICATION_TARGET,
-    ArtifactRecord,
-    Manifest,
-    Publication,
-)
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.s3 import all_in_parallel, in_parallel, publisher
 from triton_models.repository.stored_manifest import StoredManifest, read, update
@@ -41,6 +35,8 @@ from triton_models.repository.upload import PART_BYTES, missing, upload
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+PUBLICATION_TARGET = Check(id="publication-target", source=FROM_ARGUMENTS)
+BEING_DELETED = Check(id="being-deleted", source=FROM_ARGUMENTS)
 ONE_ARTIFACT = Check(id="one-artifact", source=FROM_ARGUMENTS)
 
 

@@ -18,7 +18,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import JsonReady
 from triton_models.base.suggest import did_you_mean
-from triton_models.repository.manifest import PUBLICATION_TARGET, Manifest, ModelRecord
+from triton_models.repository.manifest import Manifest, ModelRecord
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.s3 import publisher
 from triton_models.repository.stored_manifest import MANIFEST_AGE_S, StoredManifest, read, update
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NO_EARLIER_ARTIFACT = Check(id="no-earlier-artifact", source=FROM_ARGUMENTS)
 UNKNOWN_ARTIFACT = Check(id="unknown-artifact", source=FROM_ARGUMENTS)
+PUBLICATION_TARGET = Check(id="publication-target", source=FROM_ARGUMENTS)
 CHANGED_MEANWHILE = Check(id="changed-meanwhile", source=FROM_ARGUMENTS)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from triton_models.base.checks import Check
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, raise_if_any
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ _R = TypeVar("_R")
 
 REPOSITORY_VARIABLE = "FLEET_REPOSITORY"
 REPOSITORY = Check(id="repository", source="the answer of AWS or its SDK")
-CONTENDED = Check(
-    id="contended", source="https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"
-)
+CONTENDED = Check(id="contended", source=FROM_ARGUMENTS)
 """The check of the error that other publishers were always faster."""
 
 # Parallel requests and connections. S3 accepts 3,500 writes per second and prefix; a client

@@ -138,20 +138,20 @@ class Output:
 
     def check(self, report: Report, answer: Mapping[str, Array]) -> None:
         """Report what is wrong with the type and shape of an answer's output."""
-
-        def wrong(what: str) -> None:
-            fix = "fix the model's code or its declared outputs, then build and verify again"
-            report(WRONG_ANSWER, what, fix=fix, why=f"applications rely on {CONFIG_FILE}")
-
+        fix = "fix the model's code or its declared outputs, then build and verify again"
+        why = f"applications rely on {CONFIG_FILE}"
         if self.name not in answer:
             there = ", ".join(answer) or "nothing"
-            wrong(f"the answer has no output {self.name!r} of {CONFIG_FILE}, only {there}")
+            what = f"the answer has no output {self.name!r} of {CONFIG_FILE}, only {there}"
+            report(WRONG_ANSWER, what, fix=fix, why=why)
             return
-        tensor, output = answer[self.name], f"output {self.name!r} has"
+        tensor, said = answer[self.name], f"as in {CONFIG_FILE}"
         if not _has_type(tensor, self.data_type):
-            wrong(f"{output} elements of type {tensor.dtype}, not {self.data_type} as in {CONFIG_FILE}")
+            what = f"output {self.name!r} has elements of type {tensor.dtype}, not {self.data_type} {said}"
+            report(WRONG_ANSWER, what, fix=fix, why=why)
         if not self._fits(tensor.shape):
-            wrong(f"{output} the shape {list(tensor.shape)}, not {list(self.sizes)} as in {CONFIG_FILE}")
+            what = f"output {self.name!r} has the shape {list(tensor.shape)}, not {list(self.sizes)} {said}"
+            report(WRONG_ANSWER, what, fix=fix, why=why)
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         pairs = zip(shape, self.sizes, strict=False)
