@@ -112,12 +112,12 @@ def repository_of(versions: Sequence[Artifact], s3: Any) -> str:
     for version in versions:
         s3.put_object(
             Bucket=where.bucket,
-            Key=where.key(version.path.name),
+            Key=where.key(version.name),
             Body=version.path.read_bytes(),
             Metadata={"sha256": version.sha256},
         )
         record = ArtifactRecord(size=version.size, sha256=version.sha256, build=version.build)
-        wanted = [Publication(model=version.model, artifact=version.path.name, record=record)]
+        wanted = [Publication(model=version.model, artifact=version.name, record=record)]
         manifest = manifest.with_published(wanted, at=EARLIER, by="ann")
     write_manifest(url, json.loads(manifest.to_json()), s3)
     return url

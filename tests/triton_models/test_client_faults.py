@@ -260,6 +260,7 @@ def test_an_endpoint_that_does_not_finish_its_answer_costs_no_more_than_the_dead
     error = failed(lambda: ask(client))
     assert SHORT_S <= time.monotonic() - began < SOON_S
     assert (rule_of(error), error.attempts, error.retryable) == ("deadline", 1, True)
+    world.runtime.wait_until_asked(1)
     assert len(world.runtime.requests) == 1
 
 

@@ -97,8 +97,8 @@ class Mixed:
 
     def _take(self, artifact: Any, s3: Any) -> str:
         """Let another object have the name of an artifact."""
-        put(artifact.path.name, b"something else", self.delivery.repository, s3)
-        return str(artifact.path.name)
+        put(artifact.name, b"something else", self.delivery.repository, s3)
+        return str(artifact.name)
 
 
 def let_hang_shortly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,9 +136,9 @@ def test_the_bytes_are_those_of_the_source(stages: Stages) -> None:
     stages.promote("small", "large")
 
     for each in (stages.small[1], stages.large):
-        name = each.path.name
+        name = each.name
         assert stored(name, stages.production, stages.s3) == stored(name, stages.staging, stages.s3)
-    assert stages.current() == {"small": stages.small[1].path.name, "large": stages.large.path.name}
+    assert stages.current() == {"small": stages.small[1].name, "large": stages.large.name}
 
 
 def test_the_record_and_its_documents_come_along(stages: Stages) -> None:
@@ -148,7 +148,7 @@ def test_the_record_and_its_documents_come_along(stages: Stages) -> None:
         consistent_manifest(url, stages.s3).models["large"] for url in (stages.staging, stages.production)
     )
     assert after.artifacts == before.artifacts
-    record = after.artifacts[stages.large.path.name]
+    record = after.artifacts[stages.large.name]
     assert record.build == {"release": "25.09"}
     assert {request_name(record.request)} < objects(stages.production, stages.s3)
 
@@ -162,13 +162,13 @@ def test_history_says_from_where_and_by_whom(stages: Stages) -> None:
         ("publish", f"ann, from {stages.staging}"),
     ]
     undone = rollback("small", repository=stages.production, s3=stages.s3)
-    assert undone.moved[0].current == stages.small[0].path.name
+    assert undone.moved[0].current == stages.small[0].name
 
 
 def test_only_the_named_models_move(stages: Stages) -> None:
     done = stages.promote("small")
 
-    assert [(each.model, each.before) for each in done.promotions] == [("small", stages.small[0].path.name)]
+    assert [(each.model, each.before) for each in done.promotions] == [("small", stages.small[0].name)]
     assert set(stages.current()) == {"small"}
 
 
@@ -178,7 +178,7 @@ def test_what_is_current_in_the_source_is_promoted_after_a_rollback(stages: Stag
     done = stages.promote("small")
 
     assert done.copied == ()
-    assert stages.current()["small"] == stages.small[0].path.name
+    assert stages.current()["small"] == stages.small[0].name
 
 
 def test_a_second_promotion_changes_nothing(stages: Stages) -> None:
@@ -198,7 +198,7 @@ def test_each_target_gets_what_it_has_in_the_source(stages: Stages) -> None:
     for _ in range(2):
         stages.promote("small")
         model = consistent_manifest(stages.production, stages.s3).models["small"]
-        assert model.current == {ANY: stages.small[1].path.name, A10G: stages.small[0].path.name}
+        assert model.current == {ANY: stages.small[1].name, A10G: stages.small[0].name}
     assert len(model.history) == 3
 
 
@@ -206,7 +206,7 @@ def test_a_target_alone_can_be_promoted(stages: Stages) -> None:
     stages.promote("small", target=A10G)
 
     model = consistent_manifest(stages.production, stages.s3).models["small"]
-    assert model.current == {ANY: stages.small[0].path.name, A10G: stages.small[1].path.name}
+    assert model.current == {ANY: stages.small[0].name, A10G: stages.small[1].name}
 
 
 def test_a_dry_run_lists_and_changes_nothing(stages: Stages) -> None:
@@ -214,7 +214,7 @@ def test_a_dry_run_lists_and_changes_nothing(stages: Stages) -> None:
 
     done = stages.promote(dry_run=True)
 
-    assert set(done.copied) == {stages.small[1].path.name, stages.large.path.name}
+    assert set(done.copied) == {stages.small[1].name, stages.large.name}
     assert (
         objects(stages.production, stages.s3),
         stored("manifest.json", stages.production, stages.s3),
@@ -262,11 +262,11 @@ def test_a_bucket_that_does_not_exist_is_named_before_anything_is_written(stages
 
 
 def test_an_object_that_is_gone_or_changed_in_the_source_is_not_promoted(stages: Stages) -> None:
-    put(stages.large.path.name, b"other", stages.staging, stages.s3)
-    delete(stages.small[1].path.name, stages.staging, stages.s3)
+    put(stages.large.name, b"other", stages.staging, stages.s3)
+    delete(stages.small[1].name, stages.staging, stages.s3)
 
     assert sorted(rules(stages)) == ["artifact-changed", "artifact-gone"]
-    assert stages.current() == {"small": stages.small[0].path.name}
+    assert stages.current() == {"small": stages.small[0].name}
 
 
 def rewrite(stages: Stages, change: Callable[[dict[str, Any]], None]) -> None:
@@ -477,7 +477,7 @@ def test_the_source_has_a_profile_of_its_own(
     assert "S3 does not answer" in error
     assert stages.staging in error
     assert main([*command, "--from-profile", "staging", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["copied"] == [stages.small[1].path.name]
+    assert json.loads(capsys.readouterr().out)["copied"] == [stages.small[1].name]
 
 
 # The requests of a promotion of both models: at the source, and at the destination.
@@ -496,7 +496,7 @@ def test_after_a_fault_a_reader_sees_the_old_or_the_new_state_and_a_retry_comple
     url: str, stages: Stages, side: str, fault: Fault, number: int
 ) -> None:
     old = stages.current()
-    new = {"small": stages.small[1].path.name, "large": stages.large.path.name}
+    new = {"small": stages.small[1].name, "large": stages.large.name}
     with FaultyS3(url) as proxy:
         proxy.expect({number: fault})
         faulty = {"source_s3" if side == "source" else "s3": client(proxy.url)}

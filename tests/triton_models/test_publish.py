@@ -92,16 +92,16 @@ def test_artifacts_and_the_manifest_are_there_afterwards(
 
     where = Repository.parse(repository)
     for artifact in (resnet50, minilm):
-        assert stored(artifact.path.name, repository, s3) == artifact.path.read_bytes()
-        key = where.key(artifact.path.name)
+        assert stored(artifact.name, repository, s3) == artifact.path.read_bytes()
+        key = where.key(artifact.name)
         head = s3.head_object(Bucket=where.bucket, Key=key, ChecksumMode="ENABLED")
         assert head["ChecksumSHA256"]
         assert head["Metadata"] == {"sha256": artifact.sha256}
     manifest = consistent_manifest(repository, s3)
-    assert manifest.target_model("resnet50") == resnet50.path.name
-    assert manifest.models["minilm"].artifacts[minilm.path.name].build["gpu"] == "A10G"
-    assert published.targets == {"resnet50": resnet50.path.name, "minilm": minilm.path.name}
-    assert set(published.uploaded) == {resnet50.path.name, minilm.path.name}
+    assert manifest.target_model("resnet50") == resnet50.name
+    assert manifest.models["minilm"].artifacts[minilm.name].build["gpu"] == "A10G"
+    assert published.targets == {"resnet50": resnet50.name, "minilm": minilm.name}
+    assert set(published.uploaded) == {resnet50.name, minilm.name}
 
 
 def test_a_new_version_becomes_current_and_the_old_object_stays(
@@ -112,9 +112,9 @@ def test_a_new_version_becomes_current_and_the_old_object_stays(
 
     model = consistent_manifest(repository, s3).models["resnet50"]
     assert published.unchanged == ()
-    assert set(model.current.values()) == {newer.path.name}
-    assert [change.artifact for change in model.history] == [resnet50.path.name, newer.path.name]
-    assert resnet50.path.name in objects(repository, s3)
+    assert set(model.current.values()) == {newer.name}
+    assert [change.artifact for change in model.history] == [resnet50.name, newer.name]
+    assert resnet50.name in objects(repository, s3)
 
 
 @pytest.mark.parametrize("before", [["resnet50"], []], ids=["replaced", "created"])
@@ -164,25 +164,23 @@ def test_the_same_object_from_a_faster_publisher_counts_as_there(
     resnet50: Artifact, repository: str, s3
 ) -> None:
     _on_put(
-        s3,
-        lambda: publish([resnet50], repository=repository, s3=another_client()),
-        key_ends=resnet50.path.name,
+        s3, lambda: publish([resnet50], repository=repository, s3=another_client()), key_ends=resnet50.name
     )
 
     published = publish([resnet50], repository=repository, s3=s3)
 
-    assert published.present == (resnet50.path.name,)
+    assert published.present == (resnet50.name,)
 
 
 def test_an_object_of_that_name_with_other_content_is_not_overwritten(
     resnet50: Artifact, repository: str, s3
 ) -> None:
-    put(resnet50.path.name, b"something else", repository, s3)
+    put(resnet50.name, b"something else", repository, s3)
 
     with reported("artifact-changed"):
         publish([resnet50], repository=repository, s3=another_client())
-    assert stored(resnet50.path.name, repository, s3) == b"something else"
-    assert objects(repository, s3) == {resnet50.path.name}
+    assert stored(resnet50.name, repository, s3) == b"something else"
+    assert objects(repository, s3) == {resnet50.name}
 
 
 def test_what_check_refuses_is_not_published(tmp_path: Path, repository: str, s3) -> None:
@@ -270,9 +268,9 @@ def test_the_outcome_says_what_each_name_stands_for(resnet50: Artifact, reposito
 
     first, second = publish_module.run(arguments), publish_module.run(arguments)
 
-    assert list(first.lines()) == [f"resnet50 -> {repository}{resnet50.path.name} (uploaded)"]
-    assert list(second.lines()) == [f"resnet50 -> {repository}{resnet50.path.name} (already there)"]
-    assert first.as_dict()["targets"] == {"resnet50": resnet50.path.name}
+    assert list(first.lines()) == [f"resnet50 -> {repository}{resnet50.name} (uploaded)"]
+    assert list(second.lines()) == [f"resnet50 -> {repository}{resnet50.name} (already there)"]
+    assert first.as_dict()["targets"] == {"resnet50": resnet50.name}
 
 
 def _requests(s3: Any) -> list[str]:
@@ -323,7 +321,7 @@ def test_an_object_that_somebody_deleted_is_sent_again(
     many: list[Artifact], unchecked: None, repository: str, s3
 ) -> None:
     publish(many, repository=repository, s3=another_client())
-    gone = many[7].path.name
+    gone = many[7].name
     delete(gone, repository, s3)
 
     again = publish(many, repository=repository, s3=another_client())
@@ -336,12 +334,12 @@ def test_what_the_manifest_does_not_record_is_not_believed_because_of_its_name(
     many: list[Artifact], unchecked: None, repository: str, s3
 ) -> None:
     foreign = many[3]
-    put(foreign.path.name, b"x" * foreign.size, repository, s3)
+    put(foreign.name, b"x" * foreign.size, repository, s3)
 
     with pytest.raises(FleetError) as caught:
         publish(many, repository=repository, s3=another_client())
 
-    assert [problem.where for problem in caught.value.problems] == [f"{repository}{foreign.path.name}"]
+    assert [problem.where for problem in caught.value.problems] == [f"{repository}{foreign.name}"]
     assert consistent_manifest(repository, s3).models == {}
 
 
@@ -387,8 +385,8 @@ def test_a_large_artifact_goes_in_parts_with_a_checksum_each(large: Artifact, re
         assert part["ChecksumSHA256"] == base64.b64encode(digest).decode()
     assert sorted(part["PartNumber"] for part in sent) == [1, 2, 3]
     where = Repository.parse(repository)
-    assert stored(large.path.name, repository, s3) == content
-    head = s3.head_object(Bucket=where.bucket, Key=where.key(large.path.name))
+    assert stored(large.name, repository, s3) == content
+    head = s3.head_object(Bucket=where.bucket, Key=where.key(large.name))
     assert head["Metadata"] == {"sha256": large.sha256}
 
 
@@ -396,14 +394,14 @@ def test_parts_are_put_together_only_where_nothing_is(large: Artifact, repositor
     rival = another_client()
 
     def interfere(params: dict[str, Any], **_: object) -> None:
-        put(large.path.name, b"something else", repository, rival)
+        put(large.name, b"something else", repository, rival)
 
     s3.meta.events.register("before-parameter-build.s3.CompleteMultipartUpload", interfere)
 
     with pytest.raises(FleetError, match="has other content"):
         publish([large], repository=repository, s3=s3, part_bytes=LEAST_PART)
 
-    assert stored(large.path.name, repository, s3) == b"something else"
+    assert stored(large.name, repository, s3) == b"something else"
     assert unfinished_uploads(repository, s3) == []
 
 

@@ -92,7 +92,7 @@ class Scene:
 
 
 def _targets(artifacts: list[Artifact]) -> dict[str, str]:
-    return {each.model: each.path.name for each in artifacts}
+    return {each.model: each.name for each in artifacts}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_a_publication_asks_for_this_and_no_more(scene: Scene, repository: str) 
 
     publish(scene.new, repository=repository, s3=scene.faulty, part_bytes=PART_BYTES)
 
-    small, large = (each.path.name for each in scene.new)
+    small, large = (each.name for each in scene.new)
     asked = scene.proxy.requests
     assert sorted(asked) == sorted(
         [
@@ -161,9 +161,9 @@ def test_an_upload_in_parts_that_fails_leaves_no_parts_behind(
     with pytest.raises(FleetError):
         publish([large], repository=repository, s3=scene.faulty, part_bytes=PART_BYTES)
 
-    assert scene.proxy.requests[3] == f"PUT {large.path.name} uploadId"
+    assert scene.proxy.requests[3] == f"PUT {large.name} uploadId"
     assert unfinished_uploads(repository, scene.s3) == []
-    assert large.path.name not in objects(repository, scene.s3)
+    assert large.name not in objects(repository, scene.s3)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -176,7 +176,7 @@ def test_the_sdk_asks_again_and_the_user_hears_nothing_of_it(
 
     publish([small], repository=repository, s3=client(scene.proxy.url, attempts=3))
 
-    assert consistent_manifest(repository, scene.s3).target_model("small") == small.path.name
+    assert consistent_manifest(repository, scene.s3).target_model("small") == small.name
 
 
 def test_what_has_arrived_before_a_fault_is_not_sent_again(scene: Scene, repository: str) -> None:
@@ -204,8 +204,8 @@ def test_a_slow_answer_lets_another_publisher_in_and_undoes_nothing(scene: Scene
     publish([small], repository=repository, s3=scene.faulty)
 
     manifest = consistent_manifest(repository, scene.s3)
-    assert manifest.target_model("small") == small.path.name
-    assert manifest.target_model("large") == large.path.name
+    assert manifest.target_model("small") == small.name
+    assert manifest.target_model("large") == large.name
     assert scene.proxy.requests.count("PUT manifest.json") == 2
 
 

@@ -47,7 +47,7 @@ def test_one_is_refused_and_nothing_is_written(portable: Artifact, repository: s
         publish([portable], repository=repository, s3=s3)
 
     (problem,) = problems
-    assert portable.path.name in problem.what
+    assert portable.name in problem.what
     assert "FLEET_PORTABLE" in problem.fix
     assert objects(repository, s3) == set()
 
@@ -55,7 +55,7 @@ def test_one_is_refused_and_nothing_is_written(portable: Artifact, repository: s
 def test_a_rehearsal_says_that_it_is_one(portable: Artifact, repository: str, s3: Any) -> None:
     publish([portable], repository=repository, s3=s3, portable=True)
 
-    assert consistent_manifest(repository, s3).models["minilm"].artifacts[portable.path.name].portable
+    assert consistent_manifest(repository, s3).models["minilm"].artifacts[portable.name].portable
 
 
 @pytest.mark.parametrize(("flag", "variable"), [(True, "0"), (False, "1"), (False, "0"), (False, "")])
@@ -86,7 +86,7 @@ def test_builds_for_a_gpu_and_for_cpus_are_not_portable(
 
     publish([artifact], repository=repository, s3=s3)
 
-    assert not consistent_manifest(repository, s3).models["minilm"].artifacts[artifact.path.name].portable
+    assert not consistent_manifest(repository, s3).models["minilm"].artifacts[artifact.name].portable
 
 
 def test_a_model_that_never_wanted_a_plan_is_not_portable(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_plans_own_version_is_recorded(tmp_path: Path, repository: str, s3: An
 
     publish([artifact], repository=repository, s3=s3)
 
-    record = consistent_manifest(repository, s3).models["minilm"].artifacts[artifact.path.name]
+    record = consistent_manifest(repository, s3).models["minilm"].artifacts[artifact.name]
     assert record.plans == ("10.13.3.9",)
 
 

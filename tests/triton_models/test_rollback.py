@@ -42,9 +42,9 @@ def test_the_artifact_before_becomes_current(repository: str, s3: Any, versions:
 
     assert objects(repository, s3) == before
     (moved,) = done.moved
-    assert (moved.before, moved.current) == (versions[2].path.name, versions[1].path.name)
+    assert (moved.before, moved.current) == (versions[2].name, versions[1].name)
     model = consistent_manifest(repository, s3).models["minilm"]
-    assert set(model.current.values()) == {versions[1].path.name}
+    assert set(model.current.values()) == {versions[1].name}
     assert (model.history[-1].how, model.history[-1].by) == ("rollback", "bob")
 
 
@@ -53,11 +53,11 @@ def test_a_second_one_goes_further_back_and_a_third_is_refused(
 ) -> None:
     rollback("minilm", repository=repository, s3=s3)
     rollback("minilm", repository=repository, s3=s3)
-    assert _current(repository, s3) == versions[0].path.name
+    assert _current(repository, s3) == versions[0].name
 
     with reported("no-earlier-artifact"):
         rollback("minilm", repository=repository, s3=s3)
-    assert _current(repository, s3) == versions[0].path.name
+    assert _current(repository, s3) == versions[0].name
 
 
 @pytest.mark.parametrize("by_name", [True, False])
@@ -67,17 +67,17 @@ def test_any_artifact_can_be_named_and_so_goes_forth_again(
     newest = versions[2]
     rollback("minilm", repository=repository, s3=s3)
 
-    rollback("minilm", repository=repository, to=newest.path.name if by_name else newest.digest, s3=s3)
+    rollback("minilm", repository=repository, to=newest.name if by_name else newest.digest, s3=s3)
 
-    assert _current(repository, s3) == newest.path.name
+    assert _current(repository, s3) == newest.name
 
 
 def test_what_is_current_already_is_no_change(repository: str, s3: Any, versions: list[Artifact]) -> None:
     before = consistent_manifest(repository, s3)
 
-    done = rollback("minilm", repository=repository, to=versions[2].path.name, s3=s3)
+    done = rollback("minilm", repository=repository, to=versions[2].name, s3=s3)
 
-    assert list(done.lines()) == [f"minilm -> {repository}{versions[2].path.name} (unchanged)"]
+    assert list(done.lines()) == [f"minilm -> {repository}{versions[2].name} (unchanged)"]
     assert consistent_manifest(repository, s3) == before
 
 
@@ -85,7 +85,7 @@ def test_what_is_current_already_is_no_change(repository: str, s3: Any, versions
 def test_an_object_that_is_gone_or_overwritten_does_not_become_current(
     repository: str, s3: Any, versions: list[Artifact], rule: str
 ) -> None:
-    name = versions[1].path.name
+    name = versions[1].name
     if rule == "artifact-gone":
         delete(name, repository, s3)
     else:
@@ -127,8 +127,8 @@ def test_another_models_publication_meanwhile_is_kept(
     rollback("minilm", repository=repository, s3=client(proxy.url))
 
     manifest = consistent_manifest(repository, s3)
-    assert manifest.target_model("minilm") == versions[1].path.name
-    assert manifest.target_model("other") == other.path.name
+    assert manifest.target_model("minilm") == versions[1].name
+    assert manifest.target_model("other") == other.name
 
 
 def test_the_same_models_publication_meanwhile_is_not_undone(
@@ -142,7 +142,7 @@ def test_the_same_models_publication_meanwhile_is_not_undone(
 
     (problem,) = problems
     assert "carl" in problem.why
-    assert _current(repository, s3) == fixed.path.name
+    assert _current(repository, s3) == fixed.name
 
 
 def _at(number: int, act: Any) -> Any:
@@ -157,5 +157,5 @@ def test_the_command_says_what_it_did_and_when_it_is_seen(
     )
 
     moved, seen = done.lines()
-    assert moved == f"minilm -> {repository}{versions[1].path.name} (was {versions[2].path.name})"
+    assert moved == f"minilm -> {repository}{versions[1].name} (was {versions[2].name})"
     assert "after 30 s" in seen

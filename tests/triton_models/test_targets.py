@@ -336,7 +336,7 @@ def test_a_rollback_moves_the_name(  # noqa: PLR0917  fixtures
 
 def test_no_target_is_rolled_back_if_the_object_of_any_is_gone(aws: str, versions: list[Artifact]) -> None:
     url, s3 = published_for(aws, versions, A10G, A10G, NEWER, NEWER)
-    names = [each.path.name for each in versions]
+    names = [each.name for each in versions]
     delete(names[2], url, s3)
 
     with pytest.raises(FleetError) as caught:
@@ -383,7 +383,7 @@ def test_an_artifact_that_is_named_becomes_current_where_it_runs(
 
     model = consistent_manifest(url, s3).models["minilm"]
     assert [each.target for each in done.moved] == [T4]
-    assert (model.on(T4), model.on(A10G)) == (plans[0].path.name, versions[0].path.name)
+    assert (model.on(T4), model.on(A10G)) == (plans[0].name, versions[0].name)
 
 
 def test_an_artifact_that_is_named_becomes_current_where_something_wider_has_replaced_it(
@@ -396,7 +396,7 @@ def test_an_artifact_that_is_named_becomes_current_where_something_wider_has_rep
     rollback("minilm", repository=url, s3=s3, to=plans[0].digest)
 
     model = consistent_manifest(url, s3).models["minilm"]
-    assert (model.on(T4), model.on(A10G)) == (plans[0].path.name, versions[0].path.name)
+    assert (model.on(T4), model.on(A10G)) == (plans[0].name, versions[0].name)
 
 
 def test_an_artifact_that_is_named_is_refused_on_a_target_that_it_does_not_run_on(
@@ -421,7 +421,7 @@ def test_a_publication_for_another_target_meanwhile_does_not_stop_a_rollback(
     rollback("minilm", repository=url, s3=s3, target=A10G)
 
     model = consistent_manifest(url, s3).models["minilm"]
-    assert (model.on(A10G), model.on(NEWER)) == (versions[0].path.name, versions[2].path.name)
+    assert (model.on(A10G), model.on(NEWER)) == (versions[0].name, versions[2].name)
 
 
 class Once:
@@ -476,4 +476,4 @@ def test_pruning_spares_what_the_live_endpoints_need_and_no_other_target(
 
     done = prune(repository=url, keep=1, older_than=timedelta(0), s3=s3, sagemaker=sagemaker)
 
-    assert set(done.deleted) == {each.path.name for each in versions[:2]}
+    assert set(done.deleted) == {each.name for each in versions[:2]}

@@ -53,7 +53,7 @@ def test_what_was_published_is_verified_with_its_documents(
 def test_every_object_that_differs_or_is_gone_is_named(
     repository: Repository, artifacts: dict[str, Artifact], s3: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    net, other = (artifacts[name].path.name for name in NAMES)
+    net, other = (artifacts[name].name for name in NAMES)
     content = bytearray(artifacts["net"].path.read_bytes())
     content[-1] ^= 1
     # The metadata is what a publisher compares: only the bytes say it.
@@ -86,7 +86,7 @@ def test_a_manifest_that_was_changed_along_with_an_artifact_is_refused(
     repository: Repository, artifacts: dict[str, Artifact], s3: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     net, other = (artifacts[name] for name in NAMES)
-    s3.put_object(Bucket=repository.bucket, Key=repository.key(net.path.name), Body=other.path.read_bytes())
+    s3.put_object(Bucket=repository.bucket, Key=repository.key(net.name), Body=other.path.read_bytes())
     written = s3.get_object(Bucket=repository.bucket, Key=repository.key(MANIFEST_NAME))["Body"].read()
     document = json.loads(written.replace(net.sha256.encode(), other.sha256.encode()))
     write_manifest(repository.url, document, s3)
@@ -99,7 +99,7 @@ def test_a_manifest_that_was_changed_along_with_an_artifact_is_refused(
 def test_only_the_named_models_are_read(
     repository: Repository, artifacts: dict[str, Artifact], s3: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    s3.delete_object(Bucket=repository.bucket, Key=repository.key(artifacts["net"].path.name))
+    s3.delete_object(Bucket=repository.bucket, Key=repository.key(artifacts["net"].name))
 
     status, document = verified(repository, "other", capsys=capsys)
 
