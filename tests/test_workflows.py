@@ -23,6 +23,11 @@ every_workflow = pytest.mark.parametrize(
 )
 
 
+def jobs(workflow: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(workflow.read_text())["jobs"]
+    return found
+
+
 def steps(job: dict[str, Any], action: str) -> Iterator[dict[str, Any]]:
     return (step for step in job["steps"] if step.get("uses", "").startswith(f"{action}@"))
 
@@ -37,7 +42,7 @@ def test_every_action_is_pinned_by_commit_with_its_version_in_a_comment(workflow
 
 @every_workflow
 def test_no_checkout_leaves_its_token_behind(workflow: Path) -> None:
-    for job in yaml.safe_load(workflow.read_text())["jobs"].values():
+    for job in jobs(workflow).values():
         for step in steps(job, "actions/checkout"):
             assert step["with"]["persist-credentials"] is False
 
@@ -49,18 +54,14 @@ def test_a_workflow_may_read_the_repository_and_no_more(workflow: Path) -> None:
 
 @every_workflow
 def test_a_job_that_may_write_runs_nothing_of_the_repository(workflow: Path) -> None:
-    for job in yaml.safe_load(workflow.read_text())["jobs"].values():
+    for job in jobs(workflow).values():
         if "write" in {**job.get("permissions", {}), "id-token": ""}.values():
             assert not any("uses" in step or "make" in step["run"] for step in job["steps"])
 
 
 @every_workflow
 def test_what_a_pull_request_says_reaches_a_script_as_a_variable_only(workflow: Path) -> None:
-    scripts = [
-        step.get("run", "")
-        for job in yaml.safe_load(workflow.read_text())["jobs"].values()
-        for step in job["steps"]
-    ]
+    scripts = [step.get("run", "") for job in jobs(workflow).values() for step in job["steps"]]
 
     assert [script for script in scripts if "${{" in script] == []
 
@@ -79,7 +80,7 @@ def test_only_a_job_in_an_environment_gets_a_token_for_aws_and_never_for_a_pull_
 
 @every_workflow
 def test_a_comment_says_that_the_pull_request_made_it(workflow: Path) -> None:
-    for job in yaml.safe_load(workflow.read_text())["jobs"].values():
+    for job in jobs(workflow).values():
         for step in (each for each in job["steps"] if "gh pr comment" in each.get("run", "")):
             assert "code of this pull request made this report" in step["env"]["NOTE"]
             assert '"$NOTE"' in step["run"]
@@ -90,13 +91,11 @@ def test_a_new_repository_deploys_with_the_same_workflow() -> None:
 
 
 def test_each_job_deploys_the_stage_of_its_environment_and_production_follows_staging() -> None:
-    jobs = yaml.safe_load(DEPLOY.read_text())["jobs"]
-
-    for job in jobs.values():
-        assert f"--context stage={job['environment']} " in " ".join(
-            each.get("run", "") for each in job["steps"]
-        )
-    assert (jobs["production"]["environment"], jobs["production"]["needs"]) == ("production", "staging")
+    for job in jobs(DEPLOY).values():
+        scripts = " ".join(each.get("run", "") for each in job["steps"])
+        assert f"--context stage={job['environment']} " in scripts
+    production = jobs(DEPLOY)["production"]
+    assert (production["environment"], production["needs"]) == ("production", "staging")
 
 
 def test_a_deployment_is_never_cut_off_by_the_next() -> None:
@@ -111,7 +110,7 @@ def test_a_deployment_makes_what_the_makefile_has(place: Path) -> None:
     makefile = (place / "Makefile").read_text().replace("$(STAMPS)", ".venv/.installed")
     wanted = {
         word
-        for job in yaml.safe_load(DEPLOY.read_text())["jobs"].values()
+        for job in jobs(DEPLOY).values()
         for step in job["steps"]
         for word in step.get("run", "").removeprefix("make ").split()
         if step.get("run", "").startswith("make ")
@@ -122,12 +121,12 @@ def test_a_deployment_makes_what_the_makefile_has(place: Path) -> None:
 
 
 def test_production_promotes_the_file_of_the_test_on_staging() -> None:
-    jobs = yaml.safe_load(DEPLOY.read_text())["jobs"]
-    (sent,) = (step["with"] for step in steps(jobs["staging"], "actions/upload-artifact"))
-    (got,) = (step["with"] for step in steps(jobs["production"], "actions/download-artifact"))
+    staging, production = (jobs(DEPLOY)[name] for name in ("staging", "production"))
+    (sent,) = (step["with"] for step in steps(staging, "actions/upload-artifact"))
+    (got,) = (step["with"] for step in steps(production, "actions/download-artifact"))
     smoke, promote = (
-        [step["run"] for step in jobs[job]["steps"] if f"fleet {verb}" in step.get("run", "")]
-        for job, verb in (("staging", "smoke"), ("production", "promote"))
+        [step["run"] for step in job["steps"] if f"fleet {verb}" in step.get("run", "")]
+        for job, verb in ((staging, "smoke"), (production, "promote"))
     )
 
     assert (sent["name"], sent["overwrite"]) == (got["name"], True)

@@ -1,21 +1,39 @@
-"""The comparison of two revisions: the content of a report."""
+"""The comparison of two revisions, the content of a report, with what watches the fleet in each."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from triton_models.declare.reading import FORM_MARK, published_name
 from triton_models.facts.cost import Estimate
-from triton_report.assembly import Assembly, SynthesisWarning
+from triton_report.assembly import Assembly, Resource, SynthesisWarning
 from triton_report.changes import Change, changes
 from triton_report.declared import ModelChange, model_changes
+from triton_report.intrinsics import written
 from triton_report.permissions import PermissionChange, permission_change
 from triton_report.revisions import Revision
 from triton_report.settings import Setting, setting_changes
 from triton_report.spending import fleets
-from triton_report.watching import Watching, watching_change
+
+_ALARMS = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
+_SIGNS = {
+    "GreaterThanOrEqualToThreshold": "at least",
+    "GreaterThanThreshold": "above",
+    "LessThanThreshold": "below",
+    "LessThanOrEqualToThreshold": "at most",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """The alarms that are removed, and a line for each alarm or chart that differs."""
+
+    alarms_lost: tuple[str, ...]
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +80,7 @@ class Comparison:
     @cached_property
     def watching(self) -> Watching:
         """The alarms and charts that differ."""
-        return watching_change(self.before.assembly, self.after.assembly)
+        return _watching_change(self.before.assembly, self.after.assembly)
 
     @cached_property
     def models(self) -> list[ModelChange]:
@@ -155,3 +173,50 @@ def targets(assembly: Assembly) -> list[str]:
         if "FLEET_RELEASE" in given:
             found.add(f"{given.get('FLEET_GPU', 'CPUs')} and Triton {given['FLEET_RELEASE']}")
     return sorted(found)
+
+
+def _watching_change(before: Assembly, after: Assembly) -> Watching:
+    """Compare the alarms and charts of two assemblies."""
+    old, new = _alarms(before), _alarms(after)
+    old_charts, new_charts = list(_charts(before)), list(_charts(after))
+    lost = tuple(name for name in old if name not in new)
+    both = (name for name in new if name in old and old[name] != new[name])
+    lines = (
+        *(f"new: alarm `{name}`" for name in new if name not in old),
+        *(f"gone: alarm `{name}`" for name in lost),
+        *(f"changed: alarm `{name}: {old[name]} → {new[name]}`" for name in both),
+        *(f'new: chart "{title}"' for title in new_charts if title not in old_charts),
+        *(f'gone: chart "{title}"' for title in old_charts if title not in new_charts),
+    )
+    return Watching(alarms_lost=lost, lines=lines)
+
+
+def _alarms(assembly: Assembly) -> dict[str, str]:
+    return {each.path: _condition(each) for type_name in _ALARMS for each in assembly.of_type(type_name)}
+
+
+def _condition(alarm: Resource) -> str:
+    properties = alarm.properties
+    if "Threshold" not in properties:
+        return "a combination"
+    sign = _SIGNS.get(properties.get("ComparisonOperator", ""), str(properties.get("ComparisonOperator")))
+    of = properties.get("EvaluationPeriods", 1)
+    times = f"{properties.get('DatapointsToAlarm', of)} of {of} times"
+    return f"{sign} {properties['Threshold']:g}, {times}"
+
+
+def _charts(assembly: Assembly) -> Iterator[str]:
+    for dashboard in assembly.of_type("AWS::CloudWatch::Dashboard"):
+        body = written(dashboard.properties.get("DashboardBody", "{}"), dashboard.stack, assembly)
+        for widget in _widgets(body):
+            title = widget.get("properties", {}).get("title")
+            if title:
+                yield str(title)
+
+
+def _widgets(body: str) -> list[Mapping[str, Any]]:
+    try:
+        widgets: list[Mapping[str, Any]] = json.loads(body).get("widgets", [])
+    except ValueError:  # a body that is put together from values of the deployment
+        return []
+    return widgets
