@@ -147,7 +147,6 @@ def _wanted(found: re.Match[str]) -> _Wanted:
 
 @functools.lru_cache(maxsize=8)
 def _links(wanted: tuple[_Wanted, ...]) -> tuple[Path, ...]:
-    """Return the top-level files of installed packages and of their requirements."""
     always = [(name, ()) for name in (*_LITTLE, *_OF_THE_IMAGE, *_OF_DALI)]
     found = dict.fromkeys(path for each in _closure([*wanted, *always]) for path in _top(each))
     return tuple({path.name: path for path in found}.values())
@@ -173,7 +172,6 @@ def _closure(wanted: Iterable[_Wanted]) -> Iterator[metadata.Distribution]:
 
 
 def _top(found: metadata.Distribution) -> Iterator[Path]:
-    """Yield the top-level files and folders of an installed package."""
     place = Path(str(found.locate_file("")))
     if place != Path(sysconfig.get_path("purelib")):
         return  # an editable installation, or a package of the interpreter, which it finds anyway

@@ -108,7 +108,6 @@ def _environment(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> 
 
 
 def _log(aws: EmbeddedAws, stream: str, process: subprocess.Popen[str]) -> None:
-    """Log the process's output until it ends."""
     logs = aws.client("logs")
     with contextlib.suppress(logs.exceptions.ResourceAlreadyExistsException):  # from an earlier job
         logs.create_log_group(logGroupName=LOG_GROUP)

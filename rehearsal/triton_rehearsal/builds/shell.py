@@ -176,7 +176,6 @@ def _end_descendants(pid: int) -> None:
 
 
 def _descendants(pid: int) -> set[int]:
-    """Return the descendants that have not ended."""
     children: dict[int, list[int]] = {}
     ended = set()
     for status in Path("/proc").glob("[0-9]*/stat"):

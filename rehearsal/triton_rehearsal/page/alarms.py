@@ -49,7 +49,6 @@ def condition(alarm: Mapping[str, Any]) -> str:
 
 
 def _name(alarm: Mapping[str, Any]) -> str:
-    """Return the name of an alarm's metric, with the unit if it is known."""
     metric, statistic = alarm["MetricName"], alarm.get("Statistic") or alarm.get("ExtendedStatistic")
     known = METRICS[metric].unit if metric in METRICS and statistic != "SampleCount" else ""
     unit = _UNITS.get(alarm.get("Unit", known))

@@ -94,8 +94,6 @@ class _Server(BoundedThreads, HTTPServer):
 
 
 def _handler(page: PageServer, root: str) -> type[BaseHTTPRequestHandler]:
-    """Return the handler of requests for a page under a secret path."""
-
     class Handler(BaseHTTPRequestHandler):
         timeout = BoundedThreads.idle_limit_s
 
@@ -128,7 +126,6 @@ def _handler(page: PageServer, root: str) -> type[BaseHTTPRequestHandler]:
 
 
 def _may_ask(headers: Message, host: str) -> bool:
-    """Return True if a request is for this host, and not from a page of another site."""
     return (
         headers.get("Host") == host
         and headers.get("Sec-Fetch-Site", "none") in _SAME_SITE

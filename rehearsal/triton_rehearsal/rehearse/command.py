@@ -210,7 +210,6 @@ def _follow(step: Step, line: str) -> None:
 
 
 def _show(rehearsed: RehearsalResult, rehearsal: Rehearsal, page: str, *, as_json: bool) -> None:
-    """Print the result before the wait."""
     exports = rehearsal.exports()
     calls = _example_calls(rehearsal, rehearsed)
     if as_json:
@@ -289,7 +288,6 @@ def _request(model: ModelDefinition) -> tuple[bytes, str] | None:
 
 
 def _clock(rehearsal: Rehearsal) -> str:
-    """Return the speed and the time of the embedded AWS."""
     clock = rehearsal.aws.clock
     return (
         f"The embedded AWS runs {clock.requests} times as fast as your clock: an hour takes "

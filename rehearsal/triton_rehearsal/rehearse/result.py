@@ -198,7 +198,6 @@ def _inventory(inventory: Inventory, deployed: Deployed, width: int) -> Iterator
 
 
 def _cache(inventory: Inventory) -> Iterator[str]:
-    """Yield the two metrics of the cache of models that are known."""
     peak, hits = inventory.peak_models_loaded, inventory.cache_hit_ratio
     if peak is not None:
         yield f"Peak models loaded: {peak:g}"
@@ -208,7 +207,6 @@ def _cache(inventory: Inventory) -> Iterator[str]:
 
 
 def _reasons(results: Results, predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Yield the reason of each failure, and the next step."""
     for result in results.failed:
         yield from ("", f"{result.model}: failed in {result.step}")
         yield from _indented(result.problems)
@@ -243,7 +241,6 @@ def _indented(problems: Sequence[Problem]) -> Iterator[str]:
 
 
 def _colored(line: str) -> Text:
-    """Return a line with its verdict in color, where the output has colors."""
     text = Text(line)
     text.highlight_words(_GOOD, "green")
     text.highlight_words(_BAD, "bold red")
