@@ -68,12 +68,10 @@ def refusal(call: Callable[[], Any]) -> str:
 
 
 def allow(actions: Sequence[str], *resources: str, **more: Any) -> dict[str, Any]:
-    """Return a statement of a policy."""
     return {"Effect": "Allow", "Action": list(actions), "Resource": list(resources) or "*", **more}
 
 
 def dimensions(endpoint: str) -> list[dict[str, str]]:
-    """Return the dimensions of the metrics of an endpoint's variant."""
     return [{"Name": "EndpointName", "Value": endpoint}, {"Name": "VariantName", "Value": "AllTraffic"}]
 
 
@@ -83,7 +81,6 @@ def lists(bucket: str, *prefixes: str) -> dict[str, Any]:
 
 
 def policy(*statements: Mapping[str, Any]) -> str:
-    """Return a policy document."""
     return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
@@ -129,12 +126,10 @@ class Account:
 
     @cached_property
     def id(self) -> str:
-        """The account's id."""
         return str(self.client("sts").get_caller_identity()["Account"])
 
     @property
     def partition(self) -> str:
-        """The partition, such as aws."""
         return str(self.session.get_partition_for_region(self.region))
 
     @property
@@ -152,11 +147,9 @@ class Account:
         return f"{PREFIX}{self.run}-{self.module}-{suffix}"
 
     def arn(self, service: str, resource: str, region: str = "") -> str:
-        """Return the ARN of a resource of this account."""
         return f"arn:{self.partition}:{service}:{region or self.region}:{self.id}:{resource}"
 
     def pause(self) -> None:
-        """Wait between two looks."""
         time.sleep(0.02 if self.embedded else 10)
 
     def watch(self, look: Callable[[], _T], *, minutes: float, seconds_here: float = 1) -> _T:
@@ -186,7 +179,6 @@ class Account:
 
     @cached_property
     def bucket(self) -> str:
-        """The name of the module's bucket, created on first use."""
         name, where = self.name("models"), {"LocationConstraint": self.region}
         more = {} if self.region == "us-east-1" else {"CreateBucketConfiguration": where}
         self.client("s3").create_bucket(Bucket=name, **more)
@@ -222,7 +214,6 @@ class Account:
         return f"{ROLES}{self.region}/"
 
     def new_role(self, suffix: str, principal: Mapping[str, Any], *statements: Mapping[str, Any]) -> str:
-        """Create a role with one policy, and return its ARN."""
         iam, name = self.client("iam"), self.name(suffix)
         trust = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
         created = iam.create_role(
@@ -232,7 +223,6 @@ class Account:
         return str(created["Role"]["Arn"])
 
     def as_role(self, service: str, suffix: str, *statements: Mapping[str, Any]) -> Any:
-        """Return the client of a service with the credentials of a new role."""
         role = self.new_role(suffix, {"AWS": f"arn:{self.partition}:iam::{self.id}:root"}, *statements)
         asked = {"RoleArn": role, "RoleSessionName": "conformance", "DurationSeconds": 900}
         sts = self.client("sts")
@@ -245,19 +235,16 @@ class Account:
         )
 
     def put(self, key: str, content: bytes) -> str:
-        """Put an object below the prefix of the models, and return its name there."""
         self.client("s3").put_object(Bucket=self.bucket, Key=f"{MODELS}{key}", Body=content)
         return key
 
     @property
     def registry(self) -> str:
-        """The AWS account with the images in this region."""
         if self.region not in IMAGE_ACCOUNTS or self.region not in self.release.regions:
             pytest.skip(f"AWS lists no image of release {self.release.name} in {self.region}")
         return IMAGE_ACCOUNTS[self.region]
 
     def image(self, suffix: str = "") -> str:
-        """Return the URI of the release's image."""
         host = f"{self.registry}.dkr.ecr.{self.region}.amazonaws.com"
         end = ".cn" if self.partition == "aws-cn" else ""
         return f"{host}{end}/{IMAGE_REPOSITORY}:{self.release.image_tag}{suffix}"
@@ -287,7 +274,6 @@ class Account:
         }
 
     def configuration(self, suffix: str, *variants: Mapping[str, Any], **more: Any) -> str:
-        """Create an endpoint configuration, and return its name."""
         name = self.name(suffix)
         self.client("sagemaker").create_endpoint_config(
             EndpointConfigName=name, ProductionVariants=list(variants), Tags=self.tags, **more
@@ -295,7 +281,6 @@ class Account:
         return name
 
     def alarm(self, suffix: str, **more: Any) -> str:
-        """Create an alarm on a metric without data, and return its name."""
         name = self.name(suffix)
         request = {
             "Namespace": TAG,
@@ -324,7 +309,6 @@ class Account:
         return sorted(found["Datapoints"], key=lambda each: each["Timestamp"])
 
     def log_group(self, name: str) -> str:
-        """Create a log group, and return its name."""
         self.client("logs").create_log_group(logGroupName=name, tags={TAG: self.run})
         return name
 

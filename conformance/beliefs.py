@@ -69,7 +69,6 @@ class Errand:
 
 
 def account(**errand: Any) -> pytest.MarkDecorator:
-    """Mark a test of AWS with its `Errand`."""
     return pytest.mark.account(Errand(**errand))
 
 
@@ -79,7 +78,6 @@ def gpu(*needs: Literal["GPU", "image"]) -> pytest.MarkDecorator:
 
 
 def errand_of(item: pytest.Item) -> Errand | None:
-    """Return what a test costs; None if it asks no account."""
     mark = item.get_closest_marker("account")
     return mark.args[0] if mark else None
 

@@ -26,7 +26,6 @@ _reports: list[pytest.TestReport] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of both ends."""
     group = parser.getgroup("conformance")
     group.addoption("--aws", action="store_true", help="ask an AWS account, which costs money; asks first")
     group.addoption("--gpu", action="store_true", help="ask this machine's GPU, in the image of a release")
@@ -57,7 +56,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Give every worker the id of the run."""
     node.workerinput[_RUN] = node.config.stash[_run]
 
 
@@ -117,13 +115,11 @@ def _name(config: pytest.Config) -> str:
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
-    """List what would be created."""
     return plan(items, config) if config.option.aws else []
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Ask before anything is created."""
     config = session.config
     asks = config.option.aws and not config.option.yes and not config.option.collectonly
     if not asks or not session.items:
@@ -182,7 +178,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Remove what is left, and write the record."""
     config = session.config
     idle = hasattr(config, "workerinput") or config.option.collectonly or config.stash.get(_refused, False)
     if idle or not _live(config):

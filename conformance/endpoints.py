@@ -31,6 +31,10 @@ def hosted(aws: Any) -> Iterator[str]:
         yield hosting.url
 
 
+def markers(aws: Account) -> str:
+    return f"/tmp/{aws.name('markers')}"  # noqa: S108  in the container
+
+
 def container(aws: Account, suffix: str) -> str:
     """Create the model and the log group of an endpoint of that name, and return the name.
 
@@ -41,7 +45,6 @@ def container(aws: Account, suffix: str) -> str:
 
 
 def create(aws: Account, name: str, config: str) -> None:
-    """Create an endpoint."""
     aws.client("sagemaker").create_endpoint(EndpointName=name, EndpointConfigName=config, Tags=aws.tags)
 
 
@@ -81,8 +84,6 @@ def deployment(aws: Account, alarm: str = "", bakes: int = 1) -> dict[str, Any]:
 def invoke(
     aws: Account, name: str, target: str | None, asked: Mapping[str, Any] | None = None, **more: Any
 ) -> Reply:
-    """Return an endpoint's reply, once the model is loaded."""
-
     def look() -> Reply | None:
         reply = invoke_once(aws, name, target, asked, **more)
         return None if reply["code"] == NOT_READY else reply

@@ -113,6 +113,5 @@ def model(
 
 
 def body(asked: Mapping[str, object], size: int = 0) -> bytes:
-    """Return the body of a request, padded to a size in bytes."""
     tensor = {"name": "ASK", "shape": [1], "datatype": "BYTES", "data": [json.dumps(asked)]}
     return json.dumps({"inputs": [tensor]}).encode().ljust(size)

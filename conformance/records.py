@@ -52,7 +52,6 @@ class Record:
 
     @property
     def name(self) -> str:
-        """The name of its file without the suffix."""
         return f"{self.kind}-{self.place}-{self.release}".lower().replace(" ", "-")
 
     def write(self, folder: Path) -> Path:
@@ -67,7 +66,6 @@ class Record:
 
 
 def records(folder: Path = FOLDER) -> Iterator[Record]:
-    """Yield the records of a folder."""
     for path in sorted(folder.glob("*.json")):
         yield Record(**json.loads(path.read_text(encoding="utf-8")))
 
@@ -131,7 +129,6 @@ class Asked:
 
 
 def outcome_of(reports: Sequence[pytest.TestReport]) -> dict[str, str]:
-    """Return the verdict on a belief, from the reports of the tests that decide it."""
     wrong = [each for each in reports if each.failed and each.when == "call"]
     hindered = [each for each in reports if each.skipped or (each.failed and each.when != "call")]
     for outcome, found in (("false", wrong), ("undecided", hindered)):

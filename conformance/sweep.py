@@ -34,12 +34,10 @@ _PATIENCE_S = 45 * 60.0  # an endpoint that does not start takes half an hour to
 
 
 def absent(error: ClientError) -> bool:
-    """Return True if an error says that a resource does not exist."""
     return _ABSENT.search(str(error)) is not None
 
 
 def busy(error: ClientError) -> bool:
-    """Return True if an error says that an operation in progress prevents a change."""
     return _BUSY.search(str(error)) is not None
 
 
@@ -298,7 +296,6 @@ def sweep(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """List what is left, ask, and remove it."""
     import boto3.session
 
     parser = argparse.ArgumentParser(prog="python -m conformance.sweep", description=__doc__)

@@ -40,7 +40,6 @@ TOO_OLD = ("unsatisfied condition", "cuda>=", "please update your driver")
 
 @contextmanager
 def hosted(aws: Any) -> Iterator[str]:
-    """Run builds and jobs of the embedded AWS on this machine."""
     from triton_rehearsal.builds.runner import BuildRunner
 
     with BuildRunner(aws):
@@ -49,8 +48,6 @@ def hosted(aws: Any) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """A build that has ended."""
-
     status: str  # empty if it did not start
     why: str = ""  # the reason if it did not succeed
     printed: Mapping[str, str]  # by variable, the output of its commands

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from conformance import endpoints
 from conformance.account import CPU_TYPE, Account, hindrance, refusal
 from conformance.beliefs import account
-from conformance.endpoints import INSPECTOR, invoke
+from conformance.endpoints import INSPECTOR, invoke, markers
 from conformance.models import model
 from conformance.records import Asked
 from conformance.sweep import VARIANT, busy
@@ -38,7 +38,7 @@ def variant(aws: Account, model_name: str, **more: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def started(aws: Account) -> Mapping[str, Any]:
     """The endpoint of the release's image on a type without a GPU, with metrics every ten seconds."""
-    aws.put(INSPECTOR, model(f"/tmp/{aws.name('markers')}"))  # noqa: S108  in the container
+    aws.put(INSPECTOR, model(markers(aws)))
     name, metrics = endpoints.container(aws, "Cpu"), {"MetricPublishFrequencyInSeconds": INTERVAL_S}
     refused = ""
     try:
@@ -56,7 +56,6 @@ def started(aws: Account) -> Mapping[str, Any]:
 
 @pytest.fixture(scope="module")
 def endpoint(aws: Account, started: Mapping[str, Any]) -> str:
-    """The endpoint's name, once it serves."""
     return endpoints.serving(aws, started["name"])
 
 
@@ -138,7 +137,7 @@ def undone(aws: Account, started: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Meanwhile auto scaling asks for two instances.
     """
-    aws.put(INSPECTOR, model(f"/tmp/{aws.name('markers')}"))  # noqa: S108  in the container
+    aws.put(INSPECTOR, model(markers(aws)))
     del started
     name, sagemaker = endpoints.container(aws, "Undone"), aws.client("sagemaker")
     for suffix in ("Undone", "never"):

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from conformance import endpoints
 from conformance.account import ENVIRONMENT, Account, allow, dimensions, hindrance, policy, refusal
 from conformance.beliefs import account
-from conformance.endpoints import INSPECTOR, invoke, invoke_once
+from conformance.endpoints import INSPECTOR, invoke, invoke_once, markers
 from conformance.models import body, model
 from conformance.records import Asked
 from conformance.sweep import TAG, VARIANT, absent
@@ -42,12 +42,7 @@ AMI_AT_FAULT = re.compile(
 
 
 def costs(minutes: float, **more: Any) -> pytest.MarkDecorator:
-    """Mark a test that uses the endpoint for minutes."""
     return account(minutes=minutes, dollars=round(minutes * A_MINUTE, 3), **more)
-
-
-def markers(aws: Account) -> str:
-    return f"/tmp/{aws.name('markers')}"  # noqa: S108  in the container
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +73,6 @@ def started(aws: Account) -> Seen:
 
 @pytest.fixture(scope="module")
 def endpoint(started: Seen) -> str:
-    """The endpoint's name, once it serves."""
     if started["status"] != "InService":
         pytest.skip(hindrance(started["why"]) or f"the endpoint is {started['status']}: {started['why']}")
     return str(started["name"])

@@ -57,8 +57,6 @@ def request(aws: Account, suffix: str, resources: Resources) -> dict[str, Any]:
 
 
 def status(aws: Account, suffix: str) -> str:
-    """Wait until a stack's operation has ended, and return its status."""
-
     def ended() -> str | None:
         [stack] = aws.client("cloudformation").describe_stacks(StackName=aws.name(suffix))["Stacks"]
         return None if stack["StackStatus"].endswith("_IN_PROGRESS") else str(stack["StackStatus"])

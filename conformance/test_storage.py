@@ -24,7 +24,6 @@ def sha256(content: bytes) -> str:
 
 
 def upload(s3: Any, where: dict[str, str], body: bytes, checksum: str, **conditions: str) -> None:
-    """Write an object in one part."""
     began = s3.create_multipart_upload(**where, ChecksumAlgorithm="SHA256")
     to, part = {**where, "UploadId": began["UploadId"]}, {"PartNumber": 1, "ChecksumSHA256": checksum}
     part["ETag"] = s3.upload_part(**to, Body=body, **part)["ETag"]

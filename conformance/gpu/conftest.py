@@ -23,5 +23,4 @@ def here(request: pytest.FixtureRequest, record: Record | None) -> Machine:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for what the module's tests build."""
     return tmp_path_factory.mktemp("built")

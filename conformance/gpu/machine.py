@@ -40,7 +40,6 @@ class Machine:
 
     @property
     def place(self) -> str:
-        """The GPU's name, for the record."""
         return self.gpu.name if self.gpu else self.gpus[0][0] if self.gpus else NO_GPU
 
     @property
@@ -97,7 +96,6 @@ def run(*command: str, seconds: float = 120.0, **variables: str) -> str:
 
 
 def image_python() -> str:
-    """Return the image's own python3, even in a virtual environment."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     if sys.prefix != sys.base_prefix:
         folders = [each for each in folders if Path(each) != Path(sys.prefix) / "bin"]
@@ -110,20 +108,16 @@ def python(program: str) -> str:
 
 
 def numbers(version: str) -> list[int]:
-    """Return the numbers of a version."""
     return [int(part) for part in version.split(".") if part.isdigit()]
 
 
 def alike(found: str, expected: str) -> bool:
-    """Return whether two versions agree in the numbers that both have."""
     return all(own == other for own, other in zip(found.split("."), expected.split("."), strict=False))
 
 
 def names(folder: Path) -> list[str]:
-    """Return the names in a folder; none if there is no such folder."""
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def variable(name: str) -> Any:
-    """Return a variable of the environment; None if it is not set."""
     return os.environ.get(name)

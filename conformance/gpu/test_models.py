@@ -61,7 +61,6 @@ def made(folder: Path) -> Callable[[Machine, str], Made]:
 
 
 def fleet(*arguments: str) -> Any:
-    """Return the JSON document of a command of `fleet`."""
     path = os.pathsep.join([str(TOOLKIT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-m", "triton_models", *arguments, "--json"],

@@ -16,7 +16,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from statistics import fmean
-from types import MappingProxyType
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -79,19 +78,15 @@ _MINUTE_S = 60
 
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-policy.html, read 2026-11-23.
-PREDEFINED: Mapping[str, tuple[str, str, int]] = MappingProxyType(
-    {
-        "SageMakerVariantInvocationsPerInstance": ("InvocationsPerInstance", "Sum", _MINUTE_S),
-        "SageMakerVariantConcurrentRequestsPerModelHighResolution": (
-            *("ConcurrentRequestsPerModel", "Maximum"),
-            10,
-        ),
-        "SageMakerVariantProvisionedConcurrencyUtilization": (
-            *("ServerlessProvisionedConcurrencyUtilization", "Maximum"),
-            _MINUTE_S,
-        ),
-    }
-)
+_VARIANT = "SageMakerVariant"
+PREDEFINED: Mapping[str, tuple[str, str, int]] = {
+    f"{_VARIANT}InvocationsPerInstance": ("InvocationsPerInstance", "Sum", _MINUTE_S),
+    f"{_VARIANT}ConcurrentRequestsPerModelHighResolution": ("ConcurrentRequestsPerModel", "Maximum", 10),
+    f"{_VARIANT}ProvisionedConcurrencyUtilization": (
+        *("ServerlessProvisionedConcurrencyUtilization", "Maximum"),
+        _MINUTE_S,
+    ),
+}
 """The metric of all instances of a variant, its statistic and period, by the predefined type."""
 
 
@@ -202,7 +197,6 @@ def _next_of_rate(text: str, after: datetime, start: datetime) -> datetime:
 
 
 def _crontab(text: str, after: datetime, zone: ZoneInfo) -> Iterator[datetime]:
-    """Yield the times of a cron expression, from the day of `after` on."""
     fields = text.split()
     if len(fields) != _FIELDS:
         raise ScheduleError(text)

@@ -67,7 +67,6 @@ def steps(config: Mapping[str, Any], *, before: int, after: int) -> tuple[Step, 
 
 
 def _blue_green(policy: Mapping[str, Any], *, before: int, after: int) -> Iterator[Step]:
-    """Start all new instances, shift traffic to them in parts, and end the old ones last."""
     routing = policy.get("TrafficRoutingConfiguration", {})
     wait = routing.get("WaitIntervalInSeconds", 0)
     yield Step(status="Creating", message=f"Launching {after} instance(s).", active=0, kept=before)

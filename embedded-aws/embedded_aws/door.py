@@ -70,7 +70,6 @@ class Door:
         self._issued = issued
 
     def refusal(self, headers: Mapping[str, str], query: str = "") -> str | None:
-        """Return the reason to refuse a request; None if it is let in."""
         foreign = refusal_of_pages(headers)
         if foreign:
             return foreign
@@ -90,8 +89,6 @@ def refusal_of_pages(headers: Mapping[str, str]) -> str | None:
 
 
 def behind(door: Door, application: _Application) -> _Application:
-    """Wrap an application so that it answers only requests that the door lets in."""
-
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         reason = door.refusal(headers_of(environ), environ.get("QUERY_STRING", ""))
         if reason is None:

@@ -202,7 +202,6 @@ def _operation(request: Any) -> str:
 
 
 def _log_crash(type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG001 (werkzeug's name)
-    """Log what could not be answered; the traceback goes to the debug level."""
     logged = (message % args if args else message).strip()
     _log.error("the embedded AWS failed: %s", logged.splitlines()[-1])
     _log.debug("%s", logged)

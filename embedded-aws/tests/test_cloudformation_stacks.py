@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from aws_for_tests.deployed_functions import ACCOUNT, begin, outputs, status
-from aws_for_tests.serving_stack import serving
+from aws_for_tests.scaled_variant import serving
 from embedded_aws import EmbeddedAws, StackNotFoundError
 from embedded_aws.cloudformation.s3 import BucketPolicy
 

@@ -12,7 +12,7 @@ from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from aws_for_tests.deployed_functions import ACCOUNT, TRUST, functions, status
 from aws_for_tests.executions import ROLE
-from aws_for_tests.serving_stack import serving
+from aws_for_tests.scaled_variant import serving
 from embedded_aws import EmbeddedAws
 from embedded_aws.cloudformation.catalogue import TYPES
 from vpc_template import network

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_for_tests.deployment_configs import blue_green, rolling, size
+from aws_for_tests.scaled_variant import blue_green, rolling, size
 from embedded_aws.deployment import Step, steps
 
 

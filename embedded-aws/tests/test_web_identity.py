@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from aws_for_tests.callers import HOST, OLD, token
 from aws_for_tests.fixture import aws_fixture
-from aws_for_tests.web_identity import HOST, OLD, token
 from embedded_aws import EmbeddedAws
 
 IMMUTABLE = "repo:octo-org@583231/search@1296269:environment:production"

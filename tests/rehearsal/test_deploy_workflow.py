@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from aws_for_tests.web_identity import token
+from aws_for_tests.callers import token
 from embedded_aws import EmbeddedAws
 from tests.rehearsal import generated_models
 from tests.rehearsal.stayed import ROOT, clone_with

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from aws_for_tests.deployment_configs import blue_green, rolling, size
 from aws_for_tests.fixture import aws_fixture
+from aws_for_tests.scaled_variant import blue_green, rolling, size
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws
 from tests.rehearsal.served_models import FLEET, python_model, tarball

@@ -195,14 +195,8 @@ class OIDCProvider(ConfiguredType):
             self.delete(call, identity, before)
             self.begin(call, after)
             before = {}
-        retag(
-            call.client("iam"),
-            before,
-            after,
-            tag="tag_open_id_connect_provider",
-            untag="untag_open_id_connect_provider",
-            OpenIDConnectProviderArn=identity.physical_id,
-        )
+        tag, owner = "tag_open_id_connect_provider", {self.keys: identity.physical_id}
+        retag(call.client("iam"), before, after, tag=tag, untag=f"un{tag}", **owner)
 
 
 class Key(ConfiguredType):
@@ -227,11 +221,8 @@ class Key(ConfiguredType):
         if "KeyPolicy" in after and "KeyPolicy" in differing:
             kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(after["KeyPolicy"]))
         if differing & {"EnableKeyRotation", "RotationPeriodInDays"}:
-            days = (
-                {"RotationPeriodInDays": int(after["RotationPeriodInDays"])}
-                if "RotationPeriodInDays" in after
-                else {}
-            )
+            name = "RotationPeriodInDays"
+            days = {name: int(after[name])} if name in after else {}
             if true(after.get("EnableKeyRotation", False)):
                 kms.enable_key_rotation(KeyId=key, **days)
             else:
@@ -276,14 +267,8 @@ class Parameter(PutType):
         owner, tags = {"ResourceType": "Parameter", "ResourceId": name}, properties.get("Tags", {})
         before = {"Tags": call.client("ssm").list_tags_for_resource(**owner)["TagList"]}
         after = {"Tags": [{"Key": key, "Value": tags[key]} for key in tags]}
-        retag(
-            call.client("ssm"),
-            before,
-            after,
-            tag="add_tags_to_resource",
-            untag="remove_tags_from_resource",
-            **owner,
-        )
+        tag, untag = "add_tags_to_resource", "remove_tags_from_resource"
+        retag(call.client("ssm"), before, after, tag=tag, untag=untag, **owner)
         return Identity(physical_id=name, attributes={"Type": given["Type"], "Value": str(given["Value"])})
 
 

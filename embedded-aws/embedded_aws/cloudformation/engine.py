@@ -61,11 +61,9 @@ class Deployed:
 
     @property
     def physical_resource_id(self) -> str:
-        """The value of `Ref`; empty if the resource does not exist."""
         return self.identity.physical_id if self.identity else ""
 
     def get_cfn_attribute(self, name: str) -> str:
-        """Return the value of `Fn::GetAtt`; empty if the resource does not exist."""
         if self.identity is None:
             return ""
         if name not in self.identity.attributes:
@@ -368,7 +366,6 @@ class Deployment:
 
 
 def _deployed_order(template: Template, deployed: Iterable[str]) -> list[str]:
-    """Return the deployed logical ids, each after those that it refers to."""
     declared = template.get("Resources", {})
     return in_order({name: declared.get(name, {}) for name in deployed}, deployed)
 

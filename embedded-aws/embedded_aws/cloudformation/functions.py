@@ -165,7 +165,6 @@ def _import_value(argument: Any, resources: Any) -> Any:
 
 
 def _stack_output(argument: Any, resources: Any) -> str:
-    """Return the value of another stack's output, in this region and account."""
     wanted = evaluate(argument, resources)
     backends = moto.cloudformation.models.cloudformation_backends
     backend = backends[resources["AWS::AccountId"]][wanted.get("Region", resources["AWS::Region"])]

@@ -12,7 +12,6 @@ from embedded_aws.cloudformation.resource import Properties
 
 
 def is_custom(type_name: str) -> bool:
-    """Return True if functions create the resources of the type."""
     return type_name.startswith("Custom::") or type_name == "AWS::CloudFormation::CustomResource"
 
 

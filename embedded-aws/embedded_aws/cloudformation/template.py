@@ -99,9 +99,8 @@ def check(template: Template) -> None:
     for name in _transforms(template):
         _refuse(f"The embedded AWS does not run transforms: {name}")
     _check_members(template)
-    if found := _DYNAMIC.search(
-        json.dumps([item.get("Properties") for item in template["Resources"].values()])
-    ):
+    properties = [item.get("Properties") for item in template["Resources"].values()]
+    if found := _DYNAMIC.search(json.dumps(properties)):
         _refuse(f"The embedded AWS does not resolve dynamic references: {found[0]}")
     _check_conditions(template)
     _check_references(template, "Resources")
@@ -255,9 +254,8 @@ def _check_function(template: Template, function: str, argument: Any) -> None:
     if function in {"Fn::If", "Condition"} and first not in template.get("Conditions", {}):
         _refuse(f"Template error: unresolved condition dependency {first} in {function}")
     if function == "Fn::FindInMap" and isinstance(first, str) and first not in template.get("Mappings", {}):
-        _refuse(
-            f"Template error: Mapping named '{first}' is not present in the 'Mappings' section of template."
-        )
+        where = "is not present in the 'Mappings' section of template."
+        _refuse(f"Template error: Mapping named '{first}' {where}")
 
 
 def _check_attribute(template: Template, resource: str, attribute: Any) -> None:
@@ -314,10 +312,8 @@ def _check_value(name: str, parameter: Mapping[str, Any], value: str) -> None:
             _refuse(f"Parameter '{name}' must be a number.")
     for constraint, (words, holds) in _CONSTRAINTS.items():
         if constraint in parameter and not holds(value, parameter[constraint]):
-            if "ConstraintDescription" in parameter:
-                _refuse(
-                    f"Parameter {name} failed to satisfy constraint: {parameter['ConstraintDescription']}"
-                )
+            if described := parameter.get("ConstraintDescription"):
+                _refuse(f"Parameter {name} failed to satisfy constraint: {described}")
             _refuse(f"Parameter '{name}' must {words.format(parameter[constraint])}")
 
 

@@ -36,7 +36,6 @@ class Alarm(PutType):
         return Identity(physical_id=name, attributes={"Arn": arn})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Write the alarm again, which leaves its tags unchanged."""
         retag(call.client("cloudwatch"), before, after, ResourceARN=identity.attributes["Arn"])
         return super().update(call, identity, before, after)
 
@@ -107,7 +106,6 @@ class ScalableTarget(PutType):
         return {**target, "ResourceIds": target["ResourceId"]}
 
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        """Register the target, or change its bounds, and replace its scheduled actions."""
         refuse_unknown(properties, {*_KEY, *_BOUNDS, "ScheduledActions", "Tags"})
         # Without the tags, which no operation here shows.
         call.ask(_SCALING, "register_scalable_target", without(properties, "ScheduledActions", "Tags"))

@@ -154,10 +154,6 @@ class Reading:
         points = [lines[0].points.get(time) if lines else None for time in times]
         return cls(times=times, points=points, period=period)
 
-    def state(self, limit: Limit) -> State | None:
-        """Return the state of the alarm; None if it stays what it is."""
-        return limit.state(self.points)
-
     def existing(self, periods: int) -> list[tuple[int, float]]:
         """Return the newest data points that exist, the newest first."""
         known = [

@@ -157,7 +157,7 @@ class Alarms:
     def _evaluate_metric(self, alarm: Alarm, at: float) -> list[Change]:
         limit = limit_of(alarm.settings)
         reading = Reading.of(self.metrics, alarm.settings, at=at)
-        state = reading.state(limit)
+        state = limit.state(reading.points)
         if state is None or state == alarm.status.value:
             return []
         reason = reading.reason(limit, state, before=alarm.status.value)
@@ -182,7 +182,6 @@ class Alarms:
                 self.observer.act(change, action, at=at)
 
     def _repeat(self, alarm: Alarm, at: float) -> None:
-        """Perform the scaling actions of an alarm that keeps its state."""
         change = Change(alarm=alarm, before=alarm.status, after=alarm.status)
         for action in alarm.actions():
             if action.startswith(SCALING):

@@ -30,7 +30,6 @@ class MetricKey:
 
     @classmethod
     def of(cls, namespace: str, name: str, dimensions: Iterable[Mapping[str, str]]) -> MetricKey:
-        """Return the key of a metric whose dimensions are given as CloudWatch's API does."""
         pairs = tuple(sorted((each["Name"], each["Value"]) for each in dimensions))
         return cls(namespace=namespace, name=name, dimensions=pairs)
 

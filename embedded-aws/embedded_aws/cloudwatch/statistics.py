@@ -23,7 +23,6 @@ _Ranged = tuple[str, float, float, bool]
 
 
 def is_statistic(name: str) -> bool:
-    """Return True if CloudWatch has a statistic of this name."""
     return name in _SIMPLE or _ranged(name) is not None
 
 

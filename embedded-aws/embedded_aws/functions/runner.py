@@ -92,8 +92,6 @@ class LoopError(Exception):
 
 
 class _Chain:
-    """A call from outside, with all calls that its functions made in turn."""
-
     def __init__(self, on_end: Callable[[Outcome], None] | None) -> None:
         self.on_end = on_end
         self.running = 0
@@ -217,9 +215,8 @@ class Functions:
         try:
             with self._lock:
                 if self._closed:
-                    return _error(
-                        "Sandbox.Closed", f"RequestId: {request_id} Error: the embedded AWS was closed"
-                    )
+                    closed = f"RequestId: {request_id} Error: the embedded AWS was closed"
+                    return _error("Sandbox.Closed", closed)
                 process = subprocess.Popen(
                     [sys.executable, *_OPTIONS, _RUNTIME, folder, str(theirs), *dict.fromkeys(packages)],
                     env=environment,
@@ -333,7 +330,6 @@ def _variables(function: Function, folder: Path, *, request_id: str, root: str) 
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """End a process and its group; return when it has ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # it may have ended, or be ending
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

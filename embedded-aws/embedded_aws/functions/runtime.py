@@ -44,8 +44,6 @@ class LambdaContext:
 
 
 class _LogHandler(logging.Handler):
-    """Prints a record as Lambda's runtime does by default."""
-
     def __init__(self, request_id: str) -> None:
         super().__init__()
         self.setFormatter(

@@ -39,7 +39,6 @@ class Arrivals:
     last_s: float
 
     def times(self, count: int) -> Iterator[float]:
-        """Yield the seconds to each of a number of new instances."""
         for number in range(count):
             yield self.first_s + (self.last_s - self.first_s) * number / max(1, count - 1)
 
@@ -102,8 +101,6 @@ def _refuse_variants(endpoint: Any, names: Sequence[str]) -> None:
 
 
 class _Change:
-    """A change of an endpoint's counts and weights, while it is Updating."""
-
     def __init__(
         self,
         backend: SageMakerModelBackend,

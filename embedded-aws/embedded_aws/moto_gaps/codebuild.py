@@ -82,7 +82,6 @@ def _create_project(self: CodeBuildResponse) -> ActionResult:
 
 @patch.adds(CodeBuildResponse, "update_project")
 def _update_project(self: CodeBuildResponse) -> ActionResult:
-    """Replace the properties in the request; the project keeps the others."""
     request = _request(self)
     project = self.codebuild_backend.codebuild_projects.get(request["name"])
     if project is None:
@@ -164,7 +163,6 @@ def _create(self: CodeBuildResponse) -> ActionResult:
 
 @patch.adds(CodeBuildResponse, "update_fleet")
 def _update(self: CodeBuildResponse) -> ActionResult:
-    """Replace the properties in the request; the fleet keeps the others."""
     request = json.loads(self.body)
     fleet = _found(self.codebuild_backend, request.pop("arn"))
     fleet |= request | {"lastModified": unix_time()}
@@ -308,7 +306,6 @@ def _overridden(name: str) -> tuple[str, str]:
 def _merged(
     declared: Iterable[Mapping[str, str]], overrides: Iterable[Mapping[str, str]]
 ) -> list[dict[str, str]]:
-    """Return the project's variables, overridden in place by the build's, then the build's others."""
     by_name = {variable["name"]: {"type": "PLAINTEXT", **variable} for variable in declared}
     by_name |= {variable["name"]: {"type": "PLAINTEXT", **variable} for variable in overrides}
     return list(by_name.values())
@@ -362,7 +359,6 @@ def _list_builds_for_project(self: CodeBuildResponse) -> ActionResult:
 
 
 def _listed(response: CodeBuildResponse, ids: list[str]) -> ActionResult:
-    """Answer with a page of builds, which are given with the oldest first."""
     records = _builds(response.codebuild_backend, ids)
     records.sort(key=lambda build: build["startTime"])
     ordered = [str(build["id"]) for build in records]

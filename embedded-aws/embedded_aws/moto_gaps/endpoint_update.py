@@ -165,12 +165,10 @@ class EndpointUpdate:
 
     @property
     def _gone(self) -> bool:
-        """Return True if the endpoint or the embedded AWS is gone."""
         endpoint = self._endpoint
         return self._backend.endpoints.get(endpoint.endpoint_name) is not endpoint
 
     def _show(self, row: Sequence[Step]) -> None:
-        """Show a step in DescribeEndpoint, then send its event."""
         now = utcnow()
         kept = {v["VariantName"]: step.kept for v, step in zip(self._wanted.variants, row, strict=True)}
         self._endpoint.production_variants = [

@@ -174,7 +174,6 @@ def _start(rule: Rule, function_arn: str, payload: bytes) -> None:
 
 
 def _time(event: Mapping[str, Any]) -> str:
-    """Return an event's time as a string; moto stores seconds."""
     when = event["time"]
     return when if isinstance(when, str) else iso_8601_datetime_without_milliseconds(utcfromtimestamp(when))
 

@@ -87,8 +87,6 @@ _moto_assume = TokenResponse.assume_role_with_web_identity
 
 
 class _NotAuthorizedError(AccessDeniedError):
-    """The trust of the role does not allow the token."""
-
     def __init__(self) -> None:
         super(AccessDeniedError, self).__init__("AccessDenied", f"Not authorized to perform {_ACTION}")
 
@@ -118,10 +116,7 @@ def _claims(token: str) -> dict[str, Any]:
     except ValueError:
         claims = None
     if not isinstance(claims, dict):
-        message = (
-            "The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)"
-        )
-        raise STSClientError("InvalidIdentityToken", message)
+        raise STSClientError("InvalidIdentityToken", _NO_TOKEN)
     return claims
 
 

@@ -90,7 +90,6 @@ def _functions() -> Functions:
 
 
 def _called(found: Any, tail: list[str]) -> Function:
-    """Return a function for one call. Its log lines are also added to the tail."""
     if not str(found.run_time).startswith("python"):
         msg = f"the embedded AWS runs functions in Python only; {found.function_name} is for {found.run_time}"
         raise LambdaClientError("InvalidRuntimeException", msg)

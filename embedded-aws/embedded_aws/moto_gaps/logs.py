@@ -25,7 +25,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 from moto.cloudwatch.models import cloudwatch_backends
@@ -146,7 +145,6 @@ def _group(self: LogsResponse) -> LogGroup:
 
 
 def _may_use(key: str, *, region: str, account: str) -> bool:
-    """Return whether the key's policy lets CloudWatch Logs of a region use it."""
     found = kms_backends[account][region].keys.get(key.rpartition("/")[2])
     policy: dict[str, Any] = json.loads(found.policy) if found else {}
     return any(
@@ -230,19 +228,16 @@ _CONDITION = re.compile(
     r"""|(?P<sign>!=|<=|>=|[=<>])\s*(?:"(?P<text>(?:[^"\\]|\\.)*)"|(?P<word>[^\s=!<>()&|"]+)))"""
 )
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\"?'?([^\]\"']+)\"?'?\]")
-_ORDERS: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
-    {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-)
+_Order = Callable[[float, float], bool]
+_ORDERS: Mapping[str, _Order] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _ABSENT = object()
-_STATES: Mapping[str, Test] = MappingProxyType(
-    {
-        "IS TRUE": lambda value: value is True,
-        "IS FALSE": lambda value: value is False,
-        "IS NULL": lambda value: value is None,
-        "EXISTS": lambda value: value is not _ABSENT,
-        "NOT EXISTS": lambda value: value is _ABSENT,
-    }
-)
+_STATES: Mapping[str, Test] = {
+    "IS TRUE": lambda value: value is True,
+    "IS FALSE": lambda value: value is False,
+    "IS NULL": lambda value: value is None,
+    "EXISTS": lambda value: value is not _ABSENT,
+    "NOT EXISTS": lambda value: value is _ABSENT,
+}
 
 
 class PatternError(ValueError):

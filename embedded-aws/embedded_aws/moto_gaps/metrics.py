@@ -45,7 +45,6 @@ _STATISTICS = ("SampleCount", "Sum", "Minimum", "Maximum")
 
 
 def metrics_of(backend: CloudWatchBackend) -> MetricStore:
-    """Return the metrics of an account in a region. A reset of moto empties them."""
     store: MetricStore = vars(backend).setdefault("embedded_aws_metrics", MetricStore())
     return store
 

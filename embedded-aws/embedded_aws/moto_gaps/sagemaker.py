@@ -122,7 +122,6 @@ def _created(model: Model) -> float:
 
 @patch.replaces(SageMakerResponse, "list_models")
 def _list_models(self: SageMakerResponse) -> ActionResult:
-    """Return a page of the models that a request selects, by default the newest first."""
     request = _request(self)
     bounds = [request.get(f"CreationTime{side}") for side in ("After", "Before")]
     after, before = (None if each is None else float(each) for each in bounds)
@@ -293,7 +292,6 @@ def _refuse_end_of_queue(backend: Any, endpoint: Any, config: Any) -> None:
 
 
 def _running(backend: Any, endpoint: Any) -> list[dict[str, Any]]:
-    """Return the variants of an endpoint's configuration; none if the configuration is deleted."""
     config = backend.endpoint_configs.get(endpoint.endpoint_config_name)
     variants: list[dict[str, Any]] = config.production_variants if config else []
     return variants

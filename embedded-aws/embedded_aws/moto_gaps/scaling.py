@@ -114,7 +114,6 @@ class Activities:
 
 
 def activities_of(backend: ApplicationAutoscalingBackend) -> Activities:
-    """Return the activities of an account in a region. A reset of moto empties them."""
     found: Activities = vars(backend).setdefault("embedded_aws_activities", Activities())
     return found
 
@@ -399,7 +398,6 @@ class EveryMinute:
         self._thread.start()
 
     def wake(self) -> None:
-        """Notice that the clock has changed."""
         self._woken.set()
 
     def close(self) -> None:
