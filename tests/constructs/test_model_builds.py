@@ -132,13 +132,6 @@ def test_a_build_may_take_two_hours_or_what_is_asked_for(build: Build, resources
     assert _project(resources)["TimeoutInMinutes"] == 240
 
 
-def test_two_projects_live_in_one_stack(build: Build, resources: Resources) -> None:
-    build("Text")
-    build("Images")
-
-    assert len(resources("AWS::CodeBuild::Project")) == 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "rules"),
     [

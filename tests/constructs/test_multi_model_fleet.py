@@ -36,22 +36,6 @@ def fleet(stack: Stack, source: Path, **given: object) -> MultiModelFleet:
     return MultiModelFleet(stack, "Fleet", source=source, models=["minilm", "resnet50"], **with_values(given))  # type: ignore[arg-type]
 
 
-def test_it_has_every_part_of_a_fleet(stack: Stack, source: Path) -> None:
-    fleet(stack, source)
-
-    template = Template.from_stack(stack)
-    for resource_type, count in {
-        "AWS::S3::Bucket": 1,
-        "AWS::CodeBuild::Project": 1,
-        "AWS::SageMaker::Endpoint": 1,
-        "AWS::ApplicationAutoScaling::ScalingPolicy": 2,
-        "AWS::CloudWatch::CompositeAlarm": 1,
-        "AWS::CloudWatch::Dashboard": 1,
-        "AWS::SSM::Parameter": 1,
-    }.items():
-        template.resource_count_is(resource_type, count)
-
-
 def test_aws_solutions_finds_nothing_in_it(stack: Stack, source: Path) -> None:
     fleet(stack, source)
     app = stack.node.root
