@@ -210,6 +210,11 @@ def test_models_come_from_a_library_or_from_a_source(given: dict[str, object], s
         MultiModelFleet(stack, "Fleet", library=library, **given)  # type: ignore[arg-type]
 
 
+def test_a_library_waits_only_for_builds_that_its_deployments_start(stack: Stack) -> None:
+    with reported("wait-for-build"):
+        ModelLibrary(stack, "Library", wait_for_build=True)
+
+
 def test_everything_is_made_inside_its_construct(stack: Stack) -> None:
     repository = ModelRepository(stack, "Repository")
     MultiModelEndpoint(stack, "Endpoint", repository=repository)

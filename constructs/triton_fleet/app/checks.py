@@ -37,7 +37,6 @@ PROMOTED_BY = Check(
     "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics.html",
 )
 GITHUB_STAGE = Check(id="github-stage", source=FROM_ARGUMENTS)
-WAIT_FOR_BUILD = Check(id="wait-for-build", source=FROM_ARGUMENTS)
 DEPLOYMENT_SIZE = Check(id="deployment-size", source=FROM_ARGUMENTS)
 WARM_UP_WITHOUT_WAIT = Check(id="warm-up-without-wait", source=FROM_ARGUMENTS)
 
@@ -130,12 +129,6 @@ def _check_models(config: FleetConfig, at: At) -> None:
                 fix=f"write {form}, the name under which the form is published" if is_form else "remove it",
                 why="no model is published under this name, and the deployment would stop",
             )
-    if config.wait_for_build and not (config.build_on_deployment and config.models):
-        at("wait_for_build")(
-            WAIT_FOR_BUILD,
-            "wait_for_build is true, and no deployment starts a build",
-            fix="remove wait_for_build, or set models and build_on_deployment",
-        )
 
 
 def _check_existing(config: FleetConfig, at: At) -> None:

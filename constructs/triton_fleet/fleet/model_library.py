@@ -20,9 +20,10 @@ from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.images.serving import Serving
 from triton_fleet.parts.network.endpoint_network import EndpointNetwork
 from triton_fleet.parts.repository.model_repository import ModelRepository
-from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
 FLEET_MODELS = Check(id="fleet-models", source=FROM_ARGUMENTS)
+WAIT_FOR_BUILD = Check(id="wait-for-build", source=FROM_ARGUMENTS)
 """A library builds models from a source folder, and a fleet has one library."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -94,12 +95,20 @@ class ModelLibrary(Construct):
             FleetError: Models without a source, or a wrong argument of the repository or of the builds.
         """
         super().__init__(scope, construct_id)
+        report = Report(self.node.path)
         if models and source is None:
-            raise FLEET_MODELS.error(
-                what=f"there is no source for models {', '.join(models)}",
-                where=f"models of {self.node.path}",
+            report.at("models")(
+                FLEET_MODELS,
+                f"there is no source for models {', '.join(models)}",
                 fix='give source="model_builds", the folder that holds models/',
             )
+        if wait_for_build and (source is None or not build_on_deployment):
+            report.at("wait_for_build")(
+                WAIT_FOR_BUILD,
+                "wait_for_build is true, and no deployment starts a build",
+                fix="remove wait_for_build, or set models and build_on_deployment",
+            )
+        report.raise_if_any()
         self.serving = serving or Serving()
         self.source = Path(source) if source is not None else None
         self.repository = ModelRepository(self, "Repository", bucket=bucket, encryption_key=encryption_key)
