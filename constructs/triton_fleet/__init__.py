@@ -1,4 +1,8 @@
-"""Constructs that declare a fleet of Triton models behind one SageMaker GPU endpoint."""
+"""Constructs that declare a fleet of Triton models behind one SageMaker GPU endpoint.
+
+From the whole to the parts: `app` reads cdk.json, `fleet` wires everything, `operations` watches and scales,
+`endpoint` serves, `builds` makes the models, and `parts` has what these are made with.
+"""
 
 import sys
 
@@ -62,11 +66,11 @@ with imports_of("triton_fleet"):
     from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
     from triton_fleet.parts.arguments.uncaught import short_for_mistakes
     from triton_fleet.parts.images.image import CustomImage
-    from triton_fleet.parts.images.serving import Serving
     from triton_fleet.parts.metrics.published import EndpointMetrics, VariantMetrics
     from triton_fleet.parts.network.endpoint_network import EndpointNetwork, VpcService
     from triton_fleet.parts.network.placement import Placement
     from triton_fleet.parts.repository.model_repository import ModelRepository
+    from triton_fleet.parts.serving import Serving
 
 sys.excepthook = short_for_mistakes(sys.excepthook)
 

@@ -22,8 +22,8 @@ from triton_fleet.endpoint.hosting import deployment, variants
 from triton_fleet.fleet import github_role as delivery
 from triton_fleet.operations import budget, dashboard, notifications, thresholds, warm_up
 from triton_fleet.operations.scaling import endpoint_scaling, schedules, target, tracking
+from triton_fleet.parts import serving as images
 from triton_fleet.parts.arguments import checks as arguments
-from triton_fleet.parts.images import serving as images
 from triton_fleet.parts.images.image import CustomImage
 from triton_fleet.parts.repository import model_repository as repository
 from triton_fleet.parts.repository.usage import PlanTarget, endpoint_fits, plan_portability, same_gpu

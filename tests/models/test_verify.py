@@ -24,7 +24,7 @@ from triton_models.cli.main import main
 from triton_models.deliver.verify import process as process_module
 from triton_models.deliver.verify import process as program_module
 from triton_models.deliver.verify.comparing import difference
-from triton_models.deliver.verify.serving import Limits, Server, serving
+from triton_models.deliver.verify.server import Limits, Server, serving
 from triton_models.deliver.verify.verify import declaration_of, verify
 from triton_models.spec import Example, ModelDefinition, load_build
 from triton_rehearsal.triton import command

@@ -23,7 +23,7 @@ from tests.rehearsal import served_models
 from tests.rehearsal.small_projects import create_project
 from tests.rehearsal.traces import traces
 from triton_models.deliver.verify.process import numpy_of_models, server_environment
-from triton_models.deliver.verify.serving import serving
+from triton_models.deliver.verify.server import serving
 from triton_rehearsal.builds.processing_job import run_job
 from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.triton import command

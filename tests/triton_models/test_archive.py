@@ -25,13 +25,13 @@ from tests.triton_models.hostile_archives import (
     header,
 )
 from tests.triton_models.model_folders import peak_bytes, write
-from triton_models.artifact.archive import ARTIFACT, ENVIRONMENT, Form, members
+from triton_models.artifact.archive import ARTIFACT, ENVIRONMENT, Limits, members
 
 LONG = "/".join(["x" * 60] * 3)
 
 
-def paths(content: bytes, form: Form = ARTIFACT) -> list[str]:
-    return [member.path for member in members(io.BytesIO(content), where="m.tar.gz", form=form)]
+def paths(content: bytes, limits: Limits = ARTIFACT) -> list[str]:
+    return [member.path for member in members(io.BytesIO(content), where="m.tar.gz", limits=limits)]
 
 
 def contents(content: bytes) -> dict[str, bytes]:
@@ -79,21 +79,21 @@ def test_whoever_reads_a_content_that_is_cut_gets_the_same_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "content"),
+    ("limits", "content"),
     [
-        (Form(members=2), archive(file("a"), file("b"))),
-        (Form(unpacked_bytes=3000), archive(file("a", bytes(4000)))),
-        (Form(ratio=50, ratio_from_bytes=1 << 20), archive(file("a", bytes(2 << 20)))),
-        (Form(name_bytes=10), archive(file("net/longer-name"))),
-        (Form(path_bytes=20), archive(file("net/" + "a/" * 10 + "b"))),
-        (Form(depth=2), archive(file("a/b/c/d"))),
-        (Form(seconds=0), archive(file("a"))),
+        (Limits(members=2), archive(file("a"), file("b"))),
+        (Limits(unpacked_bytes=3000), archive(file("a", bytes(4000)))),
+        (Limits(ratio=50, ratio_from_bytes=1 << 20), archive(file("a", bytes(2 << 20)))),
+        (Limits(name_bytes=10), archive(file("net/longer-name"))),
+        (Limits(path_bytes=20), archive(file("net/" + "a/" * 10 + "b"))),
+        (Limits(depth=2), archive(file("a/b/c/d"))),
+        (Limits(seconds=0), archive(file("a"))),
     ],
     ids=["members", "bytes", "ratio", "name", "path", "depth", "time"],
 )
-def test_an_archive_beyond_a_limit_is_refused_and_within_it_is_read(form: Form, content: bytes) -> None:
+def test_an_archive_beyond_a_limit_is_refused_and_within_it_is_read(limits: Limits, content: bytes) -> None:
     with reported("archive-limit"):
-        paths(content, form)
+        paths(content, limits)
     assert paths(content)
 
 

@@ -2,7 +2,7 @@
 
 `config` is the model of the settings, and describes each. `context` reads them from the CDK's context;
 `checks` has what no construct can check. `synthesis` declares the stacks, names the settings that
-constructs refuse, and writes the templates.
+constructs refuse, and writes the templates; `schema` prints a JSON schema for editors.
 
     import sys
     from triton_fleet.app import synthesize

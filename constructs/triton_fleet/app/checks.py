@@ -14,8 +14,8 @@ from triton_fleet.app.config import EVERY_MODEL, OFF, FleetConfig
 from triton_fleet.fleet.github_role import ISSUER
 from triton_fleet.operations.scaling.target import SCALING_TARGET_HARDWARE
 from triton_fleet.parts.arguments.checks import account_id, key_arn, role_arn, secret_arn, topic_arn
-from triton_fleet.parts.images.serving import image_region
 from triton_fleet.parts.repository.model_repository import bucket_name
+from triton_fleet.parts.serving import image_region
 from triton_models.artifact.layout import MODEL_NAME
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.json_text import check_stage

@@ -31,8 +31,8 @@ from triton_fleet.operations.scaling.tracking import (
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.operations.warm_up import WarmUpRequest
 from triton_fleet.parts.images.image import CustomImage
-from triton_fleet.parts.images.serving import Serving
 from triton_fleet.parts.network.endpoint_network import EndpointNetwork
+from triton_fleet.parts.serving import Serving
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY

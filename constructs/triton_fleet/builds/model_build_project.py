@@ -56,11 +56,11 @@ from triton_fleet.parts.arguments.service_model import hold_against_services
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.images.image import TritonImage
-from triton_fleet.parts.images.serving import Serving
 from triton_fleet.parts.network.endpoint_network import EndpointNetwork
 from triton_fleet.parts.network.findings import acknowledge_network_interfaces
 from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_fleet.parts.repository.usage import BuiltModel, PlanTarget
+from triton_fleet.parts.serving import Serving
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import Check, Report
 from triton_models.check.survey import Survey

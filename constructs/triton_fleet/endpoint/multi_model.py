@@ -24,9 +24,9 @@ from triton_fleet.endpoint.instance_checks import multi_model_pools, same_image
 from triton_fleet.endpoint.shared import Shared, alarm_names
 from triton_fleet.parts.arguments.checks import look_up, warn
 from triton_fleet.parts.arguments.typed import typed
-from triton_fleet.parts.images.serving import Serving
 from triton_fleet.parts.network.placement import Placement
 from triton_fleet.parts.repository.model_repository import ModelRepository
+from triton_fleet.parts.serving import Serving
 from triton_models.base.checks import Check, Report
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, INSTANCE_TYPES, InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type

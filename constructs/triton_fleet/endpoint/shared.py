@@ -16,9 +16,9 @@ from triton_fleet.endpoint.hosting.variants import Hosting, resource_name
 from triton_fleet.endpoint.instance_checks import host_ami, local_storage
 from triton_fleet.parts.arguments.checks import literal_list, look_up
 from triton_fleet.parts.arguments.tokens import known
-from triton_fleet.parts.images.serving import Serving
 from triton_fleet.parts.network.placement import Placement
 from triton_fleet.parts.repository.model_repository import ModelRepository
+from triton_fleet.parts.serving import Serving
 from triton_models.base.checks import Check, Report
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import Release

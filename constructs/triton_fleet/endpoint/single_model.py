@@ -26,9 +26,9 @@ from triton_fleet.parts.arguments.checks import look_up
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.images.image import CustomImage, TritonImage
-from triton_fleet.parts.images.serving import Serving
 from triton_fleet.parts.network.placement import Placement
 from triton_fleet.parts.repository.model_repository import ModelRepository
+from triton_fleet.parts.serving import Serving
 from triton_models.base.checks import Check, Report
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type

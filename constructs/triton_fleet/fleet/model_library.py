@@ -17,9 +17,9 @@ from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
 from triton_fleet.fleet.accepted_findings import accept, in_builds, in_repository
 from triton_fleet.parts.arguments.typed import typed
-from triton_fleet.parts.images.serving import Serving
 from triton_fleet.parts.network.endpoint_network import EndpointNetwork
 from triton_fleet.parts.repository.model_repository import ModelRepository
+from triton_fleet.parts.serving import Serving
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
 FLEET_MODELS = Check(id="fleet-models", source=FROM_ARGUMENTS)

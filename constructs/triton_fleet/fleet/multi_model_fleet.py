@@ -33,9 +33,9 @@ from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
-from triton_fleet.parts.images.serving import Serving
 from triton_fleet.parts.network.placement import Placement
 from triton_fleet.parts.repository.model_repository import ModelRepository
+from triton_fleet.parts.serving import Serving
 from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError
 from triton_models.facts.cost import dollars

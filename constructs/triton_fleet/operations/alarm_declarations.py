@@ -29,14 +29,14 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmDeclaration:
-    """One alarm, before it is a resource: `out_of` of the last `minutes` are above the threshold."""
+    """One alarm, before it is a resource: `datapoints` of the last `minutes` are above the threshold."""
 
     name: str
     severity: Severity
     metric: cloudwatch.IMetric
     threshold: float
     minutes: int
-    out_of: int
+    datapoints: int
     what: str
     why: str
     runbook: str
@@ -57,7 +57,7 @@ class AlarmDeclaration:
             threshold=self.threshold,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             evaluation_periods=self.minutes,
-            datapoints_to_alarm=self.out_of,
+            datapoints_to_alarm=self.datapoints,
             # SageMaker publishes nothing in a minute without requests, and no request is not a failure.
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
         )
@@ -70,7 +70,7 @@ class AlarmDeclaration:
                 getattr(self.metric, "label", None) or self.name,
                 sign=">",
                 threshold=math_number(self.threshold),
-                datapoints=self.out_of,
+                datapoints=self.datapoints,
                 periods=self.minutes,
                 period_s=60,
             ),
@@ -85,7 +85,7 @@ def serving(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
         metric=metrics.metric_error_rate("Invocation5XXErrors", min_requests=thresholds.minimum_requests),
         threshold=thresholds.server_error_percent,
         minutes=5,
-        out_of=3,
+        datapoints=3,
         what="The endpoint answers requests with 5XX.",
         why=(
             "Clients retry, which hides single failures. One in a hundred for three of five minutes is more "
@@ -103,7 +103,7 @@ def serving(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
         metric=metrics.metric_error_rate("InvocationModelErrors", min_requests=thresholds.minimum_requests),
         threshold=thresholds.model_error_percent,
         minutes=5,
-        out_of=5,
+        datapoints=5,
         what="Models refuse requests, or cannot be loaded.",
         why=(
             "Bad input counts as a model error, so some errors are normal, and the threshold is higher than "
@@ -123,7 +123,7 @@ def serving(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
         ),
         threshold=thresholds.latency_p99.to_milliseconds(),
         minutes=5,
-        out_of=3,
+        datapoints=3,
         what="The slowest 1 % of requests wait too long for the model.",
         why=(
             "A model on the GPU takes far less than a second. Set the threshold to what your callers accept. "
@@ -145,7 +145,7 @@ def silent(metrics: VariantMetrics) -> AlarmDeclaration:
         metric=hosts_not_reporting(metrics),
         threshold=0,
         minutes=15,
-        out_of=15,
+        datapoints=15,
         what="Requests arrive, but no instance has reported metrics for 15 minutes.",
         why=(
             "Each instance reports every minute. Without reports there are no instances, or the other alarms "
@@ -167,7 +167,7 @@ def caching(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
         metric=thrashing(metrics, below_hit_percent=thresholds.cache_hit_percent),
         threshold=0,
         minutes=15,
-        out_of=10,
+        datapoints=10,
         what="Models evict each other from memory: requests miss, and models are evicted.",
         why=(
             "Evictions from a full cache are normal, and so are misses after a deployment. Both in the same "
@@ -185,7 +185,7 @@ def caching(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
         metric=metrics.metric_disk_utilization(statistic="Maximum", label="disk, %"),
         threshold=thresholds.disk_percent,
         minutes=15,
-        out_of=15,
+        datapoints=15,
         what="The disk of an instance, which holds downloaded models, is nearly full.",
         why=(
             "An average would hide the fullest instance. At 85 % of 450 GB there is still room for a day of "
@@ -206,7 +206,7 @@ def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmD
         metric=metrics.metric_approximate_age_of_oldest_request(label="oldest request, s"),
         threshold=thresholds.oldest_request.to_seconds(),
         minutes=5,
-        out_of=5,
+        datapoints=5,
         what="The oldest request in the queue has been waiting for too long.",
         why=(
             "Scaling from zero to the first answer takes less than 15 minutes. Set the threshold to what "
@@ -223,7 +223,7 @@ def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmD
         metric=metrics.metric_invocation_failures(),
         threshold=0,
         minutes=5,
-        out_of=5,
+        datapoints=5,
         what="Requests keep failing.",
         why=(
             "Bad input counts as a failure, so single failures are normal. Failures in five minutes in a row "
@@ -241,7 +241,7 @@ def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmD
         metric=metrics.metric_has_backlog_without_capacity(),
         threshold=0,
         minutes=20,
-        out_of=20,
+        datapoints=20,
         what="Requests wait, and there is no instance.",
         why=(
             "Auto scaling requests an instance after two minutes, and it serves 12 to 15 minutes later. If "
@@ -263,7 +263,7 @@ def load_failures(failures: cloudwatch.IMetric) -> AlarmDeclaration:
         metric=failures,
         threshold=0,
         minutes=15,
-        out_of=3,
+        datapoints=3,
         what="Models cannot be loaded.",
         why=(
             "Any failure matters: every request to that model fails. Loads that run out of memory do not "
@@ -286,7 +286,7 @@ def gpu_memory(metrics: VariantMetrics, thresholds: Thresholds) -> AlarmDeclarat
         metric=metrics.metric_gpu_memory_utilization(label="GPU memory, %"),
         threshold=thresholds.gpu_memory_percent,
         minutes=15,
-        out_of=15,
+        datapoints=15,
         what="The GPUs' memory is full.",
         why=(
             "A cache fills its memory, so the threshold is high: above it, models that need more memory "
@@ -308,7 +308,7 @@ def ceiling(metrics: VariantMetrics, *, max_capacity: float) -> AlarmDeclaration
         threshold=max_capacity
         - 0.5,  # the number of instances is a ratio of two sums, so not quite an integer
         minutes=15,
-        out_of=15,
+        datapoints=15,
         what="Auto scaling has reached its maximum capacity.",
         why=(
             "A peak may reach the maximum. If it lasts 15 minutes, longer than starting an instance takes, "
@@ -331,7 +331,7 @@ def no_capacity(
         metric=missing_instances(metrics, fewest=fewest, most=most, busy_percent=thresholds.busy_percent),
         threshold=0,
         minutes=20,
-        out_of=20,
+        datapoints=20,
         what=(
             "Instances are missing: there are fewer than the minimum capacity, or the existing ones are busy "
             "and no new one starts."
@@ -361,7 +361,7 @@ def rolling_back(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[Al
         metric=metrics.metric_error_rate("Invocation5XXErrors", min_requests=thresholds.minimum_requests),
         threshold=thresholds.server_error_percent,
         minutes=5,
-        out_of=2,
+        datapoints=2,
         what="The endpoint answers requests with 5XX. A running deployment is rolled back.",
         why=(
             "Earlier than the alarm that pages, because a rollback costs little. Two minutes of five fit "
@@ -375,7 +375,7 @@ def rolling_back(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[Al
         metric=metrics.metric_error_rate("InvocationModelErrors", min_requests=thresholds.minimum_requests),
         threshold=thresholds.model_error_percent,
         minutes=5,
-        out_of=3,
+        datapoints=3,
         what="Models refuse requests, or cannot be loaded. A running deployment is rolled back.",
         why=(
             "Bad input counts as a model error, so some errors are normal. The threshold must be below the "

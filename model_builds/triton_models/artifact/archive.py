@@ -68,8 +68,8 @@ _SIZE = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """The accepted form of an archive, and its limits.
+class Limits:
+    """What an archive may be, and its limits.
 
     Attributes:
         plain: True to accept an uncompressed tar archive.
@@ -106,13 +106,13 @@ class Form:
     seconds: float = 7_200
 
 
-ARTIFACT = Form()
+ARTIFACT = Limits()
 
-ENVIRONMENT = Form(plain=True, links=True)
-"""The form of conda-pack and venv-pack: with links to an interpreter, and pyvenv.cfg twice."""
+ENVIRONMENT = Limits(plain=True, links=True)
+"""conda-pack and venv-pack: with links to an interpreter, and pyvenv.cfg twice."""
 
-WEIGHTS = Form(plain=True, members=100_000, unpacked_bytes=256 << 30, ratio=100)
-"""The form of weights: 70 billion parameters take 140 GB in FP16, and deflate saves little of them."""
+WEIGHTS = Limits(plain=True, members=100_000, unpacked_bytes=256 << 30, ratio=100)
+"""Weights: 70 billion parameters take 140 GB in FP16, and deflate saves little of them."""
 
 ZIPPED_WEIGHTS = replace(WEIGHTS, zipped=True)
 
@@ -136,7 +136,7 @@ class Member:
     content: IO[bytes]
 
 
-def members(source: IO[bytes], *, where: str, form: Form = ARTIFACT) -> Iterator[Member]:
+def members(source: IO[bytes], *, where: str, limits: Limits = ARTIFACT) -> Iterator[Member]:
     """Yield every member of an archive, in order; it is read once from start to end.
 
     Problems that do not prevent reading are raised together at the end, without yielding their members.
@@ -146,7 +146,7 @@ def members(source: IO[bytes], *, where: str, form: Form = ARTIFACT) -> Iterator
         FleetError: The archive is damaged, unsafe or too large.
         OSError: The source cannot be read.
     """
-    return _Archive(source, where, form).members()
+    return _Archive(source, where, limits).members()
 
 
 def tar_stream(source: IO[bytes], *, where: str) -> IO[bytes]:
@@ -158,7 +158,7 @@ def tar_stream(source: IO[bytes], *, where: str) -> IO[bytes]:
 
 
 def unpack(
-    source: IO[bytes], folder: Path, *, where: str, executables: bool = True, form: Form = ARTIFACT
+    source: IO[bytes], folder: Path, *, where: str, executables: bool = True, limits: Limits = ARTIFACT
 ) -> None:
     """Unpack an archive into a new folder, atomically.
 
@@ -169,7 +169,7 @@ def unpack(
     staging = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     staging.mkdir()
     try:
-        for member in members(source, where=where, form=form):
+        for member in members(source, where=where, limits=limits):
             path = staging / member.path
             if member.kind == "folder":
                 path.mkdir(parents=True, exist_ok=True)
@@ -227,19 +227,19 @@ class _Entry(NamedTuple):
 
 
 class _Archive:
-    def __init__(self, source: IO[bytes], where: str, form: Form) -> None:
+    def __init__(self, source: IO[bytes], where: str, limits: Limits) -> None:
         self._source = source
-        self._form = form
+        self._limits = limits
         self._report = Report(where)
-        self._deadline = time.monotonic() + form.seconds
+        self._deadline = time.monotonic() + limits.seconds
         self._packed_bytes = self._unpacked_bytes = 0
         self._is_folder: dict[str, bool] = {}
 
     def members(self) -> Iterator[Member]:
-        entries = self._zip_entries() if self._form.zipped else self._tar_entries()
+        entries = self._zip_entries() if self._limits.zipped else self._tar_entries()
         for count, entry in enumerate(entries, start=1):
-            if count > self._form.members:
-                raise self._error(LIMIT, f"more than {self._form.members} files and folders")
+            if count > self._limits.members:
+                raise self._error(LIMIT, f"more than {self._limits.members} files and folders")
             path = posixpath.normpath(entry.name)
             if self._accepts(entry, path) and path != "." and entry.kind != "other":
                 yield Member(
@@ -256,7 +256,7 @@ class _Archive:
 
     def tar_stream(self) -> io.BufferedReader:
         packed = io.BufferedReader(_Stream(self._counted), _PACKED_BYTES)
-        if self._form.plain and not packed.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
+        if self._limits.plain and not packed.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
             read: Callable[[int], bytes] = packed.read
         else:
             read = partial(self._inflated, packed, zlib.decompressobj(wbits=_GZIP))
@@ -288,7 +288,7 @@ class _Archive:
 
     def _extension(self, stream: IO[bytes], info: tarfile.TarInfo) -> dict[str, str]:
         """Return the path and the size in an extended header: POSIX.1-2001 ("pax"), or GNU's long names."""
-        if not 0 <= info.size <= self._form.header_bytes:
+        if not 0 <= info.size <= self._limits.header_bytes:
             raise self._error(LIMIT, f"an extended header of {info.size} bytes")
         content = self._exactly(stream, info.size)
         self._exactly(stream, -info.size % _BLOCK_BYTES)
@@ -336,11 +336,11 @@ class _Archive:
 
         if entry.kind == "other" or (folder and entry.size):
             return refuse(KIND, "neither a file nor a folder")
-        if entry.kind == "link" and not self._form.links:
+        if entry.kind == "link" and not self._limits.links:
             return refuse(LINK, "a link")
         if not _is_safe(entry.name) or (not folder and (path == "." or entry.name.endswith("/"))):
             return refuse(NAME, "a path that is empty, absolute, goes up, or is not UTF-8")
-        if (too_long := _too_long(path, self._form)) is not None:
+        if (too_long := _too_long(path, self._limits)) is not None:
             return refuse(LIMIT, too_long)
         clash = self._clash(path, folder=folder)
         return clash is None or refuse(CLASH, clash)
@@ -353,7 +353,7 @@ class _Archive:
                 return "a path inside a file"
         if self._is_folder.get(path, folder) != folder:
             return "a file and a folder with the same path"
-        if path in self._is_folder and not (folder or self._form.links):
+        if path in self._is_folder and not (folder or self._limits.links):
             return "a path that occurs twice"
         self._is_folder[path] = folder
         return None
@@ -383,14 +383,14 @@ class _Archive:
     def _limited(self, read: Callable[[int], bytes], size: int) -> bytes:
         with self._damage_named():
             piece = read(size)
-        form = self._form
+        limits = self._limits
         self._unpacked_bytes += len(piece)
-        if self._unpacked_bytes > form.unpacked_bytes:
-            raise self._error(LIMIT, f"more than {form.unpacked_bytes} bytes when unpacked")
-        if self._unpacked_bytes > max(form.ratio_from_bytes, self._packed_bytes * form.ratio):
-            raise self._error(LIMIT, f"more than {form.ratio} times as many bytes when unpacked")
+        if self._unpacked_bytes > limits.unpacked_bytes:
+            raise self._error(LIMIT, f"more than {limits.unpacked_bytes} bytes when unpacked")
+        if self._unpacked_bytes > max(limits.ratio_from_bytes, self._packed_bytes * limits.ratio):
+            raise self._error(LIMIT, f"more than {limits.ratio} times as many bytes when unpacked")
         if time.monotonic() > self._deadline:
-            raise self._error(LIMIT, f"reading takes more than {form.seconds} seconds")
+            raise self._error(LIMIT, f"reading takes more than {limits.seconds} seconds")
         return piece
 
     def _content(self, read: Callable[[int], bytes], size: int) -> _Stream:
@@ -432,13 +432,13 @@ def _is_safe(name: str) -> bool:
     return bool(name) and "\0" not in name and name[0] != "/" and ".." not in name.split("/")
 
 
-def _too_long(path: str, form: Form) -> str | None:
+def _too_long(path: str, limits: Limits) -> str | None:
     """Describe a path that is too long or too deep; otherwise return None."""
     parts = path.split("/")
     for found, limit, what in (
-        (max(len(part.encode()) for part in parts), form.name_bytes, "a name of {} bytes"),
-        (len(path.encode()), form.path_bytes, "a path of {} bytes"),
-        (len(parts) - 1, form.depth, "a path in {} folders"),
+        (max(len(part.encode()) for part in parts), limits.name_bytes, "a name of {} bytes"),
+        (len(path.encode()), limits.path_bytes, "a path of {} bytes"),
+        (len(parts) - 1, limits.depth, "a path in {} folders"),
     ):
         if found > limit:
             return f"{what.format(found)}, more than {limit}: {_shown(path)!r}"

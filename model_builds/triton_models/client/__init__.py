@@ -2,7 +2,8 @@
 
 This package is the interface for applications: `Client`, the error it raises, and the encoding of tensors.
 `client` finds the endpoint of an `alias` and the artifact of a name, and `remembered` refreshes both in the
-background. `call`, `deadline` and `failures` handle a single request.
+background. `call` and `deadline` handle a single request, and `failures` decides which
+are sent again.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from triton_models.deliver.worker import Report, apart
 from triton_models.facts.limits import PAYLOAD_LIMIT
 
 if TYPE_CHECKING:
-    from triton_models.deliver.verify.serving import Server
+    from triton_models.deliver.verify.server import Server
     from triton_models.deliver.verify.verify import Expected
 
 # Packages of the build job that take seconds to import.
@@ -173,7 +173,7 @@ def example_request(build: ModelDefinition) -> bytes | None:
 @functools.cache
 def process_server() -> Server:
     """Return the Triton server that all models of this process share; it starts on first use."""
-    from triton_models.deliver.verify.serving import serving
+    from triton_models.deliver.verify.server import serving
 
     stack = contextlib.ExitStack()
     atexit.register(stack.close)

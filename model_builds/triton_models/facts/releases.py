@@ -18,6 +18,10 @@ Sources, as read on 2026-11-21:
   Minor Version Compatibility".
 * Host AMIs: ProductionVariantInferenceAmiVersion of the SageMaker API (botocore 1.44.5) and
   https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html
+
+For a new release, add a row to `RELEASES`, and look at what depends on its version elsewhere: the tables of
+ONNX Runtime, Treelite and CUDA above it, `dali`, `image_contents`, `host_amis`, and `NEW_FIELDS` of
+`check.release`.
 """
 
 from __future__ import annotations

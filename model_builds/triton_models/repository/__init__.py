@@ -1,7 +1,8 @@
 """The model repository in S3: the current and earlier artifacts of each name.
 
-`manifest` is the list of names. `objects` reads and writes what is in S3, and `stored_manifest` replaces the
+`manifest` is the list of names. `model_record` and `manifest_document` are an entry and its JSON. `s3` has
+the client of publishers, `objects` reads and writes what is in S3, and `stored_manifest` replaces the
 manifest only if it has not changed. `publish` checks and uploads artifacts (`upload`), and updates names.
-`history`, `rollback`, `promote`, `prune` and `check_endpoint` are commands of `fleet`. `serving` describes
-the endpoints and Models of an account.
+`tested` lists what may be promoted. `history`, `rollback`, `promote`, `prune` and `check_endpoint` are
+commands of `fleet`. `serving` describes the endpoints and Models of an account.
 """

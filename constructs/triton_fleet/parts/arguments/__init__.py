@@ -2,5 +2,5 @@
 
 `typed` compares each argument with its annotation. `late` has the problems that only the synthesis finds, and
 `service_model` those of resources; `uncaught` shows problems that an app does not catch.
-`tokens` finds values that are known only at deployment. `checks` are those that several rooms need.
+`tokens` finds values that are known only at deployment. `checks` are those that several packages need.
 """

@@ -1,4 +1,4 @@
-"""Checks that several rooms need: of numbers, times, ids and ARNs, and of what must be known at synthesis."""
+"""Checks that others share: of numbers, times, ids and ARNs, and of what must be known at synthesis."""
 
 from __future__ import annotations
 

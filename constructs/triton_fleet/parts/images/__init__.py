@@ -1,4 +1,4 @@
 """The Triton images: those of AWS, and images of your own.
 
-`image` is what SageMaker and CodeBuild pull, with its labels; `serving` checks release, region and GPU.
+`image` is what SageMaker and CodeBuild pull, with its labels.
 """

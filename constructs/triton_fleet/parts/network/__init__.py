@@ -2,5 +2,5 @@
 
 - `endpoint_network`: subnets, security groups, and the VPC endpoints of the AWS services that they need.
 - `findings`: what compliance packs say of its permissions.
-- `checks`: the checks of its arguments.
+- `placement`: network, role, key and isolation, which an endpoint takes together.
 """

@@ -418,7 +418,7 @@ def same_gpu(report: Report, preferred: InstanceType, other: InstanceType) -> No
         f"{other.name} has {gpu_named(other.gpu)}, {preferred.name} has {gpu_named(preferred.gpu)}",
         fix=f"use other sizes from the family of {preferred.name}, or a single-model endpoint with an "
         "artifact for each type",
-        why="a TensorRT plan is for one GPU model: on another, every load would fail",
+        why="a TensorRT plan is compiled for one GPU model: on another it may be slower, fail, or not load",
     )
 
 

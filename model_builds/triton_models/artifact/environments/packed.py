@@ -74,7 +74,7 @@ def problems_of(content: IO[bytes], *, name: str, release: Release | None, where
     """Return the same as `packed_problems` for an open archive, and a release if it is known."""
     found, report = _Found(), Report(where)
     try:
-        for member in members(content, where=where, form=ENVIRONMENT):
+        for member in members(content, where=where, limits=ENVIRONMENT):
             found.add(member)
     except FleetError as error:
         return error.problems

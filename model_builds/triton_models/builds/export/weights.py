@@ -189,10 +189,10 @@ def _from_registry(weights: RegistryWeights) -> Path:
 def _unpacked(archive: Path, source: str) -> Path:
     """Unpack an archive into a new folder, and return its only folder or the folder itself."""
     folder = _temporary() / "weights"
-    form = ZIPPED_WEIGHTS if archive.name.endswith(".zip") else WEIGHTS
+    limits = ZIPPED_WEIGHTS if archive.name.endswith(".zip") else WEIGHTS
     try:
         with archive.open("rb") as content:
-            unpack(content, folder, where=f"the weights {source!r}", executables=False, form=form)
+            unpack(content, folder, where=f"the weights {source!r}", executables=False, limits=limits)
     except OSError as error:
         raise unusable(source, f"the archive cannot be unpacked: {error}") from error
     except FleetError as error:

@@ -26,7 +26,7 @@ from triton_models.facts.tensorrt import Precision
 
 if TYPE_CHECKING:
     from triton_models.deliver.verify.comparing import Array
-    from triton_models.deliver.verify.serving import Server
+    from triton_models.deliver.verify.server import Server
 
 _T = TypeVar("_T")
 
@@ -130,7 +130,7 @@ class Verified:
 
 def run(arguments: argparse.Namespace) -> Verified:
     """Run `fleet verify ROOT...` with one server for all roots; a failed root does not stop the others."""
-    from triton_models.deliver.verify.serving import serving
+    from triton_models.deliver.verify.server import serving
 
     found: dict[str, Accuracy | tuple[Problem, ...]] = {}
     with serving(arguments.tritonserver, log=arguments.log) as server:
