@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec
 
 import pytest
 
 from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError, Problem
+
+P = ParamSpec("P")
 
 
 def problems_of(check: Callable[..., None], *given: object, **named: object) -> tuple[Problem, ...]:
@@ -26,3 +29,11 @@ def reported(*rules: str) -> Iterator[list[Problem]]:
         yield problems
     problems += raised.value.problems
     assert [problem.rule for problem in problems] == list(rules)
+
+
+def refused(act: Callable[P, object], *given: P.args, **named: P.kwargs) -> Problem:
+    """Return the only problem of the error that a call ends with."""
+    with pytest.raises(FleetError) as raised:
+        act(*given, **named)
+    (problem,) = raised.value.problems
+    return problem

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from small_onnx import network_of
 
 from triton_models.builds.build import build
 from triton_models.cli.main import main
@@ -59,16 +60,9 @@ def fleet(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 def network(x: str, y: str, *, also: str = "") -> bytes:
     """Return a network that negates its input, or adds another one."""
-    ends = [onnx.helper.make_tensor_value_info(name, 1, ["rows", 2]) for name in (x, y)]
-    inputs = [ends[0]]
-    node = onnx.helper.make_node("Neg", [x], [y])
-    if also:
-        inputs.append(onnx.helper.make_tensor_value_info(also, 1, ["rows", 1]))
-        node = onnx.helper.make_node("Add", [x, also], [y])
-    graph = onnx.helper.make_graph([node], "g", inputs, ends[1:])
-    made = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)])
-    content: bytes = made.SerializeToString()
-    return content
+    other, answer = (f", float[rows, 1] {also}", f"Add({x}, {also})") if also else ("", f"Neg({x})")
+    graph = f"g (float[rows, 2] {x}{other}) => (float[rows, 2] {y}) {{ {y} = {answer} }}"
+    return network_of(graph).SerializeToString()
 
 
 def directory(folder: Path, x: str = "X", y: str = "Y", *, more: str = "", also: str = "") -> Path:

@@ -16,21 +16,21 @@ from typing import Any
 import boto3
 import moto
 import numpy as np
-import onnx
 import pytest
 import torch
 import transformers
 import xgboost
+from recipes import BLOCKS, PAGE
 from sklearn.ensemble import RandomForestRegressor
+from small_onnx import network_of
 
 from triton_fleet.app import FleetConfig
 from triton_models.builds.build import build
 from triton_models.cli.main import main
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_text()
 RECIPES = {
     re.findall(r'^    name="(\w+)"', code, flags=re.MULTILINE)[0]: code
-    for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    for code in BLOCKS
     # The others are tried in tests/models/test_compiled.py, for the release, and, with their code, in
     # test_environments_served.py, test_sequences.py and test_called_models.py.
     if "ModelDefinition" in code and not re.search("AotInductor|Wheels|SequenceBatching|calls=", code)
@@ -48,11 +48,7 @@ def packed(name: str, content: bytes) -> bytes:
 
 
 def small_network() -> bytes:
-    x, y = (onnx.helper.make_tensor_value_info(name, 1, ["rows", 3]) for name in "XY")
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["X"], ["Y"])], "g", [x], [y])
-    made = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)])
-    content: bytes = made.SerializeToString()
-    return content
+    return network_of("g (float[rows, 3] X) => (float[rows, 3] Y) { Y = Relu(X) }").SerializeToString()
 
 
 @pytest.fixture

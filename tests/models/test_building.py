@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.reported import refused, reported
 from triton_models.base import extras
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build, run
@@ -84,9 +85,7 @@ def test_a_second_build_replaces_the_first(tiny, tmp_path):
 def test_a_failed_build_names_the_model_the_error_and_the_line_and_leaves_nothing(declare, models, tmp_path):
     failing = r'raise RuntimeError("\x1b[31mno such\x1b[0m layer")'  # in the color of an exporter
     path = declare("tiny", failing)
-    with pytest.raises(FleetError) as caught:
-        build("tiny", output=tmp_path / "not" / "there" / "yet", models=models)
-    (problem,) = caught.value.problems
+    problem = refused(build, "tiny", output=tmp_path / "not" / "there" / "yet", models=models)
     assert problem.what == "building 'tiny' failed: RuntimeError: no such layer"
     line = path.read_text().splitlines().index(f"    {failing}") + 1
     assert problem.where == f"{path}:{line}"
@@ -108,34 +107,24 @@ def test_an_interrupted_build_leaves_nothing(tiny, tmp_path):
 
 
 def test_a_declaration_that_exits_is_an_error_of_its_line(tiny, declare, models):
-    with pytest.raises(FleetError) as caught:
-        tiny("raise SystemExit(4)")
-    assert caught.value.problems[0].rule == "build-failed"
+    assert refused(tiny, "raise SystemExit(4)").rule == "build-failed"
     declare("tiny", declaration="import sys\nsys.exit()\n")
-    with pytest.raises(FleetError) as caught:
-        load_build("tiny", models)
-    (problem,) = caught.value.problems
+    problem = refused(load_build, "tiny", models)
     assert (problem.rule, problem.where) == ("bad-declaration", f"{models / 'tiny' / 'build.py'}:2")
 
 
 def test_a_reference_that_exits_is_an_error_of_the_declaration():
-    with pytest.raises(FleetError) as caught:
-        own_function("reference()", sys.exit)
-    assert caught.value.problems[0].rule == "declaration-failed"
+    assert refused(own_function, "reference()", sys.exit).rule == "declaration-failed"
 
 
 def test_a_missing_package_is_installed_with_the_extra_and_in_a_job_from_the_locks(tiny, monkeypatch):
-    with pytest.raises(FleetError) as caught:
-        tiny("import a_package_that_nobody_has")
-    assert "python -m triton_models.builds.locked build" in caught.value.problems[0].fix
+    assert (
+        "python -m triton_models.builds.locked build" in refused(tiny, "import a_package_that_nobody_has").fix
+    )
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(FleetError) as caught:
-        tiny("import onnx")
-    assert caught.value.problems[0].fix == "pip install 'triton-fleet[build]'"
+    assert refused(tiny, "import onnx").fix == "pip install 'triton-fleet[build]'"
     monkeypatch.setattr(extras, "DISTRIBUTION", "nothing-of-this-name")
-    with pytest.raises(FleetError) as caught:
-        tiny("import onnx")
-    assert "python -m triton_models.builds.locked build" in caught.value.problems[0].fix
+    assert "python -m triton_models.builds.locked build" in refused(tiny, "import onnx").fix
 
 
 def test_a_folder_that_is_no_build_is_not_replaced(declare, models, tmp_path):
@@ -173,9 +162,8 @@ def test_an_output_folder_that_is_a_file_is_refused(declare, models, tmp_path):
     ("given", "rule"), [({"release": "25.9"}, "unknown-release"), ({"gpu": "A10"}, "unknown-gpu")]
 )
 def test_an_unknown_release_or_gpu_is_refused_before_anything_is_made(given, rule, tiny, tmp_path):
-    with pytest.raises(FleetError) as caught:
+    with reported(rule):
         tiny(**given)
-    assert [problem.rule for problem in caught.value.problems] == [rule]
     assert not (tmp_path / "out").exists()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from one_server import ENDPOINT, ask
+from recipes import block_with
 
 from tests.triton_models.model_folders import untar
 from triton_fleet import TritonServer as Options
@@ -25,12 +25,7 @@ from triton_models.spec import load_build
 from triton_rehearsal.triton.contract import Answer, MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_text()
-RECIPE, CODE = (
-    next(code for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if word in code)
-    for word in ("calls=[", "CalledModels(args)")
-)
-ROWS = {"FEATURES": np.zeros((2, 3), np.float32)}
+RECIPE, CODE = block_with("calls=["), block_with("CalledModels(args)")
 UNSURE = {"FEATURES": np.zeros((2, 3), np.float32)}
 MULTI_MODEL = target(endpoint=MULTI_MODEL_ENDPOINT)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.reported import refused, reported
 from triton_models.artifact.pbtxt import read_config
-from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
 from triton_models.declare.requires import IMAGE_MODULES, check_requires, missing
@@ -69,12 +69,6 @@ def no_dali(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", find)
 
 
-def _problems(call, *arguments, **named):
-    with pytest.raises(FleetError) as caught:
-        call(*arguments, **named)
-    return caught.value.problems
-
-
 @needs_dali
 def test_a_pipeline_becomes_model_dali_with_its_tensors_and_threads(images, models, tmp_path):
     root = build("images", output=tmp_path, models=models)
@@ -105,7 +99,7 @@ def test_a_gpu_build_decodes_on_the_gpu(images, models, machine, tmp_path, monke
 def test_a_newer_dali_than_the_releases_builds_nothing_for_an_endpoint(
     release, version, way, *, images, models, tmp_path
 ):
-    (problem,) = _problems(build, "images", output=tmp_path / "out", models=models, cpu=True, release=release)
+    problem = refused(build, "images", output=tmp_path / "out", models=models, cpu=True, release=release)
     assert problem.rule == "dali-version"
     assert f"DALI {version}" in problem.fix
     assert way in problem.fix
@@ -126,7 +120,7 @@ def test_the_images_own_dali_builds_whatever_the_table_says(images, models, tmp_
 @needs_dali
 def test_an_input_that_the_pipeline_does_not_take_is_named(images, models, tmp_path):
     images.write_text(DECLARATION.replace('Tensor("ENCODED"', 'Tensor("INPUT"'))
-    (problem,) = _problems(build, "images", output=tmp_path, models=models)
+    problem = refused(build, "images", output=tmp_path, models=models)
     assert problem.rule == "dali-input"
     assert "has no input 'INPUT'" in problem.what
 
@@ -139,7 +133,7 @@ def test_a_release_has_the_dali_of_its_branch_or_of_the_release_before(name, ver
 
 
 def test_a_build_without_dali_says_what_to_install(images, models, tmp_path, no_dali):
-    (problem,) = _problems(build, "images", output=tmp_path, models=models)
+    problem = refused(build, "images", output=tmp_path, models=models)
     assert problem.rule == "build-requires"
     assert problem.where == "model 'images': `requires` of the declaration"
     assert "python -m triton_models.builds.locked dali" in problem.fix
@@ -147,7 +141,7 @@ def test_a_build_without_dali_says_what_to_install(images, models, tmp_path, no_
 
 
 def test_a_build_for_a_release_whose_image_has_no_dali_names_one_whose_has(images, models, tmp_path, no_dali):
-    (problem,) = _problems(build, "images", output=tmp_path, models=models, release="24.03")
+    problem = refused(build, "images", output=tmp_path, models=models, release="24.03")
     assert problem.rule == "build-requires"
     assert problem.fix.startswith("build for release 24.05 or newer")
 
@@ -179,7 +173,8 @@ def test_the_images_module_is_found_where_another_distribution_has_its_parent(tm
 
 
 def test_everything_that_is_missing_is_reported_at_once():
-    problems = _problems(check_requires, ["no_such_package", "json", "no_parent.either"])
+    with reported("build-requires", "build-requires") as problems:
+        check_requires(["no_such_package", "json", "no_parent.either"])
     assert [problem.what.split()[0] for problem in problems] == ["no_such_package", "no_parent.either"]
 
 
@@ -195,7 +190,7 @@ def test_everything_that_is_missing_is_reported_at_once():
 )
 def test_a_mistake_in_a_pipelines_declaration_is_reported_with_its_line(change, what, images, models):
     images.write_text(DECLARATION.replace(*change))
-    (problem,) = _problems(load_build, "images", models)
+    problem = refused(load_build, "images", models)
     assert what in problem.what
     assert problem.where.startswith(f"{images}:")
 
@@ -204,5 +199,5 @@ def test_a_frozen_graph_needs_a_file(images, models):
     images.write_text(
         DECLARATION.replace("DaliPipeline(", "TensorFlowGraph(").replace("pipeline=pipeline,", "")
     )
-    (problem,) = _problems(load_build, "images", models)
+    problem = refused(load_build, "images", models)
     assert "is the frozen graph of the weights" in problem.what

@@ -216,12 +216,15 @@ def test_a_wrong_declaration_is_reported_before_any_model_is_built(declare, mode
     assert not (tmp_path / "out").exists()
 
 
-def test_a_model_may_have_a_dot_in_its_name_and_files_beside_its_declaration(declare, models):
-    path = declare("v1.2")
-    path.write_text("from .network import NAME  # noqa\n" + path.read_text().replace('"made up"', "NAME"))
-    for description in ("next to it", "next to it, changed"):
-        path.with_name("network.py").write_text(f"NAME = {description!r}\n")
-        assert load_build("v1.2", models).description == description
+def test_models_may_have_a_dot_in_their_names_and_files_of_one_name_beside_their_declarations(
+    declare, models
+):
+    for name in ("v1.2", "v1.3"):
+        path = declare(name)
+        path.write_text("from .network import NAME  # noqa\n" + path.read_text().replace('"made up"', "NAME"))
+    for name, description in (("v1.2", "one"), ("v1.3", "other"), ("v1.2", "one, changed")):
+        (models / name / "network.py").write_text(f"NAME = {description!r}\n")
+        assert load_build(name, models).description == description
 
 
 def test_the_data_types_of_a_declaration_are_those_of_nvidias_schema():

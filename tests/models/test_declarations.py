@@ -1,7 +1,3 @@
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from buildable import every_model
@@ -11,17 +7,6 @@ from triton_models.artifact.pbtxt import read_config, schema
 from triton_models.base.errors import FleetError
 from triton_models.spec import Tensor, load_build, model_names
 
-HEAVY = (
-    "torch",
-    "onnx",
-    "transformers",
-    "sentence_transformers",
-    "numpy",
-    "boto3",
-    "google.protobuf",
-    "nvidia",
-)
-
 DTYPES = {
     "TYPE_FP32": np.float32,
     "TYPE_UINT8": np.uint8,
@@ -29,18 +14,6 @@ DTYPES = {
     "TYPE_INT64": np.int64,
     "TYPE_STRING": np.object_,
 }
-
-
-def test_reading_every_declaration_imports_no_framework():
-    code = (
-        "import json, sys; from triton_models.spec import load_build, model_names;"
-        "names = [load_build(name).name for name in model_names()];"
-        "print(json.dumps([names, sorted(sys.modules)]))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names, modules = json.loads(run.stdout)
-    assert names == model_names()
-    assert not set(HEAVY) & set(modules)
 
 
 @pytest.mark.parametrize("name", every_model())
@@ -117,15 +90,6 @@ def test_a_name_that_triton_or_s3_would_stumble_over_is_refused(name, declare, m
     declare(name)
     with pytest.raises(FleetError, match="the model's name"):
         load_build(name, models)
-
-
-def test_two_models_may_have_files_of_the_same_name_beside_their_declaration(declare, models):
-    for name in ("one", "two"):
-        path = declare(name)
-        path.write_text("from .network import NAME  # noqa\n" + path.read_text().replace('"made up"', "NAME"))
-        path.with_name("network.py").write_text(f"NAME = 'the network of {name}'\n")
-    descriptions = [load_build(name, models).description for name in ("one", "two", "one")]
-    assert descriptions == ["the network of one", "the network of two", "the network of one"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 import pytest
 from one_server import serving
-from onnx import TensorProto, helper
+from small_onnx import network_of
 
 from tests.reported import reported
 from triton_models.artifact.pbtxt import GPU_MEMORY, read_config
@@ -68,10 +68,8 @@ def declared(models: Path, tmp_path: Path):
 @pytest.fixture
 def relu(tmp_path: Path) -> str:
     """An ONNX file of one operator, as a declaration names it."""
-    sides = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "n"]) for name in ("x", "SAME")]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["SAME"])], "relu", sides[:1], sides[1:])
     path = tmp_path / "relu.onnx"
-    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)
+    onnx.save(network_of("g (float[batch, n] x) => (float[batch, n] SAME) { SAME = Relu(x) }"), path)
     return FILE.replace("PATH", repr(str(path)))
 
 

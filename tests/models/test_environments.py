@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from wheel_shelf import put_numpy, put_wheel
 
+from tests.reported import refused, reported
 from triton_fleet.builds.commands import ENVIRONMENT
 from triton_models.artifact.environments.slim import make_environment
 from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pbtxt import read_config
 from triton_models.artifact.plans import is_portable
-from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
 from triton_models.spec import load_build
@@ -96,12 +96,6 @@ def path_of(model: Path) -> str | None:
     return parameters["EXECUTION_ENV_PATH"].string_value if "EXECUTION_ENV_PATH" in parameters else None
 
 
-def refused(act: Callable[[], object]) -> list[Problem]:
-    with pytest.raises(FleetError) as caught:
-        act()
-    return list(caught.value.problems)
-
-
 # What is declared
 
 
@@ -125,7 +119,7 @@ def test_a_mistake_is_reported_when_the_declaration_is_read(
 ) -> None:
     given(environment)
 
-    (problem,) = refused(lambda: load_build("sums", models))
+    problem = refused(load_build, "sums", models)
 
     assert problem.what == what
     assert problem.rule == "bad-declaration"
@@ -137,7 +131,7 @@ def test_a_backend_that_names_another_environment_is_refused(given: Given, model
     backend = "max_batch_size=0, backend=PythonBackend(environment='/opt/env'),"
     path.write_text(path.read_text().replace("max_batch_size=0,", backend))
 
-    (problem,) = refused(lambda: load_build("sums", models))
+    problem = refused(load_build, "sums", models)
 
     assert problem.what == "'sums' has an environment, and its backend names another"
 
@@ -148,7 +142,7 @@ def test_a_backend_that_names_another_environment_is_refused(given: Given, model
 def test_numpy_2_is_refused_before_release_24_12_without_asking_pip(given: Given, make: Made) -> None:
     given('Wheels(["numpy==2.2.6"])')
 
-    (problem,) = refused(lambda: make(release="24.11"))
+    problem = refused(make, release="24.11")
 
     assert (problem.rule, problem.what) == ("environment-numpy", "numpy==2.2.6 with release 24.11")
     assert "numpy<2" in problem.fix
@@ -173,7 +167,7 @@ def test_a_mapping_has_wheels_for_each_python(
 def test_a_python_that_a_mapping_lacks_is_named_with_those_it_has(given: Given, make: Made) -> None:
     given('Wheels({"3.12": ["numpy==2.2.6"]})')
 
-    (problem,) = refused(lambda: make(release="24.09"))
+    problem = refused(make, release="24.09")
 
     assert problem.rule == "environment-python"
     assert problem.what == "no wheels for Python 3.10, only for 3.12"
@@ -191,10 +185,10 @@ def test_a_function_is_given_the_job(given: Given, make: Made, stocked: Path) ->
 def test_what_a_function_returns_is_checked_before_pip_is_asked(given: Given, make: Made) -> None:
     given('Wheels(lambda job: ["pandas"])')
 
-    found = refused(make)
+    with reported("environment-wheels", "environment-wheels") as problems:
+        make()
 
-    assert {problem.what for problem in found} == {"the wheel 'pandas'", "an environment without NumPy"}
-    assert {problem.rule for problem in found} == {"environment-wheels"}
+    assert {each.what for each in problems} == {"the wheel 'pandas'", "an environment without NumPy"}
 
 
 # The files of an environment
@@ -266,7 +260,7 @@ def test_a_wheel_that_no_index_has_fails_the_build_with_pips_words(
 ) -> None:
     given('Wheels(["numpy==2.2.6", "absent==1.0"])')
 
-    (problem,) = refused(make)
+    problem = refused(make)
 
     assert problem.rule == "environment-wheels"
     assert "No matching distribution found for absent==1.0" in problem.what
@@ -293,7 +287,7 @@ def test_wheels_that_lack_what_they_require_are_refused_with_what_to_add(
     """As the release's Python reads the requirements, whichever builds."""
     given('Wheels(["numpy==2.2.6", "learner==1.0"])')
 
-    (problem,) = refused(make)
+    problem = refused(make)
 
     assert problem.rule == "environment-requires"
     assert "learner requires bases, new" in problem.what
@@ -313,7 +307,7 @@ def test_a_pin_that_another_wheel_does_not_accept_is_refused_unless_it_is_not_ne
 ) -> None:
     given('Wheels(["numpy==2.2.6", "learner==1.0", "bases==1.5"], not_needed=["hints", "New"])')
 
-    (problem,) = refused(make)
+    problem = refused(make)
 
     assert problem.rule == "environment-requires"
     assert problem.what == "learner==1.0 requires bases>=2, and the wheels have bases==1.5"
@@ -395,7 +389,7 @@ def test_a_packed_environment_that_would_not_load_is_refused(
 ) -> None:
     pack_environment(packed, names, above=above)
 
-    (problem,) = refused(make)
+    problem = refused(make)
 
     assert (problem.rule, problem.what) == ("packed-environment", what)
 
@@ -403,7 +397,7 @@ def test_a_packed_environment_that_would_not_load_is_refused(
 def test_what_is_no_archive_is_refused(packed: Path, make: Made) -> None:
     packed.write_bytes(b"no archive")
 
-    (problem,) = refused(make)
+    problem = refused(make)
 
     assert problem.rule == "archive-damaged"
 
@@ -423,13 +417,13 @@ def test_a_packed_environment_may_hold_links_and_pyvenv_cfg_twice_as_venv_pack_w
 def test_a_packed_environment_with_two_contents_of_one_file_is_refused(packed: Path, make: Made) -> None:
     pack_environment(packed, SOUND, also=[("pyvenv.cfg", b"home = a"), ("pyvenv.cfg", b"home = b")])
 
-    (problem,) = refused(make)
+    problem = refused(make)
 
     assert (problem.rule, "pyvenv.cfg" in problem.where) == ("archive-clash", True)
 
 
 def test_a_packed_environment_that_is_not_there_is_asked_for(packed: Path, make: Made) -> None:
-    (problem,) = refused(make)
+    problem = refused(make)
 
     assert problem.what == f"the packed environment '{packed}' does not exist"
     assert "conda-pack" in problem.fix

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from one_server import ENDPOINT, ask
+from recipes import block_with
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -31,11 +32,7 @@ from triton_rehearsal.hosting.model_data import unpack
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bring_models.md").read_text()
-RECIPE, RECIPE_CODE = (
-    next(code for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if word in code)
-    for word in ('code="spam.py"', 'spam.pkl").read_bytes())\n\n    def')
-)
+RECIPE, RECIPE_CODE = block_with('code="spam.py"'), block_with('spam.pkl").read_bytes())\n\n    def')
 DECLARATION = SUMS.replace('"code.py"', 'f"{name}.py"').replace("{models}", SHARED)
 DECLARATION = DECLARATION.replace("{environment}", 'Wheels(["numpy==2.2.6", "digits==1.0"])')
 CODE = """

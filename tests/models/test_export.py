@@ -7,6 +7,7 @@ import onnx
 import pytest
 import torch
 
+from tests.reported import reported
 from triton_models.artifact.networks import read_onnx_file
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.onnx import OPSET, export_onnx
@@ -101,9 +102,8 @@ def test_a_plan_of_an_opset_that_tensorrt_8_misreads_is_refused(path):
     shapes = {name: ShapeRange(min=(1, 1), opt=(2, 2), max=(4, 8)) for name in ("first", "second")}
     root = path.parents[2]
     Job(root=root, source=root, release=release("24.05")).compile_plan(path, shapes=shapes)
-    with pytest.raises(FleetError) as caught:
+    with reported("plan-opset"):
         Job(root=root, source=root, release=release("24.03")).compile_plan(path, shapes=shapes)
-    assert [problem.rule for problem in caught.value.problems] == ["plan-opset"]
 
 
 def test_the_head_of_a_file_is_what_the_onnx_package_reads(path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_tensorrt import encoder
 
-from triton_models.base.errors import FleetError
+from tests.reported import refused
 from triton_models.builds.tensorrt.complaints import first_complaints, unknown_operators
 
 # As TensorRT 10 and 8 write it: onnx/onnx-tensorrt issue 800, NVIDIA/TensorRT issue 4488 and
@@ -49,10 +49,7 @@ def failing(log: str) -> str:
 
 
 def failed_build(tiny, **given):
-    with pytest.raises(FleetError) as caught:
-        tiny(encoder(), gpu="A10G", **given)
-    (problem,) = caught.value.problems
-    return problem
+    return refused(tiny, encoder(), gpu="A10G", **given)
 
 
 @pytest.mark.parametrize(

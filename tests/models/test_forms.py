@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.reported import refused
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.inputs import find_inputs
@@ -102,9 +103,7 @@ def test_a_change_of_the_same_size_in_the_same_second_is_read(declare_forms, mod
 
 def test_an_unknown_form_is_answered_with_the_close_name(declare_forms, models):
     path = declare_forms()
-    with pytest.raises(FleetError) as caught:
-        load_build("net:plane", models)
-    problem = problem_of(caught)
+    problem = refused(load_build, "net:plane", models)
     assert (problem.rule, problem.where) == ("unknown-form", str(path))
     assert problem.fix == "did you mean plain?"
 
@@ -126,9 +125,7 @@ def test_a_forms_own_name_is_answered_with_how_it_is_asked_for(declare_forms, mo
 @pytest.mark.parametrize("name", ["", ":fast", "net/:fast", "../models/net:fast"])
 def test_a_name_that_is_no_folders_is_unknown(name, declare_forms, models):
     declare_forms()
-    with pytest.raises(FleetError) as caught:
-        load_build(name, models)
-    assert problem_of(caught).rule == "unknown-model"
+    assert refused(load_build, name, models).rule == "unknown-model"
 
 
 @pytest.mark.parametrize(
@@ -143,25 +140,22 @@ def test_a_form_with_another_models_name_is_refused(names, taken, declare_forms,
     declare("single")
     declare_forms(**names)
     for name in ("net", "net:plain", "net:fast"):
-        with pytest.raises(FleetError) as caught:
-            load_build(name, models)
-        assert problem_of(caught).what == taken
+        assert refused(load_build, name, models).what == taken
 
 
 def test_forms_of_two_folders_with_one_name_are_refused_together(declare_forms, models):
     declare_forms()
     declare_forms("other", plain="other_plain")
-    with pytest.raises(FleetError) as caught:
-        load_builds(["net:fast", "other:fast"], models)
-    assert "'net_fast', the name of net:fast too" in problem_of(caught).what
+    assert (
+        "'net_fast', the name of net:fast too"
+        in refused(load_builds, ["net:fast", "other:fast"], models).what
+    )
 
 
 @pytest.mark.parametrize("forms", ["FORMS = [BUILD]", "FORMS = {'fast': 1}", "FORMS = None"])
 def test_forms_that_are_no_declarations_by_name_are_refused(forms, declare_forms, models):
     declare_forms(more=forms)
-    with pytest.raises(FleetError) as caught:
-        load_build("net", models)
-    assert problem_of(caught).fix == "write FORMS = {name: ModelDefinition(...)}"
+    assert refused(load_build, "net", models).fix == "write FORMS = {name: ModelDefinition(...)}"
 
 
 def test_a_mistake_in_a_form_is_reported_with_its_line(declare_forms, models):

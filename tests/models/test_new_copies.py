@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.reported import reported
 from triton_models.base.errors import FleetError
 from triton_models.cli.starter.init import starter_models
 from triton_models.cli.starter.new import begin_like as begin
@@ -132,10 +133,8 @@ def test_its_weights_come_from_a_variable_of_its_own(old: Path, name: str, varia
     ],
 )
 def test_a_wrong_name_is_refused_and_leaves_nothing(old: Path, name: str, like: str, rule: str) -> None:
-    with pytest.raises(FleetError) as refused:
+    with reported(rule):
         begin(name, like=like, models=old)
-
-    assert [problem.rule for problem in refused.value.problems] == [rule]
     assert [folder.name for folder in old.iterdir()] == ["old"]
 
 

@@ -24,7 +24,9 @@ import xgboost
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from one_server import tensors_of
+from small_onnx import network_of
 
+from tests.reported import refused
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
@@ -121,9 +123,7 @@ def test_examples_that_do_not_tell_the_inputs_are_refused(examples: str, rule: s
     path = tmp_path / "tiny" / "build.py"
     before, _, after = path.read_text().partition("    return [Example")
     path.write_text(f"{before}    return {examples}\n{after.partition(chr(10))[2]}")
-    with pytest.raises(FleetError) as error:
-        build("tiny", models=tmp_path, output=tmp_path / "out")
-    (problem,) = error.value.problems
+    problem = refused(build, "tiny", models=tmp_path, output=tmp_path / "out")
     assert (problem.rule, "model 'tiny'" in problem.where) == (rule, True)
 
 
@@ -147,9 +147,7 @@ def test_outputs_that_the_network_lacks_are_refused_with_their_line(
     path = tmp_path / "tiny" / "build.py"
     text = path.read_text()
     path.write_text(text.replace(old, new, 1))
-    with pytest.raises(FleetError) as error:
-        build("tiny", models=tmp_path, output=tmp_path / "out")
-    (problem,) = error.value.problems
+    problem = refused(build, "tiny", models=tmp_path, output=tmp_path / "out")
     assert problem.rule == rule
     assert problem.where.endswith(f"{path}:{text[: text.index(line)].count(chr(10)) + 1}")
 
@@ -328,26 +326,11 @@ def test_a_side_file_that_is_a_link_out_of_its_folder_is_refused(
 
 def write_endless_loop(path: Path) -> Path:
     """Write a network that adds to its input 2**62 times."""
-    tensor, value = onnx.helper.make_tensor, onnx.helper.make_tensor_value_info
-    body = onnx.helper.make_graph(
-        [
-            onnx.helper.make_node("Identity", ["go"], ["on"]),
-            onnx.helper.make_node("Add", ["sum", "sum"], ["more"]),
-        ],
-        "body",
-        [value("turn", 7, []), value("go", 9, []), value("sum", 1, ["rows", 3])],
-        [value("on", 9, []), value("more", 1, ["rows", 3])],
-    )
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Loop", ["turns", "begin", "X"], ["Y"], body=body)],
-        "g",
-        [value("X", 1, ["rows", 3])],
-        [value("Y", 1, ["rows", 3])],
-        [tensor("turns", 7, [], [2**62]), tensor("begin", 9, [], [True])],
-    )
-    onnx.save(
-        onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)]), path
-    )
+    turn = "body (int64 turn, bool go, float[rows, 3] sum) => (bool on, float[rows, 3] more)"
+    graph = f"""g (float[rows, 3] X) => (float[rows, 3] Y) <int64 turns = {{{2**62}}}, bool begin = {{1}}> {{
+        Y = Loop<body = {turn} {{ on = Identity(go) more = Add(sum, sum) }}>(turns, begin, X)
+    }}"""
+    onnx.save(network_of(graph), path)
     return path
 
 

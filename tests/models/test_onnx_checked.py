@@ -11,6 +11,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from tests.reported import refused
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.export import onnx as exporting
@@ -110,10 +111,7 @@ def test_a_missing_side_file_is_named(tmp_path, build_of):
     file = in_two_files(tmp_path)
     file.with_name("fraud.onnx.data").unlink()
 
-    with pytest.raises(FleetError) as caught:
-        build_of(file)
-
-    (problem,) = caught.value.problems
+    problem = refused(build_of, file)
     assert (problem.rule, problem.what) == (
         "weights",
         "fraud.onnx keeps its weights in fraud.onnx.data, which is missing",
@@ -153,9 +151,7 @@ CONTRADICTIONS = {
 @pytest.mark.parametrize("kind", CONTRADICTIONS)
 def test_a_file_that_contradicts_itself_is_one_error_with_the_models_name(kind, built, tmp_path):
     content, said = CONTRADICTIONS[kind]
-    with pytest.raises(FleetError) as caught:
-        built(content)
-    (problem,) = caught.value.problems
+    problem = refused(built, content)
     assert problem.rule == "network-file"
     assert problem.where.startswith("model 'ready': ")
     assert said in problem.what

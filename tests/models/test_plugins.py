@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.reported import refused
 from triton_models.artifact.plans import PORTABLE_VARIABLE
-from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.check.survey import check_declaration
 from triton_models.declare.mistakes import find_mistakes
@@ -74,9 +74,9 @@ def test_a_library_that_the_image_of_the_build_lacks_is_named(
     declared: Declare, machine: Any, tmp_path: Path
 ) -> None:
     machine()
-    with pytest.raises(FleetError) as caught:
-        build("net", models=declared(Path("/opt/libnone.so")), output=tmp_path / "out", gpu="A10G")
-    (problem,) = caught.value.problems
+    problem = refused(
+        build, "net", models=declared(Path("/opt/libnone.so")), output=tmp_path / "out", gpu="A10G"
+    )
     assert (problem.rule, problem.what) == ("plan-plugin", "there is no /opt/libnone.so")
 
 
@@ -85,9 +85,7 @@ def test_a_build_without_a_gpu_refuses_operators_that_only_a_plugin_has(
     given: dict[str, Any], declared: Declare, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PORTABLE_VARIABLE, "1")
-    with pytest.raises(FleetError) as caught:
-        build("net", models=declared(library), output=tmp_path / "out", **given)
-    (problem,) = caught.value.problems
+    problem = refused(build, "net", models=declared(library), output=tmp_path / "out", **given)
     assert (problem.rule, "Scale" in problem.what) == ("plan-plugin", True)
 
 

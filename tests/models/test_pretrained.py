@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 
+from tests.reported import refused
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.pretrained import load_pretrained
 from triton_models.builds.export.weights import fetch
@@ -30,9 +31,7 @@ def saved(folder: Path, *, pooler: bool = True) -> LocalWeights:
 
 
 def refusal(weights: LocalWeights) -> str:
-    with pytest.raises(FleetError) as caught:
-        load_pretrained(transformers.BertModel, weights, untrained=one_layer())
-    (problem,) = caught.value.problems
+    problem = refused(load_pretrained, transformers.BertModel, weights, untrained=one_layer())
     assert problem.rule == "weights"
     assert weights.path in problem.where
     return problem.what

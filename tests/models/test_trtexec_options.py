@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 from trtexec_options import options_of
 
+from tests.reported import refused
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.tensorrt.options import WAYS, CommandLine, PlanOptions
@@ -136,8 +137,6 @@ def test_fp16_of_tensorrt_11_without_autocast_is_reported_before_anything_is_exp
     monkeypatch.setattr("triton_models.builds.tensorrt.autocast.is_installed", lambda: False)
     machine(banner="[TensorRT v110000] [b7]", version=(11, 0, 0, 7))
     tuned(precision="fp16", network="1 / 0")
-    with pytest.raises(FleetError) as caught:
-        build("tuned", output=tmp_path / "out", models=models, gpu="A10G", release="26.06")
-    (problem,) = caught.value.problems
+    problem = refused(build, "tuned", output=tmp_path / "out", models=models, gpu="A10G", release="26.06")
     assert problem.rule == "plan-precision"
     assert "triton_models.builds.locked autocast" in problem.fix

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from tests.reported import refused
 from tests.triton_models.hostile_archives import ONE_PER_RULE
 from triton_models.artifact.archive import ZIPPED_WEIGHTS, unpack
 from triton_models.base.errors import FleetError
@@ -57,9 +58,7 @@ def at(path):
 
 
 def refusal(path, module=None) -> str:
-    with pytest.raises(FleetError) as caught:
-        load_weights(module or network(), at(path))
-    (problem,) = caught.value.problems
+    problem = refused(load_weights, module or network(), at(path))
     assert (problem.rule, problem.where) == ("weights", f"the weights {str(path)!r}")
     return problem.what
 
@@ -148,9 +147,10 @@ def test_a_hub_that_does_not_answer_is_the_users_to_know(monkeypatch):
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_way_to_it():
-    with pytest.raises(FleetError) as caught:
-        fetch(PackageWeights(package="a_package_that_nobody_has"))
-    assert caught.value.problems[0].fix == "run python -m triton_models.builds.locked build"
+    assert (
+        refused(fetch, PackageWeights(package="a_package_that_nobody_has")).fix
+        == "run python -m triton_models.builds.locked build"
+    )
 
 
 def test_a_folder_of_weights_has_one_digest_wherever_it_lies(tmp_path):
@@ -179,13 +179,6 @@ def bucket(monkeypatch):
         yield s3
 
 
-def problem_of(weights):
-    with pytest.raises(FleetError) as caught:
-        fetch(weights)
-    (problem,) = caught.value.problems
-    return problem
-
-
 def found_in(folder: Path) -> dict[str, str]:
     return {
         each.relative_to(folder).as_posix(): each.read_text() for each in folder.rglob("*") if each.is_file()
@@ -199,23 +192,23 @@ def test_all_objects_under_a_prefix_are_a_folder(bucket):
 
 def test_one_file_of_a_prefix_is_found_by_its_name(bucket):
     assert fetch(S3Weights(url="s3://models/bert-7/", file="deep/vocab.txt")).read_text() == "deep/vocab.txt"
-    problem = problem_of(S3Weights(url="s3://models/bert-7/", file="deep/vocap.txt"))
+    problem = refused(fetch, S3Weights(url="s3://models/bert-7/", file="deep/vocap.txt"))
     assert problem.fix == "did you mean deep/vocab.txt?"
 
 
 def test_a_prefix_without_objects_is_refused(bucket):
-    assert "no object under the prefix" in problem_of(at("s3://models/nothing/")).what
+    assert "no object under the prefix" in refused(fetch, at("s3://models/nothing/")).what
 
 
 def test_a_prefix_has_the_declared_digest_until_an_object_changes(bucket):
-    wrong = problem_of(S3Weights(url="s3://models/bert-7/", digest="0" * 16))
+    wrong = refused(fetch, S3Weights(url="s3://models/bert-7/", digest="0" * 16))
     digest = wrong.what.split()[5].rstrip(",")
     assert wrong.rule == "weights-changed"
     assert wrong.fix.startswith(f'if they are right, write digest="{digest}"')
     pinned = S3Weights(url="s3://models/bert-7/", digest=digest)
 
     bucket.put_object(Bucket="models", Key="bert-7/config.json", Body=b"another")
-    assert problem_of(pinned).rule == "weights-changed"
+    assert refused(fetch, pinned).rule == "weights-changed"
     bucket.put_object(Bucket="models", Key="bert-7/config.json", Body=b"config.json")
     assert fetch(pinned).is_dir()
 
@@ -228,14 +221,14 @@ def test_a_prefix_that_changes_while_it_is_read_is_refused(bucket, monkeypatch):
     client = boto3.client("s3")
     monkeypatch.setattr(boto3, "client", lambda service: client)
     monkeypatch.setattr(client, "download_file", lambda *given: download(client, *given))
-    problem = problem_of(S3Weights(url="s3://models/bert-70/"))
+    problem = refused(fetch, S3Weights(url="s3://models/bert-70/"))
     assert (problem.rule, problem.what) == ("weights-changed", "the objects changed while they were read")
 
 
 @pytest.mark.parametrize("key", ["../escape", "a/../../escape"])
 def test_a_key_that_leads_out_of_the_folder_is_refused(key, bucket):
     bucket.put_object(Bucket="models", Key=f"odd/{key}", Body=b"")
-    assert "leads out of the folder" in problem_of(at("s3://models/odd/")).what
+    assert "leads out of the folder" in refused(fetch, at("s3://models/odd/")).what
 
 
 def packed(files: dict[str, str], end: str) -> bytes:
@@ -272,13 +265,6 @@ def test_the_output_of_a_training_job_is_unpacked(end, top, tmp_path):
     path.write_bytes(packed({f"{top}xgboost-model": "trees", f"{top}code/inference.py": ""}, end))
     assert fetch(at(path)).joinpath("xgboost-model").read_text() == "trees"
     assert fetch(LocalWeights(path=str(path), file="xgboost-model")).read_text() == "trees"
-
-
-def test_weights_are_loaded_from_s3(saved, bucket):
-    bucket.upload_file(str(saved), "models", "resnet/weights.pth")
-    module = network()
-    load_weights(module, at("s3://models/resnet/weights.pth"))
-    assert module.fc.weight.min().item() == 7.0
 
 
 def test_an_archive_in_s3_is_unpacked(bucket):
@@ -330,7 +316,7 @@ def test_the_limit_that_an_archive_exceeds_is_named_with_what_to_do(end, limit, 
         monkeypatch.setattr(weights, form, replace(getattr(weights, form), **limit))
     content = packed(dict.fromkeys("abc", "x" * 50000), end)
     (tmp_path / f"model{end}").write_bytes(content)
-    problem = problem_of(at(tmp_path / f"model{end}"))
+    problem = refused(fetch, at(tmp_path / f"model{end}"))
     assert problem.rule == "archive-limit"
     assert str(next(iter(limit.values()))) in problem.what
     assert "declare the unpacked folder" in problem.fix
@@ -384,7 +370,7 @@ def test_weights_of_a_registry_are_fetched_once_and_named_by_their_id(saved):
     ],
 )
 def test_a_registry_that_fails_is_refused_with_the_id(fetching, said):
-    problem = problem_of(RegistryWeights(id=f"models:/{said}", fetch=fetching))
+    problem = refused(fetch, RegistryWeights(id=f"models:/{said}", fetch=fetching))
     assert (problem.where, said in problem.what) == (f"the weights 'models:/{said}'", True)
 
 

@@ -111,7 +111,7 @@ def _add_tensor(draw: st.DrawFn, side: Any, name: str, *, batches: bool) -> None
         added.reshape.shape.append(math.prod(dims))
     elif kind == "scalar" and batches and set(dims) == {1}:
         added.reshape.SetInParent()
-    if len(dims) == 3 and side.__class__ is not None and hasattr(added, "format"):
+    if len(dims) == 3 and hasattr(added, "format"):
         added.format = draw(st.sampled_from([0, 1, 2]))
 
 

@@ -84,25 +84,6 @@ def test_weights_that_old_files_list_among_the_inputs_are_no_inputs(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("onnx_type", "data_type"),
-    [
-        (TensorProto.FLOAT16, "TYPE_FP16"),
-        (TensorProto.BFLOAT16, "TYPE_BF16"),
-        (TensorProto.DOUBLE, "TYPE_FP64"),
-        (TensorProto.BOOL, "TYPE_BOOL"),
-        (TensorProto.STRING, "TYPE_STRING"),
-        (TensorProto.UINT16, "TYPE_UINT16"),
-    ],
-)
-def test_types_are_tritons(onnx_type: int, data_type: str, tmp_path: Path) -> None:
-    path = network(tmp_path, [("x", onnx_type, ["b", 1])], [("y", onnx_type, ["b", 1])])
-    assert [each.data_type for side in served(path, release=release("26.03")) for each in side] == [
-        data_type,
-        data_type,
-    ]
-
-
-@pytest.mark.parametrize(
     ("kind", "backend", "without", "having"),
     [
         ("BFLOAT16", "onnxruntime", "25.12", "26.03"),

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.base.errors import FleetError
+from tests.reported import reported
 from triton_models.cli.main import main
 from triton_models.cli.starter import init
 from triton_models.cli.starter.init import RECORD, begin, starter_models, upgrade
@@ -47,12 +47,6 @@ def newer(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(init, "_rendered", other)
     monkeypatch.setattr(init, "_version", lambda: "9.9")
-
-
-def refused(folder: Path, *, name: str = "Search", models: tuple[str, ...] = ("minilm",)) -> list[str]:
-    with pytest.raises(FleetError) as caught:
-        begin(folder, name=name, models=models)
-    return [problem.rule for problem in caught.value.problems]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -184,7 +178,8 @@ def test_the_end_of_init_names_its_models_and_the_wheels(
 def test_a_folder_with_files_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
 
-    assert refused(tmp_path) == ["init-folder"]
+    with reported("init-folder"):
+        begin(tmp_path, name="Search", models=["minilm"])
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
@@ -203,14 +198,16 @@ def test_a_folder_whose_name_makes_no_name_of_a_fleet_needs_one(
 
 @pytest.mark.parametrize("name", ["q\nz", "q\x1bz/repository"])
 def test_a_folder_with_control_characters_is_refused(name: str, tmp_path: Path) -> None:
-    assert refused(tmp_path / name) == ["init-folder"]
+    with reported("init-folder"):
+        begin(tmp_path / name, name="Search", models=["minilm"])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
 
-    assert refused(tmp_path, name="1x", models=("minlm",)) == ["init-folder", "fleet-name", "unknown-model"]
+    with reported("init-folder", "fleet-name", "unknown-model"):
+        begin(tmp_path, name="1x", models=["minlm"])
 
 
 def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
@@ -259,21 +256,15 @@ def test_an_upgrade_writes_what_was_not_edited(repository: Path) -> None:
 
 
 @pytest.mark.usefixtures("newer")
-def test_an_edited_file_is_never_written_and_is_shown_again(repository: Path) -> None:
-    (repository / "Makefile").write_text("mine:\n")
+@pytest.mark.parametrize("name", ["Makefile", "more.txt"], ids=["edited", "of one's own, under a new name"])
+def test_a_file_that_init_did_not_write_is_never_written_and_is_shown_again(
+    name: str, repository: Path
+) -> None:
+    (repository / name).write_text("mine:\n")
 
-    assert set(upgrade(repository, write=True).edited) == {"Makefile"}
-    assert (repository / "Makefile").read_text() == "mine:\n"
-    assert set(upgrade(repository).edited) == {"Makefile"}
-
-
-@pytest.mark.usefixtures("newer")
-def test_a_file_of_ones_own_under_a_new_name_is_never_written_and_is_shown_again(repository: Path) -> None:
-    (repository / "more.txt").write_text("mine\n")
-
-    assert set(upgrade(repository, write=True).edited) == {"more.txt"}
-    assert set(upgrade(repository, write=True).edited) == {"more.txt"}
-    assert (repository / "more.txt").read_text() == "mine\n"
+    for _ in range(2):
+        assert set(upgrade(repository, write=True).edited) == {name}
+        assert (repository / name).read_text() == "mine:\n"
 
 
 @pytest.mark.usefixtures("newer")
@@ -331,6 +322,5 @@ def test_a_folder_that_init_did_not_write_is_refused(record: str | None, tmp_pat
     if record is not None:
         (tmp_path / RECORD).write_text(record)
 
-    with pytest.raises(FleetError) as caught:
+    with reported("init-record"):
         upgrade(tmp_path)
-    assert [problem.rule for problem in caught.value.problems] == ["init-record"]

@@ -1,12 +1,16 @@
+"""Configurations as text: written, read again, and the places of mistakes."""
+
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.reported import reported
+from tests.triton_models.config_strategies import messages
 from triton_models.artifact.pbtxt import ensemble, parse_config, plain, read_config, step, tensor, to_text
 from triton_models.declare.mistakes import find_mistakes
 from triton_models.declare.serving import DynamicBatching
@@ -104,3 +108,14 @@ def test_an_unknown_data_type_is_answered_with_a_close_one() -> None:
 def test_an_unknown_kind_is_a_users_mistake() -> None:
     with reported("config-value"):
         plain(name="m", backend="python", max_batch_size=0, inputs=[], outputs=[], kind="KIND_TPU")
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(message=messages())
+def test_any_message_of_the_schema_survives_writing_and_reading(message: Any) -> None:
+    text = to_text(message)
+    again = parse_config(text, where="x")
+
+    assert again == message
+    assert again.SerializeToString(deterministic=True) == message.SerializeToString(deterministic=True)
+    assert to_text(again) == text

@@ -11,12 +11,12 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reported import reported
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
-from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.deliver.pack import run
 
@@ -74,15 +74,6 @@ def test_the_archive_carries_no_trace_of_where_and_when_it_was_made(tmp_path: Pa
     assert [member.name for member in members] == sorted(member.name for member in members)
     assert {(m.mtime, m.uid, m.gid, m.uname, m.gname) for m in members} == {(0, 0, 0, "", "")}
     assert {(m.isdir(), m.mode) for m in members} == {(True, 0o755), (False, 0o644)}
-
-
-def test_a_bare_model_directory_is_packed_with_its_folder(tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "artifact")
-
-    artifact = pack(root / "resnet50", output=tmp_path / "out")
-
-    assert artifact.model == "resnet50"
-    assert set(read_layout(artifact.path).files) == {"resnet50/config.pbtxt", "resnet50/1/model.onnx"}
 
 
 def test_a_link_inside_is_packed_as_what_it_leads_to(tmp_path: Path) -> None:
@@ -143,27 +134,25 @@ def test_a_full_disk_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_an_output_that_is_a_file_is_a_users_mistake(tmp_path: Path) -> None:
-    write(tmp_path / "out", b"")
-
-    with reported("unwritable"):
-        pack(write_plain(tmp_path / "resnet50"), output=tmp_path / "out")
-
-
-def test_an_output_inside_the_model_is_a_users_mistake(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "output", "rule"),
+    [
+        ("resnet50", "resnet50.tar.gz", "unwritable"),
+        ("resnet50", "resnet50/out", "unwritable"),
+        ("resnet50.tar.gz", "out", "unreadable"),
+    ],
+    ids=["into a file", "into the model", "an archive"],
+)
+def test_what_cannot_be_packed_or_not_there_is_a_users_mistake(
+    source: str, output: str, rule: str, tmp_path: Path
+) -> None:
     root = write_plain(tmp_path / "resnet50")
+    tar(root, tmp_path / "resnet50.tar.gz")
 
-    with reported("unwritable"):
-        pack(root, output=root / "out")
+    with reported(rule):
+        pack(tmp_path / source, output=tmp_path / output)
 
     assert not (root / "out").exists()
-
-
-def test_an_archive_is_not_packed_again(tmp_path: Path) -> None:
-    archive = tar(write_plain(tmp_path / "resnet50"), tmp_path / "resnet50.tar.gz")
-
-    with reported("unreadable"):
-        pack(archive, output=tmp_path / "out")
 
 
 def test_a_file_whose_content_or_name_is_not_an_artifacts_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,10 @@
+"""Small ONNX networks, written as text."""
+
+from __future__ import annotations
+
+import onnx
+
+
+def network_of(graph: str) -> onnx.ModelProto:
+    """Return the network of a graph such as `g (float[rows, 2] X) => (float[rows, 2] Y) { Y = Neg(X) }`."""
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {graph}')
