@@ -1,11 +1,26 @@
+"""Declarations: those of the repository and of the documentation, what is refused, and many at once."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from buildable import every_model
+from recipes import BLOCKS
 
 from tests.reported import reported
+from triton_models import spec
 from triton_models.artifact.pbtxt import read_config, schema
 from triton_models.base.errors import FleetError
-from triton_models.spec import Tensor, load_build, model_names
+from triton_models.builds.build import build
+from triton_models.check.check import check_path
+from triton_models.declare.mistakes import find_mistakes
+from triton_models.spec import Tensor, load_build, load_builds, model_names, models_folder
 
 DTYPES = {
     "TYPE_FP32": np.float32,
@@ -14,14 +29,22 @@ DTYPES = {
     "TYPE_INT64": np.int64,
     "TYPE_STRING": np.object_,
 }
+EXAMPLES = {
+    name: code
+    for name in spec.__all__
+    if inspect.isclass(each := getattr(spec, name)) and each.__module__.startswith("triton_models.")
+    for code in re.findall(r"```python\n(.*?)```", inspect.getdoc(each) or "", flags=re.DOTALL)
+}
+GIVEN = {"network", "pipeline", "examples", "reference", "from_mlflow"}
+"""The functions that the examples name and do not define."""
 
 
 @pytest.mark.parametrize("name", every_model())
 def test_every_example_is_a_request_that_the_configuration_accepts(name, built_model):
-    build = load_build(name)
+    declared = load_build(name)
     config = read_config(built_model(name) / name / "config.pbtxt")
-    assert build.output in {output.name for output in config.output}
-    for example in build.examples():
+    assert declared.output in {output.name for output in config.output}
+    for example in declared.examples():
         assert {tensor.name for tensor in config.input} == example.inputs.keys()
         for tensor in config.input:
             given = example.inputs[tensor.name]
@@ -98,3 +121,58 @@ def test_a_name_that_triton_or_s3_would_stumble_over_is_refused(name, declare, m
 def test_a_data_type_by_another_name_is_answered_with_tritons(given, meant):
     (mistake,) = Tensor("scores", given, [1]).mistakes()
     assert mistake.fix.startswith(f"did you mean {meant}")
+
+
+def test_the_complete_model_is_built_and_accepted(tmp_path: Path) -> None:
+    folder = tmp_path / "models" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "build.py").write_text(BLOCKS[0])
+
+    root = build("tiny", models=tmp_path / "models", output=tmp_path / "built")
+
+    assert check_path(root) == []
+
+
+@pytest.mark.parametrize("code", EXAMPLES.values(), ids=EXAMPLES)
+def test_an_example_is_a_valid_declaration(code: str) -> None:
+    names = {name: getattr(spec, name) for name in spec.__all__} | dict.fromkeys(GIVEN, lambda *_: None)
+
+    declared = eval(code, {**names, "np": np, "os": os})  # noqa: S307  our own docstring
+
+    assert find_mistakes(declared) == []
+
+
+@pytest.fixture
+def many(models: Path) -> Path:
+    """A folder of 200 model builds, copies of the two declared ones under names of their own."""
+    for number in range(200):
+        source = ("minilm", "resnet50")[number % 2]
+        folder = models / f"{source}-{number}"
+        shutil.copytree(models_folder() / source, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        path = folder / "build.py"
+        path.write_text(path.read_text().replace(f'name="{source}"', f'name="{folder.name}"'))
+    return models
+
+
+def test_many_declarations_are_read_and_keep_their_own_files(many: Path) -> None:
+    names = model_names(many)
+    found = load_builds(names, many)
+    assert [each.name for each in found] == names
+    assert len({each.models[-1].name for each in found}) == 200
+
+
+def test_the_work_for_one_declaration_does_not_grow_with_their_number(many: Path, monkeypatch) -> None:
+    listed: list[Path] = []
+    real = Path.glob
+    monkeypatch.setattr(Path, "glob", lambda self, pattern: listed.append(self) or real(self, pattern))
+    load_build(next(path.name for path in many.iterdir()), many)
+    assert listed == []  # the folder is only listed to answer an unknown name
+
+
+def test_a_declaration_with_nothing_wrong_is_not_parsed_a_second_time(many: Path, monkeypatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    load_builds(model_names(many), many)  # the bytecode is now there
+    monkeypatch.setattr("triton_models.declare.mistakes.ast.parse", refuse)
+    load_builds(model_names(many), many)

@@ -18,12 +18,14 @@ from one_server import ask, serving, tensors_of
 from sklearn import ensemble
 
 from tests.reported import reported
-from triton_models.artifact.forest_head import ForestHead, gpu_refuses, read_checkpoint
+from triton_models.artifact.forest_head import ForestHead
 from triton_models.artifact.pbtxt import read_config
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
 from triton_models.builds.export import forests
 from triton_models.builds.export.forests import forest_reference, write_forest
+from triton_models.check.check import check_path
+from triton_models.check.target import target
 from triton_models.spec import Forest, LocalWeights
 
 RANDOM = np.random.default_rng(0)
@@ -406,14 +408,4 @@ def test_no_kind_of_forest_is_built_for_a_gpu_whose_importer_refuses_it(
     for name, (_, file) in trained.items():
         declare(tmp_path, name, file)
         root = build(name, models=tmp_path, output=tmp_path / "out", release=release)
-        with (root / name / "1" / "checkpoint.tl").open("rb") as content:
-            head = read_checkpoint(content)
-        config = read_config(root / name / "config.pbtxt")
-        (group,) = config.instance_group or [None]
-        given = {key: value.string_value == "true" for key, value in config.parameters.items()}
-        classifier = given.get("is_classifier", given.get("output_class", False))
-        if group is None or type(group).Kind.Name(group.kind) != "KIND_CPU":
-            assert head is not None
-            assert not gpu_refuses(
-                head, release, probabilities=given["predict_proba"], classifier=classifier
-            ), name
+        assert check_path(root, target=target(release=release, gpu="A10G")) == []

@@ -58,11 +58,6 @@ def declare_forms(models):
     return add
 
 
-def problem_of(error: pytest.ExceptionInfo[FleetError]):
-    (problem,) = error.value.problems
-    return problem
-
-
 def test_a_folder_alone_is_its_build_and_folder_colon_form_a_form_with_a_name_of_its_own(
     declare_forms, models
 ):
@@ -110,16 +105,16 @@ def test_an_unknown_form_is_answered_with_the_close_name(declare_forms, models):
 
 def test_a_form_of_a_model_that_has_none_is_refused(declare, models):
     declare("single")
-    with pytest.raises(FleetError, match="'single' has no form 'fast'") as caught:
-        load_build("single:fast", models)
-    assert "without a form" in problem_of(caught).fix
+    problem = refused(load_build, "single:fast", models)
+    assert "'single' has no form 'fast'" in problem.what
+    assert "without a form" in problem.fix
 
 
 def test_a_forms_own_name_is_answered_with_how_it_is_asked_for(declare_forms, models):
     declare_forms()
-    with pytest.raises(FleetError, match="unknown model 'net_fast'") as caught:
-        load_build("net_fast", models)
-    assert problem_of(caught).fix.endswith("(a form would be net:fast)")
+    problem = refused(load_build, "net_fast", models)
+    assert problem.what == "unknown model 'net_fast'"
+    assert problem.fix.endswith("(a form would be net:fast)")
 
 
 @pytest.mark.parametrize("name", ["", ":fast", "net/:fast", "../models/net:fast"])
