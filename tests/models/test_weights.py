@@ -330,7 +330,7 @@ def test_a_damaged_zip_is_read_or_refused_and_writes_nothing_outside(tmp_path, c
         content[at_byte % len(content)] = value
     folder = Path(tempfile.mkdtemp(dir=tmp_path))
     with suppress(FleetError):
-        unpack(io.BytesIO(content), folder / "to", where="here", form=ZIPPED_WEIGHTS)
+        unpack(io.BytesIO(content), folder / "to", where="here", limits=ZIPPED_WEIGHTS)
     assert {each.name for each in folder.iterdir()} <= {"to"}
 
 
