@@ -105,7 +105,7 @@ def test_a_pipeline_in_a_python_file_is_serialized_first_and_another_name_is_con
     [
         ("dali.py", lambda: b"", "cannot be serialized: it has 0 functions"),
         ("model.dali", lambda: halves(device="gpu"), "this server has none. Build the model without a GPU"),
-        ("model.dali", lambda: b"X, and nothing that DALI could read", "DALI cannot load the pipeline"),
+        ("model.dali", lambda: b"\x01X, and nothing that DALI could read", "DALI cannot load the pipeline"),
         ("model.dali", lambda: halves(name="OTHER"), "no input of the configuration's name: ['X']"),
     ],
     ids=["no function", "for a GPU", "no pipeline", "another input"],

@@ -23,8 +23,16 @@ INVALIDATED = "Current pipeline object is no longer valid."
 
 INSTALL = "install it: python -m triton_models.builds.locked dali"
 
-# An operator's device in the file's form: a string preceded by its length.
-GPU_DEVICES = (b"\x05mixed", b"\x03gpu")
+ONE_BYTE = 1 << 7  # from this length on, a string's length takes more than a byte
+
+
+def text(value: str) -> bytes:
+    """Return a string as it is in a serialized pipeline: preceded by its length."""
+    encoded = value.encode()
+    return bytes([len(encoded)]) + encoded if len(encoded) < ONE_BYTE else encoded
+
+
+GPU_DEVICES = (text("mixed"), text("gpu"))
 
 
 class TritonPythonModel(StandIn):  # type: ignore[misc]  # found only inside the stub
@@ -41,7 +49,7 @@ class TritonPythonModel(StandIn):  # type: ignore[misc]  # found only inside the
         self.content = read_pipeline(file)
         self.outputs = [entry["name"] for entry in self.config["output"]]
         inputs = [entry["name"] for entry in self.config["input"]]
-        if unknown := [name for name in inputs if name.encode() not in self.content]:
+        if unknown := [name for name in inputs if text(name) not in self.content]:
             refuse(f"the pipeline has no input of the configuration's name: {unknown}")
         threads = int(self.parameters.get("num_threads", 1))
         self.options = {"batch_size": self.config["max_batch_size"], "num_threads": threads}
