@@ -81,10 +81,11 @@ def test_another_type_under_the_same_id_replaces() -> None:
 
 def test_a_property_of_an_entry_replaces_if_its_schema_says_so() -> None:
     before, after = (
-        [resource("T", "AWS::MPA::ApprovalTeam", {"Policies": [{"PolicyArn": a}]})] for a in "ab"
+        [resource("R", "AWS::MSK::Replicator", {"ReplicationInfoList": [{"TargetKafkaClusterArn": arn}]})]
+        for arn in "ab"
     )
 
-    assert effects(before, after) == {"T": Effect.REPLACED}
+    assert effects(before, after) == {"R": Effect.REPLACED}
 
 
 def test_entries_with_names_are_compared_by_them() -> None:
