@@ -53,8 +53,10 @@ def test_the_fleet_passes_the_validator_and_cdk_nag_with_a_warning_of_random_wei
     [
         ("import triton_fleet.fleet.model_library as m; m.accept = lambda each: None", "AwsSolutions-S1"),
         (
-            "import triton_fleet.endpoint.multi_model as e, triton_fleet.endpoint.hosting.variants as v\n"
-            "e.VARIANT, v.resource_name = 'All traffic', lambda *_, **__: ()",
+            "import functools, triton_fleet.endpoint.multi_model as e\n"
+            "import triton_fleet.endpoint.hosting.variants as v\n"
+            "v.resource_name = lambda *_, **__: ()\n"
+            "e.Hosting = functools.partial(v.Hosting, name='All traffic')",
             "VariantName",
         ),
     ],

@@ -305,6 +305,13 @@ def test_a_model_that_loads_does_not_use_up_the_attempts(world: World) -> None:
     assert len(world.runtime.requests) == 7
 
 
+def test_waiting_for_a_load_ends_with_its_limit(world: World) -> None:
+    world.runtime.otherwise = error(429, "ModelNotReadyException")
+    raised = failed(lambda: ask(world.client(ready_limit_s=5.0)))
+    assert rule_of(raised) == "model-not-ready"
+    assert raised.elapsed_s == pytest.approx(5.0, abs=0.2)
+
+
 @pytest.mark.parametrize("given", [{"deadline_s": 0}, {"deadline_s": float("nan")}, {"attempts": 0}])
 def test_a_limit_must_be_positive(world: World, given: dict[str, Any]) -> None:
     from triton_models.base.errors import FleetError
