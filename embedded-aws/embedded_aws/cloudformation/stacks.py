@@ -231,8 +231,8 @@ def _roll_back_update(  # noqa: PLR0917 (an operation needs them all)
     _record(stack, "UPDATE_ROLLBACK_IN_PROGRESS", reason)
     failed = deployment.revert(skip=skip)
     if failed:
-        told = f"The following resource(s) failed to update: [{failed}]. {reason}"
-        _record(stack, "UPDATE_ROLLBACK_FAILED", told)
+        text = f"The following resource(s) failed to update: [{failed}]. {reason}"
+        _record(stack, "UPDATE_ROLLBACK_FAILED", text)
         return
     _record(stack, "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS", reason)
     deployment.remove_created()
