@@ -31,7 +31,11 @@ def upload(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
     return find
 
 
-def test_the_models_are_uploaded_with_a_wheel_of_the_toolkit(upload: Callable[[], Path]) -> None:
+def test_the_models_are_uploaded_with_no_wheel_but_the_toolkits(
+    source: Path, upload: Callable[[], Path]
+) -> None:
+    (source / FOLDER).mkdir()
+    (source / FOLDER / "other-1.0-py3-none-any.whl").touch()
     uploaded = upload()
 
     assert (uploaded / "models" / "minilm" / "build.py").is_file()

@@ -107,9 +107,10 @@ def source_asset(scope: Construct, source: Path, files: Mapping[str, str]) -> as
 
 
 def _not_uploaded(source: Path) -> tuple[str, ...]:
-    """The names in the folder that are not uploaded: the output of builds, and the toolkit's own source."""
+    """The names in the folder that are not uploaded: the output of builds, and the toolkit and its place."""
     toolkit = Path(triton_models.__file__).parent
-    return (*_OUTPUT, toolkit.name) if (source / toolkit.name).resolve() == toolkit.resolve() else _OUTPUT
+    own = (toolkit.name,) if (source / toolkit.name).resolve() == toolkit.resolve() else ()
+    return (*_OUTPUT, FOLDER, *own)
 
 
 @functools.cache
