@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
-from botocore_model import violations
 from synthesised import Resources
 
 from triton_fleet import EndpointScaling, FleetError, ModelRepository, MultiModelEndpoint, Serving
@@ -74,45 +72,6 @@ def test_a_name_may_have_63_characters_and_no_more() -> None:
     assert raised.value.problems[0].fix == f"shorten the fleet's name to {room} characters"
 
 
-def test_the_alias_names_the_endpoint(alias: EndpointAlias, resources: Resources) -> None:
-    [parameter] = resources("AWS::SSM::Parameter")
-
-    assert parameter["Name"] == alias.parameter_name == "/triton-fleet/TritonFleet/endpoint"
-    assert parameter["Type"] == "String"
-    before, name, after = parameter["Value"]["Fn::Join"][1]
-    assert name["Fn::GetAtt"][1] == "EndpointName"
-    assert json.loads(f"{before}NAME{after}") == {"endpoint": "NAME", "target": "sm86-trt10.13.3"}
-
-
-def test_the_alias_moves_only_after_the_endpoint_can_scale(stack: Stack, alias: EndpointAlias) -> None:
-    template = Template.from_stack(stack)
-    [parameter] = template.find_resources("AWS::SSM::Parameter").values()
-    targets = template.find_resources("AWS::ApplicationAutoScaling::ScalableTarget")
-    policies = template.find_resources("AWS::ApplicationAutoScaling::ScalingPolicy")
-    [endpoint] = template.find_resources("AWS::SageMaker::Endpoint")
-
-    assert {*targets, *policies} < set(parameter["DependsOn"])
-    assert parameter["Properties"]["Value"]["Fn::Join"][1][1]["Fn::GetAtt"][0] == endpoint
-
-
-def test_the_names_are_checked_before_the_endpoint_is_made_and_before_the_alias_moves(
-    stack: Stack, alias: EndpointAlias
-) -> None:
-    template = Template.from_stack(stack)
-    [parameter] = template.find_resources("AWS::SSM::Parameter").values()
-    [(name, endpoint)] = template.find_resources("AWS::SageMaker::Endpoint").items()
-    checks = template.find_resources("Custom::TritonNames")
-    [before] = [each for each in checks if "Before" in each]
-    [after] = [each for each in checks if "After" in each]
-
-    assert before in endpoint["DependsOn"]
-    assert after in parameter["DependsOn"]
-    assert name in checks[after]["DependsOn"]
-    assert {*template.find_resources("AWS::ApplicationAutoScaling::ScalingPolicy")} < {
-        *checks[after]["DependsOn"]
-    }
-
-
 def test_another_release_is_checked_by_resources_of_its_own(stack: Stack, alias: EndpointAlias) -> None:
     """CloudFormation then creates them; a rollback deletes them, and invokes none of those before."""
     names = Template.from_stack(stack).find_resources("Custom::TritonNames")
@@ -171,7 +130,3 @@ def test_an_endpoint_whose_name_would_stay_is_refused(
     [problem] = raised.value.problems
     assert problem.rule == "alias-endpoint-name"
     assert problem.fix.startswith("name it 'TritonFleet-g5-2xlarge-25-09'")
-
-
-def test_the_parameter_is_one_that_its_service_accepts(stack: Stack, alias: EndpointAlias) -> None:
-    assert violations(Template.from_stack(stack).to_json()) == []

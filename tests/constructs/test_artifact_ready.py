@@ -246,22 +246,6 @@ def test_an_invocation_that_ends_starts_the_next_and_does_not_answer(world: Worl
     assert Context.invoked_function_arn in path.replace("%3A", ":")
 
 
-@pytest.mark.story
-def test_all_successors_together_wait_no_longer_than_the_time_out(world: World) -> None:
-    answer, invocations = world.wait("a.tar.gz", seconds=3540), 1
-    while answer is None:
-        (event,) = world.successors()
-        world.web.seen.clear()
-        clock = world.clock
-        artifact_ready.handler(event, Context(clock), clock=clock, sleep=clock.sleep)
-        answer = next(iter(world.web.bodies("/answer")), None)
-        invocations += 1
-
-    assert answer["Status"] == "FAILED"
-    assert world.clock.now == 3540
-    assert invocations == 5  # Lambda stops a function that invokes itself after about 16
-
-
 def test_another_artifact_is_waited_for_again_under_the_same_id(world: World) -> None:
     world.clock.at(30, lambda: world.publish("b.tar.gz"))
     answer = world.wait("b.tar.gz", request="Update", PhysicalResourceId="made-before")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Stack
+from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
@@ -56,20 +56,6 @@ def _inputs(source: Path, **arguments: Any) -> str:
     build = build_in(stack, source=source, repository=ModelRepository(stack, "Repository"))
     DeploymentBuild(stack, "Build", builds=build(**arguments))
     return json.dumps(_only(stack, "Custom::TritonBuild")["Properties"]["Inputs"])
-
-
-def test_a_deployment_starts_the_build_once_it_is_allowed_all_that_it_does(
-    stack: Stack, builds: Build
-) -> None:
-    made = builds()
-    DeploymentBuild(stack, "Build", builds=made)
-    resource = _only(stack, "Custom::TritonBuild")
-    (project,) = _found(stack, "AWS::CodeBuild::Project")
-    (policy,) = (name for name in _found(stack, "AWS::IAM::Policy") if name.startswith("BuildsRole"))
-
-    assert resource["Properties"]["Project"] == {"Ref": project}
-    assert resource["DependsOn"] == [policy]
-    assert resource["Properties"]["QuotaCodes"] == ["L-F1FE1B52"]
 
 
 def test_a_deployment_waits_for_the_permissions_of_an_imported_role(stack: Stack, builds: Build) -> None:
@@ -140,12 +126,6 @@ def _add(source: Path, text: str) -> None:
         declaration.write(text)
 
 
-def test_nothing_is_waited_for_unless_an_artifact_is_asked_for(stack: Stack, builds: Build) -> None:
-    DeploymentBuild(stack, "Build", builds=builds())
-
-    assert _found(stack, "Custom::TritonArtifacts") == {}
-
-
 def test_a_deployment_waits_for_all_models_where_it_is_told_to(stack: Stack, builds: Build) -> None:
     build = DeploymentBuild(stack, "Build", builds=builds(models=["minilm", "resnet50"]))
     build.wait()
@@ -194,13 +174,6 @@ def test_the_artifact_of_a_model_that_is_not_built_is_a_mistake(stack: Stack, bu
 
     with pytest.raises(FleetError, match=r"(?s)the build has no model 'minilmm'.*did you mean minilm\?"):
         build.artifact("minilmm")
-
-
-def test_a_model_that_is_named_only_at_deployment_is_a_mistake(stack: Stack, builds: Build) -> None:
-    named = CfnParameter(stack, "Name").value_as_string
-
-    with pytest.raises(FleetError, match="model is known only when the stack is deployed"):
-        DeploymentBuild(stack, "Build", builds=builds()).artifact(named)
 
 
 class World:
@@ -652,7 +625,3 @@ def test_aws_that_does_not_answer_is_asked_again_for_two_minutes(
     assert answer["Status"] == "FAILED"
     assert "AccessDenied" in answer["Reason"]
     assert 120 <= world.clock.now < 150
-
-
-def test_deleting_what_was_waited_for_does_nothing(world: World) -> None:
-    assert world.wait("resnet50", request="Delete", PhysicalResourceId="x")["Status"] == "SUCCESS"

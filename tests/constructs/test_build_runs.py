@@ -11,7 +11,6 @@ from aws_cdk import App, Duration, Stack
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 from botocore_model import refused, resolved
-from cfnlint.api import ManualArgs, lint
 from declared import Build, build_in, declare
 
 from tests.reported import reported
@@ -81,13 +80,6 @@ def test_a_run_finds_what_changed_builds_it_and_tells(made: Made) -> None:
 
     assert order == ["FindChanged", "BuildChanged", "Summarize"]
     assert definition["TimeoutSeconds"] == 24 * 3600
-
-
-def test_each_build_is_waited_for(made: Made) -> None:
-    assert len(made.builds) == 4
-    assert {each["Resource"].partition(":states:")[2] for each in made.builds} == {
-        "::codebuild:startBuild.sync"
-    }
 
 
 def test_what_each_step_writes_the_next_one_reads(made: Made) -> None:
@@ -214,24 +206,6 @@ def test_the_state_machine_reads_the_items_of_runs_and_no_model(made: Made) -> N
     assert reads == ["/models-builds/runs/*/items.json"]
 
 
-def test_a_build_writes_results_and_reads_none(made: Made) -> None:
-    statement = made.policy("BuildsRole")["Results"]
-
-    assert statement["Action"] == "s3:PutObject"
-    assert statement["Resource"]["Fn::Join"][1][-1] == "/models-builds/runs/*"
-
-
-def test_what_a_run_keeps_is_outside_what_an_endpoint_serves(made: Made) -> None:
-    assert not made.runs.folder.prefix.startswith(made.runs.builds.repository.prefix)
-
-
-def test_documents_of_runs_are_forgotten_and_models_are_not(made: Made) -> None:
-    rules = made.one("AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"]
-    expiring = {each.get("Prefix"): each["ExpirationInDays"] for each in rules if "ExpirationInDays" in each}
-
-    assert expiring == {"models-builds/runs/": 90}
-
-
 def test_step_functions_takes_the_state_machine(made: Made) -> None:
     request = {
         "name": "runs",
@@ -241,14 +215,6 @@ def test_step_functions_takes_the_state_machine(made: Made) -> None:
 
     assert refused("stepfunctions", "CreateStateMachine", request) == []
     assert len(request["definition"]) < 1_000_000
-
-
-def test_cfn_lint_has_nothing_to_say(made: Made) -> None:
-    # The CDK lets a state machine depend on its role in words as well.
-    config = ManualArgs(regions=["us-east-1"], ignore_checks=["W3005"])
-    matches = lint(json.dumps(made.template), config=config)
-
-    assert [f"{match.rule.id} {match.message}" for match in matches] == []
 
 
 @pytest.mark.parametrize(

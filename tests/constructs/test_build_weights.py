@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import Annotations as Advice
-from aws_cdk import CfnParameter, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Annotations, Match, Template
@@ -127,12 +127,6 @@ def test_only_the_variable_of_the_random_weights_ends_the_warning(
     assert [each for each, _ in advice] == [f"{RANDOM_WEIGHTS}:{name}"] * warned
 
 
-def test_weights_of_the_hub_need_no_permission(build: Build, resources: Resources) -> None:
-    build(weights={"BERT_WEIGHTS": WEIGHTS["BERT_WEIGHTS"]})
-
-    assert "Weights" not in _statements(resources)
-
-
 def test_a_processing_job_gets_the_weights_and_what_a_build_overrides(build: Build, stack: Stack) -> None:
     build(weights=WEIGHTS, instance_type="ml.g4dn.xlarge")
     template = Template.from_stack(stack).to_json()
@@ -160,30 +154,6 @@ def test_a_variable_that_no_declaration_reads_is_reported_with_the_close_ones(bu
         build(weights={"T5_WEIGHT": WEIGHTS["T5_WEIGHTS"]})
 
     assert [problem.rule for problem in raised.value.problems] == [BUILD_WEIGHTS.id]
-
-
-def test_an_address_that_is_known_only_at_deployment_is_refused(build: Build, stack: Stack) -> None:
-    address = CfnParameter(stack, "Address").value_as_string
-
-    with pytest.raises(FleetError, match="weights is known only when the stack is deployed"):
-        build(weights={"T5_WEIGHTS": address})
-
-
-def test_codebuild_reads_the_hubs_token_from_its_secret(
-    build: Build, stack: Stack, resources: Resources
-) -> None:
-    build(hub_token=secretsmanager.Secret(stack, "Token"))
-    token = _variables(resources)["HF_TOKEN"]
-    actions = [
-        each["Action"]
-        for policy in resources("AWS::IAM::Policy")
-        for each in policy["PolicyDocument"]["Statement"]
-        if "secretsmanager" in str(each["Action"])
-    ]
-
-    assert token["Type"] == "SECRETS_MANAGER"
-    assert set(token["Value"]) == {"Ref"}
-    assert actions == [["secretsmanager:GetSecretValue", "secretsmanager:DescribeSecret"]]
 
 
 @pytest.mark.parametrize("instance_type", ["ml.g5.2xlarge", "ml.g4dn.xlarge"])

@@ -22,13 +22,6 @@ from triton_fleet import (
 )
 from triton_fleet.operations.scaling.target import ScalingTarget
 from triton_fleet.operations.scaling.tracking import CpuUtilization, GpuMemoryUtilization
-from triton_fleet.parts.metrics.server_log import (
-    FAILED_LOADS,
-    LOADS_AND_UNLOADS,
-    MOST_LOADED,
-    SLOWEST_UNLOADS,
-)
-from triton_models.facts.prices import PRICES
 
 Widgets = list[dict[str, Any]]
 Shown = Callable[..., Widgets]
@@ -67,55 +60,6 @@ def _lines(widgets: Widgets, title: str) -> dict[str, float]:
     return {each["label"]: each["value"] for each in annotations}
 
 
-def _metrics(widgets: Widgets, title: str) -> set[str]:
-    (widget,) = (each for each in widgets if each["properties"].get("title") == title)
-    return {row[1] for row in widget["properties"]["metrics"] if isinstance(row[0], str)}
-
-
-def test_the_questions_come_in_the_order_in_which_they_are_asked(widgets: Shown) -> None:
-    questions = [title for title in _titles(widgets()) if title.startswith("## ")]
-
-    assert questions == [
-        "## Is it serving?",
-        "## Is it fast?",
-        "## Is the cache working?",
-        "## Is it full?",
-        "## Is it scaling?",
-        "## What does it cost?",
-    ]
-
-
-def test_loaded_models_and_cache_hits_are_the_first_numbers_of_all(widgets: Shown) -> None:
-    shown = widgets()
-    first = [_metrics(shown, title) for title in _titles(shown)[:4]]
-
-    assert first == [{"LoadedModelCount"}, {"ModelCacheHit"}, {"Invocations"}, {"Invocation5XXErrors"}]
-
-
-def test_the_cache_is_loaded_models_and_hits_first_and_then_the_four_times(widgets: Shown) -> None:
-    shown = widgets()
-    titles = _titles(shown)
-    section = titles[titles.index("## Is the cache working?") + 1 : titles.index("## Is it full?")]
-
-    assert [_metrics(shown, title) for title in section[:7]] == [
-        {"LoadedModelCount"},
-        {"ModelCacheHit"},
-        {"ModelLoadingTime", "ModelUnloadingTime"},
-        {"ModelLoadingWaitTime"},
-        {"ModelDownloadingTime"},
-        {"ModelLoadingTime"},
-        {"ModelUnloadingTime"},
-    ]
-
-
-def test_every_row_fills_the_page_and_none_overlaps(widgets: Shown) -> None:
-    rows: dict[int, int] = {}
-    for each in widgets():
-        rows[each["y"]] = rows.get(each["y"], 0) + each["width"]
-
-    assert set(rows.values()) == {24}
-
-
 def test_thresholds_of_alarms_are_lines_in_their_charts(
     stack: Stack, endpoint: MultiModelEndpoint, widgets: Shown
 ) -> None:
@@ -127,25 +71,6 @@ def test_thresholds_of_alarms_are_lines_in_their_charts(
     assert list(_lines(shown, "Disk").values()) == [77]
     assert list(_lines(shown, "GPU memory").values()) == [88]
     assert list(_lines(shown, "Failed requests, %").values()) == [1, 5]
-
-
-def test_states_of_the_alarms_come_first(stack: Stack, endpoint: MultiModelEndpoint, widgets: Shown) -> None:
-    alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint)
-    first = widgets(alarms=alarms)[0]
-
-    assert first["type"] == "alarm"
-    assert len(first["properties"]["alarms"]) == 1 + len(alarms.alarms)
-
-
-def test_limits_and_targets_of_scaling_are_lines(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Shown
-) -> None:
-    scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=2, max_capacity=9)
-    shown = widgets(scaling=scaling)
-
-    assert _lines(shown, "Instances") == {"minimum capacity": 2, "maximum capacity": 9}
-    assert _lines(shown, "Requests per minute per instance") == {"scaling target": 600}
-    assert _lines(shown, "GPU utilization, summed per instance") == {"scaling target": 60}
 
 
 @pytest.mark.parametrize(
@@ -168,28 +93,6 @@ def test_whatever_scaling_follows_has_a_chart_with_its_target(
     assert _lines(widgets(scaling=scaling), title) == {"scaling target": value}
 
 
-def test_the_log_is_asked_for_loads_unloads_and_failures(widgets: Shown) -> None:
-    queries = [each["properties"] for each in widgets() if each["type"] == "log"]
-
-    assert [each["title"] for each in queries] == [
-        "Loads and unloads in Triton's log",
-        "Failed loads, with the reason",
-        "Models loaded most often",
-        "Slowest to unload",
-    ]
-    assert {each["query"].partition("\n")[0] for each in queries} == {
-        "SOURCE '/aws/sagemaker/Endpoints/fleet'" + " | " + query[0]
-        for query in (LOADS_AND_UNLOADS, FAILED_LOADS, MOST_LOADED, SLOWEST_UNLOADS)
-    }
-
-
-def test_cost_is_in_dollars_by_the_known_price(endpoint: MultiModelEndpoint, widgets: Shown) -> None:
-    shown = widgets()
-    assert f"instances * {PRICES[endpoint.variant().instance.name].usd_per_hour:g}" in _hourly(shown)
-    assert "Cost per 1,000 requests (USD)" in _titles(shown)
-    assert "Billed instances" not in _titles(shown)
-
-
 def test_a_price_of_ones_own_is_taken_in_its_place(widgets: Shown) -> None:
     assert "instances * 1.25" in _hourly(widgets(hourly_price_usd=1.25))
 
@@ -207,19 +110,6 @@ def test_without_any_price_cost_is_in_instances(stack: Stack, resources: Resourc
 
     assert dashboard.cost is None
     assert "Billed instances" in _titles(_widgets(resources))
-
-
-def test_the_month_is_written_out_with_what_each_model_costs(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=1, max_capacity=3)
-    dashboard = EndpointDashboard(stack, "Dashboard", endpoint=endpoint, scaling=scaling, models=40)
-
-    assert dashboard.cost is not None
-    (text,) = (each["properties"]["markdown"] for each in _widgets(resources) if " per month: " in str(each))
-    assert text.splitlines()[-3:] == [f"* {line}" for line in dashboard.cost.lines()]
-    assert "1 to 3 x" in text
-    assert "each of 40 models" in text
 
 
 def test_what_is_known_only_at_the_deployment_gives_no_month(

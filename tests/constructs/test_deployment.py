@@ -103,12 +103,6 @@ def test_batches_of_instances_get_the_longest_time_for_their_number_is_not_known
     assert policy["MaximumExecutionTimeoutInSeconds"] == 28_800
 
 
-def test_a_maximum_time_is_as_given(rendered: Callable[..., Any]) -> None:
-    policy = rendered(Rolling(maximum_time=Duration.hours(2)))["RollingUpdatePolicy"]
-
-    assert policy["MaximumExecutionTimeoutInSeconds"] == 7200
-
-
 def test_alarms_roll_a_deployment_back(rendered: Callable[..., Any]) -> None:
     config = rendered(Rolling(), "errors", "load-failures")
 
@@ -153,11 +147,6 @@ def test_a_portion_is_within_what_the_service_accepts(
     deployment: Deployment, capacity: int, fits: bool
 ) -> None:
     assert _rules(deployment, capacity) == ([] if fits else ["deployment-portion"])
-
-
-def test_a_number_of_instances_is_not_compared_with_an_unknown_fleet() -> None:
-    assert _rules(Canary(size=CapacitySize.instances(3)), None) == []
-    assert _rules(Canary(size=CapacitySize.instances(3)), Token.as_number({"Ref": "Count"})) == []  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("deployment", [Canary, Linear, Rolling])
@@ -206,11 +195,6 @@ def test_all_mistakes_are_found_together() -> None:
         "deployment-times",
         "rolling-one-variant",
     ]
-
-
-def test_rolling_is_for_one_variant_and_blue_green_for_several() -> None:
-    assert _rules(Rolling(), variants=2) == ["rolling-one-variant"]
-    assert _rules(Canary(), variants=2) == []
 
 
 @pytest.mark.parametrize(

@@ -1,46 +1,27 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk import App, Duration, Stack
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.assertions import Annotations, Match, Template
 from declared import with_values
-from synthesised import Resources, statements, the_container, the_variant
+from synthesised import Resources, the_container, the_variant
 
 from tests.reported import reported
-from tests.triton_models.declared_models import declare
 from triton_fleet import (
     AllAtOnce,
     Canary,
     CustomImage,
-    FleetError,
-    ModelBuildProject,
     ModelRepository,
     MultiModelEndpoint,
     Placement,
     Serving,
     TritonServer,
 )
-from triton_fleet.parts.arguments.late import late_problems
-from triton_models.repository.manifest import Manifest
-
-
-def test_one_statement_gives_a_multi_model_endpoint_on_the_default_instance(
-    endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    container = the_container(resources)
-
-    assert container["Mode"] == "MultiModel"
-    assert container["ModelDataUrl"]["Fn::Join"][1][-1] == "/models/"
-    assert container["MultiModelConfig"] == {"ModelCacheSetting": "Enabled"}
-    assert the_variant(resources)["InstanceType"] == "ml.g5.2xlarge"
 
 
 def test_the_container_is_started_for_many_models(endpoint: MultiModelEndpoint, resources: Resources) -> None:
@@ -90,11 +71,6 @@ def test_a_deployment_keeps_what_auto_scaling_has_made_of_the_fleet(
     assert resources("AWS::SageMaker::Endpoint")[0]["RetainAllVariantProperties"] is True
 
 
-def test_the_name_is_a_literal(endpoint: MultiModelEndpoint, resources: Resources) -> None:
-    assert resources("AWS::SageMaker::Endpoint")[0]["EndpointName"] == "fleet"
-    assert endpoint.literal_name == "fleet"
-
-
 def test_a_name_is_made_from_the_path_and_is_the_same_every_time() -> None:
     def name() -> str:
         stack = Stack(App(), "A-very-long-name-of-a-stack-that-goes-on-and-on-for-quite-some-time")
@@ -104,14 +80,6 @@ def test_a_name_is_made_from_the_path_and_is_the_same_every_time() -> None:
 
     assert name() == name()
     assert 20 < len(name()) <= 63
-
-
-def test_observability_is_said_and_not_left_to_the_date(
-    endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    (config,) = resources("AWS::SageMaker::EndpointConfig")
-
-    assert config["MetricsConfig"] == {"EnableDetailedObservability": False}
 
 
 def test_time_outs_are_ten_minutes_or_what_is_asked_for(
@@ -130,42 +98,6 @@ def test_caching_can_be_turned_off(stack: Stack, repository: ModelRepository, re
     assert the_container(resources)["MultiModelConfig"] == {"ModelCacheSetting": "Disabled"}
 
 
-def test_the_role_reads_the_prefix_pulls_one_image_logs_and_publishes_metrics(
-    endpoint: MultiModelEndpoint, stack: Stack, resources: Resources
-) -> None:
-    assert all("ManagedPolicyArns" not in role for role in resources("AWS::IAM::Role"))
-    by_action = {str(each["Action"]): each for each in statements(stack)}
-
-    assert set(by_action) == {
-        "s3:ListBucket",
-        "s3:GetObject",
-        "kms:Decrypt",
-        "ecr:GetAuthorizationToken",
-        "['ecr:BatchCheckLayerAvailability', 'ecr:BatchGetImage', 'ecr:GetDownloadUrlForLayer']",
-        "['logs:CreateLogGroup', 'logs:CreateLogStream', 'logs:DescribeLogStreams', 'logs:PutLogEvents']",
-        "cloudwatch:PutMetricData",
-    }
-    assert by_action["s3:GetObject"]["Resource"]["Fn::Join"][1][-1] == "/models/*"
-    assert by_action["cloudwatch:PutMetricData"]["Condition"] == {
-        "StringEquals": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/Endpoints"]}
-    }
-
-
-def test_a_model_is_created_after_its_role_its_logs_and_a_manifest_are_there(
-    endpoint: MultiModelEndpoint, stack: Stack
-) -> None:
-    template = Template.from_stack(stack)
-    ((name, start),) = template.find_resources("Custom::TritonEndpointStart").items()
-    (model,) = template.find_resources("AWS::SageMaker::Model").values()
-
-    assert start["Properties"]["LogGroup"] == "/aws/sagemaker/Endpoints/fleet"
-    assert start["Properties"]["RetentionDays"] == 30
-    assert start["Properties"]["ManifestKey"] == "models/manifest.json"
-    assert Manifest.from_json(start["Properties"]["Manifest"]) == Manifest()
-    assert name in model["DependsOn"]
-    assert any(each.startswith("EndpointRole") and "DefaultPolicy" in each for each in model["DependsOn"])
-
-
 @pytest.mark.parametrize(
     ("retention", "days"), [(logs.RetentionDays.ONE_YEAR, 365), (logs.RetentionDays.INFINITE, 0)]
 )
@@ -175,10 +107,6 @@ def test_logs_are_kept_for_as_long_as_asked(
     MultiModelEndpoint(stack, "E", repository=repository, log_retention=retention)
 
     assert resources("Custom::TritonEndpointStart")[0]["RetentionDays"] == days
-
-
-def test_the_main_child_is_the_endpoint(endpoint: MultiModelEndpoint) -> None:
-    assert isinstance(endpoint.node.default_child, sagemaker.CfnEndpoint)
 
 
 def test_api_gateway_accepts_it_as_an_endpoint(endpoint: MultiModelEndpoint, stack: Stack) -> None:
@@ -287,22 +215,6 @@ def test_what_an_immutable_role_must_allow_is_a_warning(stack: Stack, repository
     assert not any(each["Properties"]["Roles"] == ["serving"] for each in policies)
 
 
-def test_an_unknown_region_is_a_mistake(stack_in: Callable[[str], Stack]) -> None:
-    stack = stack_in("mars-north-1")
-
-    with reported("release-not-in-region"):
-        MultiModelEndpoint(stack, "Endpoint", repository=ModelRepository(stack, "Repository"))
-
-
-def test_a_value_known_only_at_deployment_is_refused_with_the_reason(
-    stack: Stack, repository: ModelRepository
-) -> None:
-    parameter = CfnParameter(stack, "InstanceType").value_as_string
-
-    with pytest.raises(FleetError, match="known only when the stack is deployed"):
-        MultiModelEndpoint(stack, "Endpoint", repository=repository, serving=Serving(instance_type=parameter))
-
-
 def test_an_instance_type_that_aws_does_not_list_is_advised_against(
     stack: Stack, repository: ModelRepository
 ) -> None:
@@ -314,18 +226,3 @@ def test_an_instance_type_that_aws_does_not_list_is_advised_against(
     )
 
     Annotations.from_stack(stack).has_warning("/Fleet/Endpoint", Match.string_like_regexp("ml.g6.2xlarge"))
-
-
-def test_plans_of_another_gpu_or_tensorrt_are_refused_whichever_comes_first(
-    stack: Stack, repository: ModelRepository, source: Path
-) -> None:
-    declare(source / "models", "minilm", body="job.compile_plan(None)")
-    ModelBuildProject(stack, "Builds", repository=repository, source=source, models=["minilm"])
-    MultiModelEndpoint(
-        stack, "Endpoint", repository=repository, serving=Serving(instance_type="ml.g4dn.xlarge")
-    )
-    other = ModelRepository(stack, "Other")
-    MultiModelEndpoint(stack, "Serving", repository=other, serving=Serving(release="24.09"))
-    ModelBuildProject(stack, "Late", repository=other, source=source, models=["minilm"])
-
-    assert [problem.rule for problem in late_problems(stack)] == ["plan-fits-endpoint"] * 2

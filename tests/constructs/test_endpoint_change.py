@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,21 +14,8 @@ from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
 from function_world import Clock, Context, Requests, asked, web_server
 
-from triton_fleet import (
-    AllAtOnce,
-    Canary,
-    Deployment,
-    EndpointAlias,
-    EndpointScaling,
-    EndpointWarmUp,
-    ModelRepository,
-    MultiModelEndpoint,
-    WarmUpRequest,
-    endpoint_name_for,
-)
+from triton_fleet import AllAtOnce, Canary, Deployment, ModelRepository, MultiModelEndpoint
 from triton_fleet.endpoint.functions.code import endpoint_change, successor
-
-NAME = endpoint_name_for("Fleet", "ml.g5.2xlarge")
 
 
 def configurations(deployment: Deployment | None, *alarms: str) -> list[str]:
@@ -56,56 +42,6 @@ def test_another_strategy_wait_or_alarm_is_another_configuration() -> None:
     assert [len(each) for each in found] == [1] * len(found)
     assert len({name for each in found for name in each}) == len(found)
     assert configurations(AllAtOnce(), "errors") == found[4]
-
-
-@pytest.fixture
-def template() -> dict[str, Any]:
-    stack = Stack(App(), "Fleet")
-    endpoint = MultiModelEndpoint(
-        stack,
-        "Endpoint",
-        repository=ModelRepository(stack, "Repository"),
-        endpoint_name=NAME,
-        deployment=AllAtOnce(),
-    )
-    scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, max_capacity=3)
-    alias = EndpointAlias(stack, "Alias", endpoint=endpoint, fleet="Fleet", scaling=[scaling])
-    requests = [WarmUpRequest(model="m", body="{}")]
-    EndpointWarmUp(stack, "WarmUp", endpoint=endpoint, alias=alias, requests=requests)
-    return dict(Template.from_stack(stack).to_json()["Resources"])
-
-
-def one(template: dict[str, Any], kind: str) -> str:
-    (found,) = (name for name, each in template.items() if each["Type"] == kind)
-    return found
-
-
-def test_an_endpoint_settles_then_loads_then_scales_and_only_then_does_the_alias_move(
-    template: dict[str, Any],
-) -> None:
-    order = [
-        "Custom::TritonEndpointIdle",
-        "AWS::SageMaker::Endpoint",
-        "Custom::TritonEndpointSettled",
-        "Custom::TritonFirstLoads",
-        "AWS::ApplicationAutoScaling::ScalableTarget",
-        "AWS::SSM::Parameter",
-    ]
-    for before, after in pairwise(order):
-        assert one(template, before) in json.dumps(template[one(template, after)].get("DependsOn", []))
-
-
-def test_both_resources_name_the_configuration_and_one_belongs_to_its_endpoint(
-    template: dict[str, Any],
-) -> None:
-    config = {"Fn::GetAtt": [one(template, "AWS::SageMaker::EndpointConfig"), "EndpointConfigName"]}
-    settled = one(template, "Custom::TritonEndpointSettled")
-
-    for name in (settled, one(template, "Custom::TritonEndpointIdle")):
-        assert template[name]["Properties"]["Config"] == config
-        assert template[name]["Properties"]["Endpoint"] == NAME
-    assert template[settled]["Properties"]["MaxCapacity"] == {"AllTraffic": 3}
-    assert NAME.replace("-", "") in settled
 
 
 class World:
@@ -262,16 +198,3 @@ def test_the_removal_of_what_was_before_waits_for_nothing(world: World) -> None:
     world.put("new", status="Updating")
     assert world.ask("TritonEndpointIdle", request="Delete")["Status"] == "SUCCESS"
     assert world.clock.now == 0
-
-
-def test_what_waits_for_the_removal_of_an_endpoint_may_look_at_it_until_then(
-    template: dict[str, Any],
-) -> None:
-    settled = template[one(template, "Custom::TritonEndpointSettled")]
-    policies = [each for each in settled["DependsOn"] if template[each]["Type"] == "AWS::IAM::Policy"]
-    (look,) = (each for each in policies if NAME.replace("-", "") in each)
-
-    statement = template[look]["Properties"]["PolicyDocument"]["Statement"][0]
-    assert statement["Action"] == "sagemaker:DescribeEndpoint"
-    for name in (NAME, NAME.lower()):  # as it is written, and as SageMaker writes it in ARNs
-        assert json.dumps(statement["Resource"]).count(f"endpoint/{name}") == 1

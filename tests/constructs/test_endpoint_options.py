@@ -3,8 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, Size, Stack
-from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import Duration, Size, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_kms as kms
@@ -66,25 +65,6 @@ def test_every_option_together_is_what_the_services_accept(stack: Stack) -> None
     assert refusals(stack) == []
 
 
-def test_a_cpu_type_gets_the_image_that_aws_lists_and_no_gpu_driver(
-    stack: Stack, resources: Resources
-) -> None:
-    endpoint = _create(stack, instance_type="ml.c5.2xlarge")
-
-    assert endpoint.image.tag == "25.09-py3"
-    assert the_container(resources)["Image"]["Fn::Join"][1][-1].endswith(":25.09-py3")
-    assert "InferenceAmiVersion" not in the_variant(resources)
-
-
-def test_how_busy_a_cpu_is_counts_all_its_cores(stack: Stack) -> None:
-    endpoint = _create(stack, instance_type="ml.c5.2xlarge")
-
-    metric = endpoint.metric_cpu_utilization()
-
-    assert isinstance(metric, cloudwatch.MathExpression)
-    assert metric.expression.endswith("/ 8")
-
-
 def test_a_key_and_a_size_are_of_the_volume(stack: Stack, resources: Resources) -> None:
     key = kms.Key(stack, "Key")
     _create(stack, instance_type=CPU, encryption_key=key, volume_size=Size.gibibytes(200))
@@ -131,16 +111,6 @@ def test_variables_are_added_to_those_of_the_server(stack: Stack, resources: Res
 
     assert environment["OMP_NUM_THREADS"] == "1"
     assert environment["SAGEMAKER_TRITON_PING_MODE"] == "live"
-
-
-def test_another_host_image_can_be_named_for_an_image_of_ones_own_as_well(
-    stack: Stack, resources: Resources
-) -> None:
-    ami, own = "al2-ami-sagemaker-inference-gpu-2-1", ecr.Repository(stack, "Own")
-    image = CustomImage(repository=own, tag="7", has_multi_model_label=True)
-    _create(stack, release="25.04", image=image, inference_ami=ami)
-
-    assert the_variant(resources)["InferenceAmiVersion"] == ami
 
 
 def test_types_that_stand_in_are_tried_after_the_preferred_one(stack: Stack, resources: Resources) -> None:
@@ -231,23 +201,6 @@ def test_every_child_is_inside_the_endpoint(stack: Stack) -> None:
         "Endpoint",
         "TritonImage2509",  # shared by all endpoints of the stack
     }
-
-
-def test_two_synths_are_equal_for_no_name_holds_a_clock() -> None:
-    def template() -> Any:
-        stack = Stack(App(), "Fleet")
-        _everything(stack)
-        return Template.from_stack(stack).to_json()
-
-    assert template() == template()
-
-
-def test_the_only_variant_is_found_with_and_without_its_name(stack: Stack) -> None:
-    endpoint = _create(stack, initial_instance_count=3)
-
-    assert endpoint.variant() == endpoint.variant("AllTraffic") == endpoint.variants["AllTraffic"]
-    assert endpoint.variant().initial_instance_count == 3
-    assert endpoint.variant().metric_invocations().dimensions == endpoint.metric_invocations().dimensions
 
 
 def test_an_unknown_variant_is_a_mistake_that_names_the_known_ones(stack: Stack) -> None:

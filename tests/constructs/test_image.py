@@ -56,27 +56,6 @@ def test_releases_do_not_share_a_mapping_for_their_regions_differ(stack: Stack) 
     assert len(Template.from_stack(stack).find_mappings("*")) == 2
 
 
-def test_the_address_ends_as_the_partition_wants(stack: Stack) -> None:
-    uri = stack.resolve(TritonImage.of(stack, release=release("25.04")).uri)
-
-    assert {"Ref": "AWS::URLSuffix"} in uri["Fn::Join"][1]
-
-
-def test_pulling_is_granted_for_the_one_repository(stack: Stack) -> None:
-    login, pull = TritonImage.of(stack, release=release("25.09")).pull_statements()
-
-    assert login.actions == ["ecr:GetAuthorizationToken"]
-    (resource,) = stack.resolve(pull.resources)
-    assert resource["Fn::Join"][1][-1] == ":repository/sagemaker-tritonserver"
-
-
-def test_an_instance_without_a_gpu_gets_the_image_for_cpus(stack_in: Callable[[str], Stack]) -> None:
-    image = TritonImage.of(stack_in("eu-west-1"), release=release("25.09"), cpu=True)
-
-    assert image.tag == "25.09-py3-cpu"
-    assert image.uri.endswith(":25.09-py3-cpu")
-
-
 @pytest.mark.parametrize(("version", "end"), [({"tag": "v7"}, ":v7"), ({"digest": DIGEST}, f"@{DIGEST}")])
 def test_an_own_image_is_pulled_by_what_names_it(
     stack: Stack, registry: ecr.Repository, version: dict[str, str], end: str

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from aws_cdk import CfnParameter, Stack
-from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
@@ -44,13 +43,6 @@ def test_an_arn_tells_name_account_and_region(stack: Stack) -> None:
     assert endpoint.env.account == "123456789012"
 
 
-def test_an_arn_may_be_known_only_at_deployment(stack: Stack) -> None:
-    arn = CfnParameter(stack, "Arn").value_as_string
-    endpoint = MultiModelEndpoint.from_endpoint_arn(stack, "Imported", arn)
-
-    assert stack.resolve(endpoint.endpoint_arn) == {"Ref": "Arn"}
-
-
 @pytest.mark.parametrize(
     "arn", ["search", "arn:aws:s3:::bucket", ARN.replace("endpoint/", "endpoint-config/")]
 )
@@ -71,14 +63,6 @@ def test_invoking_is_granted_for_some_models_or_all(stack: Stack) -> None:
         "Resource": ARN,
         "Condition": {"StringLike": {"sagemaker:TargetModel": ["minilm-*"]}},
     }
-
-
-def test_api_gateway_accepts_it_as_an_endpoint(stack: Stack) -> None:
-    endpoint = MultiModelEndpoint.from_endpoint_arn(stack, "Imported", ARN)
-    api = apigateway.RestApi(stack, "Api")
-    api.root.add_method("POST", apigateway.SagemakerIntegration(endpoint))
-
-    assert _statement(stack)["Resource"] == ARN
 
 
 def test_it_has_the_metrics_of_a_variant_whose_instance_type_is_known(stack: Stack) -> None:

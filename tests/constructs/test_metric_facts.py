@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 import re
 from typing import Any
 
@@ -9,7 +8,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from triton_fleet import EndpointMetrics, FleetError
-from triton_fleet.operations.alarm_declarations import missing_instances, thrashing
+from triton_fleet.operations.alarm_declarations import missing_instances
 from triton_fleet.parts.metrics.facts import METRICS
 from triton_fleet.parts.metrics.published import MetricOptions
 
@@ -58,57 +57,11 @@ def test_times_are_in_milliseconds_and_shares_in_percent_of_one_gpu_or_vcpu(
     assert _expression(getattr(four_gpus, f"metric_{method}")(**options)) == expression
 
 
-def test_the_percentage_of_a_single_gpu_is_the_metric_itself() -> None:
-    assert isinstance(_metrics().metric_gpu_utilization(), cloudwatch.Metric)
-
-
-def test_the_number_of_instances_follows_from_two_sums() -> None:
-    instances = _metrics().metric_instance_count()
-
-    assert instances.expression == "requests / requests_an_instance"
-    statistics = {metric.statistic for metric in instances.using_metrics.values()}  # type: ignore[attr-defined]
-    assert statistics == {"Sum"}
-
-
-def test_thrash_counts_evictions_while_hits_are_few() -> None:
-    metric = thrashing(_metrics(), below_hit_percent=80)
-
-    assert metric.expression == "IF(FILL(hit_ratio, 1) * 100 < 80, FILL(evicted, 0), 0)"
-    assert metric.using_metrics["evicted"].statistic == "SampleCount"  # type: ignore[attr-defined]
-    assert metric.using_metrics["evicted"].metric_name == "ModelUnloadingTime"  # type: ignore[attr-defined]
-
-
-def test_a_share_counts_only_where_there_are_enough_requests() -> None:
-    share = _metrics().metric_error_rate("Invocation5XXErrors", min_requests=10)
-
-    assert _expression(share) == "IF(FILL(requests, 0) >= 10, FILL(failed, 0) / requests * 100, 0)"
-    assert {name: _name(metric) for name, metric in _using(share).items()} == {
-        "requests": ("Invocations", "Sum"),
-        "failed": ("Invocation5XXErrors", "Sum"),
-    }
-
-
-def test_a_percentile_counts_only_where_there_are_enough_requests() -> None:
-    slow = _metrics().metric_model_latency(min_requests=25)
-
-    assert _expression(slow) == "IF(FILL(requests, 0) >= 25, slow / 1000, 0)"
-    assert _name(_using(slow)["slow"]) == ("ModelLatency", "p99")
-
-
 def test_busy_is_of_all_gpus_or_without_any_of_all_vcpus() -> None:
     def expression(instance: str) -> str:
         return missing_instances(_metrics(instance), fewest=2, most=4, busy_percent=90).expression
 
     assert "busy > 90 * 4 AND" in expression("ml.g5.12xlarge")
-
-
-def test_instances_are_reported_apart_by_a_search() -> None:
-    search = _metrics().metric_per_instance("GPUUtilization")
-
-    assert search.expression == (
-        'SEARCH(\'Namespace="/aws/sagemaker/Endpoints" MetricName="GPUUtilization"'
-        ' EndpointName="fleet" VariantName="AllTraffic" InstanceId\', \'Average\', 60)'
-    )
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -117,12 +70,6 @@ def test_every_metric_has_a_method_of_its_name(name: str) -> None:
     given = getattr(_metrics(), f"metric_{words}")(statistic="SampleCount")
 
     assert _name(given) == (name, "SampleCount")
-
-
-def test_the_options_are_those_of_the_cdk() -> None:
-    taken = inspect.signature(cloudwatch.MetricOptions).parameters
-
-    assert set(taken) >= MetricOptions.__optional_keys__
 
 
 def test_options_are_passed_on_to_a_metric_and_to_what_is_computed_from_it() -> None:

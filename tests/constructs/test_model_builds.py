@@ -13,7 +13,7 @@ from synthesised import Resources
 
 from tests.reported import reported
 from tests.triton_models import declared_models
-from triton_fleet import FleetError, ModelBuildProject, ModelRepository, MultiModelFleet
+from triton_fleet import ModelBuildProject, ModelRepository, MultiModelFleet
 from triton_fleet.builds.inputs import BUILD_WEIGHTS
 from triton_fleet.parts.arguments.late import late_problems
 
@@ -42,51 +42,6 @@ def test_the_source_is_one_asset_that_leftovers_do_not_change(
     with (source / "models" / "minilm" / "build.py").open("a") as declaration:
         declaration.write("# another line\n")
     assert hash_now() != before
-
-
-def test_the_role_publishes_pulls_one_image_reads_its_source_and_logs(
-    build: Build, resources: Resources
-) -> None:
-    build()
-    (policy,) = resources("AWS::IAM::Policy")
-    statements = policy["PolicyDocument"]["Statement"]
-    actions = {action for each in statements for action in _listed(each["Action"])}
-
-    assert actions == {
-        "s3:ListBucket",
-        "s3:GetObject",
-        "s3:PutObject",
-        "s3:AbortMultipartUpload",
-        "kms:Decrypt",
-        "kms:GenerateDataKey",
-        "ecr:GetAuthorizationToken",
-        "ecr:BatchCheckLayerAvailability",
-        "ecr:BatchGetImage",
-        "ecr:GetDownloadUrlForLayer",
-        "s3:GetObjectVersion",
-        "s3:GetBucketAcl",
-        "s3:GetBucketLocation",
-        "logs:CreateLogStream",
-        "logs:PutLogEvents",
-    }
-    assert [each["Action"] for each in statements if each["Resource"] == "*"] == ["ecr:GetAuthorizationToken"]
-
-
-def _listed(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else value
-
-
-def test_an_existing_role_gets_the_permissions_of_a_build(
-    stack: Stack, build: Build, resources: Resources
-) -> None:
-    role = iam.Role(stack, "Mine", assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com"))
-    builds = build(role=role)
-    (policy,) = resources("AWS::IAM::Policy")
-
-    assert len(resources("AWS::IAM::Role")) == 1
-    assert _project(resources)["ServiceRole"] == stack.resolve(builds.role.role_arn)
-    assert policy["Roles"] == [stack.resolve(role.role_name)]
-    assert "ImagePull" in [each.get("Sid") for each in policy["PolicyDocument"]["Statement"]]
 
 
 @pytest.mark.parametrize(("mutable", "policies"), [(True, 1), (False, 0)])
@@ -145,11 +100,6 @@ def test_a_build_may_take_two_hours_or_what_is_asked_for(build: Build, resources
 def test_a_mistake_names_its_rule(build: Build, arguments: dict[str, Any], rules: list[str]) -> None:
     with reported(*rules):
         build(**arguments)
-
-
-def test_an_unknown_model_is_reported_with_the_close_ones(build: Build) -> None:
-    with pytest.raises(FleetError, match=r"did you mean resnet50\?"):
-        build(models=["resnet5"])
 
 
 def test_a_declared_model_that_the_release_cannot_serve_fails_the_synthesis(

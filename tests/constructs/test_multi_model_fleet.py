@@ -10,19 +10,10 @@ from aws_cdk import App, Environment, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
-from cdk_nag import AwsSolutionsChecks
 from declared import with_values
 
 from tests.reported import reported
-from triton_fleet import (
-    GpuUtilization,
-    ModelLibrary,
-    ModelRepository,
-    MultiModelEndpoint,
-    MultiModelFleet,
-    Replace,
-    Serving,
-)
+from triton_fleet import GpuUtilization, ModelLibrary, MultiModelFleet, Replace, Serving
 from triton_fleet.fleet.multi_model_fleet import BUDGET_BELOW_MINIMUM, NOTHING_IS_BUILT
 from triton_fleet.operations.dashboard import PRICE_OF_ANOTHER_REGION
 
@@ -34,23 +25,6 @@ def stack() -> Stack:
 
 def fleet(stack: Stack, source: Path, **given: object) -> MultiModelFleet:
     return MultiModelFleet(stack, "Fleet", source=source, models=["minilm", "resnet50"], **with_values(given))  # type: ignore[arg-type]
-
-
-def test_aws_solutions_finds_nothing_in_it(stack: Stack, source: Path) -> None:
-    fleet(stack, source)
-    app = stack.node.root
-    assert isinstance(app, App)
-    app.synth()
-
-    assert [each.rule_name for each in AwsSolutionsChecks(app).validate_scope(app).violations] == []
-
-
-def test_the_endpoint_is_named_after_hardware_and_release(stack: Stack, source: Path) -> None:
-    fleet(stack, source, fleet_name="search", instance_type="ml.g4dn.xlarge", release="25.04")
-
-    Template.from_stack(stack).has_resource_properties(
-        "AWS::SageMaker::Endpoint", {"EndpointName": "search-g4dn-xlarge-25-04"}
-    )
 
 
 def test_a_fleet_that_is_replaced_has_another_endpoint_for_other_settings_and_no_rollback_alarms(
@@ -208,19 +182,6 @@ def test_models_come_from_a_library_or_from_a_source(given: dict[str, object], s
 
     with reported("fleet-models"):
         MultiModelFleet(stack, "Fleet", library=library, **given)  # type: ignore[arg-type]
-
-
-def test_a_library_waits_only_for_builds_that_its_deployments_start(stack: Stack) -> None:
-    with reported("wait-for-build"):
-        ModelLibrary(stack, "Library", wait_for_build=True)
-
-
-def test_everything_is_made_inside_its_construct(stack: Stack) -> None:
-    repository = ModelRepository(stack, "Repository")
-    MultiModelEndpoint(stack, "Endpoint", repository=repository)
-
-    # Next to them only the accounts of the image, which every construct of the stack shares.
-    assert {child.node.id for child in stack.node.children} == {"Repository", "Endpoint", "TritonImage2509"}
 
 
 def test_an_application_may_follow_resolve_and_invoke_and_reads_no_weights(

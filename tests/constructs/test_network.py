@@ -94,28 +94,12 @@ def test_own_security_groups_take_the_place_of_ours(stack: Stack, vpc: ec2.Vpc) 
     assert [group.security_group_id for group in network.connections.security_groups] == ["sg-1"]
 
 
-def test_it_is_connectable_to_what_else_is_in_the_vpc(
-    network: EndpointNetwork, stack: Stack, vpc: ec2.Vpc
-) -> None:
-    store = ec2.SecurityGroup(stack, "FeatureStore", vpc=vpc)
-    store.connections.allow_from(network, ec2.Port.tcp(6379))
-
-    Template.from_stack(stack).has_resource_properties("AWS::EC2::SecurityGroupIngress", {"ToPort": 6379})
-
-
 def test_every_service_gets_its_endpoint_by_default(network: EndpointNetwork, stack: Stack) -> None:
     services = _services(stack)
 
     assert set(services) == {f".{service.value}" for service in VpcService}
     assert services[".s3"]["VpcEndpointType"] == "Gateway"
     assert all(each["PrivateDnsEnabled"] for name, each in services.items() if name != ".s3")
-
-
-def test_what_is_said_to_exist_is_not_created(stack: Stack, vpc: ec2.Vpc) -> None:
-    EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=[VpcService.S3, VpcService.KMS])
-
-    assert {".s3", ".kms"}.isdisjoint(_services(stack))
-    assert ".ecr.dkr" in _services(stack)
 
 
 def test_exactly_what_is_asked_for_is_created(stack: Stack, vpc: ec2.Vpc) -> None:
@@ -302,13 +286,6 @@ def test_a_vpc_that_names_no_subnets_is_refused_with_the_way_to_name_them(stack:
         EndpointNetwork(stack, "Network", vpc=_imported(stack))
 
     assert raised.value.problems[0].where == "subnets of Fleet/Network"
-
-
-def test_a_service_that_is_none_of_ours_is_reported_with_the_others(stack: Stack, vpc: ec2.Vpc) -> None:
-    wrong: Any = {"create_vpc_endpoints": ["ecr-api", "s3"], "existing_vpc_endpoints": ["sqs"]}
-
-    with reported("argument-type", "argument-type"):
-        EndpointNetwork(stack, "Network", vpc=vpc, **wrong)
 
 
 def test_synthesis_asks_for_nothing_from_an_account() -> None:

@@ -17,8 +17,6 @@ from triton_fleet import (
     GreenFleetAlarms,
     ModelRepository,
     MultiModelEndpoint,
-    RollbackAlarms,
-    Thresholds,
 )
 from triton_fleet.parts.arguments.late import late_problems
 
@@ -46,62 +44,6 @@ def rolled_back_on(stack: Stack) -> list[str]:
     [endpoint] = template.find_resources("AWS::SageMaker::Endpoint").values()
     alarms = endpoint["Properties"]["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
     return [each["AlarmName"]["Ref"] for each in alarms]
-
-
-def test_one_statement_rolls_back_on_the_failures_of_the_new_fleet(
-    stack: Stack, canary: MultiModelEndpoint
-) -> None:
-    alarms = GreenFleetAlarms(stack, "Rollback", endpoint=canary).alarms
-
-    assert list(alarms) == ["NewFleetServerErrors", "NewFleetModelErrors"]
-    assert rolled_back_on(stack) == [stack.resolve(each.alarm_name)["Ref"] for each in alarms.values()]
-
-
-def test_they_see_the_configuration_that_is_being_deployed_and_no_other(
-    stack: Stack, canary: MultiModelEndpoint, resources: Resources
-) -> None:
-    GreenFleetAlarms(stack, "Rollback", endpoint=canary)
-    [config] = Template.from_stack(stack).find_resources("AWS::SageMaker::EndpointConfig")
-
-    metrics = [
-        query["MetricStat"]
-        for alarm in resources("AWS::CloudWatch::Alarm")
-        for query in alarm["Metrics"]
-        if "MetricStat" in query
-    ]
-
-    assert len(metrics) == 4
-    for each in metrics:
-        dimensions = {one["Name"]: one["Value"] for one in each["Metric"]["Dimensions"]}
-        assert dimensions == {
-            "EndpointName": "fleet",
-            "VariantName": "AllTraffic",
-            "EndpointConfigName": {"Fn::GetAtt": [config, "EndpointConfigName"]},
-        }
-
-
-def test_they_need_no_metric_that_aws_does_not_document_for_a_fleet(
-    stack: Stack, canary: MultiModelEndpoint, resources: Resources
-) -> None:
-    GreenFleetAlarms(stack, "Rollback", endpoint=canary, thresholds=Thresholds(minimum_requests=3))
-
-    for alarm in resources("AWS::CloudWatch::Alarm"):
-        expression, *queries = alarm["Metrics"]
-        watched = {each["Id"]: each["MetricStat"] for each in queries}
-        assert expression["Expression"] == "IF(FILL(requests, 0) >= 3, FILL(failed, 0) / requests * 100, 0)"
-        assert {key: each["Stat"] for key, each in watched.items()} == {
-            "requests": "SampleCount",
-            "failed": "Sum",
-        }
-        assert len({each["Metric"]["MetricName"] for each in watched.values()}) == 1
-
-
-def test_they_come_beside_those_of_the_endpoint_as_a_whole(stack: Stack, repository: ModelRepository) -> None:
-    whole = RollbackAlarms(stack, "Whole", endpoint_name="fleet")
-    endpoint = deployed_by_canary(stack, repository, rollback_alarms=whole.names)
-    GreenFleetAlarms(stack, "New", endpoint=endpoint)
-
-    assert len(set(rolled_back_on(stack))) == 4
 
 
 def test_an_endpoint_that_has_got_them_is_not_warned_of_having_none(

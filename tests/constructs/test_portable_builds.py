@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 import pytest
 from aws_cdk import Size, Stack
 from declared import Build, with_values
-from synthesised import Resources
 
 from tests.triton_models.declared_models import declare
-from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint, Serving, TritonServer
+from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint, TritonServer
 from triton_fleet.parts.arguments.late import late_problems
 
 CPU, GPU, T4 = "ml.c7i.2xlarge", "ml.g5.2xlarge", "ml.g4dn.xlarge"
@@ -161,29 +159,6 @@ def test_models_that_declare_no_plan_serve_on_another_gpu_and_release(
     assert misfits(stack) == []
 
 
-def test_a_build_job_of_its_own_lets_another_gpu_serve_the_repository(
-    stack: Stack, build: Build, serve: Endpoint, source: Path
-) -> None:
-    compiles(source, "minilm")
-    build(GPU)
-    build(T4)
-    serve(GPU)
-    serve(T4)
-
-    assert misfits(stack) == []
-
-
-def test_a_build_job_of_one_model_does_not_make_another_models_plans(
-    stack: Stack, build: Build, serve: Endpoint, source: Path
-) -> None:
-    compiles(source, "minilm", "resnet50")
-    build(GPU, "minilm")
-    build(T4, "resnet50")
-    serve(T4)
-
-    assert misfits(stack) == ["minilm"]
-
-
 def test_of_several_models_of_a_job_only_those_with_a_plan_are_tied_to_its_gpu(
     stack: Stack, build: Build, serve: Endpoint, source: Path
 ) -> None:
@@ -236,45 +211,3 @@ def test_a_declaration_that_cannot_be_read_is_reported_for_that_alone(
     serve(T4, release="24.09", instance_pools=[GPU], allow_unlisted_instance_pools=True)
 
     assert [problem.rule for problem in late_problems(stack)] == ["bad-declaration"]
-
-
-@pytest.mark.parametrize("instance_type", [CPU, T4])
-def test_models_without_a_plan_serve_on_any_hardware(
-    instance_type: str, stack: Stack, build: Build, serve: Endpoint, source: Path
-) -> None:
-    compiles(source, "minilm")
-    build(CPU)
-    serve(instance_type)
-
-    assert misfits(stack) == []
-
-
-def test_a_build_for_cpus_runs_without_a_gpu_and_says_so(build: Build, resources: Resources) -> None:
-    builds = build("ml.m7i.xlarge")
-    (project,) = resources("AWS::CodeBuild::Project")
-    variables = {each["Name"] for each in project["Environment"]["EnvironmentVariables"]}
-    spec = json.loads(project["Source"]["BuildSpec"])
-
-    assert builds.gpu is None
-    assert builds.image.tag == "25.09-py3"
-    assert project["Environment"]["Type"] == "LINUX_CONTAINER"
-    assert project["Description"] == "Builds models for CPUs and Triton 25.09"
-    assert variables == {"FLEET_RELEASE", "FLEET_MODELS", "FLEET_REPOSITORY", "FLEET_LOG_GROUP"}
-    assert '--release "$FLEET_RELEASE" --cpu --repository' in spec["phases"]["build"]["commands"][0]
-
-
-def test_a_build_for_cpus_is_possible_where_no_gpu_can_be_rented(
-    stack_in: Callable[[str], Stack], source: Path
-) -> None:
-    stack = stack_in("eu-north-1")
-    repository = ModelRepository(stack, "Repository")
-
-    builds = ModelBuildProject(
-        stack,
-        "Builds",
-        repository=repository,
-        source=source,
-        models=["minilm"],
-        serving=Serving(instance_type=CPU),
-    )
-    assert builds.gpu is None

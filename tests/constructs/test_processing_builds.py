@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import CfnParameter, Duration, Stack
+from aws_cdk import Duration
 from botocore_model import refused, resolved
-from declared import Build, declare, template_of_build
+from declared import declare, template_of_build
 
-from tests.reported import reported
 from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.commands import commands
 from triton_fleet.builds.source import FOLDER, toolkit_wheel
@@ -85,13 +84,6 @@ def test_the_job_runs_the_buildspecs_commands_in_the_serving_image_on_the_servin
     assert request["Environment"] | {"FLEET_GPU": "T4", "FLEET_RELEASE": "25.09"} == request["Environment"]
 
 
-def test_the_job_is_named_after_its_build_and_says_who_published(environment: dict[str, str]) -> None:
-    request = run_processing_job.job_request(environment)
-
-    assert request["ProcessingJobName"].endswith("-01234567-89ab-cdef-0123-456789abcdef")
-    assert request["Environment"]["CODEBUILD_BUILD_ID"] == BUILD_ID
-
-
 def test_what_a_build_overrides_reaches_the_job(environment: dict[str, str]) -> None:
     changed = environment | {"FLEET_MODELS": "a b", "FLEET_REPOSITORY": "s3://other/x/", "FLEET_NEW": "1"}
     request = run_processing_job.job_request(changed)
@@ -124,13 +116,6 @@ def test_the_job_ends_in_time_and_the_build_waits_longer(
 
     assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 3 * 3600}
     assert _of(template, "AWS::CodeBuild::Project")["TimeoutInMinutes"] == 3 * 60 + 30
-
-
-def test_a_time_that_is_known_only_at_deployment_is_refused(stack: Stack, build: Build) -> None:
-    later = CfnParameter(stack, "Minutes", type="Number").value_as_number
-
-    with reported("literal-needed"):
-        build(instance_type="ml.g4dn.xlarge", timeout=Duration.minutes(later))
 
 
 def test_the_build_that_waits_needs_no_gpu_and_no_source(template: Template_) -> None:
@@ -251,15 +236,6 @@ def test_a_job_delivers_its_models_and_their_results(
         f"deliver minilm resnet50 --release 25.09 --gpu T4 --repository {environment['FLEET_REPOSITORY']}"
         " --results s3://b/runs/r/0.json"
     ]
-
-
-def test_a_job_in_which_a_model_fails_fails(
-    environment: dict[str, str], folder: Path, tmp_path: Path
-) -> None:
-    request = run_processing_job.job_request(environment)
-    status, _ = _run_in_job(request, folder, tmp_path, FAILS="deliver", **OFFLINE)
-
-    assert status == 1
 
 
 def test_a_job_ends_at_the_first_command_that_fails(

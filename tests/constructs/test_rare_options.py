@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-from aws_cdk import App, Duration, Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
-from aws_cdk.assertions import Template
 from declared import with_values
 from synthesised import Resources, statements, the_variant
 
@@ -22,7 +20,6 @@ from triton_fleet import (
     ModelRepository,
     MultiModelEndpoint,
     Placement,
-    Routing,
     S3Folder,
     SingleModelEndpoint,
     Variant,
@@ -47,39 +44,6 @@ def _admitted(resources: Resources) -> list[dict[str, Any]]:
         each for each in resources("AWS::EC2::VPCEndpoint") if each.get("VpcEndpointType") == "Gateway"
     )
     return list(gateway["PolicyDocument"]["Statement"])
-
-
-@pytest.mark.parametrize(
-    ("options", "name", "value"),
-    [
-        (
-            {"container_start_timeout": Duration.minutes(4)},
-            "ContainerStartupHealthCheckTimeoutInSeconds",
-            240,
-        ),
-        ({"initial_instance_count": 3}, "InitialInstanceCount", 3),
-        ({"model_download_timeout": Duration.minutes(5)}, "ModelDataDownloadTimeoutInSeconds", 300),
-        ({"routing": Routing.RANDOM}, "RoutingConfig", {"RoutingStrategy": "RANDOM"}),
-    ],
-)
-@pytest.mark.parametrize("shadow", [False, True])
-def test_an_option_of_a_variant_is_its_property(
-    options: dict[str, Any], name: str, value: object, *, shadow: bool
-) -> None:
-    stack = Stack(App(), "Fleet")
-    plain, given = Variant(artifact=ARTIFACT), Variant(artifact=ARTIFACT, name="Given", **options)
-    SingleModelEndpoint(
-        stack,
-        "Endpoint",
-        repository=ModelRepository(stack, "Repository"),
-        variants=[plain if shadow else given],
-        shadow_variant=given if shadow else None,
-        artifact_timeout=None,
-    )
-    (config,) = Template.from_stack(stack).find_resources("AWS::SageMaker::EndpointConfig").values()
-    (variant,) = config["Properties"]["ShadowProductionVariants" if shadow else "ProductionVariants"]
-
-    assert variant[name] == value
 
 
 def test_core_dumps_are_written_to_their_folder_with_their_key(stack: Stack, resources: Resources) -> None:

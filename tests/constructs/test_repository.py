@@ -100,35 +100,6 @@ def test_a_new_bucket_can_be_encrypted_with_a_key_that_exists(stack: Stack, reso
     assert rule["ServerSideEncryptionByDefault"]["KMSMasterKeyID"] == KEPT_KEY
 
 
-def test_reading_is_limited_to_the_prefix(
-    stack: Stack, repository: ModelRepository, resources: Resources
-) -> None:
-    repository.grant_read(_role(stack))
-    statements = _statements(resources)
-    by_action = {each["Action"]: each for each in statements}
-
-    # HeadBucket names no prefix, and asks for the same permission.
-    assert by_action["s3:ListBucket"]["Condition"] == {
-        "StringLikeIfExists": {"s3:prefix": ["models", "models/*"]}
-    }
-    assert by_action["s3:GetObject"]["Resource"]["Fn::Join"][1][-1] == "/models/*"
-    assert _actions(statements) == {"s3:ListBucket", "s3:GetObject", "kms:Decrypt"}
-
-
-def test_resolving_names_reads_the_manifest_and_no_weights(
-    stack: Stack, repository: ModelRepository, resources: Resources
-) -> None:
-    repository.grant_resolve(_role(stack))
-    statements = _statements(resources)
-    by_action = {each["Action"]: each for each in statements}
-
-    assert _actions(statements) == {"s3:ListBucket", "s3:GetObject", "kms:Decrypt"}
-    assert by_action["s3:GetObject"]["Resource"]["Fn::Join"][1][-1] == "/models/manifest.json"
-    assert by_action["s3:ListBucket"]["Condition"] == {
-        "StringLikeIfExists": {"s3:prefix": ["models/manifest.json"]}
-    }
-
-
 PROMOTER = "arn:aws:iam::222222222222:role/deploy"
 
 
@@ -163,21 +134,6 @@ def test_the_policies_of_an_existing_bucket_cannot_be_changed(stack: Stack) -> N
         kept.allow_reading(PROMOTER)
 
 
-def test_publishing_writes_and_cannot_delete(
-    stack: Stack, repository: ModelRepository, resources: Resources
-) -> None:
-    repository.grant_publish(_role(stack))
-
-    assert _actions(_statements(resources)) == {
-        "s3:ListBucket",
-        "s3:GetObject",
-        "s3:PutObject",
-        "s3:AbortMultipartUpload",
-        "kms:Decrypt",
-        "kms:GenerateDataKey",
-    }
-
-
 def test_pruning_deletes_artifacts_and_writes_nothing_but_the_manifest(
     stack: Stack, repository: ModelRepository, resources: Resources
 ) -> None:
@@ -199,11 +155,6 @@ def test_pruning_deletes_artifacts_and_writes_nothing_but_the_manifest(
     }
     [writing] = [each for each in statements if each["Action"] == "s3:PutObject"]
     assert "manifest.json" in str(writing["Resource"])
-
-
-def test_a_grant_reports_that_it_was_made(stack: Stack, repository: ModelRepository) -> None:
-    assert repository.grant_read(_role(stack)).success
-    assert not repository.grant_read(iam.ServicePrincipal("glue.amazonaws.com")).success
 
 
 def test_access_logs_go_where_they_are_asked_to(stack: Stack) -> None:

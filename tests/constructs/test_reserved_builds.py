@@ -51,10 +51,3 @@ def test_builds_run_in_the_triton_image_on_the_fleet(template: dict[str, Any]) -
     assert environment["Type"] == "LINUX_GPU_CONTAINER"
     assert resolved(environment["Image"], template).endswith("/sagemaker-tritonserver:25.09-py3")
     assert "billed while they exist" in project["Description"]
-
-
-def test_there_is_one_role_for_one_way_to_build(template: dict[str, Any]) -> None:
-    role, _ = _one(template, "AWS::IAM::Role")
-    _, project = _one(template, "AWS::CodeBuild::Project")
-
-    assert project["ServiceRole"] == {"Fn::GetAtt": [role, "Arn"]}

@@ -61,43 +61,6 @@ def _tracking(resources: Resources) -> dict[str, dict[str, Any]]:
     return {each["PolicyName"]: each["TargetTrackingScalingPolicyConfiguration"] for each in policies}
 
 
-def test_the_endpoints_variant_is_registered(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=2, max_capacity=8)
-
-    assert resources(TARGET) == [
-        {
-            "ServiceNamespace": "sagemaker",
-            "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-            "ResourceId": "endpoint/fleet/variant/AllTraffic",
-            "MinCapacity": 2,
-            "MaxCapacity": 8,
-        }
-    ]
-
-
-def test_the_endpoint_is_there_before_it_is_registered(stack: Stack, endpoint: MultiModelEndpoint) -> None:
-    EndpointScaling(stack, "Scaling", endpoint=endpoint)
-    template = Template.from_stack(stack)
-    (target,) = template.find_resources(TARGET).values()
-
-    assert set(template.find_resources("AWS::SageMaker::Endpoint")) <= set(target["DependsOn"])
-
-
-def test_requests_are_tracked_by_the_metric_that_sagemaker_predefines(tracked: Tracked) -> None:
-    assert tracked(targets=[InvocationsPerGpu(per_minute=900)]) == {
-        "fleet-Invocations": {
-            "PredefinedMetricSpecification": {
-                "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
-            },
-            "TargetValue": 900,
-            "ScaleOutCooldown": 900,
-            "ScaleInCooldown": 600,
-        }
-    }
-
-
 def test_cooldowns_are_those_asked_for(tracked: Tracked) -> None:
     cooldowns = Cooldowns(scale_out=Duration.minutes(1), scale_in=Duration.minutes(30))
     (tracking,) = tracked(targets=[GpuUtilization()], cooldowns=cooldowns).values()
@@ -155,17 +118,6 @@ def test_two_variants_of_one_endpoint_scale_on_their_own(
         "endpoint/fleet/variant/Second": 9,
     }
     assert set(_tracking(resources)) == {"fleet-AllTraffic-GpuUtilization", "fleet-Second-CpuUtilization"}
-
-
-def test_a_variant_is_tracked_by_its_own_metrics(
-    stack: Stack, two_variants: MultiModelEndpoint, resources: Resources
-) -> None:
-    EndpointScaling(stack, "S", endpoint=two_variants, variant="Second", targets=[CpuUtilization()])
-    [tracking] = _tracking(resources).values()
-
-    dimensions = tracking["CustomizedMetricSpecification"]["Dimensions"]
-    assert {"Name": "VariantName", "Value": "Second"} in dimensions
-    assert tracking["TargetValue"] == 60 * 4
 
 
 def test_a_variant_that_is_scaled_already_is_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:

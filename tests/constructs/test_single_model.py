@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import CfnParameter, Size, Stack
-from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_ecr as ecr
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
@@ -270,10 +268,6 @@ def test_every_mistake_is_reported_at_once_with_the_variant_it_is_in(stack: Stac
     }
 
 
-def test_several_gpus_are_fine_for_one_model(stack: Stack) -> None:
-    assert _create(stack, Variant(artifact=ARTIFACT, instance_type="ml.g5.12xlarge")).instance.gpu_count == 4
-
-
 def test_an_artifact_and_a_weight_may_be_known_only_at_deployment(stack: Stack, resources: Resources) -> None:
     artifact = CfnParameter(stack, "Artifact").value_as_string
     weight = CfnParameter(stack, "Weight", type="Number").value_as_number
@@ -384,33 +378,3 @@ def test_the_image_for_cpus_is_refused_besides_an_image_of_ones_own(stack: Stack
     own = CustomImage(repository=ecr.Repository(stack, "Own"), tag="7")
     with reported("cpu-image"):
         _create(stack, CPU, cpu_image=True, image=own)
-
-
-def test_api_gateway_accepts_it_as_an_endpoint(stack: Stack) -> None:
-    api = apigateway.RestApi(stack, "Api")
-    api.root.add_method("POST", apigateway.SagemakerIntegration(_create(stack)))
-
-    Template.from_stack(stack).resource_count_is("AWS::ApiGateway::Method", 1)
-
-
-def test_the_name_of_a_variant_has_to_be_known_now(stack: Stack) -> None:
-    name = CfnParameter(stack, "Name").value_as_string
-
-    with pytest.raises(FleetError, match="known only when the stack is deployed"):
-        _create(stack, Variant(artifact=ARTIFACT, name=name))
-
-
-def test_invoking_is_granted_for_this_endpoint_only(stack: Stack) -> None:
-    endpoint = _create(stack)
-    caller = iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
-    endpoint.grant_invoke(caller)
-
-    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
-    (policy,) = (each for name, each in policies.items() if name.startswith("Caller"))
-    assert policy["Properties"]["PolicyDocument"]["Statement"] == [
-        {
-            "Action": "sagemaker:InvokeEndpoint",
-            "Effect": "Allow",
-            "Resource": stack.resolve(endpoint.endpoint_arn),
-        }
-    ]

@@ -16,7 +16,6 @@ from triton_fleet.operations.scaling.steps import ScalingDirection, ScalingStep,
 
 OUT = (ScalingStep(at=500, change=1), ScalingStep(at=2000, change=4), ScalingStep(at=1000, change=2))
 IN = (ScalingStep(at=100, change=-1), ScalingStep(at=20, change=-3))
-EXACT = AdjustmentType.EXACT_CAPACITY
 
 
 def latency(endpoint: MultiModelEndpoint) -> cloudwatch.IMetric:
@@ -99,17 +98,6 @@ def test_steps_may_be_percentages_of_the_fleet(policy: Policy) -> None:
 
     assert configuration["AdjustmentType"] == "PercentChangeInCapacity"
     assert (configuration["MinAdjustmentMagnitude"], configuration["Cooldown"]) == (2, 60)
-
-
-def test_steps_and_targets_work_side_by_side(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    out = StepScaling(name="Slow", metric=latency(endpoint), steps=OUT)
-    down = StepScaling(name="Idle", metric=latency(endpoint), steps=IN, direction=ScalingDirection.IN)
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[out, down])
-
-    names = {each["PolicyName"] for each in resources("AWS::ApplicationAutoScaling::ScalingPolicy")}
-    assert names == {"fleet-Invocations", "fleet-GpuUtilization", "fleet-Slow", "fleet-Idle"}
 
 
 @pytest.mark.parametrize(

@@ -184,10 +184,6 @@ def test_a_targets_own_cooldowns_win(tracked: Tracked) -> None:
     assert (configuration["ScaleOutCooldown"], configuration["ScaleInCooldown"]) == (0, 1200)
 
 
-def test_a_target_may_only_add_instances(tracked: Tracked) -> None:
-    assert tracked(ModelLatency(latency=Duration.millis(80), disable_scale_in=True))["DisableScaleIn"] is True
-
-
 def test_a_fleet_of_gpus_follows_requests_and_gpus_and_one_without_follows_its_cpus() -> None:
     assert default_targets(variant("ml.g5.2xlarge")) == (InvocationsPerGpu(), GpuUtilization())
     assert default_targets(variant("ml.c5.xlarge")) == (CpuUtilization(),)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk import App, Duration, Stack
 from aws_cdk.assertions import Annotations, Match, Template
 from function_world import Clock, Context, Requests, web_server
 from moto.sagemaker.models import sagemaker_backends
@@ -25,13 +25,11 @@ from triton_fleet import (
     AllAtOnce,
     Canary,
     Deployment,
-    EndpointAlias,
     EndpointWarmUp,
     FleetError,
     ModelRepository,
     MultiModelEndpoint,
     WarmUpRequest,
-    endpoint_name_for,
 )
 from triton_fleet.endpoint.functions.code import warm_up
 from triton_models.artifact.targets import ANY
@@ -121,87 +119,6 @@ def test_a_fleet_that_begins_to_bake_starts_it_and_nothing_else(
     assert event_matches(rule["Properties"]["EventPattern"], event) is starts
 
 
-def test_the_function_is_passed_the_requests_and_told_the_rest(template: dict[str, Any]) -> None:
-    function, resource = only(template, "AWS::Lambda::Function")
-    _, rule = only(template, "AWS::Events::Rule")
-    (target,) = rule["Properties"]["Targets"]
-    variables = resource["Properties"]["Environment"]["Variables"]
-
-    assert target["Arn"] == {"Fn::GetAtt": [function, "Arn"]}
-    assert json.loads(target["Input"]) == {
-        "requests": [
-            {"model": "minilm", "body": BODY, "content_type": "application/json"},
-            {"model": "resnet50", "body": "raw", "content_type": "application/octet-stream"},
-        ]
-    }
-    assert variables["ENDPOINT_NAME"] == "Fleet"
-    assert variables["MANIFEST_KEY"] == "models/manifest.json"
-    assert variables["EVERY_SECONDS"] == "15"
-
-
-def test_only_the_rule_may_start_it(template: dict[str, Any]) -> None:
-    rule, _ = only(template, "AWS::Events::Rule")
-    _, permission = only(template, "AWS::Lambda::Permission")
-
-    assert permission["Properties"]["Principal"] == "events.amazonaws.com"
-    assert permission["Properties"]["SourceArn"] == {"Fn::GetAtt": [rule, "Arn"]}
-
-
-def test_it_is_ready_before_the_endpoint_changes(template: dict[str, Any]) -> None:
-    permission, _ = only(template, "AWS::Lambda::Permission")
-    endpoint, resource = only(template, "AWS::SageMaker::Endpoint")
-    _, function = only(template, "AWS::Lambda::Function")
-
-    assert permission in resource["DependsOn"]
-    assert endpoint not in json.dumps(function)
-
-
-def test_the_function_may_invoke_one_endpoint_and_read_the_manifest(template: dict[str, Any]) -> None:
-    _, function = only(template, "AWS::Lambda::Function")
-    role = function["Properties"]["Role"]["Fn::GetAtt"][0]
-    ((_, policy),) = (
-        (name, each["Properties"])
-        for name, each in template.items()
-        if each["Type"] == "AWS::IAM::Policy" and each["Properties"]["Roles"] == [{"Ref": role}]
-    )
-    statements = {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]}
-    endpoints = [each["Fn::Join"][1][-1] for each in statements["Endpoint"]["Resource"]]
-
-    assert {name: each["Action"] for name, each in statements.items()} == {
-        "Logs": ["logs:CreateLogStream", "logs:PutLogEvents"],
-        "Endpoint": ["sagemaker:InvokeEndpoint", "sagemaker:DescribeEndpoint"],
-        "Manifest": "s3:GetObject",
-        "Key": "kms:Decrypt",
-    }
-    # SageMaker writes an endpoint's name in its ARN in lower case.
-    assert endpoints == [":endpoint/Fleet", ":endpoint/fleet"]
-    assert statements["Manifest"]["Resource"]["Fn::Join"][1][-1] == "/models/manifest.json"
-
-
-def test_the_alias_moves_to_a_new_endpoint_after_its_first_loads(
-    stack: Stack, repository: ModelRepository
-) -> None:
-    name = endpoint_name_for("Fleet", "ml.g5.2xlarge")
-    endpoint = MultiModelEndpoint(
-        stack, "Endpoint", repository=repository, endpoint_name=name, deployment=AllAtOnce()
-    )
-    alias = EndpointAlias(stack, "Alias", endpoint=endpoint, fleet="Fleet")
-    EndpointWarmUp(stack, "WarmUp", endpoint=endpoint, requests=[MINILM], alias=alias)
-    resources = Template.from_stack(stack).to_json()["Resources"]
-    loads, resource = only(resources, "Custom::TritonFirstLoads")
-    created, _ = only(resources, "AWS::SageMaker::Endpoint")
-    _, parameter = only(resources, "AWS::SSM::Parameter")
-
-    assert created in resource["DependsOn"]
-    assert loads in parameter["DependsOn"]
-
-
-def test_no_concurrency_is_reserved_for_a_new_account_has_none_to_spare(template: dict[str, Any]) -> None:
-    _, function = only(template, "AWS::Lambda::Function")
-
-    assert "ReservedConcurrentExecutions" not in function["Properties"]
-
-
 def test_it_may_be_in_another_stack_than_the_endpoint(app: App, stack: Stack) -> None:
     repository = ModelRepository(stack, "Repository")
     endpoint = MultiModelEndpoint(
@@ -222,12 +139,6 @@ def test_an_endpoint_that_never_bakes_is_warned_about(
     _create(stack, MINILM, deployment=deployment)
 
     Annotations.from_stack(stack).has_warning("/Fleet/WarmUp", Match.string_like_regexp(given))
-
-
-def test_an_endpoint_that_bakes_is_not(stack: Stack) -> None:
-    _create(stack, MINILM, deployment=AllAtOnce())
-
-    Annotations.from_stack(stack).has_no_warning("/Fleet/WarmUp", Match.any_value())
 
 
 def _problems(stack: Stack, *requests: WarmUpRequest, **arguments: Any) -> list[str]:
@@ -257,36 +168,6 @@ def test_requests_fill_the_rule_to_its_last_character(app: App, stack: Stack, re
     assert len(rule["Targets"][0]["Input"]) == 8192
     assert _problems(Stack(app, "Other"), replace(fits, body=f"{fits.body}.")) == [
         "the requests have 8193 characters together, as JSON"
-    ]
-
-
-def test_requests_of_builds_stay_in_the_repository(stack: Stack) -> None:
-    _create(stack, published=True, cold_models=["resnet50"])
-    template = Template.from_stack(stack).to_json()["Resources"]
-    _, rule = only(template, "AWS::Events::Rule")
-    policies = [each["Properties"] for each in template.values() if each["Type"] == "AWS::IAM::Policy"]
-    statements = [each for policy in policies for each in policy["PolicyDocument"]["Statement"]]
-    read = [each["Resource"] for each in statements if each.get("Sid") == "Manifest"]
-
-    assert json.loads(rule["Properties"]["Targets"][0]["Input"]) == {
-        "requests": [],
-        "published": True,
-        "cold": ["resnet50"],
-    }
-    assert [json.dumps(each).count("/models/requests/*") for each in read].count(1) == 1
-
-
-def test_what_only_the_deployment_knows_is_refused(stack: Stack) -> None:
-    text = CfnParameter(stack, "Text").value_as_string
-    number = CfnParameter(stack, "Number", type="Number").value_as_number
-
-    assert _problems(
-        stack, WarmUpRequest(model=text, body=text, content_type=text), every=Duration.seconds(number)
-    ) == [
-        "model is known only when the stack is deployed",
-        "body is known only when the stack is deployed",
-        "content_type is known only when the stack is deployed",
-        "every is known only when the stack is deployed",
     ]
 
 
@@ -439,12 +320,6 @@ def test_an_event_that_comes_too_late_sends_each_request_once(
     assert clock.slept == []
 
 
-def test_it_ends_before_lambda_ends_it(deployed: Deployed, clock: Clock) -> None:
-    _run(clock, "minilm")
-
-    assert 840 <= clock.now < 900
-
-
 def test_it_ends_in_time_even_if_models_answer_slowly(deployed: Deployed, clock: Clock) -> None:
     def after_a_minute(*_: object) -> tuple[int, dict[str, Any]]:
         clock.now += 60
@@ -519,16 +394,6 @@ def test_an_endpoint_that_is_gone_ends_it_quietly(
 
     assert clock.slept == []
     assert "gone cannot be looked at" in caplog.text
-
-
-def test_a_second_event_only_doubles_the_requests(deployed: Deployed, clock: Clock) -> None:
-    another = Clock()
-    later: Callable[[], object] = lambda: deployed.becomes("InService")  # noqa: E731
-    clock.at(30, lambda: _run(another, "minilm"))
-    another.at(15, later)
-    _run(clock, "minilm")
-
-    assert deployed.invoked() == ["minilm-02.tar.gz"] * 5
 
 
 STORED = {"model": "minilm", "body": "mine", "content_type": "text/plain"}

@@ -139,10 +139,3 @@ def test_a_default_spelt_out_for_the_other_hardware_is_nobodys_wish() -> None:
     context = {"tritonFleet": {"instance_type": CPU, "gpu_utilization_percent": 60}}
 
     assert len(fleet_configs(App(context=context).node, environment={})) == 1
-
-
-@pytest.mark.parametrize("key", ["invocations_per_instance_per_minute", "cpu_utilization_percent"])
-def test_a_target_that_cannot_be_reached_is_reported(key: str) -> None:
-    (problem,) = mistakes(tritonFleet={"instance_type": CPU, key: -1})
-
-    assert problem.rule == "scaling-target-reachable"

@@ -32,10 +32,6 @@ def _sent(app: FleetApp) -> dict[str, Any]:
     return dict(json.loads(rule["Properties"]["Targets"][0]["Input"]))
 
 
-def test_the_template_holds_no_request_of_a_model_that_its_build_stores() -> None:
-    assert _sent(fleet_app()) == {"requests": [], "published": True, "cold": []}
-
-
 def test_retired_models_are_not_warmed_up() -> None:
     assert _sent(fleet_app(retired_models="bert,t5"))["cold"] == ["bert", "t5"]
 
