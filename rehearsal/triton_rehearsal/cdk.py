@@ -31,18 +31,10 @@ _NOISE = ("NOTICES", "✨", "⏳")
 
 
 class Cdk:
-    """One CDK app, deployed to wherever the environment points.
+    """One CDK app, deployed to wherever the environment of the CLI points.
 
-    Args:
-        environment: The process environment of the CLI, such as `EmbeddedAws.environment()`.
-        directory: The app's folder, which contains cdk.json.
-        output: A folder outside the repository for the cloud assembly and the CLI's own files. It is created
-            if missing; the caller removes it.
-        on_line: Called with each line that the CLI prints.
-        cli: The CLI's script; by default from node_modules in the app's folder or a folder above it.
-
-    Raises:
-        FleetError: The CDK command line is not installed.
+    The output folder, for the cloud assembly and the CLI's own files, is outside the repository; the caller
+    removes it. By default the CLI is that in node_modules of the app's folder or a folder above it.
     """
 
     def __init__(
@@ -72,11 +64,7 @@ class Cdk:
         output.mkdir(parents=True, exist_ok=True)
 
     def bootstrap(self) -> None:
-        """Prepare the account and region: `cdk bootstrap`.
-
-        Raises:
-            FleetError: The CLI failed.
-        """
+        """Prepare the account and region: `cdk bootstrap`."""
         region = self._environment.get("AWS_REGION", "us-east-1")
         path = self._directory / "cdk.json"
         context = read_cdk_json(path)["context"] if path.exists() else {}
@@ -88,14 +76,7 @@ class Cdk:
         )
 
     def deploy(self, *arguments: str) -> dict[str, dict[str, str]]:
-        """Synthesize and deploy every stack: `cdk deploy --all`.
-
-        Returns:
-            The outputs of every stack of the app, by stack name and output name.
-
-        Raises:
-            FleetError: The app or the deployment failed. The error has the CLI's message.
-        """
+        """Synthesize and deploy every stack: `cdk deploy --all`. Returns the outputs of each stack."""
         self._outputs.unlink(missing_ok=True)
         self._on_line("synthesizing")  # the CLI says so only afterwards
         self._run(
@@ -111,11 +92,7 @@ class Cdk:
         return {stack: written.get(stack, {}) for stack in self.stacks()}
 
     def destroy(self) -> None:
-        """Destroy every stack that was deployed: `cdk destroy --all`.
-
-        Raises:
-            FleetError: The CLI failed.
-        """
+        """Destroy every stack that was deployed: `cdk destroy --all`."""
         # The deployed assembly, if there is one: then the app need not run again.
         deployed = [f"--app={self._assembly}"] if self._assembly.exists() else [f"--output={self._assembly}"]
         self._run("destroy", "--all", "--force", *deployed)
@@ -206,17 +183,11 @@ def _stacks(assembly: Path) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The environment of a deployment, as `cdk.json` says.
+    """The environment of a deployment, as `cdk.json` says."""
 
-    Attributes:
-        name: None without stages.
-        region: None if the project leaves it to the AWS profile.
-        fixed: True if the project names an account, which is not that of the embedded AWS.
-    """
-
-    name: str | None = None
-    region: str | None = None
-    fixed: bool = False
+    name: str | None = None  # None without stages
+    region: str | None = None  # None if the project leaves it to the AWS profile
+    fixed: bool = False  # the project names an account, which is not that of the embedded AWS
 
     def context(self) -> list[str]:
         """Return the arguments of the CDK's command line that deploy this stage to the embedded AWS."""
@@ -225,12 +196,7 @@ class Stage:
 
 
 def read_stage(project: Path, name: str | None = None) -> Stage:
-    """Read the environment of a stage of a project; None for the first one that it declares, if any.
-
-    Raises:
-        FleetError: cdk.json is not what the CDK reads, its settings or stages are not objects, or it does not
-            declare the stage.
-    """
+    """Read the environment of a stage of a project; None for the first one that it declares, if any."""
     settings = _object("tritonFleet", read_cdk_json(project / "cdk.json")["context"].get("tritonFleet"))
     stages = _object("stages", settings.get("stages"))
     if name and settings:

@@ -26,18 +26,11 @@ _SHELLS = {"bash": "bash", "/bin/sh": "sh", "sh": "sh"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buildspec:
-    """A parsed buildspec.
+    """A parsed buildspec."""
 
-    Attributes:
-        variables: The project's and the build's own variables override them.
-        phases: The commands of each phase; each phase runs its own in order until one fails.
-        exported: The variables that the build shows when it has ended.
-        shell: The program that runs the commands: the machine's sh unless `env.shell` is bash.
-    """
-
-    variables: Mapping[str, str]
-    phases: Mapping[str, tuple[str, ...]]
-    exported: tuple[str, ...] = ()
+    variables: Mapping[str, str]  # those of the project and of the build override them
+    phases: Mapping[str, tuple[str, ...]]  # each phase runs its own commands in order until one fails
+    exported: tuple[str, ...] = ()  # variables that the build shows when it has ended
     shell: str = "sh"
 
 
@@ -51,11 +44,7 @@ class FailedCommand:
 
 
 def parse(text: str) -> Buildspec:
-    """Read a buildspec given inline, as JSON or YAML.
-
-    Raises:
-        FleetError: It is not a buildspec of version 0.2, or has a part that is not run here.
-    """
+    """Read a buildspec given inline, as JSON or YAML."""
     document = yaml.safe_load(text)  # JSON is YAML
     if not isinstance(document, dict):
         raise _refused(f"the buildspec is {text[:100]!r}", "an inline buildspec in YAML or JSON")
@@ -94,9 +83,7 @@ class _Watcher(Protocol):
     """Receives the progress of a build."""
 
     def begins(self, phase: str) -> None: ...
-
     def runs(self, command: str) -> None: ...
-
     def ends(self, phase: str, failure: FailedCommand | None) -> None: ...
 
 

@@ -76,11 +76,7 @@ def container_environment(
 ) -> dict[str, str]:
     """Install the programs of a container's image, and return the container's own variables.
 
-    Args:
-        aws: The AWS that the container calls.
-        machine: The container's machine.
-        folder: The container's own folder.
-        requirements: The requirements of its models. It can import their packages and the toolkit's.
+    It can import the packages in the requirements of its models, and the toolkit's.
     """
     programs, home = folder / "bin", folder / "home"
     temporary, sockets = folder / "tmp", folder / "sockets"
@@ -120,11 +116,6 @@ def install_python(programs: Path, *, home: Path, requirements: str) -> None:
     so that pip can install packages for the user. The packages in the build's requirements, and those that
     they require, are already present as links to the rehearsal's own. Other packages of the rehearsal are
     not. pip does not change the links, because they are in no folder from which it removes packages.
-
-    Args:
-        programs: The folder for PATH.
-        home: The folder for HOME and PYTHONUSERBASE.
-        requirements: The requirements of the toolkit and of the models.
     """
     programs.mkdir(parents=True, exist_ok=True)
     interpreter = Path(getattr(sys, "_base_executable", "") or sys.executable)

@@ -32,13 +32,10 @@ _LOOK_S = 0.2
 
 
 def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event | None = None) -> str | None:
-    """Run the job of a CreateProcessingJob request.
+    """Run the job of a CreateProcessingJob request; return SageMaker's reason for a failure.
 
     The image does not run: there is no container. If the command names the path of an input in the container,
     the path here replaces it. The output goes to a log stream of CloudWatch, as with SageMaker.
-
-    Returns:
-        SageMaker's reason for a failure; None if the command succeeded.
     """
     application = request["AppSpecification"]
     command = [*application["ContainerEntrypoint"], *application.get("ContainerArguments", ())]
@@ -60,9 +57,7 @@ def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event 
         left = output / "message"
         message = left.read_text(errors="replace")[:_MESSAGE_LENGTH] if left.is_file() else ""
         aws.set_exit_message(request["ProcessingJobName"], message)
-    if process.returncode:
-        return f"AlgorithmError: , exit code: {process.returncode}"
-    return None
+    return f"AlgorithmError: , exit code: {process.returncode}" if process.returncode else None
 
 
 def _end(process: subprocess.Popen[str], stop: threading.Event) -> None:

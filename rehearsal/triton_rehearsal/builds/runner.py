@@ -50,11 +50,8 @@ class BuildRunner:
     A build that an SDK, a function or a state machine starts is queued, then runs through its phases. Its log
     is in CloudWatch, and it can be stopped. The runner also runs Processing jobs.
 
-    Args:
-        aws: The AWS with the projects.
-        at_most: The maximum number of builds that run at a time. Others wait in order.
-        lacking: Variables for features that this machine lacks; they override all others.
-        minute_s: Seconds here per minute of a build's time limit.
+    Of more builds than `at_most`, others wait in order. The variables in `lacking`, for features that this
+    machine lacks, override all others. `minute_s` is the time here of a minute of a build's time limit.
     """
 
     def __init__(
@@ -93,11 +90,7 @@ class BuildRunner:
             build.interrupt(_STOPPED)
 
     def run(self, *, project: str, overrides: Mapping[str, str], on_line: OnLine = lambda line: None) -> None:
-        """Start a build of a deployed project, with variables that override the project's, and wait for it.
-
-        Raises:
-            FleetError: A command failed. The error has the end of the log.
-        """
+        """Start a build of a deployed project with variables that override its own, and wait for it."""
         variables = [{"name": name, "value": value} for name, value in overrides.items()]
         started: dict[str, Any] = self._aws.client("codebuild").start_build(
             projectName=project, environmentVariablesOverride=variables
@@ -110,11 +103,7 @@ class BuildRunner:
             return [found for found in self._builds if found.rpartition(":")[0] == project]
 
     def wait(self, build_id: str, *, on_line: OnLine = lambda line: None) -> None:
-        """Wait for the end of a build. The function is called with each line that it prints.
-
-        Raises:
-            FleetError: A command failed. The error has the end of the log.
-        """
+        """Wait for the end of a build. The function is called with each line that it prints."""
         with self._lock:
             build, future = self._builds[build_id]
         build.log.follow(on_line)
@@ -201,10 +190,10 @@ class _BuildLog:
                 on_line(line)
             self._followers.append(on_line)
 
-    def tail(self, lines: int) -> str:
+    def tail(self) -> str:
         """Return the last lines that commands printed."""
         with self._lock:
-            return "\n".join(self._lines[-lines:])
+            return "\n".join(self._lines[-_LOG_LINES_SHOWN:])
 
     def _keep(self, line: str) -> None:
         from moto.core.utils import unix_time_millis
@@ -287,7 +276,7 @@ class _Build:
             if failure
             else f"the build is {shown['buildStatus']}: {reason}",
             where=f"build {shown['id']}",
-            why="the build published nothing after this command\n" + self.log.tail(_LOG_LINES_SHOWN),
+            why="the build published nothing after this command\n" + self.log.tail(),
             fix="run the command manually in model_builds/ and fix the errors that it reports",
         )
 

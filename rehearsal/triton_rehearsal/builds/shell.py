@@ -102,10 +102,8 @@ class CommandShell:
         """End the shell and every process that its commands left behind."""
         end_contained(self._process)
         for stream in (self._commands, self._statuses):
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 stream.close()
-            except BrokenPipeError:
-                continue
         self._reader.join()
         if self._process.stdout is not None:
             self._process.stdout.close()

@@ -56,24 +56,13 @@ _ONE_START = (
 
 
 def run(arguments: argparse.Namespace) -> Comparison:
-    """Run `fleet compare NAME...` on this machine, or with --endpoint on a deployed endpoint.
-
-    Raises:
-        FleetError: A model is unknown, cannot be built, or is not served.
-    """
+    """Run `fleet compare NAME...` on this machine, or with --endpoint on a deployed endpoint."""
     models = arguments.models
     spelled = [[name] if ":" in name else forms_of(name, models) for name in arguments.names]
     names = list(dict.fromkeys(each for forms in spelled for each in forms))
     builds = dict(zip(names, load_builds(names, models), strict=True))
     if arguments.endpoint:
-        return _compare_on_endpoint(
-            builds,
-            endpoint=arguments.endpoint,
-            repository=arguments.repository,
-            wanted=arguments.names,
-            requests=arguments.requests,
-            concurrency=arguments.concurrency,
-        )
+        return _compare_on_endpoint(builds, arguments)
     return compare_locally(
         builds,
         models=models,
@@ -83,18 +72,10 @@ def run(arguments: argparse.Namespace) -> Comparison:
     )
 
 
-def _compare_on_endpoint(
-    builds: Mapping[str, ModelDefinition],
-    *,
-    endpoint: str,
-    repository: str | None,
-    wanted: Sequence[str],
-    requests: int,
-    concurrency: int,
-) -> Comparison:
+def _compare_on_endpoint(builds: Mapping[str, ModelDefinition], arguments: argparse.Namespace) -> Comparison:
     """Measure the answers of a deployed endpoint, with the current artifacts of its repository.
 
-    The wanted names must be published. The other forms of a model are measured only if they are published.
+    The named models must be published. Their other forms are measured only if they are published.
     """
     import boto3.session
 
@@ -103,13 +84,15 @@ def _compare_on_endpoint(
     from triton_models.repository.serving import deployed
     from triton_models.repository.stored_manifest import read
 
-    with opened(repository) as store:
+    endpoint, requests, concurrency = arguments.endpoint, arguments.requests, arguments.concurrency
+    with opened(arguments.repository) as store:
         manifest = read(store).manifest
         serving = deployed(endpoint, boto3.session.Session().client("sagemaker"))
     target = next(iter(serving.targets), None)
     client = Client(endpoint_name=endpoint, target=str(target) if target else None, repository=store.url)
     published = frozenset(manifest.names)
-    there = {name: build for name, build in builds.items() if name in wanted or build.name in published}
+    named = arguments.names
+    there = {name: build for name, build in builds.items() if name in named or build.name in published}
     models = {name: manifest.model(build.name) for name, build in there.items()}
     sizes = {
         name: model.artifacts[manifest.target_model(builds[name].name, target)].size
@@ -218,9 +201,6 @@ def compare_locally(
     """Build, pack and serve every model on this machine, as a multi-model endpoint does.
 
     Each of the cold starts of a model has a new server.
-
-    Raises:
-        FleetError: A model cannot be built, or is not served.
     """
     with tempfile.TemporaryDirectory(prefix="fleet-compare-") as folder:
         place = Path(folder)

@@ -40,25 +40,16 @@ class ColdStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """The measurement of one model. Times in seconds.
+    """The measurement of one model. Times in seconds."""
 
-    Attributes:
-        name: The requested name, such as "resnet50:torchscript".
-        size: The size of the artifact in bytes.
-        latencies_s: The latency of each sequential request.
-        throughput: Requests per second with concurrent callers.
-        difference: The largest difference from the reference; None without a reference.
-        allowed: The largest difference that the declaration accepts.
-    """
-
-    name: str
+    name: str  # as requested, such as "resnet50:torchscript"
     backends: tuple[str, ...]
-    size: int
+    size: int  # of the artifact, in bytes
     cold: tuple[ColdStart, ...]
-    latencies_s: tuple[float, ...] = ()
-    throughput: float = 0.0
-    difference: float | None = None
-    allowed: float | None = None
+    latencies_s: tuple[float, ...] = ()  # of sequential requests
+    throughput: float = 0.0  # requests per second with concurrent callers
+    difference: float | None = None  # the largest from the reference; None without one
+    allowed: float | None = None  # the largest difference that the declaration accepts
 
     @property
     def right(self) -> bool:
@@ -185,11 +176,7 @@ def _number(milliseconds: float | None) -> str:
 
 
 def first_example(build: ModelDefinition) -> Example:
-    """Return the first example of a declaration.
-
-    Raises:
-        FleetError: It has no example, or examples() fails.
-    """
+    """Return the first example of a declaration."""
     called = f"examples() of {build.name!r}"
     for example in own_function(called, lambda: list(build.examples())):
         return example
@@ -203,11 +190,7 @@ def first_example(build: ModelDefinition) -> Example:
 
 
 def reference_answer(build: ModelDefinition, example: Example) -> Mapping[str, Any]:
-    """Return the reference's answer; empty without a reference.
-
-    Raises:
-        FleetError: The reference fails.
-    """
+    """Return the reference's answer; empty without a reference."""
     found = reference_of(build, example)
     if isinstance(found, tuple):
         raise FleetError(found)

@@ -22,32 +22,19 @@ _SIZE = re.compile(r"(?P<number>\d{1,12}(\.\d{1,6})?) ?(?P<unit>|[KMG]iB)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """The limits of an instance, in bytes. None stands for those of this machine.
+    """The limits of an instance, in bytes. None stands for those of this machine."""
 
-    Attributes:
-        gpu: The memory of each GPU; None without a GPU.
-        whole_gpu: It is all of the GPU's memory, and not a part for the files of models.
-        gpu_count: Number of GPUs.
-        memory: Host memory.
-        disk: Disk for copies of models.
-    """
-
-    gpu: int | None = None
-    whole_gpu: bool = False
+    gpu: int | None = None  # the memory of each GPU; None without a GPU
+    whole_gpu: bool = False  # it is all of the GPU's memory, and not a part for the files of models
     gpu_count: int = 0
-    memory: int | None = None
-    disk: int | None = None
+    memory: int | None = None  # of the host
+    disk: int | None = None  # for copies of models
 
     @classmethod
     def of(
         cls, instance_type: str | None, *, gpu_memory: int | None = None, disk: int | None = None
     ) -> Budget:
-        """Return the limits of an instance type.
-
-        Args:
-            instance_type: The type; one that is not in the table has no limits.
-            gpu_memory: The memory for models of each GPU, in bytes, if it is to be less than the type's.
-            disk: The disk for copies of models, in bytes, instead of the type's.
+        """Return the limits of an instance type, or these for models; an unknown type has no others.
 
         Raises:
             FleetError: The type has less memory on its GPUs, or no GPU.
@@ -65,28 +52,19 @@ class Budget:
                 )
             return limits
         most = found.gpu.memory_mib << 20
-        if gpu_memory is None:
-            return replace(limits, gpu=most, whole_gpu=True, gpu_count=found.gpu_count)
-        if gpu_memory > most:
+        wanted = most if gpu_memory is None else gpu_memory
+        if wanted > most:
             raise IMPOSSIBLE_BUDGET.error(
-                what=f"{gpu_memory / (1 << 20):.0f} MiB of GPU memory is more than the deployed instance "
+                what=f"{wanted / (1 << 20):.0f} MiB of GPU memory is more than the deployed instance "
                 f"type {found.name} has",
                 where="--gpu-memory",
                 fix=f"give at most {most >> 20} MiB, the memory of one GPU, or omit it to use all",
             )
-        return replace(limits, gpu=gpu_memory, gpu_count=found.gpu_count)
+        return replace(limits, gpu=wanted, whole_gpu=gpu_memory is None, gpu_count=found.gpu_count)
 
 
 def read_size(text: str, *, where: str) -> int:
-    """Return the bytes in a size such as "500MiB" or "1.5GiB".
-
-    Args:
-        text: The size; without a unit, in bytes.
-        where: The option, for the error.
-
-    Raises:
-        FleetError: It is not a size, or is zero.
-    """
+    """Return the bytes in a size such as "500MiB", "1.5GiB" or "4096". `where` is for the error."""
     found = _SIZE.fullmatch(text)
     size = int(float(found["number"]) * _UNITS[found["unit"]]) if found else 0
     if size:
@@ -99,15 +77,7 @@ def read_size(text: str, *, where: str) -> int:
 
 
 def require_room(instances: int, *, available: int | None = None) -> None:
-    """Check that this machine can carry more instances, without their models.
-
-    Args:
-        instances: The number of further instances.
-        available: Bytes of memory that are free; those of this machine by default.
-
-    Raises:
-        FleetError: It cannot.
-    """
+    """Check that this machine, or this many bytes, can carry more instances, without their models."""
     if instances <= 0:
         return
     free = _available() if available is None else available

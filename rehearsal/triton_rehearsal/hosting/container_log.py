@@ -29,13 +29,7 @@ class ContainerLog:
     """Sends the lines of a growing file to a log stream, in batches, until it is closed.
 
     It keeps at most one batch in memory. Lines that CloudWatch refuses are dropped, and after the deletion of
-    the group all lines are.
-
-    Args:
-        path: The file. It may be deleted before the log is closed.
-        logs: A boto3 client of CloudWatch Logs.
-        group: The log group, which is created if it does not exist.
-        stream: The new log stream.
+    the group all lines are. The file may be deleted before the log is closed.
     """
 
     def __init__(self, path: Path, *, logs: Any, group: str, stream: str) -> None:

@@ -22,10 +22,7 @@ Taken = tuple[Variant, Sequence[Instance]]
 class EndpointSlot:
     """Keeps the instances of an endpoint in line with its deployment.
 
-    Args:
-        look_up: Reads the endpoint's deployment, given the last one.
-        group: Returns a new group for the instances of a fleet.
-        lookup_s: Seconds for which a description is used.
+    `look_up` reads the deployment, given the last one, which is used for `lookup_s` seconds.
     """
 
     def __init__(
@@ -46,13 +43,10 @@ class EndpointSlot:
         self._closed = False
 
     def take(self, *, wait_for: int = 1) -> Taken:
-        """Return the variant for the next request, and its instances.
+        """Return the variant for the next request, and its instances, once as many take requests, or all.
 
         A new endpoint configuration gets new instances without loaded models. The old ones finish their
         requests.
-
-        Args:
-            wait_for: The number of instances to wait for. All are waited for if there are to be fewer.
 
         Raises:
             ApiError: The endpoint does not exist, or the hosting is closing.
@@ -111,9 +105,7 @@ class EndpointSlot:
     def scale(self, count: int) -> None:
         """Raise the number of serving instances, and wait until the new ones take requests.
 
-        Raises:
-            FleetError: An instance does not start, or this machine cannot carry it. The number is then as
-                before.
+        If one does not start, or this machine cannot carry it, the number stays as it was.
         """
         with self._lock:
             if self._closed or self._fleets is None:
@@ -190,11 +182,7 @@ class EndpointSlot:
         self._keep(())
 
     def _keep(self, wanted: Sequence[tuple[Variant, int]]) -> None:
-        """Set the number of instances of fleets, and retire all others.
-
-        Raises:
-            FleetError: This machine cannot carry the instances of a new fleet.
-        """
+        """Set the number of instances of fleets, and retire all others."""
         kept = {variant.source for variant, _ in wanted}
         for fleet in [each for each in self._groups if each not in kept]:
             self._retire(fleet)

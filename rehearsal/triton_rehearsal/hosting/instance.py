@@ -48,39 +48,21 @@ class EndingError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invoked:
-    """An answered invocation. Times in seconds.
+    """An answered invocation. Times in seconds."""
 
-    Attributes:
-        answer: The container's answer; status 0 without an answer.
-        cache_hit: True if the model was loaded when the request arrived; None on an endpoint with one model.
-        loading_wait_s: The request's wait for the model; None if it did not wait.
-        model_s: The container's time; None if the container was not invoked.
-    """
-
-    answer: Answer
-    cache_hit: bool | None
-    loading_wait_s: float | None = None
-    model_s: float | None = None
+    answer: Answer  # status 0 without an answer
+    cache_hit: bool | None  # the model was loaded when the request arrived; None with one model
+    loading_wait_s: float | None = None  # for the model; None if the request did not wait
+    model_s: float | None = None  # the container's time; None if it was not invoked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """An instance's machine and container.
+    """An instance's machine and container."""
 
-    Attributes:
-        id: The instance's id, as in the names of log streams.
-        environment: The environment variables of the deployed container.
-        directory: A folder that the instance creates and owns; removed on close.
-        report: Called with every event that has a metric.
-        machine: The machine of the container; see `TritonServer`.
-        follow_log: Follows the file of the container's log until it is closed.
-        budget: The memory and the disk of the machine.
-        ready_limit_s: Seconds within which the container must answer its first ping.
-    """
-
-    id: str = ""
-    environment: Mapping[str, str]
-    directory: Path
+    id: str = ""  # as in the names of log streams
+    environment: Mapping[str, str]  # of the deployed container
+    directory: Path  # which the instance creates and owns; removed on close
     report: Callable[[Event], None]
     machine: Machine | None = None
     follow_log: Callable[[Path], ContainerLog] | None = None
@@ -91,12 +73,7 @@ class Setup:
 class Instance(ABC):
     """A Triton server that answers requests.
 
-    Args:
-        setup: The machine and the container.
-        fill: Puts the only model into a folder before the container starts; None if it serves many models.
-
-    Raises:
-        FleetError: The Triton server cannot be started.
+    `fill` puts the only model into a folder before the container starts; None if it serves many models.
     """
 
     _contract: Contract
@@ -153,11 +130,7 @@ class Instance(ABC):
 
     @abstractmethod
     async def invoke_now(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked | None:
-        """Answer a request for a model that is loaded, on the event loop.
-
-        Returns:
-            None if more than the model's own time is needed, which is for `invoke`.
-        """
+        """Answer a request for a model that is loaded, on the event loop; None if it takes more: `invoke`."""
 
     @property
     @abstractmethod
@@ -223,11 +196,7 @@ class Instance(ABC):
 
 
 class SingleModelInstance(Instance):
-    """A Triton server with one model, which is there, and loaded, before the first request.
-
-    Raises:
-        FleetError: The model cannot be downloaded or loaded, or the Triton server cannot be started.
-    """
+    """A Triton server with one model, which is there, and loaded, before the first request."""
 
     _contract: SingleModelContract
 

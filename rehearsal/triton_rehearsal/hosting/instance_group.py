@@ -25,27 +25,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """The platform's checks of an instance.
-
-    Attributes:
-        interval_s: Seconds between two checks.
-        failures: The number of checks in a row without an answer after which an instance is replaced.
-    """
+    """The platform's checks of an instance, which is replaced after failures in a row."""
 
     interval_s: float = 5.0
     failures: int = 6
 
 
 def choose(instances: Sequence[Instance], target: str, *, at_random: bool = False) -> Instance:
-    """Return the instance for a request.
+    """Return the instance for a request: any, or the least busy one of those that have the model.
 
-    It is the least busy one of those that have the model. If they all have many requests for it, or none has
-    it, it is another one, with the fewest models.
-
-    Args:
-        instances: The instances that take requests, at least one.
-        target: The target model; empty for the only one.
-        at_random: True for any instance, as RoutingStrategy "RANDOM" wants it for endpoints with one model.
+    If they all have many requests for it, or none has it, it is another one, with the fewest models. Any
+    instance is what RoutingStrategy "RANDOM" wants for endpoints with one model.
     """
     if len(instances) == 1:
         return instances[0]
@@ -83,10 +73,9 @@ class InstanceGroup:
         return bool(self._threads)
 
     def resize(self, count: int) -> None:
-        """Set the number of instances. Missing ones start, and the newest are drained, in the background.
+        """Set the number of instances, unless this machine cannot carry so many.
 
-        Raises:
-            FleetError: This machine cannot carry so many. The number stays.
+        Missing ones start, and the newest are drained, in the background.
         """
         with self._change:
             require_room(count - self._wanted)
@@ -96,11 +85,7 @@ class InstanceGroup:
         self._end(surplus)
 
     def wait_for(self, count: int) -> None:
-        """Wait until a number of instances take requests, or all if fewer are wanted.
-
-        Raises:
-            FleetError: An instance does not start.
-        """
+        """Wait until a number of instances take requests, or all if fewer are wanted."""
         with self._change:
             self._failure = None
             self._fill()

@@ -63,24 +63,14 @@ METRICS: Mapping[str, Metric] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """A request that was sent to a model. Times in seconds.
+    """A request that was sent to a model. Times in seconds."""
 
-    Attributes:
-        status: The container's HTTP status; 0 without an answer.
-        instances: Number of the variant's instances.
-        model_s: The time from sending the request to the container until its full answer; None if the model
-            could not be loaded.
-        overhead_s: The rest of the caller's waiting time.
-        cache_hit: True if the model was loaded when the request arrived; None on an endpoint with one model.
-        loading_wait_s: The request's wait for the model; None if it did not wait.
-    """
-
-    status: int
-    instances: int
-    model_s: float | None
-    overhead_s: float
-    cache_hit: bool | None
-    loading_wait_s: float | None = None
+    status: int  # of the container's answer; 0 without one
+    instances: int  # of the variant
+    model_s: float | None  # until the container's full answer; None if the model could not be loaded
+    overhead_s: float  # the rest of the caller's waiting time
+    cache_hit: bool | None  # the model was loaded when the request arrived; None with one model
+    loading_wait_s: float | None = None  # for the model; None if the request did not wait
 
     def samples(self) -> dict[str, float]:
         """One value for each metric that this event changes."""
@@ -202,9 +192,7 @@ _Events = dict[tuple[Source, int], Counter[Event]]
 class MetricsPublisher:
     """Sends events to CloudWatch from its own thread, so that no request waits for it.
 
-    Args:
-        cloudwatch: A boto3 CloudWatch client.
-        usage: Returns the usage of each instance. Called every minute, and after every load and unload.
+    `usage` is called every minute, and after every load and unload.
     """
 
     def __init__(self, cloudwatch: Any, *, usage: Callable[[], Iterable[tuple[Source, Usage]]]) -> None:

@@ -32,8 +32,7 @@ def unpack(stream: IO[bytes], folder: Path) -> None:
     is refused here, as `fleet check` does.
 
     Raises:
-        BadArtifactError: The tarball breaks a rule of `triton_models.artifact.archive`. Nothing stays on the
-            disk.
+        BadArtifactError: The tarball breaks a rule of `triton_models.artifact.archive`.
     """
     try:
         archive.unpack(stream, folder, where="the archive")
@@ -50,19 +49,12 @@ def fetch(s3: Any, bucket: str, key: str, folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelData:
-    """The model data of a container.
-
-    Attributes:
-        bucket: The bucket.
-        key: The key of the object, or the prefix of the keys of several.
-        packed: True if the object is a .tar.gz that is unpacked.
-        prefix: True if there may be several objects.
-    """
+    """The model data of a container."""
 
     bucket: str
-    key: str
-    packed: bool = True
-    prefix: bool = False
+    key: str  # of the object, or the prefix of the keys of several
+    packed: bool = True  # the object is a .tar.gz that is unpacked
+    prefix: bool = False  # there may be several objects
 
     @property
     def url(self) -> str:
@@ -118,11 +110,7 @@ def download(data: ModelData | None, folder: Path, *, s3: Any) -> None:
 
 
 def _keys(data: ModelData, s3: Any) -> Sequence[str]:
-    """Return the keys of the objects.
-
-    Raises:
-        FleetError: The prefix has no object.
-    """
+    """Return the keys of the objects."""
     if not data.prefix:
         return [data.key]
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=data.bucket, Prefix=data.key)
@@ -133,11 +121,7 @@ def _keys(data: ModelData, s3: Any) -> Sequence[str]:
 
 
 def _place(data: ModelData, key: str) -> str:
-    """Return the path of an object's file below /opt/ml/model.
-
-    Raises:
-        FleetError: SageMaker refuses a name in it.
-    """
+    """Return the path of an object's file below /opt/ml/model, unless SageMaker refuses a name in it."""
     place = key.removeprefix(data.key) if data.prefix else key.rpartition("/")[2]
     for name in place.split("/"):
         if not name.strip() or name in (".", "..") or "\0" in name or len(name.encode()) > _LONGEST_NAME:

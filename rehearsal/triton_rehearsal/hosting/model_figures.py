@@ -15,30 +15,17 @@ _LONGEST_ERROR = 300
 
 @dataclass(slots=True, kw_only=True)
 class ModelFigures:
-    """The requests for a model and their results, its loads and its unloads.
+    """The requests for a model and their results, its loads and its unloads."""
 
-    Attributes:
-        warm: Number of invocations that found the model loaded.
-        cold: Number of the other invocations.
-        refused: Number of requests that SageMaker refused, and so does not count as invocations: the model is
-            still loading, missing or damaged.
-        failed: Number of requests that were not answered with success; the refused ones are among them.
-        error: The newest reason for a failure.
-        loads: Number of loads, on any instance.
-        unloads: Number of unloads.
-        longest_load_s: The longest load into the container, in seconds.
-        seconds: The times of the newest answered requests, with the wait for the model.
-    """
-
-    warm: int = 0
-    cold: int = 0
-    refused: int = 0
-    failed: int = 0
-    error: str = ""
+    warm: int = 0  # invocations that found the model loaded
+    cold: int = 0  # the other invocations
+    refused: int = 0  # requests that are no invocations: the model is still loading, missing or damaged
+    failed: int = 0  # requests without success, the refused ones among them
+    error: str = ""  # the newest reason for a failure
     loads: int = 0
     unloads: int = 0
-    longest_load_s: float = 0.0
-    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=_NEWEST))
+    longest_load_s: float = 0.0  # into the container
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=_NEWEST))  # newest, with waits
 
     @property
     def requests(self) -> int:

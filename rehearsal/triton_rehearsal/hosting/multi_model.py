@@ -62,11 +62,7 @@ class ContainerError(Exception):
 
 
 class Copies:
-    """The sizes of the copies of models on a disk, in the order of their use. It changes no file.
-
-    Args:
-        limit: The disk for all copies, in bytes; None for no limit.
-    """
+    """The sizes of the copies of models on a disk, in the order of their use. It changes no file."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
@@ -116,17 +112,7 @@ class _Model:
 
 
 class MultiModelInstance(Instance):
-    """A Triton server with the requested models.
-
-    Args:
-        setup: The machine and the container.
-        repository: The model repository, and what happens to its models after use.
-        s3: A boto3 S3 client.
-        load_wait_s: The maximum time, in seconds, that a request waits for a model.
-
-    Raises:
-        FleetError: The Triton server cannot be started.
-    """
+    """A Triton server with the requested models, for each of which a request waits at most `load_wait_s`."""
 
     _contract: MultiModelContract
     _counts_models = True
@@ -373,11 +359,7 @@ class MultiModelInstance(Instance):
         return True
 
     def _keep_within_disk(self, target: str) -> None:
-        """Count a new copy, and remove copies that are not loaded until all fit.
-
-        Raises:
-            BadArtifactError: The copy does not fit next to those that are in use.
-        """
+        """Count a new copy, and remove copies that are not loaded until all fit, or raise if they cannot."""
         name = model_id(target)
         size = sum(path.lstat().st_size for path in (self._disk / name).rglob("*") if not path.is_dir())
         removed = []
@@ -390,7 +372,7 @@ class MultiModelInstance(Instance):
                 self._copies.forget(unused)
             full = self._copies.full
         for folder in removed:
-            _remove(folder)
+            shutil.rmtree(folder, ignore_errors=True)
         if full:
             message = f"No space left on device: the model has {size} bytes"
             raise BadArtifactError(message)
@@ -398,7 +380,7 @@ class MultiModelInstance(Instance):
     def _forget(self, target: str) -> None:
         """Remove the copy of a model."""
         name = model_id(target)
-        _remove(self._disk / name)
+        shutil.rmtree(self._disk / name, ignore_errors=True)
         with self._change:
             self._copies.forget(name)
 
@@ -429,7 +411,3 @@ class MultiModelInstance(Instance):
 def model_id(target: str) -> str:
     """Return the platform's name for a target model: letters and digits, since it is part of a path."""
     return hashlib.sha256(target.encode()).hexdigest()[:32]
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

@@ -44,14 +44,7 @@ class Reply:
 
 
 class ApiError(Exception):
-    """An error, as the SDKs model it.
-
-    Args:
-        status: The HTTP status of the error in the API model.
-        kind: The exception class that an SDK raises.
-        message: The message for users.
-        members: The members of the error's shape, other than the message.
-    """
+    """An error, as the SDKs model it, with the members of its shape other than the message."""
 
     def __init__(self, status: int, kind: str, message: str, **members: object) -> None:
         super().__init__(message)
@@ -87,14 +80,8 @@ class Request:
 class Gateway:
     """Answers InvokeEndpoint over HTTP. Connections wait until it is started.
 
-    Args:
-        answers: Answers a request without blocking the loop, or raises an ApiError.
-        port: The port, or 0 for a free one.
-        refusal: Called with the headers; returns the reason to refuse the request, or None. The default
-            refuses web pages.
-
-    Raises:
-        FleetError: The port is taken.
+    `answers` does not block the loop. `refusal` returns the reason to refuse a request with some headers, or
+    None; by default web pages are refused.
     """
 
     def __init__(self, answers: Answers, *, port: int = 0, refusal: Refusal = refusal_of_pages) -> None:

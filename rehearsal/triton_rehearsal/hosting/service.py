@@ -84,9 +84,11 @@ class Moment:
 class Hosting:
     """Real-time hosting of the endpoints of an AWS, with one model or many.
 
+    An `EmbeddedAws` starts new fleets here before they take traffic. With any other AWS, the first request
+    that needs a new fleet starts it.
+
     Args:
-        aws: The AWS with the endpoints. An `EmbeddedAws` starts new fleets here before they take traffic.
-            With any other, the first request that needs a new fleet starts it.
+        aws: The AWS with the endpoints.
         directory: The folder for the files of instances; a temporary one by default.
         port: The port to listen on; 0 for a free one.
         load_wait_s: Seconds for which a request waits for a model.
@@ -101,9 +103,6 @@ class Hosting:
         timeline: The newest loads, unloads and downloads, and the starts and ends of instances.
         figures: The figures of each model, by endpoint and target model.
         url: The address for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME.
-
-    Raises:
-        FleetError: The port is taken.
     """
 
     def __init__(
@@ -146,20 +145,12 @@ class Hosting:
             self._deploying.attach(self)
 
     def start(self, endpoint: str) -> None:
-        """Start an endpoint's instances before its first request.
-
-        Raises:
-            FleetError: The endpoint cannot be served here, or its server fails.
-        """
+        """Start an endpoint's instances before its first request."""
         require_served(self._aws, endpoint)
         self._slot(endpoint).take(wait_for=_ALL)
 
     def launch(self, endpoint: str, config: str) -> None:
-        """Start the fleet of a configuration next to the serving one, if the endpoint is served here.
-
-        Raises:
-            LaunchError: The fleet's server fails.
-        """
+        """Start the fleet of a configuration next to the serving one, if the endpoint is served here."""
         try:
             if slot := self._slots.get(endpoint):
                 slot.launch(read_variant(self._aws, endpoint, config))
@@ -169,11 +160,7 @@ class Hosting:
             _log.debug("no fleet was started for %s: %s", endpoint, error)
 
     def scale(self, endpoint: str, counts: Mapping[str, int]) -> None:
-        """Start the missing instances of an endpoint's variants, if the endpoint is served here.
-
-        Raises:
-            LaunchError: An instance does not start.
-        """
+        """Start the missing instances of an endpoint's variants, if the endpoint is served here."""
         try:
             if counts and (slot := self._slots.get(endpoint)):
                 slot.scale(max(counts.values()))  # an endpoint of the rehearsal has one variant
@@ -209,11 +196,7 @@ class Hosting:
         self._metrics.flush()
 
     async def answer(self, request: Request) -> Reply:
-        """Answer InvokeEndpoint: on the gateway's loop if nothing but the model is needed, else in a thread.
-
-        Raises:
-            ApiError: An error of the API.
-        """
+        """Answer InvokeEndpoint: on the gateway's loop if only the model is needed, else in a thread."""
         started = time.monotonic()
         slot = self._slots.get(request.endpoint)
         taken = slot.take_now() if slot else None
@@ -230,11 +213,7 @@ class Hosting:
         return await asyncio.get_running_loop().run_in_executor(self._threads, waiting)
 
     def _invoke(self, request: Request, started: float, taken: Taken | None = None) -> Reply:
-        """Answer InvokeEndpoint, and wait for all that is needed.
-
-        Raises:
-            ApiError: An error of the API.
-        """
+        """Answer InvokeEndpoint, and wait for all that is needed."""
         try:
             variant, instances = taken or self._slot(request.endpoint).take()
         except FleetError as error:
@@ -364,11 +343,7 @@ class _SharedClients:
 
 
 def require_served(aws: Aws, endpoint: str) -> None:
-    """Check that the rehearsal can serve an endpoint.
-
-    Raises:
-        FleetError: The endpoint does not exist, has several variants, or is asynchronous.
-    """
+    """Check that the rehearsal can serve an endpoint."""
     try:
         look_up(aws, endpoint)
     except ApiError as error:
@@ -380,11 +355,7 @@ def require_served(aws: Aws, endpoint: str) -> None:
 
 
 def _target(variant: Variant, headers: Mapping[str, str]) -> str:
-    """Return the target model of a request; an empty string for the only model of an endpoint.
-
-    Raises:
-        ApiError: The request does not fit the endpoint.
-    """
+    """Return the target model of a request; an empty string for the only model of an endpoint."""
     wanted = headers.get(_TARGET_VARIANT, variant.name)
     if wanted != variant.name:
         message = f"Variant {wanted} not found for endpoint {variant.endpoint}."

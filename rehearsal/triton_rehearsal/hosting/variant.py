@@ -24,17 +24,11 @@ class Aws(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """The model repository of a multi-model endpoint.
-
-    Attributes:
-        bucket: The bucket.
-        prefix: The key prefix to which target models are relative, with a slash at the end.
-        keep_models: True if models stay in memory after use (ModelCacheSetting).
-    """
+    """The model repository of a multi-model endpoint."""
 
     bucket: str
-    prefix: str
-    keep_models: bool = True
+    prefix: str  # to which target models are relative, with a slash at the end
+    keep_models: bool = True  # in memory after use (ModelCacheSetting)
 
     def key(self, target: str) -> str:
         """Return the key of a target model. A slash before the target model is that behind the prefix."""
@@ -43,37 +37,21 @@ class Repository:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """The production variant of an endpoint.
-
-    Attributes:
-        endpoint: The endpoint's name.
-        arn: The endpoint's ARN, which contains region and account.
-        config: The name of the endpoint configuration.
-        name: The variant's name.
-        instances: Current number of instances.
-        repository: The models of a multi-model endpoint; None for one with a single model.
-        data: The model of an endpoint with a single one; None if the image contains it.
-        environment: The container's environment variables.
-        machine: The machine of the containers, and their image.
-        role: The ARN of the model's execution role.
-        instance_type: SageMaker's name for the machine; None if the configuration has none.
-        at_random: True if any instance may get a request (RoutingStrategy).
-        ready_limit_s: Seconds within which a container must answer its first ping.
-    """
+    """The production variant of an endpoint."""
 
     endpoint: str
-    arn: str
-    config: str
+    arn: str  # of the endpoint, with region and account
+    config: str  # the endpoint configuration
     name: str
     instances: int
-    repository: Repository | None
-    data: ModelData | None
-    environment: Mapping[str, str]
+    repository: Repository | None  # of a multi-model endpoint
+    data: ModelData | None  # of a single model; None if the image contains it
+    environment: Mapping[str, str]  # of the container
     machine: Machine
     role: str
     instance_type: str | None
-    at_random: bool
-    ready_limit_s: float
+    at_random: bool  # any instance may get a request (RoutingStrategy)
+    ready_limit_s: float  # in which a container must answer its first ping
 
     @property
     def source(self) -> Source:
@@ -88,28 +66,16 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleets:
-    """The variants that currently answer for an endpoint.
+    """The variants that currently answer for an endpoint."""
 
-    Attributes:
-        blue: The fleet of the current configuration.
-        green: The fleet with which a deployment replaces it; None without a deployment in progress.
-        share: The share of the traffic that goes to the green fleet, 0 to 1.
-        coming: Number of instances of the green fleet, including those without traffic so far.
-    """
-
-    blue: Variant
-    green: Variant | None = None
-    share: float = 0.0
-    coming: int = 0
+    blue: Variant  # the current configuration
+    green: Variant | None = None  # that with which a deployment in progress replaces it
+    share: float = 0.0  # of the traffic that goes to green, 0 to 1
+    coming: int = 0  # instances of green, including those without traffic so far
 
 
 def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
-    """Read the current deployment of an endpoint.
-
-    Args:
-        aws: The AWS with the endpoint.
-        endpoint: The endpoint's name.
-        known: The last result, which avoids reading an unchanged configuration again.
+    """Read the current deployment of an endpoint. An unchanged configuration is not read again.
 
     Raises:
         ApiError: The endpoint does not exist, or the rehearsal does not serve its kind.
@@ -128,11 +94,7 @@ def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
 
 
 def read_variant(aws: Aws, endpoint: str, config: str) -> Variant:
-    """Read the fleet that an endpoint gets from a configuration, with all of its instances.
-
-    Raises:
-        ApiError: The endpoint does not exist, or the rehearsal does not serve its kind.
-    """
+    """Read the fleet that an endpoint gets from a configuration, with all of its instances."""
     found = _describe(aws, endpoint)
     pending = found.get("PendingDeploymentSummary") or found
     return _read(aws, found, config, pending["ProductionVariants"][0].get("DesiredInstanceCount", 1), None)
@@ -175,11 +137,7 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
 
 
 def _only(config: Mapping[str, Any], endpoint: str) -> Mapping[str, Any]:
-    """Return the only variant of an endpoint configuration.
-
-    Raises:
-        ApiError: There are several, or the endpoint is asynchronous.
-    """
+    """Return the only variant of an endpoint configuration."""
     if "AsyncInferenceConfig" in config:
         message = f"Endpoint {endpoint} is asynchronous; the rehearsal serves endpoints that answer at once."
         raise validation_error(message)

@@ -19,11 +19,7 @@ _DOCUMENT, _LIVE, _TITLE = "{{document}}", "{{live}}", "{{title}}"
 
 
 def check_target(file: Path) -> None:
-    """Check that a report can be written to a file, before there is anything to write.
-
-    Raises:
-        FleetError: The name does not end in .html, or its folder does not exist.
-    """
+    """Check that a report can be written to a file, before there is anything to write."""
     if file.suffix != _HTML:
         raise FleetError.of(
             what=f"the report is to be {file.name!r}",
@@ -44,12 +40,7 @@ def write(document: Mapping[str, Any], file: Path) -> None:
 
 
 def html_page(document: str, *, live: bool) -> str:
-    """Return the page with a document in it.
-
-    Args:
-        document: The document as JSON.
-        live: True to let the page ask for newer documents.
-    """
+    """Return the page with a document in JSON. A live one asks for newer documents."""
     played = json.loads(document).get("scenario")
     title = f"Scenario {played['scenario']}: fleet rehearsal" if played else "Fleet rehearsal"
     page = _template().replace(_TITLE, escape(title)).replace(_LIVE, "true" if live else "false")

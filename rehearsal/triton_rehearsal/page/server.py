@@ -39,11 +39,7 @@ _HEADERS = {
 class PageServer:
     """A server of one page and its document, on a free port of the loopback interface.
 
-    Args:
-        read: Returns the document. Called for requests, at most about once per second.
-
-    Attributes:
-        url: The address of the page. It is secret: it opens the page without anything else.
+    `read` is called at most about once per second. The address is secret: nothing else protects the page.
     """
 
     def __init__(self, read: Callable[[], Document]) -> None:

@@ -24,31 +24,19 @@ _VALUES_SHOWN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """One example, served and compared.
-
-    Attributes:
-        cold_ms: The time of the first call; if it is the model's first, with download and load. None if the
-            endpoint did not answer.
-        warm_ms: The time of the same call when repeated.
-        output: The shape of the declared output and its first values, as served.
-        reference: The first values of the same output from the source framework; "none" without a reference.
-        difference: The largest absolute difference from the reference; infinite if the shapes differ, None
-            without a reference.
-        problems: The reasons why the endpoint did not answer; empty if it did.
-        no_reference: The reasons why the declared reference has no answer here; empty if it has one.
-    """
+    """One example, served and compared."""
 
     model: str
     artifact: str
     example: str
-    cold_ms: float | None = None
-    warm_ms: float | None = None
-    output: str = ""
-    reference: str = "none"
-    difference: float | None = None
+    cold_ms: float | None = None  # of the first call, with download and load if it is the model's first
+    warm_ms: float | None = None  # of the same call when repeated
+    output: str = ""  # the shape of the declared output and its first values, as served
+    reference: str = "none"  # the first values of the source framework
+    difference: float | None = None  # the largest; infinite if shapes differ, None without a reference
     tolerance: float = 0.0
-    problems: tuple[Problem, ...] = ()
-    no_reference: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()  # why the endpoint did not answer
+    no_reference: tuple[Problem, ...] = ()  # why the declared reference has no answer here
 
     @property
     def passed(self) -> bool:

@@ -99,15 +99,8 @@ class Rehearsal:
         scenario: The scenario to play, with models of its own instead of built ones.
 
     Attributes:
-        aws: The embedded AWS.
-        stage: The deployed stage.
         models: The declarations of the models; after `build`, of those that were built.
-        folder: The folder for temporary files, which the end of the rehearsal removes.
         deployed: The outputs of the stacks, after `deploy`.
-
-    Raises:
-        FleetError: The port is taken, a model does not exist, the memory is not a size, or the Triton server
-            is not installed.
     """
 
     def __init__(
@@ -147,10 +140,6 @@ class Rehearsal:
         """Bootstrap and deploy every stack with the CDK command line, and check that every resource exists.
 
         A build that the deployment starts continues while the rest is deployed.
-
-        Raises:
-            FleetError: The CDK failed, a resource of a template was not created, the endpoint cannot be
-                served here, or the project builds an unknown model.
         """
         cdk = Cdk(
             environment=self.aws.environment(),
@@ -193,11 +182,7 @@ class Rehearsal:
     def build(self, report: Report) -> Results:
         """Wait for the builds that the deployment started, or run one if it started none.
 
-        Returns:
-            The result of each model. Failed models are not served.
-
-        Raises:
-            FleetError: A build failed before it produced a result.
+        Returns the result of each model. Failed models are not served.
         """
         project = self.deployed.build_project
         failure: FleetError | None = None
@@ -270,9 +255,6 @@ class Rehearsal:
         """Play a scenario on the served endpoint.
 
         `after_traffic` is called before every model is asked once more, which changes all metrics.
-
-        Raises:
-            FleetError: The instances do not start.
         """
         assert self._hosting is not None  # noqa: S101  serve() comes first
         self._set_instances(scenario.instances)

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -17,21 +17,13 @@ _EVERY_S = 15.0
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """A running step.
-
-    Attributes:
-        on_phase: Called with the name of each part that begins.
-        note: Prints a line that stays.
-        phase: The current part, such as "minilm: build".
-        detail: The latest line of output.
-        outcome: The outcome, once it is known.
-    """
+    """A running step."""
 
     title: str
-    on_phase: Callable[[str], None]
-    note: Callable[[str], None]
-    phase: str = ""
-    detail: str = ""
+    on_phase: Callable[[str], None]  # called with the name of each part that begins
+    note: Callable[[str], None]  # prints a line that stays
+    phase: str = ""  # the current part, such as "minilm: build"
+    detail: str = ""  # the latest line of output
     outcome: str = ""
     failed: bool = False
 
@@ -81,7 +73,7 @@ class Reporter:
         on_phase: Callable[[str], None] = (lambda _: None) if self._is_live else self._log
         step = Step(title=title, on_phase=on_phase, note=self.say)
         try:
-            with self._live(step, began) if self._is_live else self._logged(step):
+            with self._console.status(_Running(step, began)) if self._is_live else self._logged(step):
                 yield step
         except BaseException as error:
             interrupted = isinstance(error, KeyboardInterrupt)
@@ -99,9 +91,6 @@ class Reporter:
             self._console.print(line, no_wrap=True, overflow="ellipsis")
         else:
             self._console.print(line, soft_wrap=True)
-
-    def _live(self, step: Step, began: float) -> AbstractContextManager[object]:
-        return self._console.status(_Running(step, began))
 
     @contextmanager
     def _logged(self, step: Step) -> Iterator[None]:

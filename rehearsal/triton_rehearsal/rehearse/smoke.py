@@ -52,12 +52,7 @@ class SmokeResult:
 
 
 def run(arguments: argparse.Namespace) -> SmokeResult:
-    """Run `fleet smoke [NAME...] [--tested FILE]`. A model that fails does not stop the others.
-
-    Raises:
-        FleetError: A declaration is unknown or invalid, nothing is published, or the alias or the manifest
-            cannot be read.
-    """
+    """Run `fleet smoke [NAME...] [--tested FILE]`. A model that fails does not stop the others."""
     with opened(arguments.repository) as store:
         client = Client(alias=arguments.alias, repository=store.url)
         manifest = read(store).manifest

@@ -53,28 +53,18 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """All that happened, in numbers by target model.
-
-    Attributes:
-        last: The outcomes of one more request per model at the end.
-        warm: Invocations of loaded models, repeated ones included.
-        cold: The other invocations.
-        replaced: Number of instances that were replaced.
-        instances: Number of instances at the start and after each change, with the seconds since the start.
-        instances_at_end: Number of instances after the last request, without those that only end their work.
-        alarms: The alarms of the endpoint, without its name, and how often each fired.
-    """
+    """All that happened, in numbers by target model."""
 
     answers: Sequence[Answer]
     loads: Counter[str]
     unloads: Counter[str]
-    warm: Counter[str]
-    cold: Counter[str]
-    replaced: int
-    instances: Sequence[tuple[float, int]]
-    instances_at_end: int
-    alarms: Mapping[str, int]
-    last: Sequence[Answer] = ()
+    warm: Counter[str]  # invocations of loaded models, repeated ones included
+    cold: Counter[str]  # the other invocations
+    replaced: int  # instances
+    instances: Sequence[tuple[float, int]]  # at the start and after each change, with the seconds since then
+    instances_at_end: int  # after the last request, without those that only end their work
+    alarms: Mapping[str, int]  # of the endpoint, without its name, and how often each fired
+    last: Sequence[Answer] = ()  # of one more request per model at the end
 
 
 class Faults:
@@ -150,11 +140,7 @@ class Stage:
 
 
 def play(scenario: Scenario, stage: Stage) -> Observed:
-    """Upload the models, send the requests and inject the faults; return what happened until the last answer.
-
-    Raises:
-        FleetError: The endpoint does not start.
-    """
+    """Upload the models, send the requests and inject the faults; return what happened."""
     stage.hosting.start(stage.endpoint)
     instances = stage.hosting.instances(stage.endpoint)
     backend = "onnxruntime" if instances[0].server.gpu is None else "tensorrt"

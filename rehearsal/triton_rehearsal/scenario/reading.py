@@ -57,11 +57,7 @@ def shipped() -> Sequence[str]:
 
 
 def read(name: str) -> Scenario:
-    """Read a scenario from a file at a path, or the shipped one of a name.
-
-    Raises:
-        FleetError: There is no such file or scenario, or it has mistakes.
-    """
+    """Read a scenario from a file at a path, or the shipped one of a name."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml") or path.exists():
         text = _text(path, most=_LONGEST_FILE)
@@ -95,11 +91,7 @@ def _text(path: Path, *, most: int) -> str:
 
 
 def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
-    """Return the scenario in YAML. The path of its trace is relative to a folder.
-
-    Raises:
-        FleetError: It has mistakes.
-    """
+    """Return the scenario in YAML. The path of its trace is relative to a folder."""
     try:
         given = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a 13th month, or 3,000 brackets
@@ -133,11 +125,7 @@ def _problem(error: Mapping[str, Any], where: str) -> Problem:
 
 
 def _trace(path: Path) -> Iterator[Request]:
-    """Yield the requests of a CSV file with the columns `seconds` and `model`, without quoting any of it.
-
-    Raises:
-        FleetError: It is something else.
-    """
+    """Yield the requests of a CSV file with the columns `seconds` and `model`, without quoting any of it."""
     rows = csv.DictReader(_text(path, most=_LONGEST_TRACE).splitlines())
     before = 0.0
     try:

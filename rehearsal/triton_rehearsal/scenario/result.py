@@ -11,7 +11,7 @@ from triton_models.base.suggest import did_you_mean
 from triton_models.base.tables import Column, output_width, table
 from triton_rehearsal.hosting.model_figures import percentile
 from triton_rehearsal.scenario.play import Answer, Observed, target_of
-from triton_rehearsal.scenario.scenario import Range, Scenario
+from triton_rehearsal.scenario.scenario import Scenario
 
 ASSUMED = (
     *("eviction-order", "disk-eviction", "routing-to-loaded", "hung-instance-replaced"),
@@ -34,20 +34,14 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The figures of a model, or of all models.
-
-    Attributes:
-        p50_s: The longest time of half of the answered requests, with retries, in seconds; None without any.
-        p99_s: The longest time of 99 % of them.
-        cold_percent: The share of invocations, repeated ones included, that found their model not loaded.
-    """
+    """The figures of a model, or of all models."""
 
     model: str
     requests: int
     answered: int
-    p50_s: float | None
+    p50_s: float | None  # the longest time of half of the answered requests, with retries
     p99_s: float | None
-    cold_percent: float
+    cold_percent: float  # of invocations, repeated ones included
     loads: int
     evictions: int
 
@@ -208,7 +202,7 @@ def _conditions(scenario: Scenario, observed: Observed) -> Iterator[Condition]:
         ("instances at the end", expected.instances_at_end, observed.instances_at_end),
     ):
         if accepted is not None:
-            yield _number(name, accepted, seen)
+            yield Condition(name=name, expected=str(accepted), seen=f"{seen:g}", holds=seen in accepted)
     for name in expected.alarms:
         yield _alarm(name, observed.alarms, fires=True)
     for name in expected.no_alarms:
@@ -223,20 +217,13 @@ def _conditions(scenario: Scenario, observed: Observed) -> Iterator[Condition]:
         )
 
 
-def _number(name: str, accepted: Range, seen: float) -> Condition:
-    return Condition(name=name, expected=str(accepted), seen=f"{seen:g}", holds=seen in accepted)
-
-
-def _counted(times: int) -> str:
-    return f"fired {times} times" if times > 1 else "fired once" if times else "did not fire"
-
-
 def _alarm(name: str, fired: Mapping[str, int], *, fires: bool) -> Condition:
     times = fired.get(name, 0)
+    counted = f"fired {times} times" if times > 1 else "fired once" if times else "did not fire"
     unknown = did_you_mean(name, fired, otherwise="there is no such alarm")
     return Condition(
         name=f"alarm {name}",
         expected="fires" if fires else "does not fire",
-        seen=_counted(times) if name in fired else unknown,
+        seen=counted if name in fired else unknown,
         holds=name in fired and bool(times) == fires,
     )

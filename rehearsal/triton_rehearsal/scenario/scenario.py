@@ -76,17 +76,14 @@ class _Part(BaseModel):
 
 
 class Stream(_Part):
-    """Requests at a constant rate, for some of the models; Poisson arrivals.
-
-    Attributes:
-        popularity: The exponent of Zipf's law over its models: 0 asks all of them equally often.
-    """
+    """Requests at a constant rate, for some of the models; Poisson arrivals."""
 
     requests_per_second: Annotated[float, Field(ge=0.001, le=10_000)]
     seconds: Duration
     start: Time = 0.0
     first_model: Number = 1
     last_model: Number | None = None
+    # The exponent of Zipf's law over its models: 0 asks all of them equally often.
     popularity: Annotated[float, Field(ge=0, le=10)] = 0.0
 
     @property
@@ -103,24 +100,15 @@ class Stream(_Part):
 
 
 class Fault(_Part):
-    """Something that goes wrong: one of these fields, and its time.
-
-    Attributes:
-        kill: The number of the instance that is killed, in the order of their starts.
-        hang: The number of the instance that hangs.
-        corrupt: The model whose artifact is corrupt.
-        s3_errors: The seconds for which S3 fails.
-        s3_delay: The seconds for which S3 delays every answer, by `delay` seconds.
-        no_capacity: The seconds for which no instance starts.
-    """
+    """Something that goes wrong: one of these fields, and its time."""
 
     at: Time
-    kill: Number | None = None
-    hang: Number | None = None
-    corrupt: Number | None = None
-    s3_errors: Lack | None = None
-    s3_delay: Lack | None = None
-    no_capacity: Lack | None = None
+    kill: Number | None = None  # the number of an instance, in the order of their starts
+    hang: Number | None = None  # as `kill`
+    corrupt: Number | None = None  # the model whose artifact is corrupt
+    s3_errors: Lack | None = None  # the seconds for which S3 fails
+    s3_delay: Lack | None = None  # the seconds for which S3 delays every answer, by `delay` seconds
+    no_capacity: Lack | None = None  # the seconds for which no instance starts
     delay: Annotated[float, Field(ge=0.001, le=60)] | None = None
 
     @model_validator(mode="after")
@@ -164,29 +152,20 @@ class Range(_Part):
 
 
 class Expected(_Part):
-    """The conditions that must hold at the end. None is not checked. No answer may be wrong.
+    """The conditions that must hold at the end. None is not checked. No answer may be wrong."""
 
-    Attributes:
-        answered_percent: The least share of requests that are answered, after the retries of a client.
-        p99_seconds: The longest time of 99 % of the requests.
-        replaced_instances: Number of instances that were replaced.
-        most_instances: The largest number of instances at one time.
-        alarms: The alarms that fire, without the name of the endpoint.
-        failing_models: The models whose requests fail; they do not count as unanswered.
-        recovers: True if every other model must answer once more at the end.
-    """
-
+    # Of the requests, after the retries of a client.
     answered_percent: Annotated[float, Field(ge=0, le=100)] = 100.0
     p99_seconds: Duration | None = None
     loads: Range | None = None
     unloads: Range | None = None
     replaced_instances: Range | None = None
-    most_instances: Range | None = None
+    most_instances: Range | None = None  # at one time
     instances_at_end: Range | None = None
-    alarms: list[str] = []
+    alarms: list[str] = []  # those that fire, without the name of the endpoint
     no_alarms: list[str] = []
-    failing_models: list[Number] = []
-    recovers: bool = True
+    failing_models: list[Number] = []  # whose requests do not count as unanswered
+    recovers: bool = True  # every other model must answer once more at the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

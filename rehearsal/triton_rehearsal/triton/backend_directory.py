@@ -66,14 +66,7 @@ def leftovers_of(mark: str) -> list[str]:
 def make_backends(
     runtime: Runtime, folder: Path, *, mark: str, of_image: frozenset[str] | None = None
 ) -> None:
-    """Create a backend folder: the server's Python backend, and our stand-ins for other backends.
-
-    Args:
-        runtime: The server.
-        folder: The folder to create.
-        mark: The prefix of names that the server creates outside its folder.
-        of_image: The image's backends. Only these get stand-ins; None for all.
-    """
+    """Create a backend folder: the server's Python backend, and stand-ins for the image's others, or all."""
     python = folder / "python"
     python.mkdir(parents=True)
     # A copy: for a stand-in, the server does not load a shared library through a link out of the folder.

@@ -51,11 +51,7 @@ def install(folder: Path) -> Path:
 def main(arguments: Sequence[str]) -> int:
     """Run the server until it ends. SIGTERM and Ctrl-C stop it, like the real one.
 
-    Args:
-        arguments: The server's own arguments, as in its `--help`. They override those set here.
-
-    Returns:
-        The server's exit status, or 128 and the number of the signal that ended it.
+    The arguments override those set here. The status is the server's, or 128 and the number of the signal.
     """
     try:
         status = _run(arguments)

@@ -52,16 +52,10 @@ _FIXED_FLAGS = ("--allow-sagemaker=true", "--allow-http=false", "--model-control
 
 
 def server_flags(environment: Mapping[str, str], *, repository: str, model: str | None = None) -> list[str]:
-    """Return the flags with which the container starts the server.
+    """Return the flags with which the container starts the server, in the script's order.
 
-    Args:
-        environment: The container's environment variables.
-        repository: The folder to use as the model repository. An empty one for a multi-model server: there,
-            every model has its own repository.
-        model: The only model of the server; None for a multi-model server.
-
-    Returns:
-        The flags in the script's order. The additional arguments override those before them.
+    The additional arguments override those before them. A multi-model server, without a model, has an empty
+    repository: there, every model has its own.
     """
     flags = [*_FIXED_FLAGS, f"--model-repository={repository}"]
     environment = {**environment, SAFE_PORTS: SAFE_PORT_RANGE}
@@ -76,11 +70,7 @@ def server_flags(environment: Mapping[str, str], *, repository: str, model: str 
 
 
 def only_model(environment: Mapping[str, str], folder: Path) -> str:
-    """Return the model that the script loads from /opt/ml/model.
-
-    Raises:
-        FleetError: The script ends with an error, because the folder does not name one model.
-    """
+    """Return the model that the script loads from /opt/ml/model, or raise the error with which it ends."""
     if (folder / "config.pbtxt").is_file():
         raise _refused(
             "Incorrect directory structure: Model directory needs to contain the top level folder",
@@ -114,10 +104,6 @@ def server_environment(environment: Mapping[str, str], *, model: str | None = No
 
     The script sets the ping mode "live" for every multi-model server but does not export it. Such a server
     sees the ping mode only if the variable comes from outside, whatever its value there.
-
-    Args:
-        environment: The container's environment variables.
-        model: The only model of the server; None for a multi-model server.
     """
     environment = {**environment, SAFE_PORTS: SAFE_PORT_RANGE}
     if model is not None:

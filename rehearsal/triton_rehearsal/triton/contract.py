@@ -116,11 +116,7 @@ class SingleModelContract(Contract):
     """A client of a container with one model."""
 
     def invoke(self, *, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
-        """Invoke the model.
-
-        Raises:
-            NoAnswerError: The container did not answer within the limit, or closed the connection.
-        """
+        """Invoke the model."""
         return self._call("POST", INVOCATIONS, headers=headers, body=body, limit_s=self._invocation_limit_s)
 
 
@@ -132,13 +128,7 @@ class MultiModelContract(Contract):
     """
 
     def load(self, *, model_id: str, target_model: str, folder: str) -> Answer:
-        """Load a model. Returns when it is loaded or refused.
-
-        Args:
-            model_id: The platform's name for the model: one path segment.
-            target_model: The name that callers use: the artifact's key below the prefix.
-            folder: The unpacked artifact, as a path in the container.
-        """
+        """Load an unpacked artifact, at a path in the container. Returns when it is loaded or refused."""
         body = json.dumps({"model_name": model_id, "url": folder}).encode()
         headers = {TARGET_MODEL: target_model, "Content-Type": "application/json"}
         return self._call("POST", "/models", headers=headers, body=body, limit_s=LOAD_LIMIT_S)
@@ -160,11 +150,7 @@ class MultiModelContract(Contract):
     def invoke(
         self, *, model_id: str, target_model: str, body: bytes, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """Invoke a loaded model.
-
-        Raises:
-            NoAnswerError: The container did not answer within the limit, or closed the connection.
-        """
+        """Invoke a loaded model."""
         sent = {**(headers or {}), TARGET_MODEL: target_model}
         path = invocation_path(model_id)
         return self._call("POST", path, headers=sent, body=body, limit_s=self._invocation_limit_s)

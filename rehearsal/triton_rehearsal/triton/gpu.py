@@ -63,12 +63,7 @@ class Share:
 
 
 class ModelledGpu:
-    """The GPU of an instance. With several, each model is on each of them, so one stands for all.
-
-    Attributes:
-        total: Its memory in bytes.
-        auto_completes: The server completes configurations, and so opens plans a first time.
-    """
+    """The GPU of an instance. With several, each model is on each of them, so one stands for all."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -78,7 +73,7 @@ class ModelledGpu:
         self._ended = folder / "ended"
         about = json.loads((folder / "gpu.json").read_text())
         self.total: int = about["total"]
-        self.auto_completes: bool = about["auto_completes"]
+        self.auto_completes: bool = about["auto_completes"]  # configurations, and so opens plans a first time
         self._pool: int = about["pool"]
         self._reserved: int = about["reserved"]
         self._backends: Mapping[str, Mapping[str, int]] = about["backends"]
@@ -94,16 +89,10 @@ class ModelledGpu:
         backends: Mapping[str, Mapping[str, int]] | None = None,
         auto_completes: bool = False,
     ) -> ModelledGpu:
-        """Create the folder of a GPU. All sizes are in bytes.
+        """Create the folder of a GPU. All sizes are in bytes; `reserved` is the server's part, with the pool.
 
-        Args:
-            folder: The folder.
-            total: Its memory.
-            reserved: The server's own part of it, with the pool.
-            pool: The size of the pool.
-            backends: For a backend, the bytes that its `first` model brings, and those of each instance
-                besides its weights: `model`, and `row` for each row of its largest batch.
-            auto_completes: The server completes configurations.
+        A backend has the bytes that its `first` model brings, and those of each instance besides its weights:
+        `model`, and `row` for each row of its largest batch.
         """
         for name in ("shares", "of-pool", "firsts"):
             (folder / name).mkdir(parents=True)
@@ -115,17 +104,10 @@ class ModelledGpu:
     def take(
         self, wanted: int, *, backend: str = "", rows: int = 0, measured: bool = True, model: str = ""
     ) -> Share:
-        """Take memory until this process gives it back or ends.
+        """Take memory until this process gives it back or ends; raise OutOfMemoryError if too little is free.
 
-        Args:
-            wanted: The memory of an instance: all of it, or its weights.
-            backend: Its backend, whose first model takes more.
-            rows: The rows of its largest batch.
-            measured: The memory is all of it.
-            model: The platform's name for the model.
-
-        Raises:
-            OutOfMemoryError: Too little is free.
+        Unless it is measured, an instance needs more than what is wanted, its weights. The rows are those of
+        its largest batch.
         """
         terms = self._backends.get(backend, {})
         if not measured:
@@ -225,13 +207,9 @@ class GpuMeter:
 
 
 def gpu_of(args: Mapping[str, str]) -> ModelledGpu | None:
-    """Return the GPU of this process's instance. Called in a model's process.
+    """Return the GPU of this process's instance; None without one, or if the model is only on CPUs.
 
-    Args:
-        args: The arguments that the server gives to the instance.
-
-    Returns:
-        None if the instance has no GPU, or if the configuration has only instances on CPUs.
+    Called in a model's process, with the arguments that the server gives to the instance.
     """
     folder = Path(__file__).parents[2] / "gpu"  # this file is in backends/<name>/ of the instance
     config = Path(args["model_repository"]) / "config.pbtxt"
@@ -241,18 +219,9 @@ def gpu_of(args: Mapping[str, str]) -> ModelledGpu | None:
 
 
 def take_for(args: Mapping[str, str], size: int, *, of_pool: bool = False) -> Share | None:
-    """Take memory of the GPU of this process's instance. Called in a model's process.
+    """Take memory of the GPU of this process's instance, if it has one; see `gpu_of`.
 
-    Args:
-        args: The arguments that the server gives to the instance.
-        size: The weights of one instance in bytes, if the configuration declares no memory.
-        of_pool: Take it from the pool.
-
-    Returns:
-        None if the instance has no GPU, or if the configuration has only instances on CPUs.
-
-    Raises:
-        OutOfMemoryError: Too little is free.
+    The size is that of one instance's weights in bytes, if the configuration declares no memory.
     """
     gpu = gpu_of(args)
     if gpu is None:

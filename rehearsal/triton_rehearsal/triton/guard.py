@@ -41,25 +41,16 @@ _LONGEST_REASON = 4096
 
 @dataclass(frozen=True)
 class Charge:
-    """The server and files of a guard. Not slotted or keyword-only: it is passed to a process as JSON.
-
-    Attributes:
-        command: The server's command line.
-        environment: The server's environment.
-        directory: The server's folder, removed when the parent is gone.
-        log: The file for the server's output; "" for the guard's own standard error.
-        leftovers: Glob patterns of files that the server creates elsewhere, removed as soon as it has ended.
-        start: The working directory of the server; "" for `directory`.
-        sockets: A folder that only its user can open. Each port on which the server listens becomes a Unix
-            socket there, named after the port. If "", the ports are on the loopback interface.
-    """
+    """The server and files of a guard. Not slotted or keyword-only: it is passed to a process as JSON."""
 
     command: list[str]
     environment: dict[str, str]
-    directory: str
-    log: str
-    leftovers: list[str]
-    start: str = ""
+    directory: str  # the server's folder, removed when the parent is gone
+    log: str  # the file for the server's output; "" for the guard's own standard error
+    leftovers: list[str]  # glob patterns of the server's files elsewhere, removed as soon as it has ended
+    start: str = ""  # the working directory of the server; "" for `directory`
+    # A folder that only its user can open. Each port on which the server listens becomes a Unix socket there,
+    # named after the port. If "", the ports are on the loopback interface.
     sockets: str = ""
 
 
@@ -83,11 +74,7 @@ def start(charge: Charge) -> subprocess.Popen[bytes]:
 
 
 def started(guard: subprocess.Popen[bytes]) -> int:
-    """Return the process id of a guard's server.
-
-    Raises:
-        FleetError: This machine cannot keep the server off the network.
-    """
+    """Return the process id of a guard's server, unless this machine cannot keep it off the network."""
     from triton_models.base.errors import FleetError
 
     assert guard.stdout is not None  # noqa: S101  given by PIPE

@@ -21,11 +21,7 @@ class Invocations:
         self._idle: list[_Connection] = []
 
     async def invoke(self, path: str, *, body: bytes, headers: Mapping[str, str]) -> tuple[Answer, float]:
-        """Invoke the loaded model at a path.
-
-        Returns:
-            The answer, whose status is 0 without one, and the seconds until then.
-        """
+        """Invoke the loaded model at a path. Returns the answer, of status 0 without one, and the seconds."""
         started = time.monotonic()
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{lines}Content-Length: {len(body)}\r\n\r\n"

@@ -8,7 +8,6 @@ NVIDIA_TRITON_SERVER_VERSION); the history of nvcr.io/nvidia/pytorch:25.10-py3 (
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,19 +43,12 @@ done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The machine of a container, and its image.
-
-    Attributes:
-        gpu: The GPU model; None without one.
-        gpu_count: Number of GPUs.
-        release: The release of the image; None if it is unknown.
-        cpu_image: True for the image for machines without a GPU, which lacks TensorRT and DALI.
-    """
+    """The machine of a container, and its image."""
 
     gpu: Gpu | None = None
     gpu_count: int = 1
-    release: Release | None = None
-    cpu_image: bool = False
+    release: Release | None = None  # of the image; None if it is unknown
+    cpu_image: bool = False  # the image for machines without a GPU, which lacks TensorRT and DALI
 
     @classmethod
     def of(cls, *, image: str, instance_type: str | None = None, gpu: Gpu | None = None) -> Machine:
@@ -99,8 +91,3 @@ class Machine:
                 )
             )
         program.chmod(0o755)
-
-
-def before(folder: Path, path: str) -> str:
-    """Return a search path with a folder before all others."""
-    return os.pathsep.join([str(folder), path])

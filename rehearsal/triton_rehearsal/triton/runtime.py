@@ -30,21 +30,13 @@ print(json.dumps({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """A Triton server that can be started.
-
-    Attributes:
-        server: The tritonserver executable.
-        python_backend: The folder of the Python backend.
-        stub: The executable that runs Python models, built for the interpreter in `binaries`.
-        libraries: The folders that the dynamic loader must search, in order.
-        binaries: The folder that must come first on PATH, so that the stub finds its packages.
-    """
+    """A Triton server that can be started."""
 
     server: Path
-    python_backend: Path
-    stub: Path
-    libraries: tuple[Path, ...]
-    binaries: Path
+    python_backend: Path  # the folder of the Python backend
+    stub: Path  # the executable that runs Python models, built for the interpreter in `binaries`
+    libraries: tuple[Path, ...]  # the folders that the dynamic loader must search, in order
+    binaries: Path  # must come first on PATH, so that the stub finds its packages
 
     def variables(self) -> dict[str, str]:
         """Return the environment variables that the server needs."""
@@ -57,11 +49,7 @@ class Runtime:
 
 
 def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:
-    """Find the server and everything that it needs.
-
-    Raises:
-        FleetError: A part is missing. The error names it and how to get it.
-    """
+    """Find the server and everything that it needs."""
     binaries = environment / "bin"
     python = binaries / "python"
     if not python.exists():

@@ -88,13 +88,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def ask_about_own_calls(to: socket.socket) -> None:
     """From now on, let another process decide on the system calls of this process and its children.
 
-    Called in the child of a fork, before it becomes the server.
-
-    Args:
-        to: The socket that sends the descriptor for `answer_calls` to the other end.
-
-    Raises:
-        OSError: The kernel refuses. The other end gets the reason.
+    Called in the child of a fork, before it becomes the server. The socket sends the descriptor for
+    `answer_calls` to the other end, or the reason why the kernel refuses.
     """
     try:
         listener = _filtered_calls()
@@ -127,11 +122,8 @@ def _filtered_calls() -> int:
 def answer_calls(by: socket.socket, folder: Path | None, *, report: Callable[[str], object]) -> None:
     """Answer the calls of a child that called `ask_about_own_calls`, in a thread, as long as the child lives.
 
-    Args:
-        by: The other end of the child's socket.
-        folder: The folder of the sockets, each named after its port. Without one, ports stay ports of the
-            loopback interface.
-        report: Called with the reason why a call failed.
+    Each socket in the folder is named after its port. Without one, ports stay ports of the loopback
+    interface.
     """
     _, (listener, *_), _, _ = socket.recv_fds(by, 1, 1)
     threading.Thread(target=_answer, args=(listener, folder, report), daemon=True).start()

@@ -20,7 +20,7 @@ from triton_rehearsal.triton.backend_directory import leftovers_of, make_backend
 from triton_rehearsal.triton.container import only_model, server_environment, server_flags
 from triton_rehearsal.triton.contract import Contract
 from triton_rehearsal.triton.gpu import ModelledGpu
-from triton_rehearsal.triton.machine import Machine, before
+from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.runtime import ENVIRONMENT, Runtime, find_runtime
 
 DIFFERENCES: Mapping[str, str] = MappingProxyType(
@@ -71,16 +71,6 @@ class TritonServer:
         fill: Creates the folder that the container sees as /opt/ml/model, with the only model to serve. None
             for a multi-model server.
         ready_limit_s: Seconds within which the server must answer a ping.
-
-    Attributes:
-        model: The name of the only model; None if it serves many.
-        gpu: The GPU whose memory the models share; None if it is not limited.
-        socket: The SageMaker port.
-        sockets: The folder of all ports, each named after its number.
-        pid: The server's process id.
-        log: The file with the server's output.
-        directory: The given folder.
-        mark: The prefix of names that the server creates outside its directory.
 
     Raises:
         FleetError: The server is not installed, this machine cannot keep it off the network, there is no
@@ -249,7 +239,7 @@ def _process_environment(runtime: Runtime, machine: Machine | None, programs: Pa
     if machine is None:
         return own
     machine.install(programs)
-    return {**own, **machine.variables(), "PATH": before(programs, own["PATH"])}
+    return {**own, **machine.variables(), "PATH": f"{programs}{os.pathsep}{own['PATH']}"}
 
 
 def _not_ready(tail: str, command: list[str], limit_s: float) -> FleetError:

@@ -27,12 +27,8 @@ _TRIED = "imports-numpy"  # the file in a stand-in whose interpreter has been tr
 def main(environment: str, folder: str, stubs: str, own: str, mark: str) -> str:
     """Return shell code that sets the stub and its variables; empty if the environment is not loaded.
 
-    Args:
-        environment: The model's environment.
-        folder: A folder for what stands in for environments.
-        stubs: The folder of the stubs, by version.
-        own: The version of the server's own Python.
-        mark: The beginning of the line in the log that says why an environment is not loaded.
+    The stubs are in folders by version. The mark begins the line in the log that says why an environment is
+    not loaded.
     """
     names = (_LIBRARY.fullmatch(each.name) for each in Path(environment, "lib").glob("python*"))
     version = next((match[1] for match in names if match), None)

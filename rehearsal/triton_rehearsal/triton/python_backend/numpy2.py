@@ -42,12 +42,7 @@ _in_thread = threading.local()
 
 
 def patch(utilities: dict[str, Any]) -> None:
-    """Patch this stub process, if its NumPy needs it.
-
-    Args:
-        utilities: The namespace of triton_python_backend_utils, in which the stub looks up the function that
-            serializes strings.
-    """
+    """Patch this stub process and triton_python_backend_utils, its utilities, if its NumPy needs it."""
     if int(np.__version__.split(".")[0]) < _BROKEN_SINCE:
         return
     from c_python_backend_utils import Tensor  # type: ignore[import-not-found]

@@ -6,6 +6,7 @@ repository. `backends/<name>/model.py` determines the file of a model that it ru
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,9 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
     runtime = "onnx runtime"
     session: onnxruntime.InferenceSession | None = None
 
+    @abstractmethod
     def find_network(self) -> Path | bytes:
-        """Return the ONNX file in the model's version folder, or its content. A backend implements this."""
-        raise NotImplementedError
+        """Return the ONNX file in the model's version folder, or its content."""
 
     def load(self, args: Mapping[str, str]) -> None:
         """Load the file, and refuse it if the real backend would."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -25,16 +26,8 @@ _MIB, _GIB = 1 << 20, 1 << 30
 Array = np.ndarray[Any, Any]
 
 
-class StandIn:
-    """A model in the Python stub, which calls initialize and finalize once, and execute for every batch.
-
-    Attributes:
-        config: The model's configuration, as the server reads it.
-        parameters: Its parameters.
-        name: The model's name on the server.
-        folder: The folder of the model's version.
-        batched: True if tensors have a batch dimension.
-    """
+class StandIn(ABC):
+    """A model in the Python stub, which calls initialize and finalize once, and execute for every batch."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Read the configuration and load the model."""
@@ -46,9 +39,9 @@ class StandIn:
         self.batched = self.config.get("max_batch_size", 0) > 0
         self.load(args)
 
+    @abstractmethod
     def load(self, args: Mapping[str, str]) -> None:
-        """Load the model, and refuse it if the real backend would. Each stand-in implements this."""
-        raise NotImplementedError
+        """Load the model, and refuse it if the real backend would."""
 
     def file(self, *defaults: str, of: str = "model") -> Path:
         """Return the file that the real backend would load: the configured one, or the first that exists."""
@@ -70,12 +63,7 @@ def refuse(message: str) -> NoReturn:
 
 
 def build_package(module: str, *, fix: str = "run `make clean rehearse`") -> Any:
-    """Import a module, which may take seconds, so that only models that need it wait for it.
-
-    Args:
-        module: The module's name.
-        fix: The way to install it, for the error.
-    """
+    """Import a module, which may take seconds, so that only models that need it wait for it."""
     # Last on the path, so that the stub keeps its own version of all other packages, above all NumPy.
     if str(PACKAGES) not in sys.path:
         sys.path.append(str(PACKAGES))
@@ -89,28 +77,20 @@ def build_package(module: str, *, fix: str = "run `make clean rehearse`") -> Any
 
 
 class BatchedModel(StandIn):
-    """A model whose compatible requests run as one batch, and each gets its rows.
+    """A model whose compatible requests run as one batch, and each gets its rows."""
 
-    Attributes:
-        runtime: The runtime's name in the real backend's errors.
-        out_of_memory: The real backend's error if the GPU has too little memory for the model. May contain
-            the name `model`, the sizes `wanted` in bytes, `wanted_mib`, `free_mib` and `total_gib`.
-        of_pool: The backend takes the memory from the server's pool.
-    """
-
-    runtime: str
+    runtime: str  # in the real backend's errors
+    # The real backend's error if the GPU has too little memory for the model. May contain the name `model`,
+    # the sizes `wanted` in bytes, `wanted_mib`, `free_mib` and `total_gib`.
     out_of_memory: str
-    of_pool = False
+    of_pool = False  # the backend takes the memory from the server's pool
     _share: Any = None
 
     def take_memory(self, args: Mapping[str, str], size: int) -> None:
         """Take the memory of the instance's GPU that the model needs, or fail as the real backend does.
 
-        An instance without a GPU, and a model with instances on CPUs, take none.
-
-        Args:
-            args: The arguments of `initialize`.
-            size: The size of the model's files in bytes, for a model that declares no memory.
+        An instance without a GPU, and a model with instances on CPUs, take none. The size of its files is for
+        a model that declares no memory.
         """
         try:
             self._share = take_for(args, size, of_pool=self.of_pool)
@@ -133,9 +113,9 @@ class BatchedModel(StandIn):
         if self._share is not None:
             self._share.give_back()
 
+    @abstractmethod
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> Sequence[Array]:
-        """Return the wanted outputs of one batch, in that order. Each stand-in implements this."""
-        raise NotImplementedError
+        """Return the wanted outputs of one batch, in that order."""
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Run the requests, together if their shapes allow it. Returns one response each, in order."""
