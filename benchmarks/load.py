@@ -22,23 +22,14 @@ _OK = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """The requests of one measurement. Not slotted: it is passed to a process as JSON.
+    """The requests of one measurement. Not slotted: it is passed to a process as JSON."""
 
-    Attributes:
-        url: The address, as `http://host:port/path`, or a path alone if `socket` is given.
-        socket: The server's Unix socket; "" for TCP.
-        headers: The headers of each request.
-        body: The body of each request, as a file.
-        connections: Number of connections. Each sends its next request when it has the last answer.
-        seconds: The time to measure, after a tenth of it that does not count.
-    """
-
-    url: str
+    url: str  # as `http://host:port/path`, or a path alone if `socket` is given
     headers: Mapping[str, str]
-    body: str
-    connections: int
-    seconds: float
-    socket: str = ""
+    body: str  # a file
+    connections: int  # each sends its next request when it has the last answer
+    seconds: float  # measured, after a tenth of it that does not count
+    socket: str = ""  # the server's Unix socket; "" for TCP
 
     def rate(self) -> float:
         """Return the answered requests per second."""

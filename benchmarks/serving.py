@@ -106,7 +106,6 @@ def _hosted(*, short: bool) -> Iterator[Ratio]:
 
 @contextmanager
 def _endpoint(folder: Path) -> Iterator[tuple[EmbeddedAws, Hosting]]:
-    """An endpoint with a model that returns its input."""
     _write_echo(folder / "model")
     with tarfile.open(folder / TARGET, "w:gz") as archive:
         archive.add(folder / "model", arcname=".")
@@ -134,7 +133,6 @@ def _endpoint(folder: Path) -> Iterator[tuple[EmbeddedAws, Hosting]]:
 
 
 def _write_echo(folder: Path) -> None:
-    """Write the directory of a model that returns its input."""
     model = folder / "echo"
     (model / "1").mkdir(parents=True)
     (model / "1" / "model.py").write_text(ECHO)

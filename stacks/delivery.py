@@ -10,23 +10,12 @@ from triton_fleet.app import FleetConfig
 
 
 class DeliveryStack(Stack):
-    """The role of the workflow of a stage, which you deploy once yourself.
-
-    Attributes:
-        deploy: The role, with what it may do.
-    """
+    """The role of the workflow of a stage, which you deploy once yourself."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, config: FleetConfig, fleet: MultiModelFleet
     ) -> None:
-        """Create the stack.
-
-        Args:
-            scope: The app.
-            construct_id: The stack's name.
-            config: The fleet's configuration.
-            fleet: The fleet, whose models the workflow tests and promotes.
-        """
+        """Create the role of a fleet, whose models the workflow tests and promotes."""
         super().__init__(
             scope,
             construct_id,

@@ -13,23 +13,12 @@ from triton_fleet.app import FleetConfig
 
 
 class InferenceStack(Stack):
-    """The endpoint with its alias, scaling, alarms and dashboard.
-
-    Attributes:
-        fleet: All of it.
-    """
+    """The endpoint with its alias, scaling, alarms and dashboard."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, config: FleetConfig, library: ModelLibrary
     ) -> None:
-        """Create the stack.
-
-        Args:
-            scope: The app.
-            construct_id: The stack's name.
-            config: The fleet's configuration.
-            library: The models to serve.
-        """
+        """Create the fleet of the models in a library."""
         super().__init__(
             scope,
             construct_id,

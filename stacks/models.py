@@ -18,20 +18,10 @@ SOURCE = Path(__file__).parent.parent / "model_builds"
 
 
 class ModelsStack(Stack):
-    """The model library. It outlives endpoints, and changes when models do.
-
-    Attributes:
-        library: The model repository and its builds.
-    """
+    """The model repository and its builds. It outlives endpoints, and changes when models do."""
 
     def __init__(self, scope: Construct, construct_id: str, *, config: FleetConfig) -> None:
-        """Create the stack.
-
-        Args:
-            scope: The app.
-            construct_id: The stack's name.
-            config: The fleet's configuration.
-        """
+        """Create the model library."""
         super().__init__(
             scope,
             construct_id,

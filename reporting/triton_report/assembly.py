@@ -64,11 +64,7 @@ class Assembly:
 
 
 def read_assembly(folder: Path) -> Assembly:
-    """Read the folder that `cdk synth` wrote.
-
-    Raises:
-        FleetError: It is not such a folder.
-    """
+    """Read the folder that `cdk synth` wrote."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
     except (OSError, ValueError) as error:

@@ -58,11 +58,7 @@ class Report:
 
 
 def run(arguments: argparse.Namespace) -> Report:
-    """Compare the project with a commit of it.
-
-    Raises:
-        FleetError: This is no project, there is no such commit, or one of the two cannot be synthesised.
-    """
+    """Compare the project with a commit of it."""
     project = _project(Path.cwd())
     progress(f"synthesising {arguments.base}")
     base = committed(project, arguments.base, install=arguments.install_base)
@@ -88,7 +84,6 @@ def _project(folder: Path) -> Path:
 
 
 def _published(repository: str) -> Mapping[str, str]:
-    """Describe the current artifacts of the models."""
     from triton_models.repository.manifest import Repository
     from triton_models.repository.s3 import repository_client
     from triton_models.repository.stored_manifest import read_manifest

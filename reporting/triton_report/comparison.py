@@ -48,17 +48,11 @@ class LostModels:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The differences between two revisions, each found when it is first asked for.
-
-    Attributes:
-        before: The base.
-        after: The revision that the report is about.
-        published: The current artifact of each model, such as "95.4 MB, for A10G and Triton 25.09"; None
-            if not requested.
-    """
+    """The differences between two revisions, each found when it is first asked for."""
 
     before: Revision
     after: Revision
+    # The current artifact of each model, such as "95.4 MB, for A10G and Triton 25.09", if it was asked for.
     published: Mapping[str, str] | None = None
 
     @cached_property
@@ -176,7 +170,6 @@ def targets(assembly: Assembly) -> list[str]:
 
 
 def _watching_change(before: Assembly, after: Assembly) -> Watching:
-    """Compare the alarms and charts of two assemblies."""
     old, new = _alarms(before), _alarms(after)
     old_charts, new_charts = list(_charts(before)), list(_charts(after))
     lost = tuple(name for name in old if name not in new)

@@ -43,20 +43,13 @@ class ModelChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """The model builds of a checkout: a digest of each file, by folder and name.
-
-    Attributes:
-        built: The models that the build job makes, as cdk.json says.
-        toolkit: A digest of what builds them.
-        settings: The other settings of cdk.json, as text, by their names.
-        library: The version of this library in requirements.txt; "" in a repository that contains it.
-    """
+    """The model builds of a checkout: a digest of each file, by folder and name."""
 
     folders: Mapping[str, Mapping[str, str]]
-    built: tuple[str, ...]
-    toolkit: str
-    settings: Mapping[str, str] = field(default_factory=dict)
-    library: str = ""
+    built: tuple[str, ...]  # the models that the build job makes, as cdk.json says
+    toolkit: str  # a digest of what builds them
+    settings: Mapping[str, str] = field(default_factory=dict)  # the others of cdk.json, as text
+    library: str = ""  # its version in requirements.txt; "" in a repository that contains it
 
     @property
     def count(self) -> int:

@@ -32,21 +32,13 @@ _HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A permission that is allowed or denied.
+    """A permission that is allowed or denied."""
 
-    Attributes:
-        who: A role's path, or a principal.
-        allowed: False for a statement that denies.
-        action: Such as "s3:GetObject", with wildcards; "not s3:*" for all others.
-        resource: Such as "${Repository/Bucket.Arn}/models/*".
-        condition: The condition as JSON; "" without one.
-    """
-
-    who: str
-    allowed: bool
-    action: str
-    resource: str
-    condition: str = ""
+    who: str  # a role's path, or a principal
+    allowed: bool  # False for a statement that denies
+    action: str  # such as "s3:GetObject", with wildcards; "not s3:*" for all others
+    resource: str  # such as "${Repository/Bucket.Arn}/models/*"
+    condition: str = ""  # as JSON
 
     @property
     def is_broad(self) -> bool:

@@ -36,11 +36,7 @@ class Revision:
 
 
 def working_tree(project: Path) -> Revision:
-    """The project as it lies there.
-
-    Raises:
-        FleetError: It cannot be synthesised.
-    """
+    """The project as it lies there."""
     return _synthesised(project, name="the working tree")
 
 
@@ -49,10 +45,6 @@ def committed(project: Path, ref: str, *, install: bool = False) -> Revision:
 
     With `install`, one that requires another version of this library is synthesized in an environment of its
     own, with its requirements.
-
-    Raises:
-        FleetError: There is no such commit, its requirements cannot be installed, or it cannot be
-            synthesised.
     """
     commit = _git(project, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
     if commit is None:

@@ -117,7 +117,6 @@ def _targets(fleet: Fleet, assembly: Assembly) -> Iterator[tuple[str, str]]:
 
 
 def _releases(assembly: Assembly) -> str:
-    """Return the releases of the model servers."""
     images = (
         written(each.properties.get("PrimaryContainer", {}).get("Image"), each.stack, assembly)
         for each in assembly.of_type("AWS::SageMaker::Model")

@@ -74,7 +74,6 @@ def _scalable_target(endpoint: Resource, variant: Any, assembly: Assembly) -> Re
 
 
 def _limits(target: Resource) -> tuple[Any, Any]:
-    """Return the smallest and largest capacity."""
     return _number(target.properties.get("MinCapacity")), _number(target.properties.get("MaxCapacity"))
 
 

@@ -17,7 +17,7 @@ from triton_fleet import ConcurrentRequests, CpuUtilization, ScalingTarget
 from triton_fleet.builds import inputs as builds
 from triton_fleet.endpoint import instance_checks as instances
 from triton_fleet.endpoint import multi_model, shared, single_model
-from triton_fleet.endpoint.functions import artifact_ready, deployment_build, inline_function
+from triton_fleet.endpoint.functions import artifact_ready, deployment_build
 from triton_fleet.endpoint.hosting import deployment, variants
 from triton_fleet.fleet import github_role as delivery
 from triton_fleet.operations import budget, dashboard, notifications, thresholds, warm_up
@@ -26,7 +26,7 @@ from triton_fleet.parts import serving as images
 from triton_fleet.parts.arguments import checks as arguments
 from triton_fleet.parts.images.image import CustomImage
 from triton_fleet.parts.repository import model_repository as repository
-from triton_fleet.parts.repository.usage import PlanTarget, endpoint_fits, plan_portability, same_gpu
+from triton_fleet.parts.repository.endpoint_fit import PlanTarget, endpoint_fits, plan_portability, same_gpu
 from triton_models.base.checks import Report
 from triton_models.facts.instances import InstanceType, gpu, instance_type
 from triton_models.facts.releases import Release, release
@@ -189,8 +189,8 @@ RULES = (
     rule("alarm-threshold", thresholds.alarm_threshold, [0, 99.9, None],
          [100, -1], lowest=0, below=100, unit="%"),
     rule("alarm-threshold", thresholds.alarm_threshold, [1], [0], lowest=1, below=None, unit="ms"),
-    rule("hourly-price", dashboard.hourly_price, [0.001, None], [0, float("inf"), float("nan")]),
-    rule("monthly-limit", budget.monthly_limit, [0.5, None], [0, float("inf")]),
+    rule("hourly-price", dashboard.hourly_price, [0.001, None], [0]),
+    rule("monthly-limit", budget.monthly_limit, [0.5, None], [0]),
     rule("warm-up-interval", warm_up.warm_up_interval, [Duration.seconds(1), Duration.minutes(5)],
          [Duration.seconds(LATER), Duration.millis(900), Duration.seconds(301)]),
     rule("metric-interval", shared.metric_interval,
@@ -198,8 +198,6 @@ RULES = (
          [Duration.seconds(45), Duration.minutes(2)]),
     rule("artifact-timeout", artifact_ready.artifact_timeout, [Duration.minutes(1), Duration.hours(1)],
          [Duration.seconds(LATER), Duration.seconds(59), Duration.seconds(3601)]),
-    rule("inline-code", inline_function.inline_code, [given(size=1), given(size=999_999)],
-         [given(size=0), given(size=1_000_000)]),
     # hardware and images
     rule("host-ami", instances.host_ami,
          [given(ami=None, instance=ml("g7.2xlarge"), release=release("25.09")),

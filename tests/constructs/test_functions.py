@@ -16,12 +16,7 @@ from botocore.exceptions import ClientError
 from tests.reported import reported
 from triton_fleet.endpoint.functions import inline_function
 from triton_fleet.endpoint.functions.code import endpoint_start
-from triton_fleet.endpoint.functions.inline_function import (
-    LARGEST_TEMPLATE,
-    RUNTIME,
-    InlineFunction,
-    function_code,
-)
+from triton_fleet.endpoint.functions.inline_function import RUNTIME, InlineFunction, function_code
 
 SOURCES = sorted(
     each.stem
@@ -50,16 +45,6 @@ def test_a_file_is_complete_in_itself_and_needs_only_what_lambda_has(source: str
     subprocess.run(
         [sys.executable, "-c", "import index; assert callable(index.handler)"], cwd=tmp_path, check=True
     )
-
-
-def test_code_that_no_template_can_carry_is_refused(
-    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "warm_up.py").write_text("#" * LARGEST_TEMPLATE)
-    monkeypatch.setattr(inline_function, "_SOURCES", tmp_path)
-
-    with reported("inline-code"):
-        _create(stack)
 
 
 def test_the_runtime_is_the_newest_python() -> None:

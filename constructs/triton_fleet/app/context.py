@@ -103,9 +103,7 @@ def settings_of(problem: Problem) -> Iterator[str]:
 class StageSettings:
     """The settings of a stage, or of a fleet without stages, and the mistakes in them.
 
-    Attributes:
-        config: The configuration, in which a refused setting has its default.
-        selected: True if this synthesis deploys the stage.
+    In the configuration, a refused setting has its default. A selected stage is deployed by this synthesis.
     """
 
     def __init__(
@@ -143,8 +141,7 @@ class StageSettings:
     def refuse(self, problems: Iterable[Problem]) -> bool:
         """Add what constructs refuse, with the settings in place of their arguments.
 
-        Returns:
-            True if the configuration is another one without the settings that are refused.
+        Returns True if the configuration is another one without the settings that are refused.
         """
         before = self.config
         for each in problems:
@@ -185,11 +182,7 @@ class StageSettings:
 
 
 class Settings:
-    """The settings of an app.
-
-    Attributes:
-        stages: Those of each stage, in order; of a fleet without stages, those of the fleet.
-    """
+    """The settings of an app: those of each stage, in order; without stages, those of the fleet."""
 
     def __init__(
         self, node: Node, *, environment: Mapping[str, str] = os.environ, file: Path = Path(_FILE)

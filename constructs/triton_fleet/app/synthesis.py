@@ -42,15 +42,9 @@ def declare_stages(
 ) -> None:
     """Declare the stacks of each selected stage in an app.
 
-    Stages that are not selected are declared in an app of their own, which finds their mistakes.
-
-    Args:
-        app: The app.
-        declare: Declares the stacks of a configuration in an app.
-        settings: The settings; by default those in the context of the app.
-
-    Raises:
-        FleetError: All mistakes in the settings, those that constructs refuse among them.
+    Stages that are not selected are declared in an app of their own, which finds their mistakes. Those that
+    constructs refuse are among the mistakes that are raised. The settings are those in the context of the app
+    by default.
     """
     settings = settings or Settings(app.node)
     sound = not settings.problems
@@ -89,12 +83,9 @@ def attach(app: App) -> None:
 
 
 def write_templates(app: App) -> None:
-    """Write the templates, unless a check finds something wrong with them.
+    """Write the templates, unless a check finds something wrong with them, which is raised.
 
     Under the CDK's command line the findings are left to that, which reads the same report.
-
-    Raises:
-        FleetError: All findings of the checks.
     """
     found: list[Problem] = []
     with defer() as late:

@@ -27,7 +27,6 @@ from triton_fleet.builds.codebuild import (
     codebuild_statements,
     commands_project,
     network_statements,
-    service_role,
     starter_environment,
     variables,
 )
@@ -36,6 +35,7 @@ from triton_fleet.builds.machines import ReservedMachines
 from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.working_folder import WorkingFolder, runs
 from triton_fleet.parts.arguments.checks import number_range, quantity_range
+from triton_fleet.parts.arguments.roles import service_role
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.network.findings import acknowledge_network_interfaces
@@ -344,7 +344,6 @@ class BuildRuns(Construct):
 
 
 def _definition(runs: BuildRuns, topic: sns.ITopic | None) -> sfn.IChainable:
-    """The states of a run."""
     folder = runs.folder
     items, results, document = (f"{folder.url}{{}}/{name}" for name in (_ITEMS, _RESULTS, _SUMMARY))
     find = _build(

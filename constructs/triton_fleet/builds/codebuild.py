@@ -11,10 +11,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
-from constructs import Construct, IConstruct
+from constructs import Construct
 
 from triton_fleet.builds.commands import build_spec
 from triton_fleet.builds.machines import BuildMachine, ReservedMachines
+from triton_fleet.parts.arguments.roles import policy_of
 from triton_fleet.parts.images.image import TritonImage
 from triton_fleet.parts.network.endpoint_network import EndpointNetwork
 from triton_models.facts.build_machines import EXTRA_DISK_GB
@@ -68,7 +69,7 @@ def commands_project(
     if network is not None:
         # The CDK's own policy for the VPC would belong to no role; CodeBuild checks that of the role at once.
         project.node.try_remove_child("PolicyDocument")
-        project.node.add_dependency(permissions_of(role))
+        project.node.add_dependency(policy_of(role))
     return project
 
 
@@ -119,23 +120,6 @@ def starter_environment() -> codebuild.BuildEnvironment:
 def variables(values: Mapping[str, str]) -> dict[str, codebuild.BuildEnvironmentVariable]:
     """Environment variables as a project takes them."""
     return {name: codebuild.BuildEnvironmentVariable(value=value) for name, value in values.items()}
-
-
-def service_role(scope: Construct, construct_id: str, *, service: str, description: str) -> iam.Role:
-    """A role that a service takes for this account only."""
-    return iam.Role(
-        scope,
-        construct_id,
-        assumed_by=iam.ServicePrincipal(
-            service, conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}}
-        ),
-        description=description,
-    )
-
-
-def permissions_of(role: iam.IRole) -> IConstruct:
-    """Return the policy of a role; of an imported one, the role."""
-    return role.node.try_find_child("DefaultPolicy") or role
 
 
 def source_key_statements(key: kms.IKey | None) -> list[iam.PolicyStatement]:

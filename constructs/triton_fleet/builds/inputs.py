@@ -77,17 +77,11 @@ _ANY_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildInputs:
-    """The inputs of a build.
+    """The inputs of a build."""
 
-    Attributes:
-        weights: The addresses of trained weights by environment variable.
-        weights_from: The prefixes in S3 that declarations may read weights from.
-        hub_token: The secret with the token of a private hub; None without one.
-    """
-
-    weights: Mapping[str, str]
+    weights: Mapping[str, str]  # addresses of trained weights by environment variable
     hub_token: secretsmanager.ISecret | None
-    weights_from: tuple[str, ...] = ()
+    weights_from: tuple[str, ...] = ()  # prefixes in S3 that declarations may read weights from
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -135,7 +129,6 @@ class BuildInputs:
 
 
 def _arn(scope: Construct, address: str) -> str:
-    """Return the ARN of an object, or of a bucket."""
     bucket, _, key = address.removeprefix("s3://").partition("/")
     return Stack.of(scope).format_arn(
         service="s3", region="", account="", resource=bucket, resource_name=key or None

@@ -24,8 +24,6 @@ from triton_fleet.builds.codebuild import (
     commands_project,
     network_statements,
     only_where_offered,
-    permissions_of,
-    service_role,
     starter_environment,
     variables,
 )
@@ -51,15 +49,15 @@ from triton_fleet.builds.source import check_source, declared_models, source_ass
 from triton_fleet.builds.working_folder import timing_cache
 from triton_fleet.parts.arguments.checks import literal_list, look_up, not_literal, quantity_range
 from triton_fleet.parts.arguments.late import LateProblems
-from triton_fleet.parts.arguments.roles import advise_on_immutable, is_immutable
+from triton_fleet.parts.arguments.roles import advise_on_immutable, is_immutable, policy_of, service_role
 from triton_fleet.parts.arguments.service_model import hold_against_services
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.images.image import TritonImage
 from triton_fleet.parts.network.endpoint_network import EndpointNetwork
 from triton_fleet.parts.network.findings import acknowledge_network_interfaces
+from triton_fleet.parts.repository.endpoint_fit import BuiltModel, PlanTarget
 from triton_fleet.parts.repository.model_repository import ModelRepository
-from triton_fleet.parts.repository.usage import BuiltModel, PlanTarget
 from triton_fleet.parts.serving import Serving
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import Check, Report
@@ -377,7 +375,7 @@ class ModelBuildProject(Construct):
             network=self.network,
         )
         # The job's permissions are there before anyone can start one.
-        project.node.add_dependency(permissions_of(role))
+        project.node.add_dependency(policy_of(role))
         return role, project
 
     def _new_role(self, service: str) -> iam.Role:

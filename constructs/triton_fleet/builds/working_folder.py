@@ -13,12 +13,7 @@ from triton_fleet.parts.repository.model_repository import ModelRepository
 @typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkingFolder:
-    """A folder of a repository's bucket that no endpoint serves and `fleet prune` never looks into.
-
-    Attributes:
-        repository: Whose bucket it is in.
-        name: Its name there.
-    """
+    """A folder of a repository's bucket that no endpoint serves and `fleet prune` never looks into."""
 
     repository: ModelRepository
     name: str

@@ -38,8 +38,8 @@ from triton_fleet.parts.arguments.service_model import hold_against_services
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.images.image import TritonImage
 from triton_fleet.parts.metrics.published import VariantMetrics
+from triton_fleet.parts.repository.endpoint_fit import ServedModels
 from triton_fleet.parts.repository.model_repository import ModelRepository
-from triton_fleet.parts.repository.usage import ServedModels
 from triton_fleet.parts.serving import release_unlisted
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report

@@ -10,7 +10,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct, IDependable
 
 from triton_fleet.endpoint.shared import Shared
-from triton_fleet.parts.arguments.roles import advise_on_immutable, is_immutable
+from triton_fleet.parts.arguments.roles import advise_on_immutable, is_immutable, service_role
 from triton_fleet.parts.images.image import TritonImage
 from triton_fleet.parts.metrics.facts import HOST_NAMESPACE, INVOCATION_NAMESPACE
 from triton_fleet.parts.network.findings import acknowledge_network_interfaces
@@ -24,17 +24,12 @@ def execution_role(
     Returns the role, and the policy that has to be there before the role is used.
     """
     network, key = shared.placement.network, shared.placement.encryption_key
-    role = shared.placement.role or iam.Role(
+    role = shared.placement.role or service_role(
         scope,
         # An endpoint of another name comes with a role of its own. Were it the same one, its policy would
         # name the new log group only, and the old endpoint could not log until it is gone.
         f"Role-{endpoint_name}",
-        # https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html, read on
-        # 2026-11-25, has this condition for the roles of real-time and asynchronous inference.
-        assumed_by=iam.ServicePrincipal(
-            "sagemaker.amazonaws.com",
-            conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}},
-        ),
+        service="sagemaker.amazonaws.com",
         description=f"What the instances of the endpoint {endpoint_name} may do",
     )
     granted = shared.repository.grant_read(role).principal_statements

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import jsii
@@ -18,6 +19,7 @@ from triton_fleet.parts.metrics.facts import DEFAULT_VARIANT
 from triton_fleet.parts.metrics.published import EndpointMetrics, VariantMetrics
 from triton_models.base.checks import Check, Report
 
+_ARN = re.compile(r"[^:]*:[^:]*:sagemaker:[^:]*:[^:]*:endpoint/[^:]*")
 ENDPOINT_ARN = Check(id="endpoint-arn", source="assumption: the form of SageMaker's ARNs")
 
 
@@ -74,12 +76,7 @@ class ImportedEndpoint(Resource, VariantMetrics):
 
     @classmethod
     def _from_arn(cls, scope: Construct, construct_id: str, endpoint_arn: str) -> ImportedEndpoint:
-        """The endpoint of that ARN."""
-        parts = endpoint_arn.split(":")
-        of_endpoint = (
-            len(parts) == _ARN_PARTS and parts[2] == "sagemaker" and parts[_RESOURCE].startswith("endpoint/")
-        )
-        if not Token.is_unresolved(endpoint_arn) and not of_endpoint:
+        if not Token.is_unresolved(endpoint_arn) and not _ARN.fullmatch(endpoint_arn):
             raise ENDPOINT_ARN.error(
                 what=f"the ARN is {endpoint_arn!r}",
                 where=f"endpoint_arn of {scope.node.path}/{construct_id}",
@@ -133,7 +130,3 @@ class ImportedEndpoint(Resource, VariantMetrics):
     @property
     def _dimensions(self) -> Mapping[str, str]:
         return self.variant()._dimensions
-
-
-_ARN_PARTS = 6
-_RESOURCE = 5

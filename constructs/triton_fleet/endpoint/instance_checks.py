@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triton_fleet.parts.repository.usage import INSTANCE_POOLS, gpu_named
+from triton_fleet.parts.repository.endpoint_fit import INSTANCE_POOLS, gpu_named
 from triton_models.base.checks import Check, Report
 from triton_models.base.suggest import did_you_mean
 from triton_models.facts.host_amis import HOST_AMIS, PATTERN, REPORTS, HostAmi, default_ami, family, too_old

@@ -141,7 +141,6 @@ class SingleModelEndpoint(Endpoint):
             cpu_image: Run AWS's image for CPUs, whose tag ends in "-cpu", on instance types without a GPU: of
                 every variant, because they share an image. By default they run the image for GPUs as well.
             environment: Variables for models and backends, besides those that `server` sets.
-                By default a new one.
 
         Raises:
             FleetError: An unknown instance type or release, a GPU too old for the release, a release or

@@ -5,10 +5,8 @@ An acceptance is placed on the smallest construct that has the finding, so it ne
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from aws_cdk import Acknowledgment, Stack, Validations
 from aws_cdk import aws_iam as iam
@@ -23,6 +21,8 @@ from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.operations.scaling.alias import EndpointAlias
 from triton_fleet.operations.warm_up import EndpointWarmUp
+from triton_fleet.parts.arguments.roles import policy_of
+from triton_fleet.parts.network.findings import as_cdk_nag_writes
 from triton_fleet.parts.repository.model_repository import ModelRepository
 from triton_models.repository.manifest import REQUESTS
 
@@ -37,33 +37,11 @@ _LOGGED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """An accepted finding.
-
-    Attributes:
-        construct: The construct with the finding.
-        finding: The rule's id, with the detail in brackets where the rule gives one.
-        reason: The reason for accepting it, for the review of the next change.
-    """
+    """An accepted finding, with the reason for the review of the next change."""
 
     construct: IConstruct
-    finding: str
+    finding: str  # the rule's id, with the detail in brackets where the rule gives one
     reason: str
-
-
-def as_cdk_nag_writes(arn: str | dict[str, Any]) -> str:
-    """An ARN as cdk-nag writes it: a reference in it is <AWS::Region> or <Bucket.Arn>."""
-    match arn:
-        case str():
-            return arn
-        case {"Fn::Join": [delimiter, parts]}:
-            return str(delimiter).join(map(as_cdk_nag_writes, parts))
-        case {"Fn::GetAtt": parts}:
-            return f"<{'.'.join(parts)}>"
-        case {"Ref": name}:
-            return f"<{name}>"
-        case {"Fn::ImportValue": name}:
-            return as_cdk_nag_writes(name)
-    return json.dumps(arn, separators=(",", ":"), ensure_ascii=False)
 
 
 def pattern(policy: IConstruct, arn: str, reason: str) -> Acceptance:
@@ -81,11 +59,6 @@ def reads(policy: IConstruct, repository: ModelRepository, *, below: str = "") -
         reason="The artifacts of the repository are not known at deployment: models are added by uploading "
         "them. The role reaches their prefix and nothing else.",
     )
-
-
-def policy_of(role: iam.IRole) -> IConstruct:
-    """The policy that a role has of its own; of an immutable one, the role, which has no findings."""
-    return next((each for each in role.node.children if isinstance(each, iam.Policy)), role)
 
 
 def accept(accepted: Iterable[Acceptance]) -> None:

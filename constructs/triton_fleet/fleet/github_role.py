@@ -10,9 +10,10 @@ from aws_cdk import Aws, Duration, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from triton_fleet.fleet.accepted_findings import Acceptance, accept, pattern, policy_of, reads
+from triton_fleet.fleet.accepted_findings import Acceptance, accept, pattern, reads
 from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
 from triton_fleet.parts.arguments.checks import look_up
+from triton_fleet.parts.arguments.roles import policy_of
 from triton_fleet.parts.arguments.tokens import deferred, known
 from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import Check, Report
@@ -248,7 +249,6 @@ class GitHubDeployRole(Construct):
         return provider.oidc_provider_arn
 
     def _accepted(self, fleet: MultiModelFleet | None) -> Iterator[Acceptance]:
-        """Accepted findings of the role."""
         if fleet is None:
             return
         policy = policy_of(self.role)

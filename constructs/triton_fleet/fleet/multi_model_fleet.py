@@ -305,7 +305,6 @@ class MultiModelFleet(Construct):
     def _operations(
         self, limits: Thresholds, topic: sns.ITopic | None, hourly_price_usd: float | None
     ) -> tuple[EndpointAlarms, EndpointDashboard]:
-        """The alarms and the dashboard."""
         alarms = EndpointAlarms(
             self,
             "Alarms",

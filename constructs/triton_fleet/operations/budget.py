@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_sns as sns
 from constructs import Construct
@@ -102,11 +100,11 @@ class MonthlyBudget(Construct):
 
 def monthly_limit(report: Report, usd: float | None) -> None:
     """Report problems with the limit of a budget; None is no limit, or none known yet."""
-    if usd is None or (usd > 0 and math.isfinite(usd)):
+    if usd is None or usd > 0:
         return
     report(
         MONTHLY_LIMIT,
         f"the limit is {usd:g}",
-        fix="give what the fleet may cost per month in USD, a finite number above 0, or omit it",
+        fix="give what the fleet may cost per month in USD, a number above 0, or omit it",
         why="AWS refuses the budget",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from aws_cdk import Annotations as Advice
@@ -390,7 +389,6 @@ class EndpointDashboard(Construct):
                 yield chart(title, self._variant.metric(name), lines=self._targets(policy))
 
     def _targets(self, policy: str) -> list[Line]:
-        """Return the targets of a policy's metric."""
         values = [
             target._value(self._variant.instance)
             for target in (self._scaling.targets if self._scaling is not None else ())
@@ -408,11 +406,11 @@ def _costs(title: str, expression: str, *, unit: str, **metrics: cloudwatch.IMet
 
 def hourly_price(report: Report, usd: float | None) -> None:
     """Report problems with the price of an instance per hour; None is not given, or not known yet."""
-    if usd is None or (usd > 0 and math.isfinite(usd)):
+    if usd is None or usd > 0:
         return
     report(
         HOURLY_PRICE,
         f"the price is {usd:g}",
-        fix="use a finite number above 0, such as AWS's price for the type in your region, or omit it",
+        fix="use a number above 0, such as AWS's price for the type in your region, or omit it",
         why="every cost that is calculated from it would be wrong",
     )

@@ -55,12 +55,8 @@ class EndpointStart(Construct):
     refused. Deleting the resource removes that empty version again, so that a bucket of a first deployment
     that failed can be deleted; what was published since stays.
 
-    Attributes:
-        function: The function that makes both.
-        resource: The custom resource.
-        log_group_name: The log group's name; what uses it comes after the group.
-        log_group_arn: Its ARN, with ":*" at its end; what uses it comes after the group.
-        written_arn: The same as a literal, for what must not depend on the resource.
+    `log_group_name` and `log_group_arn`, with ":*" at its end, make what uses them come after the group;
+    `written_arn` is for what must not depend on the resource.
     """
 
     def __init__(
@@ -101,7 +97,6 @@ class EndpointStart(Construct):
         self.log_group_arn = self.resource.get_att_string("LogGroupArn")
 
     def _encrypt(self, key_arn: str) -> None:
-        """Have the log group encrypted with a key."""
         _add_property(self.resource, "KmsKeyId", key_arn)
         self.function.allow("LogGroupKey", ["logs:AssociateKmsKey"], [self.written_arn])
 
@@ -124,9 +119,6 @@ class EndpointChange(Construct):
     update, it fails with SageMaker's reason, whatever CloudFormation makes of that. It belongs to one
     endpoint: when the endpoint is removed, it is deleted first, and waits until the endpoint can be deleted.
 
-    Attributes:
-        function: The function that waits.
-        settled: The custom resource after the endpoint.
     """
 
     def __init__(

@@ -33,10 +33,6 @@ class ArtifactReady(Construct):
     It asks S3 every ten seconds, from a Lambda function that starts its own successor before its fifteen
     minutes are over: at most five times, far below the sixteen at which Lambda stops a function that invokes
     itself. So that guard stays on.
-
-    Attributes:
-        function: The function that waits.
-        resource: The custom resource.
     """
 
     def __init__(

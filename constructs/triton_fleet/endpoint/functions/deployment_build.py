@@ -11,7 +11,6 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
 from triton_fleet.builds.build_runs import BuildRuns
-from triton_fleet.builds.codebuild import permissions_of
 from triton_fleet.builds.machines import OnDemandMachine, ProcessingJob
 from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.working_folder import runs
@@ -19,6 +18,7 @@ from triton_fleet.endpoint.functions.artifact_ready import artifact_timeout as c
 from triton_fleet.endpoint.functions.artifact_ready import waiting
 from triton_fleet.endpoint.functions.inline_function import InlineFunction
 from triton_fleet.parts.arguments.checks import look_up
+from triton_fleet.parts.arguments.roles import policy_of
 from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.suggest import did_you_mean
@@ -53,7 +53,6 @@ class _Answer:
     resource: CustomResource
 
     def has_room_for(self, model: str) -> bool:
-        """Return whether the artifact of one more model fits into the answer."""
         # Each is there as `"<model>": "<model>-<16 digits>.tar.gz", `.
         return sum(2 * len(each.encode()) + 32 for each in (*self.models, model)) <= _LONGEST_DATA
 
@@ -184,7 +183,7 @@ class DeploymentBuild(Construct):
 
     def _permissions(self) -> list[IConstruct]:
         roles = [self._builds.role, self._builds.starter_role, self._runs.step_role if self._runs else None]
-        policies = [permissions_of(role) for role in roles if role is not None]
+        policies = [policy_of(role) for role in roles if role is not None]
         return [*policies, self._runs.node.find_child("Children")] if self._runs else policies
 
     def _what_to_start(self) -> dict[str, object]:

@@ -14,22 +14,11 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from triton_models.base.checks import Check, Report
-
 LONGEST_RUN_S = 900
 """Seconds that Lambda allows one invocation."""
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
 """The newest there is, as AwsSolutions-L1 asks for; its boto3 is what the functions use."""
-
-# The page about inline code allows 4 MB, and CDK 2.275 does not check the size. The limit of a template is
-# 1 MB, and applies first.
-INLINE_CODE = Check(
-    id="inline-code",
-    source="2026-11-21: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html",
-)
-LARGEST_TEMPLATE = 1_000_000
-"""Bytes of a template that CloudFormation reads from S3, where the CDK uploads it."""
 
 _SOURCES = Path(__file__).with_name("code")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -46,18 +35,6 @@ def function_code(source: str) -> str:
     return _SHARED.sub(lambda match: _BEGINNING.sub("", function_code(match[1])), text)
 
 
-def inline_code(report: Report, size: int) -> None:
-    """Report problems if code of so many bytes does not fit into a template."""
-    if 0 < size < LARGEST_TEMPLATE:
-        return
-    report(
-        INLINE_CODE,
-        f"the code has {size} bytes",
-        fix=f"shorten the code to {LARGEST_TEMPLATE - 1} bytes" if size else "write the function to its file",
-        why="CloudFormation refuses the template" if size else "a function without code does nothing",
-    )
-
-
 class InlineFunction(Construct):
     """A Lambda function whose code is one Python file of this library, carried by the template.
 
@@ -65,10 +42,6 @@ class InlineFunction(Construct):
     and versioned with the template, and no archive is uploaded for it. Its role may write its own log, and
     nothing else until its user adds to it.
 
-    Attributes:
-        function: The function.
-        role: The role of the function.
-        log_group: The log of the function; it outlives the stack until its retention has emptied it.
     """
 
     def __init__(
@@ -83,10 +56,6 @@ class InlineFunction(Construct):
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
     ) -> None:
         super().__init__(scope, construct_id)
-        code = function_code(source)
-        report = Report(self.node.path)
-        inline_code(report.at(f"{source}.py"), len(code.encode()))
-        report.raise_if_any()
         # It stays: a rollback would delete the reason for itself. Its name is generated, so nothing collides.
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.RETAIN
@@ -105,7 +74,7 @@ class InlineFunction(Construct):
             description=description,
             runtime=RUNTIME.name,
             handler="index.handler",  # CloudFormation names the file of inline code index.py
-            code=function.CodeProperty(zip_file=code),
+            code=function.CodeProperty(zip_file=function_code(source)),
             role=self.role.role_arn,
             logging_config=function.LoggingConfigProperty(log_group=self.log_group.log_group_name),
             environment=function.EnvironmentProperty(variables=dict(environment)) if environment else None,

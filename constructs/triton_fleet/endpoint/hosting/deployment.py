@@ -97,7 +97,6 @@ class CapacitySize:
         return cls(value=value, by_percent=False)
 
     def _render(self) -> _Size:
-        """As CloudFormation takes it."""
         return _Size(type="CAPACITY_PERCENT" if self.by_percent else "INSTANCE_COUNT", value=self.value)
 
     def _steps(self, fleet: float | None) -> int | None:
@@ -109,8 +108,6 @@ class CapacitySize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Course:
-    """The course of a deployment."""
-
     steps: int | None
     starts: int | None
     wait: Duration

@@ -214,7 +214,6 @@ class EndpointAlias(Construct):
 
     @property
     def _endpoint_arns(self) -> list[str]:
-        """The ARNs of every endpoint that the fleet may have."""
         return endpoint_arns(self, f"{self.fleet}-*")
 
     def _check(self) -> None:
@@ -242,11 +241,6 @@ class NamesReady(Construct):
 
     It is checked before the new endpoint is created, and once more before the alias moves. Both resources
     belong to one endpoint, so that neither an update of that endpoint nor a rollback checks anything.
-
-    Attributes:
-        function: The function that checks.
-        before: The custom resource that the endpoint waits for.
-        after: The custom resource that the alias waits for, in addition to the endpoint.
     """
 
     def __init__(

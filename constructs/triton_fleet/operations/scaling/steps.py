@@ -9,7 +9,6 @@ https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-polic
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -21,7 +20,7 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.operations.scaling.target import SCALING_NUMBER, Cooldowns, policy_name, scaling_number_now
+from triton_fleet.operations.scaling.target import Cooldowns, policy_name, scaling_number_now
 from triton_fleet.parts.arguments.checks import number_range, whole_quantity
 from triton_fleet.parts.arguments.tokens import deferred, known
 from triton_fleet.parts.arguments.typed import typed
@@ -111,8 +110,6 @@ class StepScaling:
         for step in self.steps:
             if deferred(step.at):
                 scaling_number_now(report, "a step's at")
-            elif not math.isfinite(step.at):
-                report(SCALING_NUMBER, f"a step's at is {step.at}", fix="use a finite number")
         self._check_steps(report, fewest=0 if has_queue else 1)
 
     def _check_steps(self, report: Report, *, fewest: int) -> None:

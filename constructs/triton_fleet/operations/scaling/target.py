@@ -239,7 +239,6 @@ class ScalingTarget(ABC):
             )
 
     def _tracking(self, variant: DeployedVariant, *, cooldowns: Cooldowns) -> Tracking:
-        """The policy's configuration."""
         metric = self._metric(variant)
         waits = self.cooldowns or cooldowns
         return Tracking(

@@ -24,10 +24,8 @@ class LateProblems:
 
     The CDK takes strings from a validation, and reports them in an error of its own; `defer` and
     `late_problems` have the problems themselves.
-
-    Args:
-        construct: Whose problems they are.
-        find: Reports them; called once. What it raises is reported as well.
+    `late_problems` have the problems themselves. What finds them is called once, and what it raises is
+    reported as well.
     """
 
     def __init__(self, construct: IConstruct, find: Callable[[Report], None]) -> None:

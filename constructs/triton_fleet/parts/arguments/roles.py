@@ -1,15 +1,36 @@
-"""Existing roles, which get permissions unless they were imported as immutable."""
+"""Roles of services, and existing ones, which get permissions unless they were imported as immutable."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Annotations
+from aws_cdk import Annotations, Stack
 from aws_cdk import aws_iam as iam
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 IMMUTABLE_ROLE = "triton-fleet:immutable-role"
 """The id of the warning about an existing role that gets no permissions."""
+
+
+def service_role(scope: Construct, construct_id: str, *, service: str, description: str) -> iam.Role:
+    """A role that a service takes for this account only.
+
+    https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html, read on
+    2026-11-25, has this condition for the roles of real-time and asynchronous inference.
+    """
+    return iam.Role(
+        scope,
+        construct_id,
+        assumed_by=iam.ServicePrincipal(
+            service, conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}}
+        ),
+        description=description,
+    )
+
+
+def policy_of(role: iam.IRole) -> IConstruct:
+    """The policy that a role has of its own; of an immutable one, the role."""
+    return next((each for each in role.node.children if isinstance(each, iam.Policy)), role)
 
 
 def is_immutable(role: iam.IRole) -> bool:

@@ -54,21 +54,13 @@ _COMMENT = re.compile(r"^[ \t]*#.*\n?", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TritonImage:
-    """A container image, as AWS publishes one for each release.
+    """A container image, as AWS publishes one for each release."""
 
-    Attributes:
-        uri: The URI for SageMaker and CodeBuild.
-        account: The AWS account that owns it; of AWS's images an attribute of the region.
-        repository_name: Its name in ECR.
-        repository_arn: Its ARN in ECR, to grant pulling exactly this.
-        tag: Such as "25.09-py3", or a digest such as "sha256:...".
-    """
-
-    uri: str
-    account: str
+    uri: str  # for SageMaker and CodeBuild
+    account: str  # that owns it; of AWS's images an attribute of the region
     repository_name: str
-    repository_arn: str
-    tag: str
+    repository_arn: str  # to grant pulling exactly this
+    tag: str  # such as "25.09-py3", or a digest such as "sha256:..."
 
     @classmethod
     def of(cls, scope: Construct, *, release: Release, cpu: bool = False) -> TritonImage:
@@ -76,16 +68,8 @@ class TritonImage:
 
         Where the stack leaves its region open, the account comes from a mapping in the template that holds
         just the regions that have the image, so any other region fails before the first resource is made.
-
-        Args:
-            scope: The construct that uses the image.
-            release: The release.
-            cpu: The image for instance types without a GPU, whose tag ends in "-cpu". AWS's SDK makes that
-                tag for every release; its container repository has listed none since 23.12, so it is used
-                only where `cpu_image` asks for it.
-
-        Raises:
-            FleetError: The stack names a region that does not have the image.
+        AWS's SDK makes the tag that ends in "-cpu", for instance types without a GPU, for every release. Its
+        container repository has listed none since 23.12, so it is used only where `cpu_image` asks for it.
         """
         stack = Stack.of(scope)
         account = _account(stack, release)

@@ -30,24 +30,14 @@ MetricUnit = Literal["None", "Microseconds", "Seconds", "Percent"]
 
 @dataclass(frozen=True, slots=True)
 class MetricFact:
-    """One metric as SageMaker publishes it, by the minute unless said otherwise.
-
-    Attributes:
-        name: The metric's name.
-        namespace: Its namespace.
-        unit: The unit of its values. Alarms do not filter on it: a filter that misses silences them.
-        statistic: The statistic that means something.
-        label: Its label in charts; empty for the metric's name.
-        of_variant: True if it has the dimension VariantName besides EndpointName; False for the queue of an
-            asynchronous endpoint.
-    """
+    """One metric as SageMaker publishes it, by the minute unless said otherwise."""
 
     name: str
     namespace: str
-    unit: MetricUnit
-    statistic: str
-    label: str
-    of_variant: bool = True
+    unit: MetricUnit  # alarms do not filter on it: a filter that misses silences them
+    statistic: str  # the one that means something
+    label: str  # in charts; empty for the metric's name
+    of_variant: bool = True  # it has the dimension VariantName, unlike those of a queue
 
 
 _INVOCATION, _HOST = INVOCATION_NAMESPACE, HOST_NAMESPACE

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from aws_cdk import Acknowledgment, Stack, Validations
 from aws_cdk import aws_iam as iam
+
+from triton_fleet.parts.arguments.roles import policy_of
 
 
 def acknowledge_network_interfaces(role: iam.IRole) -> None:
@@ -17,11 +20,10 @@ def acknowledge_network_interfaces(role: iam.IRole) -> None:
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/host-vpc.html, read on 2026-11-21.
     """
     stack = Stack.of(role)
-    interfaces = _as_reported(
+    interfaces = as_cdk_nag_writes(
         stack.resolve(stack.format_arn(service="ec2", resource="network-interface", resource_name="*"))
     )
-    policy = next(each for each in role.node.children if isinstance(each, iam.Policy))
-    Validations.of(policy).acknowledge(
+    Validations.of(policy_of(role)).acknowledge(
         Acknowledgment(
             id=f"AwsSolutions-IAM5[Resource::{interfaces}]",
             reason="The service creates the network interfaces, so their ids are not known before. The "
@@ -30,7 +32,17 @@ def acknowledge_network_interfaces(role: iam.IRole) -> None:
     )
 
 
-def _as_reported(resolved: Any) -> str:
-    """An ARN as a finding writes it: a reference becomes its target in angle brackets."""
-    parts = resolved["Fn::Join"][1] if isinstance(resolved, dict) else [resolved]
-    return "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
+def as_cdk_nag_writes(arn: str | dict[str, Any]) -> str:
+    """An ARN as cdk-nag writes it: a reference in it is <AWS::Region> or <Bucket.Arn>."""
+    match arn:
+        case str():
+            return arn
+        case {"Fn::Join": [delimiter, parts]}:
+            return str(delimiter).join(map(as_cdk_nag_writes, parts))
+        case {"Fn::GetAtt": parts}:
+            return f"<{'.'.join(parts)}>"
+        case {"Ref": name}:
+            return f"<{name}>"
+        case {"Fn::ImportValue": name}:
+            return as_cdk_nag_writes(name)
+    return json.dumps(arn, separators=(",", ":"), ensure_ascii=False)

@@ -17,7 +17,7 @@ from triton_fleet.parts.arguments.checks import role_arn
 from triton_fleet.parts.arguments.late import LateProblems
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
-from triton_fleet.parts.repository.usage import RepositoryUsage
+from triton_fleet.parts.repository.endpoint_fit import RepositoryUsage
 from triton_models.artifact.layout import ARCHIVE_SUFFIX
 from triton_models.base.checks import Check, Report
 from triton_models.repository.manifest import MANIFEST_NAME, REQUESTS

@@ -75,78 +75,47 @@ _UNKNOWN = "any of its models"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTarget:
-    """The hardware and release that an artifact needs.
+    """The hardware and release that an artifact needs, or that an endpoint has."""
 
-    Attributes:
-        gpu: The GPU model that compiles or runs plans; None without a GPU, and so without a plan.
-        release: The release whose TensorRT compiles or loads plans, and whose Python runs Python models.
-        path: The construct that does so.
-        plans: The hardware of the plans that are declared, as `TensorRt` says it; of a build job alone.
-        environments: The model carries a Python environment; for a build job only.
-        pipelines: The model has a DALI pipeline; for a build job only.
-        any_gpu: The model needs a GPU of any kind; for a build job only.
-        plugins: The libraries that plans need; of an endpoint, those that its server opens.
-        completes: The server completes configurations and serves many models; of an endpoint alone.
-        strict: The server does not complete configurations; of an endpoint alone.
-        completed: The server completes the model's configurations; for a build job only.
-        forests: The model has forests that may run on a GPU; for a build job only.
-        pool: The MiB that its forests declare to take on a GPU; of an endpoint, its server's pool, or None if
-            that is unknown.
-    """
-
-    gpu: Gpu | None
+    gpu: Gpu | None  # None without a GPU, and so without a plan
     release: Release
-    path: str
-    plans: tuple[str, ...] = ("this-gpu",)
-    environments: bool = False
-    pipelines: bool = False
-    any_gpu: bool = False
-    plugins: tuple[str, ...] = ()
-    completes: bool = False
-    strict: bool = False
-    completed: bool = False
-    forests: bool = False
+    path: str  # the construct that compiles plans, or loads them
+    plugins: tuple[str, ...] = ()  # that plans need; of an endpoint, those that its server opens
+    # The MiB that forests declare to take on a GPU; of an endpoint, its server's pool, or None if unknown.
     pool: float | None = None
+    # Of a build job alone.
+    plans: tuple[str, ...] = ("this-gpu",)  # the hardware of each, as `TensorRt` says it
+    environments: bool = False  # the model carries a Python environment
+    pipelines: bool = False  # the model has a DALI pipeline
+    any_gpu: bool = False  # the model needs a GPU of any kind
+    completed: bool = False  # the server completes the model's configurations
+    forests: bool = False  # the model has forests that may run on a GPU
+    # Of an endpoint alone.
+    completes: bool = False  # the server completes configurations and serves many models
+    strict: bool = False  # the server does not complete configurations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltModel:
-    """A model that a build job makes.
+    """A model that a build job makes."""
 
-    Attributes:
-        asked: As the job was asked for it: a folder, or `folder:form`.
-        name: The name that it is published under.
-        target: The hardware and release that it needs.
-    """
-
-    asked: str
-    name: str
+    asked: str  # as the job was asked for it: a folder, or `folder:form`
+    name: str  # under which it is published
     target: PlanTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModels:
-    """The models that some instance types of an endpoint load.
-
-    Attributes:
-        types: The instance types.
-        release: The release that they run.
-        path: The endpoint.
-        where: The place that problems name.
-        artifact: The only artifact; None for every model of the repository.
-        plugins: The libraries of TensorRT plugins that the server opens.
-        completes: The server completes configurations.
-        pool: The server's pool on each GPU in MiB; None if it is unknown, or without a GPU.
-    """
+    """The models that some instance types of an endpoint load."""
 
     types: tuple[InstanceType, ...]
     release: Release
-    path: str
-    where: str
-    artifact: str | None = None
-    plugins: tuple[str, ...] = ()
-    completes: bool = False
-    pool: float | None = None
+    path: str  # of the endpoint
+    where: str  # in problems
+    artifact: str | None = None  # the only one; None for every model of the repository
+    plugins: tuple[str, ...] = ()  # that the server opens
+    completes: bool = False  # the server completes configurations
+    pool: float | None = None  # on each GPU in MiB; None if it is unknown, or without a GPU
 
     @property
     def targets(self) -> list[PlanTarget]:
