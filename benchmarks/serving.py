@@ -16,6 +16,7 @@ from benchmarks.ratio import Ratio, measure
 from embedded_aws import EmbeddedAws
 from triton_models.artifact.pbtxt import plain, tensor, write_config
 from triton_models.client import Content, decode, encode
+from triton_rehearsal.compare.command import ENVIRONMENT
 from triton_rehearsal.hosting.multi_model import model_id
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.triton.contract import TARGET_MODEL, MultiModelContract
@@ -32,14 +33,7 @@ class TritonPythonModel:
         return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", x)]) for x in inputs]
 """
 
-# What triton_fleet sets by default and what the container does without it.
-OURS = {
-    "SAGEMAKER_MULTI_MODEL": "true",
-    "SAGEMAKER_TRITON_PING_MODE": "live",
-    "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
-    "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
-    "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
-}
+# What triton_fleet sets by default is ENVIRONMENT; this is what the container does without it.
 CONTAINERS = {"SAGEMAKER_MULTI_MODEL": "true"}
 ENDPOINT = BUCKET = "bench"
 REQUESTS: tuple[tuple[Content, str, int], ...] = (("json", "100 bytes", 1), ("binary", "1 MB", 250_000))
@@ -51,7 +45,10 @@ def ratios(*, short: bool) -> Iterator[Ratio]:
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
         folder = Path(name)
         _write_echo(folder / "model")
-        with _server(OURS, folder / "ours") as ours, _server(CONTAINERS, folder / "containers") as containers:
+        with (
+            _server(ENVIRONMENT, folder / "ours") as ours,
+            _server(CONTAINERS, folder / "containers") as containers,
+        ):
             yield measure(
                 "load a Python model",
                 ours=("endpoint's defaults", lambda: _load(ours, folder / "model")),
@@ -120,7 +117,7 @@ def _endpoint(folder: Path) -> Iterator[tuple[EmbeddedAws, Hosting]]:
                 "Image": "triton",
                 "Mode": "MultiModel",
                 "ModelDataUrl": f"s3://{BUCKET}/",
-                "Environment": OURS,
+                "Environment": ENVIRONMENT,
             },
         )
         variant = {"VariantName": "AllTraffic", "ModelName": ENDPOINT, "InitialInstanceCount": 1}

@@ -62,6 +62,5 @@ def _synthesise(app: Path) -> None:
 
 
 def _forget(app: Path) -> None:
-    """Remove what is kept between one synthesis and the next."""
     shutil.rmtree(app / "model_builds" / FOLDER, ignore_errors=True)
     shutil.rmtree(app / "cdk.out", ignore_errors=True)

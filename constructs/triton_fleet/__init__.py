@@ -1,7 +1,8 @@
 """Constructs that declare a fleet of Triton models behind one SageMaker GPU endpoint.
 
 From the whole to the parts: `app` reads cdk.json, `fleet` wires everything, `operations` watches and scales,
-`endpoint` serves, `builds` makes the models, and `parts` has what these are made with.
+`endpoint` serves, `builds` makes the models, and `parts` has what these are made with. Each refuses arguments
+with a FleetError that names every mistake in them.
 """
 
 import sys

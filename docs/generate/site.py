@@ -66,14 +66,12 @@ def stage(folder: Path = STAGED) -> None:
 
 
 def _configuration(rooms: Mapping[str, str]) -> str:
-    """Return mkdocs.yml with the rooms of the constructs in its navigation."""
     listed = "".join(f"          - {name.capitalize()}: reference/{name}.md\n" for name in rooms)
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").replace("{root}", str(ROOT))
     return text.replace(_ROOMS, f"      - Constructs:\n{listed}")
 
 
 def _place(path: Path) -> PurePosixPath:
-    """Return the place of a file of the repository on the site."""
     within = path.relative_to(ROOT)
     if page := _REFERENCE.get(within.as_posix()):
         return PurePosixPath("reference", f"{page}.md")

@@ -109,7 +109,6 @@ def _within(path: str, name: str) -> bool:
 
 
 def _differences(before: Any, after: Any, path: str = "") -> Iterator[PropertyChange]:
-    """The smallest parts that differ."""
     if isinstance(before, Mapping) and isinstance(after, Mapping) and not _is_function(before, after):
         for name in [*before, *(name for name in after if name not in before)]:
             yield from _differences(before.get(name), after.get(name), f"{path}/{name}".lstrip("/"))

@@ -149,7 +149,6 @@ def _listed(models: list[Any] | str) -> list[Any]:
 
 
 def _leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each setting as text, with the path of its name."""
     for name, each in value.items():
         if isinstance(each, Mapping):
             yield from _leaves(each, f"{prefix}{name}.")

@@ -364,7 +364,6 @@ def _codes(texts: Iterable[str]) -> str:
 
 
 def _code(text: str) -> str:
-    """Text for a code span inside a table."""
     return text.replace("`", "'").replace("|", "\\|").replace("\n", " ")
 
 

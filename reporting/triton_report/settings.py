@@ -104,7 +104,6 @@ def _of_fleet(fleet: Fleet, assembly: Assembly) -> dict[str, str]:
 
 
 def _targets(fleet: Fleet, assembly: Assembly) -> Iterator[tuple[str, str]]:
-    """Yield the metric of each target tracking policy of a fleet, and its target value."""
     for policy in fleet.policies:
         tracking = policy.properties.get("TargetTrackingScalingPolicyConfiguration", {})
         predefined = tracking.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")

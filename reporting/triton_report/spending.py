@@ -68,7 +68,6 @@ def _of(endpoint: Resource, assembly: Assembly) -> Iterator[Fleet]:
 
 
 def _scalable_target(endpoint: Resource, variant: Any, assembly: Assembly) -> Resource | None:
-    """Return the target with the capacity that auto scaling keeps for a variant."""
     targets = assembly.of_type("AWS::ApplicationAutoScaling::ScalableTarget")
     return next((each for each in targets if _scales(each, endpoint, variant, assembly)), None)
 

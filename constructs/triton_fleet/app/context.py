@@ -242,10 +242,6 @@ def fleet_configs(
         node: The app's node.
         environment: The process environment, of which CDK_DEFAULT_REGION is read.
         file: The file from which the CLI takes the context, read for duplicate keys.
-
-    Raises:
-        FleetError: The settings of a stage are unknown, of the wrong kind or do not fit together, or the
-            stages do not: all mistakes together. What the constructs refuse, `synthesize` reports as well.
     """
     settings = Settings(node, environment=environment, file=file)
     raise_if_any(settings.problems)

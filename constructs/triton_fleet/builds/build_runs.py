@@ -132,8 +132,6 @@ class BuildRuns(Construct):
         """Create the state machine; it builds nothing until it is started.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             builds: The project that makes the models.
             models_per_build: The most models of one build. Each build takes a few minutes to get a machine
                 and its packages; after `timeout` of the builds it ends, with its models one after another.
@@ -141,10 +139,6 @@ class BuildRuns(Construct):
             timeout: The longest run. It is then ended with its builds; what it has published stays published.
             topic: A topic that gets a notice if a model failed.
             log_retention: The retention of the log.
-
-        Raises:
-            FleetError: A number or a time out of range, or more builds than machines are reserved for them.
-                All that apply are named.
         """
         super().__init__(scope, construct_id)
         self.builds = builds
@@ -259,7 +253,6 @@ class BuildRuns(Construct):
         )
 
     def _role(self, topic: sns.ITopic | None) -> iam.Role:
-        """Return the role of the state machine, without the permission that names the machine itself."""
         role = service_role(
             self, "Role", service="states.amazonaws.com", description="What a run of builds may do"
         )

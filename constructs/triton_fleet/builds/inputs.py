@@ -30,7 +30,6 @@ BUILD_WEIGHTS = Check(
         " https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html"
     ),
 )
-"""Weights of a build job: a variable that a declaration reads, and an address that a build can fetch."""
 
 BUILD_ENVIRONMENT = Check(
     id="build-environment",
@@ -38,7 +37,6 @@ BUILD_ENVIRONMENT = Check(
     " https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateProcessingJob.html"
     " https://docs.aws.amazon.com/codebuild/latest/userguide/use-proxy-server.html",
 )
-"""Further environment variables of a build: none that the build sets, no password, and a way past a proxy."""
 
 HUB_TOKEN = "HF_TOKEN"  # noqa: S105 -- the name of the variable that the hub's own library reads
 _SECRET = "FLEET_HUB_TOKEN_SECRET"  # noqa: S105

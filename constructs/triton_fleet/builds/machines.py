@@ -31,7 +31,6 @@ BUILD_GPU_IS_SERVING_GPU = Check(
         " https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProcessingClusterConfig.html"
     ),
 )
-"""Somewhere that costs nothing while idle has the GPU that models are compiled for."""
 
 _WHY = "a plan runs only on its own GPU model, unless TensorRt(hardware=...) allows more"
 _BY_HAND = "compile on a machine that has the GPU, with `fleet build --gpu`, and leave the build job out"

@@ -72,7 +72,6 @@ BUILD_NETWORK = Check(
     id="build-network",
     source="2026-11-23: https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-s3.html",
 )
-"""Builds in a VPC reach all of S3 that they need."""
 
 # A Processing job gets an instance and pulls the image before it begins.
 _JOB_START_MINUTES = 30
@@ -138,8 +137,6 @@ class ModelBuildProject(Construct):
         """Create the project; it builds nothing until it is started.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             repository: The repository that artifacts are published to.
             source: The folder that holds models/, such as `model_builds`. It is uploaded at
                 deployment, and a change to it is a new version of the project.
@@ -173,12 +170,6 @@ class ModelBuildProject(Construct):
             network: The private subnets in which builds run. They need ways to S3, ECR, CloudWatch Logs, KMS,
                 SageMaker and a package index: by a NAT gateway, or by VPC endpoints that exist. By default
                 the service's own network.
-
-        Raises:
-            FleetError: An unknown instance type, release or model, weights that no declaration reads or no
-                build can fetch, a GPU that no build machine has, or not in the region, or a source that
-                is not a folder. All that apply are named. A model that no build job makes for one of the
-                endpoints that serve it is reported when the app is synthesised.
         """
         super().__init__(scope, construct_id)
         folder = Path(source)
@@ -293,7 +284,6 @@ class ModelBuildProject(Construct):
                 report.add(precision_problems(precision, release=None, gpu=self.gpu, where=where))
 
     def _codebuild(self, role: iam.IRole | None, timeout: Duration) -> tuple[iam.IRole, codebuild.Project]:
-        """The role and the project of builds that CodeBuild runs itself."""
         own = codebuild_statements(source=self.source, key=self.source_key, log_group=self.log_group)
         own += network_statements(self, self.network)
         role = self._allowed(role or self._new_role(CODEBUILD), own)
@@ -398,7 +388,6 @@ class ModelBuildProject(Construct):
         return role
 
     def _description(self) -> str:
-        """Return the description of the project, with the reason for an unusual machine."""
         hardware = self.gpu.name if self.gpu else "CPUs"
         does = f"Builds models for {hardware} and Triton {self.release.name}"
         usual = isinstance(self.machine.choice, OnDemandMachine)

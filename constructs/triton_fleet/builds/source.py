@@ -157,7 +157,6 @@ def _metadata(info: str) -> dict[str, bytes]:
 
 
 def _record(files: dict[str, bytes], own: str) -> bytes:
-    """Return the list of files with their digests, as the wheel format asks for."""
     digests = {name: hashlib.sha256(content).digest() for name, content in files.items()}
     encoded = {name: base64.urlsafe_b64encode(each).decode().rstrip("=") for name, each in digests.items()}
     lines = [f"{name},sha256={encoded[name]},{len(content)}" for name, content in files.items()]

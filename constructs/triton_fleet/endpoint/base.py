@@ -104,27 +104,12 @@ class Endpoint(Resource, VariantMetrics):
 
     @staticmethod
     def from_endpoint_name(scope: Construct, construct_id: str, endpoint_name: str) -> ImportedEndpoint:
-        """An endpoint of this account and region that something else has created.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            endpoint_name: Its name.
-        """
+        """An endpoint of this account and region that something else has created."""
         return ImportedEndpoint._from_name(scope, construct_id, endpoint_name)
 
     @staticmethod
     def from_endpoint_arn(scope: Construct, construct_id: str, endpoint_arn: str) -> ImportedEndpoint:
-        """An endpoint that something else has created, maybe in another account or region.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            endpoint_arn: Its ARN.
-
-        Raises:
-            FleetError: It is no ARN of an endpoint.
-        """
+        """An endpoint that something else has created, maybe in another account or region."""
         return ImportedEndpoint._from_arn(scope, construct_id, endpoint_arn)
 
     @property
@@ -148,14 +133,7 @@ class Endpoint(Resource, VariantMetrics):
         return references.EndpointReference(endpoint_arn=self.endpoint_arn)
 
     def variant(self, name: str | None = None) -> DeployedVariant:
-        """One of the variants.
-
-        Args:
-            name: Its name; None for the first, of most endpoints the only one.
-
-        Raises:
-            FleetError: There is no variant of that name.
-        """
+        """One of the variants by its name; None for the first, of most endpoints the only one."""
         if name is None:
             return self.variants[self.variant_name]
         if name not in self.variants:
@@ -168,7 +146,6 @@ class Endpoint(Resource, VariantMetrics):
         return self.variants[name]
 
     def _name_of(self, variant: DeployedVariant) -> str:
-        """The name of what watches a variant; of the first variant the endpoint's own."""
         first = variant.name == self.variant_name
         return self.literal_name if first else f"{self.literal_name}-{variant.name}"
 
@@ -192,9 +169,6 @@ class Endpoint(Resource, VariantMetrics):
 
         Args:
             alarms: Alarms, or names of alarms. The role may describe them, unless it is immutable.
-
-        Raises:
-            FleetError: More than ten alarms altogether, one of them twice, or an endpoint without deployment.
         """
         names, before = alarm_names(alarms), len(self._shared.rollback_alarms)
         self._roll_back_on(names)
@@ -218,11 +192,7 @@ class Endpoint(Resource, VariantMetrics):
             Advice.of(self).acknowledge_warning(WITHOUT_ROLLBACK, "alarms were added later")
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow to invoke the endpoint.
-
-        Args:
-            grantee: The principal that may invoke.
-        """
+        """Allow to invoke the endpoint."""
         return self._grant_invoke(grantee, ())
 
     def _grant_invoke(self, grantee: iam.IGrantable, target_models: Sequence[str]) -> iam.Grant:

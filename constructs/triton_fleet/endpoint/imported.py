@@ -41,20 +41,12 @@ class ImportedEndpoint(Resource, VariantMetrics):
     """An existing endpoint, as an `aws_sagemaker.IEndpoint`.
 
     Its metrics are those of a variant with the default name, as of `VariantMetrics`.
-
-    Attributes:
-        endpoint_arn: Its ARN.
-        endpoint_name: Its name.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, endpoint_arn: str, endpoint_name: str) -> None:
         """Name an endpoint; `Endpoint.from_endpoint_name` and `Endpoint.from_endpoint_arn` need less.
 
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            endpoint_arn: Its ARN.
-            endpoint_name: Its name, the same that ends the ARN.
+        The name is the same that ends the ARN.
         """
         super().__init__(scope, construct_id, environment_from_arn=endpoint_arn)
         self._arn = endpoint_arn
@@ -63,7 +55,6 @@ class ImportedEndpoint(Resource, VariantMetrics):
 
     @classmethod
     def _from_name(cls, scope: Construct, construct_id: str, endpoint_name: str) -> ImportedEndpoint:
-        """The endpoint of that name in the account and region of the stack."""
         where = f"endpoint_name of {scope.node.path}/{construct_id}"
         report = Report(where)
         resource_name(report, known(endpoint_name), what="the endpoint")
@@ -114,15 +105,7 @@ class ImportedEndpoint(Resource, VariantMetrics):
         return invocation_grant(grantee, endpoint_arn=self.endpoint_arn, target_models=target_models)
 
     def variant(self, name: str = DEFAULT_VARIANT, *, instance_type: str | None = None) -> EndpointMetrics:
-        """The metrics of one of its variants.
-
-        Args:
-            name: The variant's name.
-            instance_type: Its instance type, which utilization is computed with.
-
-        Raises:
-            FleetError: The instance type is unknown.
-        """
+        """The metrics of one of its variants, whose utilization is computed with the instance type."""
         return EndpointMetrics(
             endpoint_name=self.endpoint_name, variant_name=name, instance_type=instance_type
         )

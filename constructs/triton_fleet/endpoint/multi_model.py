@@ -76,8 +76,6 @@ class MultiModelEndpoint(Endpoint):
         """Create the endpoint with its model, configuration, role and log group.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             repository: The models to serve.
             serving: The instance type, the release and the image. By default those of `Serving()`.
             endpoint_name: A literal name, at most 63 letters, digits and hyphens. By default made from the

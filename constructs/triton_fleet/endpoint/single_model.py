@@ -111,8 +111,6 @@ class SingleModelEndpoint(Endpoint):
         """Create the endpoint with its models, configuration, role and log group.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             repository: The repository of the artifacts.
             variants: The production variants, one to ten; of most endpoints one, as in
                 `[Variant(artifact="resnet50-0123456789ab.tar.gz")]`.
@@ -125,29 +123,13 @@ class SingleModelEndpoint(Endpoint):
             async_inference: Requests wait in a queue, and answers are written to S3: for large requests and
                 slow models. The fleet may then scale to zero.
             release: The Triton release of every variant.
-            endpoint_name: A literal name, at most 63 letters, digits and hyphens. By default made from the
-                construct's path.
             server: The options of the Triton server. By default as for a multi-model endpoint, except that an
                 instance answers pings only once its model is loaded, and requests are routed to it only then.
-            metric_interval: The interval at which metrics of hosts are published: 10, 30 or 60 s. A minute by
-                default.
-            log_retention: The retention of the containers' logs.
-            deployment: The strategy for new configurations. None is SageMaker's default: all at once, without
-                rollback on alarms.
-            rollback_alarms: The alarms that undo a deployment, or their names. Such an alarm exists before
-                the endpoint does: let it name the endpoint by a literal name, as `RollbackAlarms` do.
-            placement: The network, the role and the key of the instances. By default those of `Placement()`.
             image: An image of your own, made from that of `release`.
             cpu_image: Run AWS's image for CPUs, whose tag ends in "-cpu", on instance types without a GPU: of
                 every variant, because they share an image. By default they run the image for GPUs as well.
-            environment: Variables for models and backends, besides those that `server` sets.
 
-        Raises:
-            FleetError: An unknown instance type or release, a GPU too old for the release, a release or
-                region without image, build jobs that publish plans for another GPU or TensorRT, a volume or
-                key on local NVMe, variants that cannot be distinguished or get no requests, a second variant
-                next to a shadow, an artifact_timeout out of range, pools that cannot run the same model. All
-                that apply are named.
+        The other arguments are those of `MultiModelEndpoint`.
         """
         super().__init__(
             scope,
@@ -185,11 +167,7 @@ class SingleModelEndpoint(Endpoint):
         self._resource = self._serve(served)
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow to invoke the endpoint; of an asynchronous one also to put requests and to read answers.
-
-        Args:
-            grantee: The principal that may invoke.
-        """
+        """Allow to invoke the endpoint; of an asynchronous one also to put requests and to read answers."""
         if self.async_inference is None:
             return super().grant_invoke(grantee)
         return iam.Grant.add_to_principal(
@@ -330,7 +308,6 @@ def _artifacts_of(variants: Sequence[Variant]) -> list[str]:
 
 
 def _types_by_artifact(variant: Variant, instance: InstanceType) -> dict[str, list[InstanceType]]:
-    """The instance types of a variant, by the artifact that they load."""
     found = {variant.artifact: [instance]}
     for pool in variant.instance_pools:
         types = found.setdefault(pool.artifact or variant.artifact, [])

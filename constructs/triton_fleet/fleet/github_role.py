@@ -22,18 +22,15 @@ from triton_models.repository.manifest import Repository
 GITHUB_REPOSITORY = Check(
     id="github-repository", source="2026-11-23: https://docs.github.com/en/actions/reference/security/oidc"
 )
-"""The repository is OWNER/NAME, as GitHub writes it into the subject of its tokens."""
 
 GITHUB_ENVIRONMENT = Check(
     id="github-environment", source="2026-11-23: https://docs.github.com/en/actions/reference/security/oidc"
 )
-"""The environment is one name, which nothing else can stand for."""
 
 GITHUB_PROVIDER = Check(
     id="github-provider",
     source="2026-11-23: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_providers_create_oidc.html",
 )
-"""The provider is that of GitHub, which an account can have once."""
 
 ISSUER = "token.actions.githubusercontent.com"
 """The host that signs the tokens of GitHub Actions."""
@@ -46,7 +43,6 @@ GITHUB_IDS = Check(
     source="2026-11-25: "
     "https://github.blog/changelog/2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens/",
 )
-"""The ids are the numbers of the repository and its owner, which are part of the subject of newer tokens."""
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9])*(_[A-Za-z0-9]+)?/[A-Za-z0-9._-]+")
 _ID = re.compile(r"[1-9][0-9]*", re.ASCII)
@@ -173,8 +169,6 @@ class GitHubDeployRole(Construct):
         """Create the role.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             repository: The repository, as OWNER/NAME.
             environment: The environment of the repository in which the job runs, such as production.
             owner_id: The number of the repository's owner. GitHub adds it and `repository_id` to the tokens
@@ -187,10 +181,6 @@ class GitHubDeployRole(Construct):
             promoted_from: The model repository of the stage before, s3://bucket/prefix/. One in another
                 account allows the role with `ModelRepository.allow_reading`. The bucket may be a token.
             qualifier: The qualifier of `cdk bootstrap`. By default that of the CDK's context, or hnb659fds.
-
-        Raises:
-            FleetError: The repository or the environment is no name of one, an id is missing or no number,
-                the provider is not GitHub's, or the model repository is not the URL of one.
         """
         super().__init__(scope, construct_id)
         report = Report(self.node.path)

@@ -97,7 +97,6 @@ def _of_examples(build: ModelDefinition) -> Interface | None:
 
 
 def _misfits(body: str, interface: Interface | None) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a request, and what is expected."""
     try:
         document = json.loads(body)
     except ValueError:

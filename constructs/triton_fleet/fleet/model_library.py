@@ -24,7 +24,6 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
 FLEET_MODELS = Check(id="fleet-models", source=FROM_ARGUMENTS)
 WAIT_FOR_BUILD = Check(id="wait-for-build", source=FROM_ARGUMENTS)
-"""A library builds models from a source folder, and a fleet has one library."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -70,29 +69,18 @@ class ModelLibrary(Construct):
         """Create the repository, and what builds for it.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             source: The folder that holds models/, such as `model_builds`. None if artifacts are built
                 elsewhere.
             models: The models to build: folders in models/, or `folder:form`. By default every folder.
             serving: What the endpoint serves with, which models are built for.
-            weights: Addresses of trained weights, as `ModelBuildProject.weights`.
-            weights_from: Prefixes of S3 under which declarations may name weights.
-            hub_token: The token of a private repository of the Hugging Face hub.
-            source_key: The KMS key of the bucket that `cdk bootstrap` made, if it has one.
             bucket: An existing bucket for the models. By default a new one.
             encryption_key: The key that encrypts the bucket. By default a new one.
             parallel_builds: The most builds at a time. 1 is one build of all models; more are a state machine
                 that divides the models that changed among builds.
             build_on_deployment: Start a build in every deployment that changes what a build would make.
             wait_for_build: Let a deployment wait up to an hour for the build it starts, and fail with it.
-            expected_region: The region that the stack is deployed to, if the stack does not say it.
-            build_role: An existing role for builds. By default a new one.
-            build_environment: Further variables of builds, as `ModelBuildProject.environment`.
-            build_network: The private subnets in which builds run.
 
-        Raises:
-            FleetError: Models without a source, or a wrong argument of the repository or of the builds.
+        The other arguments are those of `ModelBuildProject`, some with `build_` before their names.
         """
         super().__init__(scope, construct_id)
         report = Report(self.node.path)

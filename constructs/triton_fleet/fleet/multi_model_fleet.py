@@ -113,8 +113,6 @@ class MultiModelFleet(Construct):
         """Create the fleet.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             library: The models, such as of a stack of their own. By default a new library of `models`.
             source: The folder that holds models/, such as `model_builds`, of a new library.
             models: The models that a new library builds. By default every folder in models/.
@@ -141,9 +139,6 @@ class MultiModelFleet(Construct):
                 Its warnings go where the alarms go. By default no budget.
             placement: The network, the role and the key of the instances. By default the key is that of the
                 library, on types without local NVMe.
-
-        Raises:
-            FleetError: Arguments of a new library next to `library`, or a wrong argument of a part.
         """
         super().__init__(scope, construct_id)
         if library is not None:
@@ -202,9 +197,6 @@ class MultiModelFleet(Construct):
         """Allow what `triton_models.client.Client` does: follow the alias, resolve names, and invoke models.
 
         The weights stay closed, and the grant holds through changes of the release and the instance type.
-
-        Args:
-            grantee: The principal of the application.
         """
         return self.alias.grant_invoke(grantee).combine(self.library.repository.grant_resolve(grantee))
 
@@ -228,7 +220,6 @@ class MultiModelFleet(Construct):
         rollback_limits: Thresholds | None,
         placement: Placement,
     ) -> tuple[MultiModelEndpoint, tuple[RollbackAlarms | GreenFleetAlarms, ...]]:
-        """The endpoint, and the alarms above whose limits it is rolled back."""
         replaces, limits = isinstance(deployment, Replace), rollback_limits
         arguments: dict[str, Any] = {"serving": serving, "initial_instance_count": initial_instance_count}
         if placement.encryption_key is None and not find_instance_type(serving.instance_type).nvme_gb:

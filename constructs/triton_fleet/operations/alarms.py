@@ -70,8 +70,6 @@ class EndpointAlarms(Construct):
         """Create the alarms.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             endpoint: The endpoint to watch.
             variant: The name of one of its variants; None for the first, which is most endpoints' only one.
             scaling: Its auto scaling, for the alarms about a fleet that cannot grow, or does not.
@@ -80,10 +78,6 @@ class EndpointAlarms(Construct):
                 SageMaker's says so. Costs one metric of your own.
             topic: Gets the alarms. Without one they only change their state.
             ticket_topic: Gets the tickets, if others are paged than get tickets.
-
-        Raises:
-            FleetError: There is no such variant, a threshold is one that no metric can pass, or the scaling
-                is another variant's.
         """
         super().__init__(scope, construct_id)
         limits = thresholds or Thresholds()
@@ -122,7 +116,6 @@ class EndpointAlarms(Construct):
         _notify(ticket_topic or topic, tickets)
 
     def _failures(self, log_group: logs.ILogGroup, endpoint: Endpoint) -> cloudwatch.IMetric:
-        """Return a metric of failed loads, counted in the log."""
         counter = logs.MetricFilter(
             self,
             "FailedLoads",

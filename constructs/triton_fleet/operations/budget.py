@@ -46,16 +46,11 @@ class MonthlyBudget(Construct):
         """Create the budget.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             fleet: The name of the fleet, which its endpoints are tagged with.
             limit_usd: The limit per month, in USD.
             topic: The topic that gets the warnings. Its policy must allow budgets.amazonaws.com to publish,
                 and so must the policy of its key.
             email: An address that gets the warnings.
-
-        Raises:
-            FleetError: No topic and no address, no valid address, or no limit above 0.
         """
         super().__init__(scope, construct_id)
         report = Report(self.node.path)

@@ -85,8 +85,6 @@ class EndpointDashboard(Construct):
         """Create the dashboard, under the endpoint's name.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             endpoint: The endpoint to show.
             variant: The name of one of its variants; None for the first, which is most endpoints' only one.
             alarms: Its alarms: their states come first, and each threshold is a line in its chart.
@@ -95,10 +93,6 @@ class EndpointDashboard(Construct):
             hourly_price_usd: The price of an instance per hour. By default the on-demand price in
                 `triton_models.facts.prices`, with its region and date; without a price, cost is shown in
                 instances and their seconds.
-
-        Raises:
-            FleetError: There is no such variant, the price or the number of models is invalid, or alarms or
-                scaling are another variant's.
         """
         super().__init__(scope, construct_id)
         report = Report(self.node.path)

@@ -37,11 +37,7 @@ class LogEncryption:
     """
 
     def __init__(self, key: kms.IKey) -> None:
-        """Note the key, and let CloudWatch Logs use it.
-
-        Args:
-            key: A symmetric key in the region of the log groups.
-        """
+        """Let CloudWatch Logs use a symmetric key in the region of the log groups."""
         self._arn = key.key_arn
         stack = Stack.of(key)
         key.add_to_resource_policy(

@@ -31,16 +31,7 @@ class AlarmTopic(Construct):
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, email: str) -> None:
-        """Create the topic and subscribe an address.
-
-        Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
-            email: The address. SNS asks it to confirm before the first alarm arrives.
-
-        Raises:
-            FleetError: The email address is invalid.
-        """
+        """Create the topic and subscribe an address, which SNS asks to confirm before the first alarm."""
         super().__init__(scope, construct_id)
         report = Report(self.node.path)
         email_address(report.at("email"), known(email))

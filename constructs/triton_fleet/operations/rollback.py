@@ -69,15 +69,10 @@ class RollbackAlarms(Construct):
         """Create the alarms.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             endpoint_name: The literal name of the endpoint that will be deployed.
             variant_name: The name of its variant.
             thresholds: The limits of normal operation; of these, the errors and the minimum of requests are
                 used.
-
-        Raises:
-            FleetError: A name that is known only at deployment, or thresholds that no metric can pass.
         """
         super().__init__(scope, construct_id)
         limits = thresholds or Thresholds()
@@ -127,16 +122,10 @@ class GreenFleetAlarms(Construct):
         """Create the alarms and roll the endpoint back on them.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             endpoint: The endpoint; it has to say how it is deployed.
             variant: The name of the variant; None for the only one, or the first.
             thresholds: The limits of normal operation; of these, the errors and the minimum of requests are
                 used. Of a canary, requests are few: lower the minimum if its share is less.
-
-        Raises:
-            FleetError: An endpoint without deployment or with more than ten alarms, no such variant, or
-                thresholds that no metric can pass.
         """
         super().__init__(scope, construct_id)
         self.endpoint = endpoint
@@ -162,8 +151,6 @@ class GreenFleetAlarms(Construct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FleetMetrics(EndpointMetrics):
-    """The metrics of the fleet that one endpoint configuration has."""
-
     endpoint_config_name: str
 
     @property

@@ -142,8 +142,6 @@ class EndpointWarmUp(Construct):
         """Create the function and the rule.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             endpoint: The endpoint to warm up. Its `deployment` must have a wait, during which it is warmed
                 up.
             requests: At most one request for each model, 8192 characters together.
@@ -153,10 +151,6 @@ class EndpointWarmUp(Construct):
             alias: The alias of the fleet that the endpoint serves: it moves to a new endpoint once that has
                 answered every request.
             log_retention: The retention of the function's log.
-
-        Raises:
-            FleetError: No request, two for one model, one that says to be JSON and is not, more than an
-                EventBridge rule can carry, or an interval out of range. All that apply are named.
         """
         super().__init__(scope, construct_id)
         self.endpoint = endpoint
@@ -277,7 +271,6 @@ class EndpointWarmUp(Construct):
 
 
 def _passed_on(requests: Sequence[WarmUpRequest], *, published: bool, cold: Sequence[str]) -> str:
-    """Return the input that the rule passes to the function."""
     passed: dict[str, Any] = {"requests": [asdict(each) for each in requests]}
     if published:
         passed |= {"published": True, "cold": list(cold)}

@@ -18,7 +18,6 @@ GPU_GENERATION_SUPPORTED = Check(
     id="gpu-generation-supported",
     source="2026-11-21: https://docs.nvidia.com/deeplearning/tensorrt/latest/getting-started/release-notes-10/10.5.0.html",
 )
-"""The TensorRT of a release supports the generation of the GPU."""
 
 
 # Since 23.12, deep-learning-containers lists only images for GPUs; the suffix for types without a GPU is from
@@ -27,7 +26,6 @@ CPU_IMAGE = Check(
     id="cpu-image",
     source="2026-11-22: https://github.com/aws/deep-learning-containers/blob/master/available_images.md",
 )
-"""The image for CPUs is only for instance types without a GPU."""
 
 
 @typed

@@ -170,7 +170,6 @@ class _BuildLog:
             record.logs_to(group=self._group, stream=self.stream, arn=arn)
 
     def write(self, line: str) -> None:
-        """Add a line that a command printed."""
         with self._lock:
             self._lines.append(line)
             followers = list(self._followers)
@@ -191,7 +190,6 @@ class _BuildLog:
             self._followers.append(on_line)
 
     def tail(self) -> str:
-        """Return the last lines that commands printed."""
         with self._lock:
             return "\n".join(self._lines[-_LOG_LINES_SHOWN:])
 
@@ -218,7 +216,6 @@ class _Build:
         self._ended_as: str | None = None
 
     def run(self) -> None:
-        """Run the build and record its end."""
         self.record.enter("PROVISIONING")
         self.record.leave(_SUCCEEDED)
         with tempfile.TemporaryDirectory(prefix="fleet-build-", ignore_cleanup_errors=True) as folder:
@@ -267,7 +264,6 @@ class _Build:
         self.log.note(f"Phase context status code: {code} Message: {message}")
 
     def error(self) -> FleetError:
-        """Return the error of the failed build, with the end of its log."""
         shown, failure = self.record.shown(), self._failure
         contexts = [context for phase in shown["phases"] for context in phase.get("contexts", ())]
         reason = next((each["message"] for each in contexts if each["message"]), "it did not finish")

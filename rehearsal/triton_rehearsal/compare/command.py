@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from triton_rehearsal.hosting.metrics import Event
 
 # The container's environment, as the constructs set it.
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "SAGEMAKER_MULTI_MODEL": "true",
     "SAGEMAKER_TRITON_PING_MODE": "live",
     "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
@@ -136,8 +136,6 @@ def _invoking(build: ModelDefinition, client: Client) -> Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
-    """One model on this machine."""
-
     name: str
     build: ModelDefinition
     artifact: Path
@@ -145,7 +143,6 @@ class _Subject:
     example: Example
 
     def ask(self, instance: Instance) -> dict[str, Any]:
-        """Return the outputs for the first example."""
         return answered(
             self.example,
             lambda inputs, parameters: self._send(instance, inputs=inputs, parameters=parameters),
@@ -246,7 +243,6 @@ def _prepared(name: str, declared: ModelDefinition, place: Path, models: Path | 
 
 
 def _backends(root: Path) -> tuple[str, ...]:
-    """Return the backends of an artifact's models; an ensemble has those of its steps."""
     from triton_models.artifact.pbtxt import read_config
 
     found = [read_config(path).backend for path in sorted(root.glob("*/config.pbtxt"))]
@@ -279,7 +275,7 @@ def _instance(place: Path, times: dict[str, float] | None = None) -> Instance:
             times[type(event).__name__] = getattr(event, "seconds", 0.0)
 
     setup = Setup(
-        environment=_ENVIRONMENT,
+        environment=ENVIRONMENT,
         directory=Path(tempfile.mkdtemp(prefix="server-", dir=place)) / "instance",
         report=note,
     )

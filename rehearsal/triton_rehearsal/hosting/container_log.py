@@ -100,7 +100,6 @@ def may_log(iam: Any, role: str) -> bool:
 
 
 def _documents(iam: Any, role: str) -> Iterator[Any]:
-    """Yield the documents of a role's policies."""
     for name in iam.list_role_policies(RoleName=role)["PolicyNames"]:
         yield iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
     for attached in iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]:

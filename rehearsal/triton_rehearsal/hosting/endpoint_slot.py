@@ -182,7 +182,6 @@ class EndpointSlot:
         self._keep(())
 
     def _keep(self, wanted: Sequence[tuple[Variant, int]]) -> None:
-        """Set the number of instances of fleets, and retire all others."""
         kept = {variant.source for variant, _ in wanted}
         for fleet in [each for each in self._groups if each not in kept]:
             self._retire(fleet)

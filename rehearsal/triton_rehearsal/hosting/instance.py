@@ -28,7 +28,7 @@ from triton_rehearsal.triton.contract import (
 )
 from triton_rehearsal.triton.gpu import GpuMeter
 from triton_rehearsal.triton.machine import Machine
-from triton_rehearsal.triton.server import READY_LIMIT_S, TritonServer
+from triton_rehearsal.triton.server import START_LIMIT_S, TritonServer
 
 if TYPE_CHECKING:
     from triton_rehearsal.triton.invocations import Invocations
@@ -67,7 +67,7 @@ class Setup:
     machine: Machine | None = None
     follow_log: Callable[[Path], ContainerLog] | None = None
     budget: Budget = _NO_LIMITS
-    ready_limit_s: float = READY_LIMIT_S
+    ready_limit_s: float = START_LIMIT_S
 
 
 class Instance(ABC):
@@ -286,7 +286,6 @@ class _Meter:
         return 100 * used / (self._disk or shutil.disk_usage(self._directory).total)
 
     def _totals(self) -> tuple[int, int]:
-        """Return the processor ticks and resident pages of all processes."""
         ticks = pages = 0
         for path in Path("/proc").glob("[0-9]*/stat"):
             with suppress(FileNotFoundError, ProcessLookupError):

@@ -122,7 +122,6 @@ class InstanceGroup:
             self._run(self._add)
 
     def _add(self) -> None:
-        """Start an instance; then watch it until it ends."""
         instance, failure, wanted = None, None, False
         try:
             instance = self._start()

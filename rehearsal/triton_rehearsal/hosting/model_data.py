@@ -110,7 +110,6 @@ def download(data: ModelData | None, folder: Path, *, s3: Any) -> None:
 
 
 def _keys(data: ModelData, s3: Any) -> Sequence[str]:
-    """Return the keys of the objects."""
     if not data.prefix:
         return [data.key]
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=data.bucket, Prefix=data.key)

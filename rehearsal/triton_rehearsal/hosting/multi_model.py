@@ -378,7 +378,6 @@ class MultiModelInstance(Instance):
             raise BadArtifactError(message)
 
     def _forget(self, target: str) -> None:
-        """Remove the copy of a model."""
         name = model_id(target)
         shutil.rmtree(self._disk / name, ignore_errors=True)
         with self._change:

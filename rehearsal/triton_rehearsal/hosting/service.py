@@ -87,22 +87,12 @@ class Hosting:
     An `EmbeddedAws` starts new fleets here before they take traffic. With any other AWS, the first request
     that needs a new fleet starts it.
 
-    Args:
-        aws: The AWS with the endpoints.
-        directory: The folder for the files of instances; a temporary one by default.
-        port: The port to listen on; 0 for a free one.
-        load_wait_s: Seconds for which a request waits for a model.
-        lookup_s: Seconds for which an endpoint's description is used.
-        gpu_memory: The memory for models of each GPU, in bytes; None for that of the deployed instance type.
-        disk: The disk for copies of models of each instance, in bytes; None for that of the instance type.
-        watch: The checks of instances.
-        on_s3_client: Called with the S3 client of each instance, for example to add faults.
-        before_start: Called before an instance starts. Raises FleetError if there is no capacity for it.
+    `gpu_memory`, for models of each GPU, and `disk`, for copies of models of each instance, are in bytes and
+    by default those of the instance type. `on_s3_client` is called with the S3 client of each instance, and
+    `before_start` before each start: it raises a FleetError if there is no capacity.
 
-    Attributes:
-        timeline: The newest loads, unloads and downloads, and the starts and ends of instances.
-        figures: The figures of each model, by endpoint and target model.
-        url: The address for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME.
+    The timeline has the newest loads, unloads and downloads, and the starts and ends of instances; `figures`
+    those of each model, by endpoint and target model. `url` is for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME.
     """
 
     def __init__(
@@ -213,7 +203,6 @@ class Hosting:
         return await asyncio.get_running_loop().run_in_executor(self._threads, waiting)
 
     def _invoke(self, request: Request, started: float, taken: Taken | None = None) -> Reply:
-        """Answer InvokeEndpoint, and wait for all that is needed."""
         try:
             variant, instances = taken or self._slot(request.endpoint).take()
         except FleetError as error:
@@ -400,7 +389,6 @@ def _reply(variant: Variant, answer: Answer) -> Reply:
 
 
 def _refusal(variant: Variant, target: str, error: Exception) -> ApiError:
-    """Return SageMaker's error for a request that does not reach the model."""
     if variant.repository is None or isinstance(error, NotReadyError):
         message = f"Model {target} is not ready for inference yet. Please try your request again later."
         return ApiError(429, "ModelNotReadyException", message)

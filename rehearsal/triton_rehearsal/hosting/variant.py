@@ -12,7 +12,7 @@ from triton_rehearsal.hosting.metrics import Source
 from triton_rehearsal.hosting.model_data import ModelData, model_data, split
 from triton_rehearsal.hosting.runtime_api import validation_error
 from triton_rehearsal.triton.machine import Machine
-from triton_rehearsal.triton.server import READY_LIMIT_S
+from triton_rehearsal.triton.server import START_LIMIT_S
 
 
 class Aws(Protocol):
@@ -132,12 +132,11 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
         role=model["ExecutionRoleArn"],
         instance_type=declared.get("InstanceType"),
         at_random=repository is None and strategy == "RANDOM",
-        ready_limit_s=float(declared.get("ContainerStartupHealthCheckTimeoutInSeconds", READY_LIMIT_S)),
+        ready_limit_s=float(declared.get("ContainerStartupHealthCheckTimeoutInSeconds", START_LIMIT_S)),
     )
 
 
 def _only(config: Mapping[str, Any], endpoint: str) -> Mapping[str, Any]:
-    """Return the only variant of an endpoint configuration."""
     if "AsyncInferenceConfig" in config:
         message = f"Endpoint {endpoint} is asynchronous; the rehearsal serves endpoints that answer at once."
         raise validation_error(message)

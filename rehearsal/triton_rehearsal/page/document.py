@@ -137,8 +137,6 @@ def _dashboards(aws: EmbeddedAws, now: datetime) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Range:
-    """The time range of a dashboard."""
-
     start: datetime
     end: datetime
 
@@ -289,7 +287,6 @@ def _metric_stat(row: Sequence[str], options: Mapping[str, Any]) -> dict[str, An
 
 
 def _timeline(aws: EmbeddedAws, hosting: Hosting | None) -> list[dict[str, Any]]:
-    """Return the newest events, newest first. Times are the embedded AWS's, in seconds since 1970."""
     events = [
         *_deployments(aws),
         *_activities(aws),

@@ -89,18 +89,10 @@ def _own_temporary_folder() -> Iterator[Path]:
 class Rehearsal:
     """A rehearsal with its processes and files; closing it removes all of them.
 
-    Args:
-        project: The repository's root, which contains cdk.json.
-        port: The port of the embedded AWS; 0 for a free one.
-        models: The names of the models to build and serve; empty for those that the deployed project builds.
-        stage: The stage of the project; None for the first one, if it has stages.
-        gpu_memory: The memory for models of each GPU, such as "500MiB"; None for that of the deployed
-            instance type.
-        scenario: The scenario to play, with models of its own instead of built ones.
-
-    Attributes:
-        models: The declarations of the models; after `build`, of those that were built.
-        deployed: The outputs of the stacks, after `deploy`.
+    Without models, those are built and served that the deployed project builds; a scenario has models of its
+    own. Without a stage it is the first one, if the project has stages, and without a memory for models, such
+    as "500MiB", that of the GPU of the deployed instance type. `deploy` sets `deployed`, and after `build`,
+    `models` are those that were built.
     """
 
     def __init__(
@@ -216,7 +208,6 @@ class Rehearsal:
         return f"{self.deployed.repository.rstrip('/')}-builds/runs/"
 
     def _results(self) -> Results:
-        """Return the result of each model, from the documents of all runs."""
         place = Repository.parse(self._runs())
         s3 = self.aws.client("s3")
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.prefix)

@@ -185,28 +185,19 @@ _Faults = Annotated[
 
 
 class Scenario(_Part):
-    """A scenario.
-
-    Attributes:
-        about: Its story, in one or two sentences.
-        model_size: The size of each model, in bytes; its memory on a GPU.
-        gpu_memory: The memory for models of each GPU, in bytes; None for that of the instance type.
-        disk: The disk for copies of models of each instance, in bytes; None for that of the instance type.
-        speed: Seconds of alarms, scaling and deployments per second of the wall clock, and the number of
-            requests as which each counts.
-        fleet: Settings of the fleet, in addition to those of cdk.json.
-        trace: Recorded requests, in addition.
-    """
+    """A scenario. Sizes are in bytes; None stands for those of the instance type."""
 
     _name: str = PrivateAttr("")
-    about: Annotated[str, Field(min_length=1)]
+    about: Annotated[str, Field(min_length=1)]  # its story, in one or two sentences
     models: Annotated[int, Field(ge=1, le=5000)]
     instances: Annotated[int, Field(ge=1, le=100)] = 1
-    model_size: Annotated[Size, Field(le=1 << 30)] = 0
-    gpu_memory: Size | None = None
-    disk: Size | None = None
+    model_size: Annotated[Size, Field(le=1 << 30)] = 0  # of each, which is its memory on a GPU
+    gpu_memory: Size | None = None  # for models, of each GPU
+    disk: Size | None = None  # for copies of models, of each instance
+    # Seconds of alarms, scaling and deployments per second of the wall clock, and the number of requests as
+    # which each counts.
     speed: Annotated[int, Field(ge=1, le=600)] = SPEED
-    fleet: dict[str, Annotated[Any, AfterValidator(_single)]] = {}
+    fleet: dict[str, Annotated[Any, AfterValidator(_single)]] = {}  # settings besides those of cdk.json
     seed: Annotated[int, Field(ge=0, le=2**31)] = 1
     traffic: Annotated[list[Annotated[Stream, _OfModels]], Field(max_length=1000)] = []
     trace: Annotated[

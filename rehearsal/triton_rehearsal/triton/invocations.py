@@ -87,7 +87,6 @@ class _Connection(asyncio.Protocol):
         self._finish(Answer(status=self._parser.get_status_code(), body=body, headers=self._headers))
 
     def _end(self, reason: str) -> None:
-        """Close the connection, and the request in progress with it."""
         self._transport.abort()
         if self._answer is not None:
             self._finish(Answer(status=0, body=reason.encode()))

@@ -54,8 +54,6 @@ _LONGEST_NAME = 107  # sockaddr_un, and a null byte
 
 @dataclass(frozen=True)
 class _Calls:
-    """The system call numbers of an architecture."""
-
     audit: int
     bind: int
     fchmod: int
@@ -162,7 +160,6 @@ def _done(listener: int, call: _Call, folder: Path | None) -> int:
 
 
 def _bind(listener: int, call: _Call, folder: Path | None) -> int:
-    """Bind the caller's socket to an allowed address."""
     with _socket_of(call) as theirs:
         if theirs.family not in (socket.AF_INET, socket.AF_INET6):
             return _CONTINUE
@@ -183,7 +180,6 @@ def _bind(listener: int, call: _Call, folder: Path | None) -> int:
 
 
 def _private(folder: Path, port: int) -> socket.socket:
-    """Return a Unix socket in a folder."""
     ours = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     name = str(folder / str(port))
     place = os.open(folder, os.O_PATH)
@@ -199,7 +195,6 @@ def _private(folder: Path, port: int) -> socket.socket:
 
 
 def _socket_of(call: _Call) -> socket.socket:
-    """Return the socket of a call."""
     status = Path(f"/proc/{call.thread}/status").read_text()
     process = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Tgid:"))
     calls = _calls()

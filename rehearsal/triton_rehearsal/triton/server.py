@@ -40,7 +40,7 @@ DIFFERENCES: Mapping[str, str] = MappingProxyType(
 )
 """The variables and flags that differ from those of a deployed container, with reasons."""
 
-READY_LIMIT_S = 60.0
+START_LIMIT_S = 60.0
 _POLL_S = 0.02
 _STOP_LIMIT_S = 20.0
 _LOG_LINES = 20
@@ -59,23 +59,13 @@ class TritonServer:
     It does not listen on a network: each of its ports is a Unix socket that only this user can open, since
     anyone who reaches Triton can run code through it.
 
-    Args:
-        environment: The environment variables of the deployed container.
-        directory: A folder that the server creates and owns. It contains the log and is removed on close, or
-            when this process dies.
-        triton: The virtual environment with the server.
-        machine: The container's machine; without one, stand-ins for plans of any GPU load.
-        gpu_memory: The memory of each GPU of the machine, in bytes. None does not limit it.
-        whole_gpu: It is all of the GPU's memory, also for the server and the libraries of backends. Otherwise
-            each model takes as much as its files, or as it declares.
-        fill: Creates the folder that the container sees as /opt/ml/model, with the only model to serve. None
-            for a multi-model server.
-        ready_limit_s: Seconds within which the server must answer a ping.
+    The folder is created and owned by the server; it contains the log, and is removed on close or when this
+    process dies. Without a machine, stand-ins for plans of any GPU load. `gpu_memory` limits the memory of
+    each GPU, in bytes. If it is the whole GPU, the server and the libraries of backends take theirs of it;
+    otherwise each model takes as much as its files, or as it declares. `fill` creates the folder that the
+    container sees as /opt/ml/model, with the only model to serve; None for a multi-model server.
 
-    Raises:
-        FleetError: The server is not installed, this machine cannot keep it off the network, there is no
-            model to serve, or it does not become ready. In the last case, the error has the last lines of
-            the log.
+    A FleetError says why it cannot start; if it does not become ready, with the last lines of its log.
     """
 
     def __init__(
@@ -88,7 +78,7 @@ class TritonServer:
         gpu_memory: int | None = None,
         whole_gpu: bool = False,
         fill: Callable[[Path], None] | None = None,
-        ready_limit_s: float = READY_LIMIT_S,
+        ready_limit_s: float = START_LIMIT_S,
     ) -> None:
         runtime = find_runtime(triton)
         self.directory = directory.absolute()
@@ -217,7 +207,6 @@ class TritonServer:
 
 
 def _gpu(folder: Path, environment: Mapping[str, str], *, total: int, whole: bool) -> ModelledGpu:
-    """Create the GPU of a server with the container's environment."""
     flags = server_flags(environment, repository="")
     sizes = [flag.removeprefix(_POOL) for flag in flags if flag.startswith(_POOL)]
     pool = int(sizes[-1]) if sizes else SERVER_POOL_MIB << 20

@@ -47,8 +47,6 @@ class _Listed:
 
 @dataclass(frozen=True, kw_only=True)
 class _Answer:
-    """A custom resource and the models whose artifacts it answers with."""
-
     models: list[str]
     resource: CustomResource
 
@@ -95,15 +93,10 @@ class DeploymentBuild(Construct):
         """Create the function and the custom resource.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             builds: The build to start: one build of all models, or a run of those that changed.
             artifact_timeout: The longest wait of `artifact`, `wait` and `filled`, one minute to one hour. The
                 last minute of a full hour is kept for the answer.
             log_retention: The retention of the function's log.
-
-        Raises:
-            FleetError: A time out of range.
         """
         super().__init__(scope, construct_id)
         self._runs = builds if isinstance(builds, BuildRuns) else None
@@ -140,13 +133,8 @@ class DeploymentBuild(Construct):
     def artifact(self, model: str) -> str:
         """The artifact that the build makes of a model, for `Variant.artifact`.
 
-        The deployment waits for it. A model that nothing has changed about has the artifact it had.
-
-        Args:
-            model: Its name, as it was given to the build job.
-
-        Raises:
-            FleetError: The build does not make it.
+        The deployment waits for it. A model that nothing has changed about has the artifact it had. Its name
+        is that which was given to the build job.
         """
         report = Report(self.node.path)
         look_up(report, "model", model, str)  # a token is no name that anything could be made for
@@ -223,7 +211,6 @@ class DeploymentBuild(Construct):
         return Stack.of(self).to_json_string(inputs)
 
     def _waiting(self, construct_id: str, kind: str, models: list[str]) -> CustomResource:
-        """The resource that exists once the models are published."""
         properties = {
             "Build": self.resource.ref,
             "Run": self.resource.get_att_string("Run"),

@@ -136,7 +136,6 @@ class _Portion:
     highest: int
 
     def check(self, report: Report, capacity: int | None) -> None:
-        """Report problems with moving this much of a fleet at a time."""
         value, fleet = known(self.size.value), 100 if self.size.by_percent else capacity
         if value is None:
             return

@@ -329,7 +329,6 @@ class TritonServer:
             )
 
     def _check_ports(self, report: Report) -> None:
-        """Ports that SageMaker does not allow, that two interfaces share, or where nothing listens."""
         taken: dict[int, str] = {}
         for option, given in self._ports():
             port = known(given)

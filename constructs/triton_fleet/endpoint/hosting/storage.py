@@ -61,9 +61,6 @@ class S3Folder:
         """Allow to read what is in it, and nothing else.
 
         ListBucket is part of it: without it S3 answers a missing object with 403, as it would a wrong role.
-
-        Args:
-            grantee: The principal that may read.
         """
         reading = self._grant(grantee, "s3:GetObject")
         listing = iam.Grant.add_to_principal(
@@ -76,11 +73,7 @@ class S3Folder:
         return grant if key is None else grant.combine(key.grant_decrypt(grantee))
 
     def grant_write(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow to put objects into it, and nothing else.
-
-        Args:
-            grantee: The principal that may write.
-        """
+        """Allow to put objects into it, and nothing else."""
         grant, key = self._grant(grantee, *_WRITING), self.bucket.encryption_key
         return grant if key is None else grant.combine(key.grant_encrypt_decrypt(grantee))
 
@@ -126,7 +119,6 @@ class CoreDumps:
     encryption_key: kms.IKey | None = None
 
     def _grant(self, role: iam.IRole, network: EndpointNetwork | None) -> None:
-        """Let the endpoint's role write dumps through its network, and nothing else."""
         self.folder.grant_write(role)
         if self.encryption_key is not None:
             self.encryption_key.grant_encrypt(role)
@@ -168,7 +160,6 @@ class DataCapture:
     json_content_types: Sequence[str] = ("application/json",)
 
     def _check(self, report: Report) -> None:
-        """Report values that would capture nothing."""
         if not (self.inputs or self.outputs):
             report(
                 DATA_CAPTURE,
@@ -180,7 +171,6 @@ class DataCapture:
             literal_list(report, getattr(self, name), name=name)
 
     def _grant(self, role: iam.IRole) -> None:
-        """Let the endpoint's role write the files, and nothing else."""
         self.bucket.grant_put(role, f"{self._folder._folder}*")
         if self.encryption_key is not None:
             self.encryption_key.grant_encrypt(role)
@@ -256,7 +246,6 @@ class AsyncInference:
             report(ASYNC_TOPICS, what, fix="keep one of them")
 
     def _grant(self, role: iam.IRole, network: EndpointNetwork | None) -> None:
-        """Let the role read requests, write answers and publish notices of them, through its network."""
         self.requests.grant_read(role)
         for folder in self._written:
             folder.grant_write(role)
@@ -271,7 +260,6 @@ class AsyncInference:
             folder._allow_through(network, *_WRITING)
 
     def _grant_caller(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow to put requests, and to read what came of them."""
         grant = self.requests.grant_write(grantee)
         for folder in self._written:
             grant = grant.combine(folder.grant_read(grantee))

@@ -53,9 +53,6 @@ def endpoint_name_for(
         *instance_types: The type of each variant; the same type counts once.
         release: The Triton release.
         settings: More that makes another endpoint, such as a digest of its settings.
-
-    Raises:
-        FleetError: The name is longer than an endpoint's name may be.
     """
     types = dict.fromkeys(name.removeprefix("ml.").replace(".", "-") for name in instance_types)
     name = "-".join((fleet, *types, release.replace(".", "-"), *([settings] if settings else ())))
@@ -102,16 +99,11 @@ class EndpointAlias(Construct):
         """Create the parameter.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             endpoint: The current endpoint. Its name must be `endpoint_name_for(fleet, instance_type,
                 release=release)`.
             fleet: The fleet's name. It must not change: it is in the name that applications know.
             scaling: The scaling of the endpoint's variants, which has to be there before traffic is.
             not_needed: Models that are no longer built, and may be missing on another endpoint.
-
-        Raises:
-            FleetError: The endpoint is not named after its fleet, its instance types and its release.
         """
         super().__init__(scope, construct_id)
         self.endpoint = endpoint
@@ -141,11 +133,7 @@ class EndpointAlias(Construct):
             self.moves_after(each)
 
     def moves_after(self, ready: IConstruct) -> None:
-        """Let the alias move only when something is ready, which needs the endpoint.
-
-        Args:
-            ready: Such as what warms the endpoint up.
-        """
+        """Let the alias move only when something is ready that needs the endpoint, such as its warm-up."""
         self._parameter.node.add_dependency(ready)
         if self._ready is not None:
             self._ready.after.node.add_dependency(ready)
@@ -180,11 +168,7 @@ class EndpointAlias(Construct):
         )
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow to read which endpoint it is.
-
-        Args:
-            grantee: The principal that may read.
-        """
+        """Allow to read which endpoint it is."""
         return iam.Grant.add_to_principal(
             grantee=grantee, actions=["ssm:GetParameter"], resource_arns=[self.parameter_arn]
         )
@@ -199,9 +183,6 @@ class EndpointAlias(Construct):
 
         The resource type endpoint supports aws:ResourceTag. Source, read on 2026-11-21:
         https://docs.aws.amazon.com/service-authorization/latest/reference/list_sagemaker.html
-
-        Args:
-            grantee: The principal that may invoke.
         """
         return self.grant_read(grantee).combine(
             iam.Grant.add_to_principal(

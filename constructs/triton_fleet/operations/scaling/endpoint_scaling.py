@@ -71,8 +71,6 @@ class EndpointScaling(Construct):
         """Register the variant, and create a policy for each target and for each set of steps.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             endpoint: The endpoint to scale.
             variant: The name of the variant to scale; None for the only one, or the first. Give each further
                 one an EndpointScaling of its own.
@@ -85,13 +83,6 @@ class EndpointScaling(Construct):
             steps: Policies for metrics that are far from their targets.
             schedules: Scheduled changes of the range.
             cooldowns: The times to wait after scaling, for targets without cooldowns of their own.
-
-        Raises:
-            FleetError: There is no such variant, or it is scaled already; a capacity below one, or a minimum
-                above the maximum; nothing to scale by; a target out of its metric's reach, for GPUs where
-                there are none, or of a metric that such an endpoint does not publish; two policies of one
-                name; steps that overlap or go the wrong way; a schedule that sets nothing, sets no range, or
-                never comes due. All that apply are named.
         """
         super().__init__(scope, construct_id)
         self.endpoint = endpoint
@@ -188,7 +179,6 @@ class EndpointScaling(Construct):
             )
 
     def _check_alone(self, report: Report) -> None:
-        """Check that nothing else in this stack scales the variant."""
         for each in Stack.of(self).node.find_all():
             if isinstance(each, autoscaling.CfnScalableTarget) and each.resource_id == self._resource_id:
                 report(

@@ -208,11 +208,8 @@ class StepPolicy(Construct):
 
 @jsii.implements(cloudwatch.IAlarmAction)
 class _Run:
-    """An alarm's action that runs a policy."""
-
     def __init__(self, policy: autoscaling.CfnScalingPolicy) -> None:
         self._policy = policy
 
     def bind(self, scope: Construct, alarm: cloudwatch.IAlarm) -> cloudwatch.AlarmActionConfig:  # noqa: ARG002
-        """The policy's ARN."""
         return cloudwatch.AlarmActionConfig(alarm_action_arn=self._policy.ref)

@@ -220,7 +220,6 @@ class ScalingTarget(ABC):
             )
 
     def _check_amount(self, report: Report) -> None:
-        """Report a target that its metric cannot reach."""
         value, limit = self._amount, self._LIMIT
         if limit == _ALL_PERCENT and 0 < value < 1:
             report(

@@ -127,12 +127,7 @@ class InvocationsPerInstance(Invocations):
     def from_load_test(
         cls, *, requests_per_second: float, safety_factor: float = 0.5
     ) -> InvocationsPerInstance:
-        """The target for the highest rate that one instance sustained.
-
-        Args:
-            requests_per_second: That rate.
-            safety_factor: The share of it to aim for. AWS starts at 0.5.
-        """
+        """The target for the highest rate that one instance sustained; see `InvocationsPerGpu`."""
         return cls(per_minute=requests_per_second * safety_factor * 60)
 
 

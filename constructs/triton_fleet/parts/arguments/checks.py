@@ -27,16 +27,12 @@ NUMBER_RANGE = Check(
     id="number-range",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html",
 )
-"""Each number is in the range that the service accepts."""
 
 WHOLE_TIME = Check(id="whole-time", source=FROM_ARGUMENTS)
-"""Times are integers in the unit of the service."""
 
 WHOLE_SIZE = Check(id="whole-size", source=FROM_ARGUMENTS)
-"""Sizes are integers in the unit of the service."""
 
 LITERAL_NEEDED = Check(id="literal-needed", source=FROM_ARGUMENTS)
-"""Values that the synthesis depends on are known at synthesis."""
 
 
 def number_range(
@@ -144,7 +140,6 @@ ACCOUNT_ID = Check(
     id="account-id",
     source="2026-11-21: https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-identifiers.html",
 )
-"""AWS accounts are given by their numbers."""
 
 
 def account_id(report: Report, account: str | None) -> None:

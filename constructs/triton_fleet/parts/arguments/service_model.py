@@ -24,7 +24,6 @@ SERVICE_MODEL = Check(
     id="service-model",
     source="the API models of botocore: https://github.com/boto/botocore/tree/develop/botocore/data",
 )
-"""Lengths and patterns are those that the service accepts; for numbers see `NUMBER_RANGE`."""
 
 _Shapes = Mapping[str, Mapping[str, Any]]
 

@@ -26,10 +26,7 @@ def typed(cls: Class) -> Class:
     """Let a class refuse arguments whose type is not the annotated one, and infinity and NaN.
 
     Defaults are not looked at, and a misspelled argument remains Python's own TypeError. typeguard, which
-    jsii brings along, accepts True as a number.
-
-    Args:
-        cls: A construct, or a dataclass; write the decorator above `@dataclass`.
+    jsii brings along, accepts True as a number. Write the decorator above `@dataclass`.
     """
     create = cls.__init__  # type: ignore[misc]
     signature = inspect.signature(create)

@@ -37,7 +37,6 @@ OWN_IMAGE_LABEL = Check(
     id="own-image-label",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html",
 )
-"""A custom image has an exact name, is in the endpoint's region, and can serve many models."""
 
 IMAGE_DESCRIPTION = Check(id="image-description", source=FROM_ARGUMENTS)
 
@@ -137,12 +136,8 @@ class CustomImage:
         """Return the image with a URI, which has the label for multi-model endpoints.
 
         Args:
-            scope: The parent construct.
             construct_id: The id of the imported repository.
             uri: Such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com/triton:25.09-py3, or with @sha256:...
-
-        Raises:
-            FleetError: It is no URI of an image in ECR.
         """
         parts = _URI.fullmatch(uri)
         if parts is None:
@@ -169,7 +164,6 @@ class CustomImage:
         )
 
     def _check(self, report: Report, *, region: str | None, multi_model: bool) -> None:
-        """Report problems with serving from it."""
         self._check_version(report)
         own, endpoint = known(self.repository.env.region), region and known(region)
         if own and endpoint and own != endpoint:

@@ -76,15 +76,7 @@ class VariantMetrics:
         raise NotImplementedError
 
     def metric(self, metric_name: str, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        """A metric as SageMaker publishes it.
-
-        Args:
-            metric_name: Such as "Invocations".
-            **options: As of `aws_cloudwatch.MetricOptions`.
-
-        Raises:
-            FleetError: SageMaker publishes no metric of that name.
-        """
+        """A metric as SageMaker publishes it, by its name, such as "Invocations"."""
         fact = metric_fact(metric_name)
         dimensions = dict(self._dimensions)
         if not fact.of_variant:
@@ -103,13 +95,6 @@ class VariantMetrics:
         Finds something only where the endpoint's configuration enables enhanced metrics. AWS documents them
         for single-model endpoints and, for what a host publishes, for all real-time endpoints. For charts:
         CloudWatch allows no search in an alarm.
-
-        Args:
-            metric_name: Such as "GPUUtilization".
-            statistic: Another statistic than the usual one.
-
-        Raises:
-            FleetError: SageMaker publishes no metric of that name.
         """
         fact = metric_fact(metric_name)
         named = " ".join(f'{key}="{value}"' for key, value in self._dimensions.items())
@@ -292,7 +277,6 @@ class VariantMetrics:
         return self.instance
 
     def _requests_counted(self, error: Failure, options: MathOptions) -> cloudwatch.Metric:  # noqa: ARG002
-        """The number of requests that the failures are a share of."""
         return self.metric("Invocations", **inner_options(options))
 
     def _scaled(self, name: str, operation: str, options: MetricOptions) -> AnyMetric:

@@ -38,19 +38,16 @@ NETWORK_ROUTE_TABLES = Check(
     id="network-route-tables",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/host-vpc.html",
 )
-"""The instances reach every AWS service that they need, in exactly one way."""
 
 NETWORK_PRIVATE_SUBNETS = Check(
     id="network-private-subnets",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/host-vpc.html",
 )
-"""The instances of an endpoint are attached to known private subnets."""
 
 NETWORK_ID = Check(
     id="network-id",
     source="2026-11-23: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html",
 )
-"""The ids of a network are those of a VPC, of subnets and of security groups."""
 
 _KINDS = {"vpc": "VPC", "subnet": "subnet", "sg": "security group"}
 
@@ -132,8 +129,6 @@ class EndpointNetwork(Construct):
         """Create the security groups and the VPC endpoints.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             vpc: The VPC.
             subnets: Private subnets, such as `vpc.isolated_subnets`. By default all with a route to the
                 internet, or all isolated ones if there are none.
@@ -145,11 +140,6 @@ class EndpointNetwork(Construct):
                 the one for S3 allows to read the repository.
             vpc_owner: The account that owns the VPC and its subnets, if they are shared with yours. Its route
                 tables are then the owner's to change, so S3 belongs to existing_vpc_endpoints.
-
-        Raises:
-            FleetError: No private subnets, public ones, isolated subnets without a way to S3, subnets with
-                unknown route tables, an unknown service, a VPC endpoint that is both created and said to
-                exist, or an owner that is no account. All that apply are named.
         """
         super().__init__(scope, construct_id)
         self.vpc = vpc
@@ -191,14 +181,9 @@ class EndpointNetwork(Construct):
         No VPC endpoint is created: there is a NAT gateway, or the VPC has the endpoints of VpcService.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             vpc_id: The VPC's id.
             subnet_ids: The ids of private subnets, in two availability zones or more.
             security_group_ids: The ids of security groups. By default a new one, which lets HTTPS out.
-
-        Raises:
-            FleetError: An id of another kind, or no subnet.
         """
         report = Report(scope.node.path)
         for kind, ids in (("vpc", [vpc_id]), ("subnet", subnet_ids), ("sg", security_group_ids)):
@@ -240,7 +225,6 @@ class EndpointNetwork(Construct):
         return self._connections
 
     def _vpc_config(self) -> sagemaker.CfnModel.VpcConfigProperty:
-        """Subnets and security groups as a model takes them."""
         return sagemaker.CfnModel.VpcConfigProperty(
             subnets=[subnet.subnet_id for subnet in self.subnets],
             security_group_ids=[group.security_group_id for group in self.security_groups],
@@ -271,11 +255,7 @@ class EndpointNetwork(Construct):
             self.s3_endpoint.add_to_policy(statement)
 
     def allow_callers(self, callers: ec2.IConnectable) -> None:
-        """Let callers in the VPC invoke through the endpoint for the SageMaker runtime.
-
-        Raises:
-            FleetError: That VPC endpoint is not created here, so its security group is not ours to open.
-        """
+        """Let callers in the VPC invoke through the endpoint for the SageMaker runtime."""
         endpoint = self.interface_endpoints.get(VpcService.RUNTIME)
         if endpoint is None:
             raise NETWORK_CALLERS.error(
@@ -375,7 +355,6 @@ class EndpointNetwork(Construct):
             )
 
     def _check_subnets(self, place: Report) -> None:
-        """Report public subnets, and that there are none."""
         every = {subnet.node.path for subnet in self.vpc.public_subnets}
         public = [each.node.path for each in self.subnets if each.node.path in every]
         if public:

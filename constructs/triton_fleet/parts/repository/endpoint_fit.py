@@ -68,7 +68,6 @@ INSTANCE_POOLS = Check(
     id="instance-pools",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html",
 )
-"""The instance types of a pool can all run the model."""
 
 _UNKNOWN = "any of its models"
 
@@ -318,7 +317,6 @@ def _plugins(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None
 
 
 def _completed(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None:
-    """Report problems if the server opens a plan a first time, to complete its configuration."""
     if endpoint.completes:
         report(
             PLAN_AUTO_COMPLETE,
@@ -329,7 +327,6 @@ def _completed(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> No
 
 
 def _uncompleted(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None:
-    """Report problems if the server must complete a configuration, and does not."""
     if build.completed and endpoint.strict:
         report(
             AUTO_COMPLETE,

@@ -26,7 +26,6 @@ EXISTING_BUCKET = Check(
     id="existing-bucket",
     source="2026-11-22: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html",
 )
-"""An existing bucket has a valid name, and comes with the key that encrypts it."""
 
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
@@ -35,7 +34,6 @@ REPOSITORY_PREFIX = Check(
     id="repository-prefix",
     source="2026-11-21: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html",
 )
-"""The prefix of a model repository is valid in keys and policies without escaping."""
 
 _PREFIX = re.compile(r"[A-Za-z0-9!_.()'/-]*")
 # A key has 1024 bytes; the other half is left to the names of artifacts.
@@ -75,8 +73,6 @@ class ModelRepository(Construct):
         """Create the bucket and its key, or take those that are given.
 
         Args:
-            scope: The parent construct.
-            construct_id: The construct's id.
             prefix: The prefix of the artifacts' keys. A release may refuse a "/" in a target model, so there
                 are no folders below it.
             bucket: A bucket that exists, such as `s3.Bucket.from_bucket_name(...)`. Its encryption, its
@@ -87,10 +83,6 @@ class ModelRepository(Construct):
                 questions with the caller's identity.
             removal_policy: The policy for bucket and key when the stack is deleted. By default they stay;
                 only a first deployment that fails removes them, while the bucket is empty.
-
-        Raises:
-            FleetError: A prefix with characters that mean something else in a URL or in a policy, or one that
-                names an archive; a bucket without its key, or with access_logs.
         """
         super().__init__(scope, construct_id)
         report = Report(self.node.path)
@@ -192,13 +184,6 @@ class ModelRepository(Construct):
         It takes two permissions: this one, in the policies of bucket and key, and the same actions in the
         policy of the role, which its own account grants. The policies name the account and compare the role,
         because S3 refuses a policy that names a role before it exists.
-
-        Args:
-            role_arns: The ARNs of the roles.
-
-        Raises:
-            FleetError: A string is no role's ARN, or the bucket or its key is not the stack's own, so that
-                their policies cannot be changed.
         """
         report = Report(self.node.path)
         for arn in role_arns:
@@ -258,10 +243,7 @@ class ModelRepository(Construct):
     def expire(self, *, rule: str, prefix: str, after: Duration) -> None:
         """Let S3 delete what is below a prefix of the bucket when it is old; of an existing bucket, say so.
 
-        Args:
-            rule: The lifecycle rule's id.
-            prefix: The prefix of the keys.
-            after: The age at which objects are deleted.
+        The rule is the lifecycle rule's id.
         """
         if isinstance(self.bucket, s3.Bucket):
             self.bucket.add_lifecycle_rule(id=rule, prefix=prefix, expiration=after)

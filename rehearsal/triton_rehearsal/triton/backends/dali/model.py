@@ -41,7 +41,6 @@ class TritonPythonModel(StandIn):  # type: ignore[misc]  # found only inside the
     pipeline: Any = None
 
     def load(self, args: Mapping[str, str]) -> None:
-        """Load the file, and refuse it if the real backend would."""
         del args
         file = self.file("model.dali", "dali.py")
         dali = build_package("nvidia.dali.pipeline", fix=INSTALL)
@@ -61,11 +60,9 @@ class TritonPythonModel(StandIn):  # type: ignore[misc]  # found only inside the
             )
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Run each request by itself. Returns one response each, in order."""
         return [self.answer(request) for request in requests]
 
     def finalize(self) -> None:
-        """Free the model."""
         self.pipeline = None
 
     def make(self) -> Any:

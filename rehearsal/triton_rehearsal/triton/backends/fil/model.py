@@ -48,7 +48,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     )
 
     def load(self, args: Mapping[str, str]) -> None:
-        """Load the file, and refuse it if the real backend would."""
         self.take_memory(args, self.size // PARTS)
         self.proba = self._switch("predict_proba", "false")
         self.classifier = self._switch(
@@ -111,7 +110,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             header.set_field("postprocessor", "identity_multiclass" if of_leaves else "softmax")
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
-        """Return the scores or the classes of one batch."""
         rows = np.ascontiguousarray(feed["input__0"])
         scores = self.gtil.predict(self.forest, rows, nthread=self.threads)
         scores = scores.reshape(len(rows), -1)
@@ -129,7 +127,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         return [known[name] for name in wanted]
 
     def finalize(self) -> None:
-        """Free the model."""
         self.forest = None
         super().finalize()
 

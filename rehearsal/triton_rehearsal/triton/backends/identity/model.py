@@ -17,7 +17,6 @@ class TritonPythonModel(StandIn):  # type: ignore[misc]  # found only inside the
     """Answers INPUT<index> as OUTPUT<index>."""
 
     def load(self, args: Mapping[str, str]) -> None:
-        """Refuse a configuration that the real backend would refuse."""
         del args
         self.delay_s = int(self.parameters.get("execute_delay_ms", 0)) / 1000
         inputs, outputs = (_tensors(self.config, side) for side in ("input", "output"))
@@ -34,7 +33,6 @@ class TritonPythonModel(StandIn):  # type: ignore[misc]  # found only inside the
         self.indices = list(outputs)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer each request by itself, as the real backend does."""
         time.sleep(self.delay_s)
         return [pb_utils.InferenceResponse(self._answer(request)) for request in requests]
 

@@ -29,7 +29,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     runtime = "openvino"
 
     def load(self, args: Mapping[str, str]) -> None:
-        """Load the file, and refuse it if the real backend would."""
         del args
         config, path = self.config, self.file("model.xml")
         self.rows = int(config.get("max_batch_size", 0))
@@ -48,7 +47,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         self.request = self.compiled.create_infer_request()
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
-        """Return the wanted outputs of one request."""
         rows = len(next(iter(feed.values())))
         if self.batched and rows != self.rows:
             message = f"expected requests with batch size '{self.rows}', got '{rows}'"
@@ -57,7 +55,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         return [np.array(found[self.compiled.output(name)]) for name in wanted]
 
     def finalize(self) -> None:
-        """Free the model."""
         self.request = self.compiled = None
         super().finalize()
 
@@ -76,7 +73,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             self._compare(entry, self._found("output", entry, model.outputs), exact=True)
 
     def _found(self, side: str, entry: Mapping[str, Any], tensors: Sequence[Any]) -> Any:
-        """Return the shape of a tensor of the file."""
         shapes = {name: each.partial_shape for each in tensors for name in each.names}
         if entry["name"] not in shapes:
             allowed = ", ".join(sorted(shapes))

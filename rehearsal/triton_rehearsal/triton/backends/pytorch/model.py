@@ -30,7 +30,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     )
 
     def load(self, args: Mapping[str, str]) -> None:
-        """Load the file."""
         path = self.file("model.pt", of="model instance")
         self.take_memory(args, self.size)
         self.torch = build_package("torch")
@@ -55,7 +54,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             raise pb_utils.TritonModelException(message) from error
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
-        """Return the wanted outputs of one batch."""
         with warnings.catch_warnings(), self.torch.inference_mode():
             warnings.simplefilter("ignore")  # about read-only arrays; nothing writes to them
             answer = self.module(*(self.torch.from_numpy(feed[name]) for name in self.inputs))
@@ -75,7 +73,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             raise ValueError(message)
 
     def finalize(self) -> None:
-        """Free the model."""
         self.module = None
         super().finalize()
 

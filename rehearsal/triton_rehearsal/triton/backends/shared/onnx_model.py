@@ -48,7 +48,6 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
         """Return the ONNX file in the model's version folder, or its content."""
 
     def load(self, args: Mapping[str, str]) -> None:
-        """Load the file, and refuse it if the real backend would."""
         found = self.find_network()
         self.take_memory(args, len(found) if isinstance(found, bytes) else self.size)
         self.session = onnxruntime.InferenceSession(
@@ -96,13 +95,11 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
         return found
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> Sequence[Array]:
-        """Return the wanted outputs of one batch."""
         assert self.session is not None  # noqa: S101  the stub initializes first
         results: Sequence[Array] = self.session.run(list(wanted), dict(feed))
         return results
 
     def finalize(self) -> None:
-        """Free the model."""
         self.session = None
         super().finalize()
 
