@@ -236,13 +236,7 @@ class Settings:
 def fleet_configs(
     node: Node, *, environment: Mapping[str, str] = os.environ, file: Path = Path(_FILE)
 ) -> tuple[FleetConfig, ...]:
-    """Read the configuration of every selected stage; without stages, that of the fleet.
-
-    Args:
-        node: The app's node.
-        environment: The process environment, of which CDK_DEFAULT_REGION is read.
-        file: The file from which the CLI takes the context, read for duplicate keys.
-    """
+    """Read the configuration of every selected stage; without stages, that of the fleet. See `Settings`."""
     settings = Settings(node, environment=environment, file=file)
     raise_if_any(settings.problems)
     return tuple(each.config for each in settings.stages if each.selected)

@@ -96,21 +96,16 @@ class ModelBuildProject(Construct):
     Attributes:
         project: The CodeBuild project.
         machine: The machine of builds, and the reason for it.
-        models: The models that a build makes; None for every declared model.
-        declared: The names of the folders in models/ that declare one.
-        weights: The addresses of trained weights by environment variable.
-        weights_from: The prefixes of S3 under which declarations may name weights.
+        declared: The names of the folders in models/ that declare a model.
         gpu: The GPU model that compiles; None if nothing is compiled.
         release: The Triton release, with its TensorRT.
         image: The image of the release, or your own.
         source: The source folder as an asset.
-        source_key: The key of the bucket of the source; None if the key is AWS's own.
-        environment: Further environment variables of a build.
-        hub_token: The secret with the token of a private hub; None without one.
-        network: The subnets in which builds run; None for the service's own network.
         role: The role of a build.
         starter_role: The role of a project that starts a Processing job; otherwise None.
         log_group: The log of builds; for a Processing job, a copy of its log.
+
+    Most of its arguments are attributes, too.
     """
 
     def __init__(

@@ -109,14 +109,6 @@ class MultiModelEndpoint(Endpoint):
                 only. SageMaker may refuse them at deployment.
             core_dumps: The place for core dumps of crashed containers; None by default.
             excluded: Not allowed. Arguments of single-model endpoints raise an error that explains why.
-
-        Raises:
-            FleetError: An unknown instance type or release, a type with several GPUs, or one that AWS does
-                not list, without being asked to, a GPU too old for the release, a release or region without
-                image, a server argument that cannot be passed on, build jobs that publish plans for another
-                GPU or TensorRT, a volume or key on local NVMe, or anything that multi-model endpoints
-                exclude. All that apply are named.
-            TypeError: There is no such argument.
         """
         for name in excluded:
             if name not in EXCLUDED:  # as Python does with a misspelled one

@@ -28,7 +28,6 @@ from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
 from triton_fleet.operations.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.operations.scaling.target import ScalingTarget
-from triton_fleet.operations.scaling.tracking import CpuUtilization, GpuUtilization, InvocationsPerGpu
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
 from triton_fleet.parts.arguments.tokens import known
@@ -54,8 +53,6 @@ BUDGET_BELOW_MINIMUM = "triton-fleet:budget-below-minimum"
 _EVERY = "*"
 _NAME_CHARACTERS = 24
 _DIGITS = 6
-_USUAL_ON_CPUS: tuple[ScalingTarget, ...] = (CpuUtilization(percent=60),)
-_USUAL_ON_GPUS: tuple[ScalingTarget, ...] = (InvocationsPerGpu(per_minute=600), GpuUtilization(percent=60))
 
 
 @typed
@@ -154,7 +151,14 @@ class MultiModelFleet(Construct):
             rollback_limits=limits if rollback_alarms and not isinstance(deployment, Replace) else None,
             placement=placement or Placement(),
         )
-        self.scaling = self._scaling(min_capacity, max_capacity, targets)
+        self.scaling = EndpointScaling(
+            self,
+            "Scaling",
+            endpoint=self.endpoint,
+            min_capacity=min_capacity,
+            max_capacity=max_capacity,
+            targets=targets,
+        )
         self.alias = EndpointAlias(
             self,
             "Alias",
@@ -281,17 +285,6 @@ class MultiModelFleet(Construct):
         ]
         rendered += [stack.resolve(each) for each in theirs]
         return hashlib.sha256(json.dumps(rendered, sort_keys=True).encode()).hexdigest()[:_DIGITS]
-
-    def _scaling(self, least: int, most: int, targets: Sequence[ScalingTarget] | None) -> EndpointScaling:
-        usual = _USUAL_ON_GPUS if self.endpoint.instance.gpu else _USUAL_ON_CPUS
-        return EndpointScaling(
-            self,
-            "Scaling",
-            endpoint=self.endpoint,
-            min_capacity=least,
-            max_capacity=most,
-            targets=usual if targets is None else targets,
-        )
 
     def _operations(
         self, limits: Thresholds, topic: sns.ITopic | None, hourly_price_usd: float | None

@@ -47,14 +47,13 @@ class RollbackAlarms(Construct):
             rollback_alarms=rollback.names,
         )
 
-    They see the old and the new instances together, as all metrics by endpoint and variant do: of a canary's
-    failures they see its share of the traffic, and while the old version fails already, no deployment gets
-    through. `GreenFleetAlarms` look at the new instances alone; have both, or in such a case only those.
+    They see the old and the new instances together: of a canary's failures only its share of the traffic, and
+    while the old version fails already, no deployment gets through. `GreenFleetAlarms` look at the new
+    instances alone; have both, or in such a case only those.
 
     Attributes:
         alarms: The alarms by name.
-        names: The alarms' names, for the endpoint's `rollback_alarms`. CloudFormation makes an alarm before
-            whatever uses its name.
+        names: Their names, for the endpoint's `rollback_alarms`.
     """
 
     def __init__(
@@ -68,11 +67,7 @@ class RollbackAlarms(Construct):
     ) -> None:
         """Create the alarms.
 
-        Args:
-            endpoint_name: The literal name of the endpoint that will be deployed.
-            variant_name: The name of its variant.
-            thresholds: The limits of normal operation; of these, the errors and the minimum of requests are
-                used.
+        Of the thresholds, the errors and the minimum of requests are used.
         """
         super().__init__(scope, construct_id)
         limits = thresholds or Thresholds()
@@ -99,11 +94,9 @@ class GreenFleetAlarms(Construct):
         GreenFleetAlarms(stack, "Rollback", endpoint=endpoint)
 
     SageMaker publishes the metrics of invocations with the dimension EndpointConfigName as well, from when a
-    fleet gets traffic. AWS shows that for ModelLatency and says it of errors; which other metrics have the
-    dimension is not documented. So requests are counted here as the samples of the errors' own metric, which
-    is 1 or 0 for each request, and `RollbackAlarms` in addition are the safe side.
-
-    As those do, they look at errors, and at nothing that a cold start causes.
+    fleet gets traffic. AWS documents that for ModelLatency and errors alone. So requests are counted here as
+    the samples of the errors' own metric, which is 1 or 0 for each request, and `RollbackAlarms` in addition
+    are the safe side. As those do, they look at errors, and at nothing that a cold start causes.
 
     Attributes:
         endpoint: The watched endpoint.

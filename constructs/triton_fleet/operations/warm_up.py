@@ -87,31 +87,29 @@ class WarmUpRequest:
 class EndpointWarmUp(Construct):
     """Warm-up of a new fleet: invokes chosen models while SageMaker watches it.
 
-    A new fleet starts with no model loaded: without a warm-up, its first requests wait for their models. With
-    `AllAtOnce` it is watched once all traffic has moved, so some requests wait nevertheless; with `Canary`
-    these are the canary's share. On a new endpoint of an `EndpointAlias`, none wait.
+    Without one, the first requests of a new fleet wait for their models. With `AllAtOnce` it is watched once
+    all traffic has moved, so some wait nevertheless; with `Canary` these are the canary's share. On a new
+    endpoint of an `EndpointAlias`, none wait.
 
-    SageMaker announces a fleet that it begins to watch (status Baking) to EventBridge. A rule then starts a
-    function that sends every request to the endpoint, and again every few seconds: of a canary, only a share
-    of the requests reaches the new fleet. It ends when the endpoint is no longer watched, and after fifteen
-    minutes in any case; each further step of a deployment is announced again. Requests that fail are logged
-    with the model's name and change nothing else: a warm-up never fails a deployment. A model that refuses
-    the input has been loaded, and is not asked again: refusals count as errors in the alarms that undo it.
+    SageMaker announces a fleet that it begins to watch (status Baking) to EventBridge, and each further step
+    of a deployment. A rule then starts a function that sends every request to the endpoint, and again every
+    few seconds: of a canary, only a share reaches the new fleet. It ends when the endpoint is no longer
+    watched, and after fifteen minutes in any case; its log names the models for which there was no time.
+    Requests that fail are logged, and never fail a deployment. A model that refuses the input has been
+    loaded, and is not asked again: refusals count as errors in the alarms that undo it. Once a new fleet has
+    all traffic, a model is asked three times at most: models that do not fit into memory displace each other.
 
     SageMaker may announce a step twice. Two functions then send the same requests, which does no harm, so no
     concurrency is reserved to prevent it: an account with the small quota of a new one could not deploy that.
 
-    `requests` travel in the rule, 8192 characters together: unlike the 4 KB of a function's environment this
-    holds requests for dozens of models. With `published`, every other model in the repository is sent the
-    request that its build has stored there, the smallest of its examples: the template does not grow with the
-    models. One that was published without a request is loaded at its first one. A run has fifteen minutes;
-    its log names the models for which there was no time. Once a new fleet has all traffic, a model is asked
-    three times at most: models that do not fit into memory together displace each other.
+    `requests` travel in the rule, which holds more than a function's environment. With `published`, every
+    other model in the repository is sent the request that its build has stored there, the smallest of its
+    examples. One that was published without a request is loaded at its first one.
 
-    The function and the rule are made before the endpoint is, or is changed, so that the deployment which
-    brings them is warmed up already. A new endpoint has no fleet before it, so SageMaker watches and
-    announces none. With `alias`, a custom resource sends the requests to it before the alias moves there. If
-    the fleet is served by another endpoint until then, a model that does not load fails the deployment.
+    The function and the rule are made before the endpoint is changed, so the deployment which brings them is
+    warmed up already. Of a new endpoint SageMaker announces nothing: with `alias`, a custom resource sends
+    the requests to it before the alias moves there. If another endpoint serves the fleet until then, a model
+    that does not load fails the deployment.
 
     Sources, read on 2026-11-21:
 
@@ -119,8 +117,6 @@ class EndpointWarmUp(Construct):
     * https://github.com/aws/event-ruler, "JSON Array Matching"
 
     Attributes:
-        endpoint: The endpoint to warm up.
-        requests: The requests that were given.
         function: The function that sends the requests.
         rule: The rule that starts it.
         first_loads: The custom resource that warms up a new endpoint; None without an alias.

@@ -27,6 +27,7 @@ from triton_rehearsal.builds.buildspec import Buildspec, FailedCommand
 from triton_rehearsal.builds.environment import container_environment
 from triton_rehearsal.builds.processing_job import run_job
 from triton_rehearsal.builds.shell import CommandShell
+from triton_rehearsal.closing import Closing
 from triton_rehearsal.triton.machine import Machine
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _MINUTE_S = 60.0
 _log = logging.getLogger(__name__)
 
 
-class BuildRunner:
+class BuildRunner(Closing):
     """Runs every build that is started in an embedded AWS, until the runner is closed.
 
     A build that an SDK, a function or a state machine starts is queued, then runs through its phases. Its log
@@ -139,12 +140,6 @@ class BuildRunner:
     def close(self) -> None:
         """Stop every build and start no more."""
         self._open.close()
-
-    def __enter__(self) -> BuildRunner:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _BuildLog:

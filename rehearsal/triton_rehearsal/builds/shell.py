@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from triton_models.base.processes import end_group, tie_to_parent
+from triton_rehearsal.closing import Closing
 
 # Reads the path of a command, sources it so that its effects stay in this shell, and answers with its status.
 # A standard shell only supports descriptors of one digit, so a bash opens the descriptors first. `command`
@@ -34,7 +35,7 @@ _POLL_SECONDS = 0.02
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class CommandShell:
+class CommandShell(Closing):
     """A shell that receives commands: bash, or the machine's sh. It inherits no environment.
 
     `on_line` is called with every line that a command prints, including standard error.
@@ -108,12 +109,6 @@ class CommandShell:
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._scripts.cleanup()
-
-    def __enter__(self) -> CommandShell:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _pipe() -> tuple[int, int]:

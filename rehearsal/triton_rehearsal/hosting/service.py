@@ -25,6 +25,7 @@ from typing import Any
 from embedded_aws import EmbeddedAws, LaunchError, current_clock, refusal_of_pages
 from triton_models.base.errors import FleetError
 from triton_models.client.failures import error_in
+from triton_rehearsal.closing import Closing
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog, may_log
 from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, Taken, closing
@@ -81,7 +82,7 @@ class Moment:
     event: Event
 
 
-class Hosting:
+class Hosting(Closing):
     """Real-time hosting of the endpoints of an AWS, with one model or many.
 
     An `EmbeddedAws` starts new fleets here before they take traffic. With any other AWS, the first request
@@ -239,12 +240,6 @@ class Hosting:
         self._metrics.close()
         if self._removed:
             shutil.rmtree(self._directory, ignore_errors=True)
-
-    def __enter__(self) -> Hosting:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _slot(self, endpoint: str) -> EndpointSlot:
         with self._lock:

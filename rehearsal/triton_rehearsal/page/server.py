@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 from embedded_aws import BoundedThreads
+from triton_rehearsal.closing import Closing
 from triton_rehearsal.page.report import html_page, in_json
 
 Document = Mapping[str, Any]
@@ -36,7 +37,7 @@ _HEADERS = {
 }
 
 
-class PageServer:
+class PageServer(Closing):
     """A server of one page and its document, on a free port of the loopback interface.
 
     `read` is called at most about once per second. The address is secret: nothing else protects the page.
@@ -73,12 +74,6 @@ class PageServer:
         self._thread.join()
         with self._lock:
             self._closed = True
-
-    def __enter__(self) -> PageServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Server(BoundedThreads, HTTPServer):

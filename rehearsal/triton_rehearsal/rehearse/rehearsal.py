@@ -20,6 +20,7 @@ from triton_models.spec import ModelDefinition, load_builds
 from triton_rehearsal.aws import REGION, SPEED, open_aws, resource_problems
 from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.cdk import Cdk, read_stage
+from triton_rehearsal.closing import Closing
 from triton_rehearsal.hosting.budget import read_size
 from triton_rehearsal.hosting.service import Hosting, require_served
 from triton_rehearsal.page.document import read as read_document
@@ -86,7 +87,7 @@ def _own_temporary_folder() -> Iterator[Path]:
                 os.environ["TMPDIR"] = before
 
 
-class Rehearsal:
+class Rehearsal(Closing):
     """A rehearsal with its processes and files; closing it removes all of them.
 
     Without models, those are built and served that the deployed project builds; a scenario has models of its
@@ -316,9 +317,3 @@ class Rehearsal:
     def close(self) -> None:
         """End every process and remove every file of this rehearsal."""
         self._open.close()
-
-    def __enter__(self) -> Rehearsal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -11,12 +11,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import urllib3
 
 from triton_models.base.unix_http import UnixSocketPool
+from triton_rehearsal.closing import Closing
 
 TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 INVOCATIONS = "/invocations"
@@ -61,10 +62,7 @@ class NoAnswerError(Exception):
     """The container closed the connection, or exceeded the platform's time limit."""
 
 
-AContract = TypeVar("AContract", bound="Contract")
-
-
-class Contract:
+class Contract(Closing):
     """A client of the container at a Unix socket. It can be used from many threads."""
 
     def __init__(self, server: Path, *, invocation_limit_s: float = INVOCATION_LIMIT_S) -> None:
@@ -81,12 +79,6 @@ class Contract:
     def close(self) -> None:
         """Close every connection."""
         self._pool.close()
-
-    def __enter__(self: AContract) -> AContract:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _call(
         self,

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from triton_models.base.errors import FleetError
 from triton_models.facts.gpu_memory import BACKENDS, SERVER_MIB, SERVER_POOL_MIB
+from triton_rehearsal.closing import Closing
 from triton_rehearsal.triton import guard
 from triton_rehearsal.triton.backend_directory import leftovers_of, make_backends, new_mark
 from triton_rehearsal.triton.container import only_model, server_environment, server_flags
@@ -50,7 +51,7 @@ _PORT = 8080
 _POOL = "--cuda-memory-pool-byte-size=0:"
 
 
-class TritonServer:
+class TritonServer(Closing):
     """A server with the flags from the deployed container's environment. It loads models on demand, or one.
 
     For a backend that needs a GPU, a stand-in with the same name runs the model's ONNX file on the CPU, so
@@ -198,12 +199,6 @@ class TritonServer:
             self._guard.stdout.close()
         # The guard did this too, unless it was killed.
         guard.remove_leftovers(self._leftovers)
-
-    def __enter__(self) -> TritonServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _gpu(folder: Path, environment: Mapping[str, str], *, total: int, whole: bool) -> ModelledGpu:

@@ -1,14 +1,11 @@
 """The ways to a new configuration of an endpoint: all at once, by a canary, in steps, or in batches.
 
-Two things are particular about a fleet of many models on GPUs, and every default here follows from them:
+Every default here follows from two things:
 
-* A new instance starts with no model loaded. Its first requests wait for their models, however good the new
-  version is. So a step is small, the wait after it is long enough to load the models in use, and the alarms
-  that roll it back look at errors and not at latency (`RollbackAlarms`).
-* SageMaker suspends auto scaling until the deployment has ended: the fleet keeps the size it had, whatever
-  the traffic. A canary of ten minutes takes 35 with the start of its instances, a rolling one far more.
-* Blue/green deployments run two fleets side by side: twice the instances are billed, and the account's
-  quota for the instance type has to hold both. `Rolling` needs one more batch only.
+* A new instance starts with no model loaded. So a step is small, the wait after it is long enough to load the
+  models in use, and the alarms that roll it back look at errors and not at latency (`RollbackAlarms`).
+* SageMaker suspends auto scaling until the deployment has ended. A canary of ten minutes takes 35 with the
+  start of its instances, a rolling one far more.
 
 Sources, read on 2026-11-21:
 

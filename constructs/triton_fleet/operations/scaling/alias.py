@@ -1,11 +1,9 @@
 """An endpoint's alias: the name that applications know, whichever endpoint serves it.
 
 A plan that was compiled for one release and GPU does not load on another, and SageMaker refuses to change the
-instance type of a variant that is scaled. So instance type and release are part of the endpoint's name here.
-Another one is another name, for which CloudFormation makes another endpoint with its scaling. It is made only
-if it has an artifact for every name that the fleet serves; the alias moves there when all of that is ready,
-and the endpoint before is removed last. If anything fails, the deployment is rolled back: the endpoint before
-has served throughout, with the artifacts that it had.
+instance type of a variant that is scaled. So both are part of the endpoint's name here, and another one is
+another endpoint with its scaling. The endpoint before is removed last: if anything fails, the deployment is
+rolled back, and it has served throughout, with the artifacts that it had.
 
 Both endpoints exist for some minutes: the account needs the quota for both, and pays for both so long. The
 new one starts without a loaded model, unless a `EndpointWarmUp` with this alias loads some.
@@ -48,11 +46,7 @@ def endpoint_name_for(
 ) -> str:
     """The name of a fleet's endpoint of these instance types and release: TritonFleet-g5-2xlarge-25-09.
 
-    Args:
-        fleet: The fleet's name, letters, digits and hyphens.
-        *instance_types: The type of each variant; the same type counts once.
-        release: The Triton release.
-        settings: More that makes another endpoint, such as a digest of its settings.
+    A type of several variants counts once. `settings` is more that makes another endpoint, such as a digest.
     """
     types = dict.fromkeys(name.removeprefix("ml.").replace(".", "-") for name in instance_types)
     name = "-".join((fleet, *types, release.replace(".", "-"), *([settings] if settings else ())))
@@ -70,12 +64,10 @@ def endpoint_name_for(
 class EndpointAlias(Construct):
     """A Systems Manager parameter with the name of a fleet's current endpoint, and its target.
 
-    Its value is one JSON object, so that both are read together:
-    {"endpoint": "TritonFleet-g5-2xlarge-25-09", "target": "sm86-trt10.13.3"}. It moves when the endpoint that
-    it names can take all traffic: after that one, its scaling and its warm-up, and if that endpoint has an
-    artifact for every name that the fleet serves. Applications read it, with
-    `triton_models.client.Client(alias=...)` or on their own, and go on working through a change of the
-    release, the GPU or the instance type.
+    Its value is one JSON object, such as {"endpoint": "TritonFleet-g5-2xlarge-25-09", "target":
+    "sm86-trt10.13.3"}. It moves when the endpoint that it names can take all traffic: after that one, its
+    scaling and its warm-up, and if it has an artifact for every name that the fleet serves. Applications read
+    it, with `triton_models.client.Client(alias=...)` or on their own.
 
     What has to be ready before the new endpoint is created, such as a `DeploymentBuild` in the same stack, is
     a dependency of this: `alias.node.add_dependency(build)`.

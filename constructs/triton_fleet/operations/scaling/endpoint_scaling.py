@@ -44,14 +44,7 @@ class EndpointScaling(Construct):
     Give the endpoint a name with the instance type in it (`endpoint_name_for`) and applications an
     `EndpointAlias`, and a change of the instance type is an ordinary deployment.
 
-    Attributes:
-        endpoint: The scaled endpoint.
-        variant: The variant of it.
-        min_capacity: The fewest instances.
-        max_capacity: The most instances.
-        targets: The targets.
-        steps: The step scaling policies.
-        schedules: The scheduled changes of the range.
+    Its arguments but `cooldowns` are also its attributes.
     """
 
     def __init__(

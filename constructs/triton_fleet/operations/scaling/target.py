@@ -157,7 +157,7 @@ class ScalingTarget(ABC):
             few instances but not when there are too many; another one then has to remove them.
     """
 
-    _POLICY: ClassVar[str] = ""
+    _POLICY: ClassVar[str] = ""  # the class's name, if empty
     _PER: ClassVar[Per] = "instance"
     _LIMIT: ClassVar[float | None] = None  # the most that the metric of one can reach
     _UNITS: ClassVar[int] = 1  # of the metric's in one that the target is given in
@@ -170,7 +170,7 @@ class ScalingTarget(ABC):
     @property
     def _policy(self) -> str:
         """The construct's id and the last part of the policy's name; one policy for each."""
-        return self._POLICY
+        return self._POLICY or type(self).__name__
 
     @property
     @abstractmethod

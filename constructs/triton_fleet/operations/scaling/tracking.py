@@ -162,7 +162,6 @@ class GpuUtilization(Utilization):
         percent: 0 to 100, of each GPU. The default leaves room for the minutes until a new instance serves.
     """
 
-    _POLICY: ClassVar[str] = "GpuUtilization"
     _PER: ClassVar[Per] = "GPU"
     _METRIC: ClassVar[str] = "GPUUtilization"
 
@@ -181,7 +180,6 @@ class GpuMemoryUtilization(Utilization):
         percent: 0 to 100, of each GPU's memory. Above what the loaded model takes at rest.
     """
 
-    _POLICY: ClassVar[str] = "GpuMemoryUtilization"
     _PER: ClassVar[Per] = "GPU"
     _METRIC: ClassVar[str] = "GPUMemoryUtilization"
 
@@ -198,7 +196,6 @@ class CpuUtilization(Utilization):
             target written down as 60 would be 60 of 800 on eight of them; here it is multiplied.
     """
 
-    _POLICY: ClassVar[str] = "CpuUtilization"
     _PER: ClassVar[Per] = "vCPU"
     _METRIC: ClassVar[str] = "CPUUtilization"
 
@@ -219,7 +216,6 @@ class ModelLatency(ScalingTarget):
         statistic: Of the requests of a minute: "Average", or a percentile such as "p90".
     """
 
-    _POLICY: ClassVar[str] = "ModelLatency"
     _UNITS: ClassVar[int] = _MICROSECONDS_PER_MILLISECOND
 
     latency: Duration
@@ -255,7 +251,6 @@ class ConcurrentRequests(ScalingTarget):
         per_model: Requests at one time in the model of one instance.
     """
 
-    _POLICY: ClassVar[str] = "ConcurrentRequests"
     _COUNTS_ANSWERS: ClassVar[bool] = True
 
     per_model: float
