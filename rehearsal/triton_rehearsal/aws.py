@@ -17,11 +17,7 @@ SPEED = 60
 
 
 def open_aws(port: int = 0, *, region: str = REGION, speed: float = math.inf) -> EmbeddedAws:
-    """Open the embedded AWS of a rehearsal, on a free port if it is 0. By default waits are over at once.
-
-    Raises:
-        FleetError: The port is taken or not allowed.
-    """
+    """Open the embedded AWS of a rehearsal, on a free port if it is 0. By default waits are over at once."""
     try:
         return EmbeddedAws(port, region=region, speed=speed, prices=_price)
     except PortError as error:

@@ -13,7 +13,6 @@ from aws_cdk import Stack
 from aws_cdk import aws_lambda as lambda_
 from botocore.exceptions import ClientError
 
-from tests.reported import reported
 from triton_fleet.endpoint.functions import inline_function
 from triton_fleet.endpoint.functions.code import endpoint_start
 from triton_fleet.endpoint.functions.inline_function import RUNTIME, InlineFunction, function_code

@@ -20,11 +20,7 @@ from triton_models.base.outcome import show_problems
 def synthesize(declare: Callable[[App, FleetConfig], object]) -> int:
     """Run an app: read the configuration, declare the stacks, check them, and write the templates.
 
-    Args:
-        declare: Declares the stacks of a configuration in the app. It is called for each selected stage.
-
-    Returns:
-        0, or 1 after an invalid configuration or findings of the checks, which are printed to stderr.
+    `declare` is called for each selected stage. Returns 0, or 1 after problems, which are printed to stderr.
     """
     app = App(stack_traces=False)  # of a Python app they name temporary folders, and differ every time
     try:

@@ -106,13 +106,9 @@ class BuildRuns(Construct):
     On demand, each build at a time counts against the quota of builds on GPUs, which is 0 in a new account.
 
     Attributes:
-        builds: The project that makes the models.
-        state_machine: The state machine.
         changed_project: The project that finds what changed, on a small machine.
         summary_project: The project that reports the result of every model, on a small machine.
         folder: The folder that holds a folder for each run.
-        max_concurrency: The most builds at a time.
-        role: The role of the state machine.
         step_role: The role of `changed_project` and `summary_project`.
         log_group: The log of both projects and of the state machine.
     """

@@ -94,14 +94,11 @@ class ModelBuildProject(Construct):
     endpoint's own instance type, and ends as the job ends. `machine.reason` gives the reason for the choice.
 
     Attributes:
-        project: The CodeBuild project.
         machine: The machine of builds, and the reason for it.
         declared: The names of the folders in models/ that declare a model.
         gpu: The GPU model that compiles; None if nothing is compiled.
         release: The Triton release, with its TensorRT.
         image: The image of the release, or your own.
-        source: The source folder as an asset.
-        role: The role of a build.
         starter_role: The role of a project that starts a Processing job; otherwise None.
         log_group: The log of builds; for a Processing job, a copy of its log.
 

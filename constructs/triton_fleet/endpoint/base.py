@@ -71,9 +71,6 @@ class Endpoint(Resource, VariantMetrics):
         variant_name: The name of the first variant, of most endpoints the only one.
         instance: The first variant's instance type with its facts.
         release: The Triton release with its facts.
-        repository: The repository of its models.
-        server: The options of the Triton server.
-        deployment: The strategy for new configurations; None for SageMaker's default.
         image: The image that the first variant runs.
         role: The execution role of the instances.
         log_group: The log group of the containers. It belongs to no stack, and outlives the endpoint.
@@ -165,10 +162,7 @@ class Endpoint(Resource, VariantMetrics):
         """Undo a deployment for these alarms as well.
 
         An alarm of the new fleet names the endpoint's configuration, so it is created after that, and this is
-        how the endpoint learns of it.
-
-        Args:
-            alarms: Alarms, or names of alarms. The role may describe them, unless it is immutable.
+        how the endpoint learns of it. The role may describe the alarms, unless it is immutable.
         """
         names, before = alarm_names(alarms), len(self._shared.rollback_alarms)
         self._roll_back_on(names)

@@ -95,13 +95,7 @@ class ImportedEndpoint(Resource, VariantMetrics):
         return references.EndpointReference(endpoint_arn=self.endpoint_arn)
 
     def grant_invoke(self, grantee: iam.IGrantable, *, target_models: Sequence[str] = ()) -> iam.Grant:
-        """Allow to invoke it.
-
-        Args:
-            grantee: The principal that may invoke.
-            target_models: Patterns of target models of a multi-model endpoint, such as "minilm-*". Every
-                model if left out.
-        """
+        """Allow to invoke it; of many models, those that match patterns such as "minilm-*", or every one."""
         return invocation_grant(grantee, endpoint_arn=self.endpoint_arn, target_models=target_models)
 
     def variant(self, name: str = DEFAULT_VARIANT, *, instance_type: str | None = None) -> EndpointMetrics:

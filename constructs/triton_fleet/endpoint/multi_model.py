@@ -150,12 +150,7 @@ class MultiModelEndpoint(Endpoint):
         self._resource = self._serve(hosting, instance, cache="Enabled" if keep_models_cached else "Disabled")
 
     def grant_invoke(self, grantee: iam.IGrantable, *, target_models: Sequence[str] = ()) -> iam.Grant:
-        """Allow to invoke models.
-
-        Args:
-            grantee: The principal that may invoke.
-            target_models: Patterns of target models, such as "minilm-*". Every model if left out.
-        """
+        """Allow to invoke models that match patterns such as "minilm-*"; without patterns, every model."""
         return self._grant_invoke(grantee, target_models)
 
     def _checked(

@@ -146,10 +146,6 @@ class GitHubDeployRole(Construct):
             stack, "Deploy", repository="octo-org/search", environment="production"
         )
         ```
-
-    Attributes:
-        role: The role.
-        provider_arn: The account's identity provider for GitHub.
     """
 
     def __init__(

@@ -35,7 +35,6 @@ class ModelLibrary(Construct):
     Findings of AwsSolutions about it are accepted, each with its reason.
 
     Attributes:
-        repository: The model repository.
         builds: The build job; None if no models are built.
         built: The names of the models that are built.
         source: The folder of their declarations; None if no models are built.

@@ -71,14 +71,10 @@ class MultiModelFleet(Construct):
 
     Attributes:
         library: The model repository and its builds.
-        endpoint: The endpoint.
-        scaling: Its auto scaling.
         alias: The name that applications follow.
         rollback: The alarms that undo an update, of the endpoint and of its newest fleet alone.
         warm_up: Loads models on a new fleet; None if it is switched off.
         notifications: The topic made for `alarm_email`; None without an address.
-        alarms: The alarms.
-        dashboard: The dashboard.
         budget: The budget of its instances; None without one.
     """
 

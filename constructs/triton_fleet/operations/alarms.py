@@ -70,7 +70,6 @@ class EndpointAlarms(Construct):
         """Create the alarms.
 
         Args:
-            endpoint: The endpoint to watch.
             variant: The name of one of its variants; None for the first, which is most endpoints' only one.
             scaling: Its auto scaling, for the alarms about a fleet that cannot grow, or does not.
             thresholds: The limits of normal operation.

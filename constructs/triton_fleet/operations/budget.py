@@ -28,9 +28,6 @@ class MonthlyBudget(Construct):
 
     AWS counts by the tag `triton-fleet:fleet` of the endpoints, from the day on which you activate it as a
     cost allocation tag in the console of Billing. Builds and the bucket do not have the tag.
-
-    Attributes:
-        budget: The budget.
     """
 
     def __init__(

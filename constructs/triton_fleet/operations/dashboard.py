@@ -85,7 +85,6 @@ class EndpointDashboard(Construct):
         """Create the dashboard, under the endpoint's name.
 
         Args:
-            endpoint: The endpoint to show.
             variant: The name of one of its variants; None for the first, which is most endpoints' only one.
             alarms: Its alarms: their states come first, and each threshold is a line in its chart.
             scaling: Its auto scaling: the limits of its capacity are lines in the chart of instances.

@@ -99,7 +99,6 @@ class GreenFleetAlarms(Construct):
     are the safe side. As those do, they look at errors, and at nothing that a cold start causes.
 
     Attributes:
-        endpoint: The watched endpoint.
         alarms: The alarms by name. The endpoint is rolled back on them already.
     """
 

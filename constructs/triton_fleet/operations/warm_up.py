@@ -117,8 +117,6 @@ class EndpointWarmUp(Construct):
     * https://github.com/aws/event-ruler, "JSON Array Matching"
 
     Attributes:
-        function: The function that sends the requests.
-        rule: The rule that starts it.
         first_loads: The custom resource that warms up a new endpoint; None without an alias.
     """
 
@@ -146,7 +144,6 @@ class EndpointWarmUp(Construct):
             every: The interval at which all of them are sent, 1 s to 5 minutes.
             alias: The alias of the fleet that the endpoint serves: it moves to a new endpoint once that has
                 answered every request.
-            log_retention: The retention of the function's log.
         """
         super().__init__(scope, construct_id)
         self.endpoint = endpoint

@@ -36,8 +36,7 @@ class Budget:
     ) -> Budget:
         """Return the limits of an instance type, or these for models; an unknown type has no others.
 
-        Raises:
-            FleetError: The type has less memory on its GPUs, or no GPU.
+        A type with less memory on its GPUs, or without a GPU, raises a FleetError.
         """
         found = INSTANCE_TYPES.get(instance_type or "")
         if found is None:

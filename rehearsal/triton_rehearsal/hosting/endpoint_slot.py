@@ -46,11 +46,8 @@ class EndpointSlot:
         """Return the variant for the next request, and its instances, once as many take requests, or all.
 
         A new endpoint configuration gets new instances without loaded models. The old ones finish their
-        requests.
-
-        Raises:
-            ApiError: The endpoint does not exist, or the hosting is closing.
-            FleetError: An instance does not start.
+        requests. An ApiError: the endpoint does not exist, or the hosting is closing. A FleetError: an
+        instance does not start.
         """
         while True:
             with self._lock:
@@ -81,12 +78,7 @@ class EndpointSlot:
             self._lock.release()
 
     def launch(self, variant: Variant) -> None:
-        """Start a fleet's instances next to those that serve. Requests continue meanwhile.
-
-        Raises:
-            ApiError: The hosting is closing.
-            FleetError: An instance does not start.
-        """
+        """Start a fleet's instances next to those that serve. Requests continue meanwhile."""
         group = self._group(variant)
         try:
             group.resize(variant.instances)

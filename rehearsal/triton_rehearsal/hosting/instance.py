@@ -122,11 +122,7 @@ class Instance(ABC):
 
     @abstractmethod
     def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
-        """Answer a request for a model; wait for all that is needed.
-
-        Raises:
-            EndingError: The instance is closing.
-        """
+        """Answer a request for a model; wait for all that is needed. EndingError: the instance is closing."""
 
     @abstractmethod
     async def invoke_now(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked | None:

@@ -29,10 +29,7 @@ def unpack(stream: IO[bytes], folder: Path) -> None:
     """Unpack a .tar.gz into a folder, which appears only when it is complete.
 
     An endpoint may accept more. SageMaker's reader is not documented, so everything on which readers disagree
-    is refused here, as `fleet check` does.
-
-    Raises:
-        BadArtifactError: The tarball breaks a rule of `triton_models.artifact.archive`.
+    is refused here with a BadArtifactError, as `fleet check` does.
     """
     try:
         archive.unpack(stream, folder, where="the archive")
@@ -82,11 +79,7 @@ def split(url: str) -> tuple[str, str]:
 
 
 def download(data: ModelData | None, folder: Path, *, s3: Any) -> None:
-    """Create the folder that a container sees as /opt/ml/model.
-
-    Raises:
-        FleetError: There are no data, they are no archive, or a name is not allowed.
-    """
+    """Create the folder that a container sees as /opt/ml/model."""
     if data is None:
         folder.mkdir()
         return

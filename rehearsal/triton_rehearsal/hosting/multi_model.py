@@ -173,12 +173,7 @@ class MultiModelInstance(Instance):
     def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
         """Answer a request for a model; load the model first if necessary.
 
-        Raises:
-            EndingError: The instance is closing.
-            MissingArtifactError: The target model is not in the repository.
-            BadArtifactError: The target model is not a tarball that can be unpacked.
-            ContainerError: The container refused to load the model.
-            NotReadyError: The model was not loaded within the maximum wait. The load continues.
+        After a NotReadyError, the load continues.
         """
         model, hit = self._claim(target)
         try:

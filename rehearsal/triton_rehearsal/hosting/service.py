@@ -169,12 +169,7 @@ class Hosting(Closing):
             slot.end()
 
     def instances(self, endpoint: str) -> Sequence[Instance]:
-        """Return the instances that take an endpoint's requests; start them if necessary.
-
-        Raises:
-            ApiError: InvokeEndpoint's error for the endpoint.
-            FleetError: An instance does not start.
-        """
+        """Return the instances that take an endpoint's requests; start them if necessary."""
         return self._slot(endpoint).take(wait_for=_ALL)[1]
 
     def running(self) -> Iterator[tuple[Source, Instance]]:

@@ -77,8 +77,7 @@ class Fleets:
 def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
     """Read the current deployment of an endpoint. An unchanged configuration is not read again.
 
-    Raises:
-        ApiError: The endpoint does not exist, or the rehearsal does not serve its kind.
+    An endpoint that does not exist, or of a kind that the rehearsal does not serve, raises an ApiError.
     """
     found = _describe(aws, endpoint)
     live = found["ProductionVariants"][0]

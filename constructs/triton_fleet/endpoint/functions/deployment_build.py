@@ -77,7 +77,6 @@ class DeploymentBuild(Construct):
     Attributes:
         function: The function that starts builds and waits for them.
         resource: The custom resource: its `ref` is the id of the build, or the ARN of the run's execution.
-        target: The target of the build.
         filled: The custom resource that exists once the target has every model that other targets have.
     """
 
@@ -96,7 +95,6 @@ class DeploymentBuild(Construct):
             builds: The build to start: one build of all models, or a run of those that changed.
             artifact_timeout: The longest wait of `artifact`, `wait` and `filled`, one minute to one hour. The
                 last minute of a full hour is kept for the answer.
-            log_retention: The retention of the function's log.
         """
         super().__init__(scope, construct_id)
         self._runs = builds if isinstance(builds, BuildRuns) else None

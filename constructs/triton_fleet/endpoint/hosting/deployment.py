@@ -197,11 +197,7 @@ class Deployment(ABC):
         """As CloudFormation takes it."""
 
     def time_without_scaling(self, *, capacity: int | None = None) -> Duration | None:
-        """The time for which auto scaling is suspended; None if that depends on what is not known.
-
-        Args:
-            capacity: The instances of the fleet; None leaves only portions in percent.
-        """
+        """The time for which auto scaling is suspended; None if that depends on an unknown capacity."""
         course = self._course(known(capacity))
         waits = course.seconds_of_waits()
         if waits is None or course.starts is None:

@@ -67,7 +67,6 @@ class InstancePool:
     """A further instance type of a variant, used if the preferred one has no capacity.
 
     Attributes:
-        instance_type: The type.
         artifact: The artifact for its GPU, such as "resnet50-0123456789ab.tar.gz"; by default the variant's,
             which is only right if both have the same GPU model.
     """

@@ -73,8 +73,6 @@ class EndpointAlias(Construct):
     a dependency of this: `alias.node.add_dependency(build)`.
 
     Attributes:
-        endpoint: The current endpoint.
-        fleet: The fleet's name.
         parameter_name: Its own name, which never changes: /triton-fleet/<fleet>/endpoint.
     """
 

@@ -64,7 +64,6 @@ class EndpointScaling(Construct):
         """Register the variant, and create a policy for each target and for each set of steps.
 
         Args:
-            endpoint: The endpoint to scale.
             variant: The name of the variant to scale; None for the only one, or the first. Give each further
                 one an EndpointScaling of its own.
             min_capacity: The fewest instances, 1 or more. 0 is for asynchronous endpoints only: requests wait

@@ -64,11 +64,7 @@ _STATISTIC = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocations(ScalingTarget):
-    """Targets for requests per minute, per GPU or per instance: see the subclasses.
-
-    Attributes:
-        per_minute: Requests a minute.
-    """
+    """Targets for requests per minute, per GPU or per instance: see the subclasses."""
 
     _POLICY: ClassVar[str] = "Invocations"
     _COUNTS_ANSWERS: ClassVar[bool] = True
@@ -102,12 +98,9 @@ class InvocationsPerGpu(Invocations):
 
     @classmethod
     def from_load_test(cls, *, requests_per_second: float, safety_factor: float = 0.5) -> InvocationsPerGpu:
-        """The target for the highest rate that one GPU sustained.
+        """The target for the highest rate that one GPU sustained, and the share of it to aim for.
 
-        Args:
-            requests_per_second: That rate.
-            safety_factor: The share of it to aim for: a new instance takes minutes to come, and
-                meanwhile the load grows. AWS starts at 0.5.
+        A new instance takes minutes to come, and meanwhile the load grows. AWS starts at 0.5.
         """
         return cls(per_minute=requests_per_second * safety_factor * 60)
 
@@ -115,13 +108,7 @@ class InvocationsPerGpu(Invocations):
 @typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationsPerInstance(Invocations):
-    """Target for the requests per minute per instance: for CPU types.
-
-    Attributes:
-        per_minute: Requests per minute per instance.
-    """
-
-    per_minute: float
+    """Target for the requests per minute per instance: for CPU types."""
 
     @classmethod
     def from_load_test(
@@ -133,11 +120,9 @@ class InvocationsPerInstance(Invocations):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utilization(ScalingTarget):
-    """Targets for the utilization of a part of the instances: see the subclasses, such as `GpuUtilization`.
+    """Targets for the utilization of the GPUs or vCPUs, 0 to 100 of each: see the subclasses.
 
-    Attributes:
-        percent: 0 to 100, of each GPU or vCPU. SageMaker adds the percentages of an instance's up; here the
-            target is multiplied accordingly.
+    SageMaker adds the percentages of an instance's up; here the target is multiplied accordingly.
     """
 
     _LIMIT: ClassVar[float | None] = 100
@@ -192,8 +177,7 @@ class CpuUtilization(Utilization):
     """Target for vCPU utilization: for CPU instance types, and for Python backends next to a GPU.
 
     Attributes:
-        percent: 0 to 100, of each vCPU. SageMaker publishes the sum over an instance's vCPUs, so that a
-            target written down as 60 would be 60 of 800 on eight of them; here it is multiplied.
+        percent: 0 to 100, of each vCPU.
     """
 
     _PER: ClassVar[Per] = "vCPU"

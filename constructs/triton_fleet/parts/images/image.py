@@ -135,9 +135,7 @@ class CustomImage:
     def from_uri(cls, scope: Construct, construct_id: str, uri: str) -> CustomImage:
         """Return the image with a URI, which has the label for multi-model endpoints.
 
-        Args:
-            construct_id: The id of the imported repository.
-            uri: Such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com/triton:25.09-py3, or with @sha256:...
+        Such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com/triton:25.09-py3, or with @sha256:...
         """
         parts = _URI.fullmatch(uri)
         if parts is None:

@@ -135,13 +135,9 @@ class VariantMetrics:
         min_requests: float = 0,
         **options: Unpack[MathOptions],
     ) -> AnyMetric:
-        """The share of requests that failed, in percent.
+        """The share of requests that failed, in percent; 0 in periods with fewer than `min_requests`.
 
-        Args:
-            error: The failures that count.
-            min_requests: The fewest requests in a period that a share is given for; 0 in other periods. One
-                failure of two requests is half of them, and no reason to page anyone.
-            **options: As of `aws_cloudwatch.MetricOptions`.
+        One failure of two requests is half of them, and no reason to page anyone.
         """
         label = options.get("label", f"{METRICS[error].label}, %")
         if known(min_requests) == 0:
@@ -160,10 +156,7 @@ class VariantMetrics:
     def metric_model_latency(self, *, min_requests: float = 0, **options: Unpack[MetricOptions]) -> AnyMetric:
         """The container's time for a request, in milliseconds, without loading the model; p99 by default.
 
-        Args:
-            min_requests: The fewest requests in a period that a time is given for; 0 in other periods. The
-                slowest hundredth of a few requests is the slowest of them.
-            **options: As of `aws_cloudwatch.MetricOptions`.
+        0 in periods with fewer than `min_requests`, whose slowest hundredth is the slowest of them.
         """
         if known(min_requests) == 0:
             return self._scaled("ModelLatency", "/ 1000", options)
@@ -289,8 +282,6 @@ class EndpointMetrics(VariantMetrics):
     """The metrics of an endpoint that is known by its name only; see `VariantMetrics`.
 
     Attributes:
-        endpoint_name: The endpoint's name, as a literal string.
-        variant_name: The variant's name.
         instance_type: Its instance type, which utilization is computed with.
     """
 

@@ -107,9 +107,7 @@ class EndpointNetwork(Construct):
     name, which the CDK knows if the stack says its region.
 
     Attributes:
-        vpc: The VPC.
         subnets: The subnets that the instances are attached to.
-        security_groups: The security groups of the instances.
         s3_endpoint: The gateway endpoint for S3 if it is created here, to allow more than models and images.
         interface_endpoints: The interface endpoints that are created here.
     """
@@ -129,7 +127,6 @@ class EndpointNetwork(Construct):
         """Create the security groups and the VPC endpoints.
 
         Args:
-            vpc: The VPC.
             subnets: Private subnets, such as `vpc.isolated_subnets`. By default all with a route to the
                 internet, or all isolated ones if there are none.
             security_groups: Up to five of your own. By default one that lets nothing in and HTTPS out.
@@ -178,12 +175,8 @@ class EndpointNetwork(Construct):
     ) -> EndpointNetwork:
         """Return the network of private subnets that reach every service already, by their ids.
 
-        No VPC endpoint is created: there is a NAT gateway, or the VPC has the endpoints of VpcService.
-
-        Args:
-            vpc_id: The VPC's id.
-            subnet_ids: The ids of private subnets, in two availability zones or more.
-            security_group_ids: The ids of security groups. By default a new one, which lets HTTPS out.
+        No VPC endpoint is created: there is a NAT gateway, or the VPC has the endpoints of VpcService. The
+        subnets are in two availability zones or more. By default a new security group lets HTTPS out.
         """
         report = Report(scope.node.path)
         for kind, ids in (("vpc", [vpc_id]), ("subnet", subnet_ids), ("sg", security_group_ids)):
