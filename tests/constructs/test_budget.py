@@ -1,5 +1,3 @@
-"""A budget: its warnings, and who gets them."""
-
 from __future__ import annotations
 
 import pytest

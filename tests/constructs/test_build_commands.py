@@ -1,5 +1,3 @@
-"""Builds install the usual packages, and those of the models that they build."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Machines of builds: the tables, and the choice from them."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -208,10 +206,3 @@ def test_where_nothing_is_free_each_way_out_is_named_and_works(make: Make) -> No
     assert make(instance_type="ml.p4d.24xlarge", machine=ReservedMachines(base_capacity=1))
     assert make(instance_type="ml.g5.2xlarge")
     assert make(instance_type="ml.c7i.2xlarge")
-
-
-def test_a_gpu_that_no_job_has_is_reported_once_whatever_type_is_asked_for(make: Make) -> None:
-    job = ProcessingJob(instance_type="ml.g5.xlarge")
-    problem = _problem(lambda: make(instance_type="ml.p4d.24xlarge", machine=job))
-
-    assert "nor on another type with its GPU, A100-40GB" in problem.what

@@ -1,5 +1,3 @@
-"""Runs of many builds: the state machine, its steps, and what each of them may do."""
-
 from __future__ import annotations
 
 import json
@@ -15,7 +13,7 @@ from declared import Build, build_in, declare
 
 from tests.reported import reported
 from triton_fleet import BuildRuns, ModelRepository, ReservedMachines
-from triton_fleet.builds.commands import changed_commands, summary_commands
+from triton_fleet.builds.commands import changed_commands
 from triton_models.facts.instances import GPUS
 
 
@@ -63,39 +61,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     builds = build_in(stack, source=source, repository=ModelRepository(stack, "Repository"))(models=None)
     runs = BuildRuns(stack, "Runs", builds=builds, models_per_build=25, topic=sns.Topic(stack, "Topic"))
     return Made(runs, dict(Template.from_stack(stack).to_json()))
-
-
-def _value(state: dict[str, Any], variable: str) -> str:
-    overrides = state["Parameters"]["EnvironmentVariablesOverride"]
-    (found,) = (each for each in overrides if each["Name"] == variable)
-    return str(found["Value.$"])
-
-
-def test_a_run_finds_what_changed_builds_it_and_tells(made: Made) -> None:
-    definition = made.definition
-    order, name = [], definition["StartAt"]
-    while name:
-        order.append(name)
-        name = definition["States"][name].get("Next")
-
-    assert order == ["FindChanged", "BuildChanged", "Summarize"]
-    assert definition["TimeoutSeconds"] == 24 * 3600
-
-
-def test_what_each_step_writes_the_next_one_reads(made: Made) -> None:
-    states = made.states
-    items = _value(states["FindChanged"], "FLEET_ITEMS")
-    reader = states["BuildChanged"]["ItemReader"]["Parameters"]
-    results = states["BuildChanged"]["ItemSelector"]["results.$"]
-
-    assert items.endswith("/models-builds/runs/{}/items.json', $$.Execution.Name)")
-    assert reader["Key.$"] == "States.Format('models-builds/runs/{}/items.json', $$.Execution.Name)"
-    assert _value(states["Summarize"], "FLEET_ITEMS") == items
-    assert _value(states["Summarize"], "FLEET_RESULTS") == results.replace(
-        "{}.json', $$.Execution.Name, $$.Map.Item.Index)", "', $$.Execution.Name)"
-    )
-    assert _value(states["Build"], "FLEET_RESULTS") == "$.results"
-    assert _value(states["Build"], "FLEET_MODELS") == "$.models"
 
 
 def test_no_failed_build_stops_another_and_nothing_keeps_the_summary_away(made: Made) -> None:
@@ -180,30 +145,12 @@ def test_finding_what_changed_asks_about_the_same_hardware_as_building() -> None
     assert '--gpu "$FLEET_GPU"' in on_gpu
 
 
-def test_a_declaration_that_cannot_be_read_is_a_result_of_the_run(made: Made) -> None:
-    results = _value(made.states["FindChanged"], "FLEET_RESULTS")
-
-    assert results.endswith("/models-builds/runs/{}/results/changed.json', $$.Execution.Name)")
-    assert '--results "$FLEET_RESULTS"' in changed_commands(None)["build"][0]
-    assert '"$FLEET_SUMMARY"' in summary_commands()["build"][0]
-
-
 def test_the_state_machine_starts_and_stops_its_three_projects_and_no_other(made: Made) -> None:
     statement, runs = made.policy("RunsRole")["Builds"], made.runs
     projects = (runs.builds.project, runs.changed_project, runs.summary_project)
 
     assert statement["Resource"] == [Stack.of(runs).resolve(each.project_arn) for each in projects]
     assert statement["Action"] == ["codebuild:StartBuild", "codebuild:StopBuild", "codebuild:BatchGetBuilds"]
-
-
-def test_the_state_machine_reads_the_items_of_runs_and_no_model(made: Made) -> None:
-    reads = [
-        each["Resource"]["Fn::Join"][1][-1]
-        for each in made.policy("RunsRole").values()
-        if each["Action"] == "s3:GetObject"
-    ]
-
-    assert reads == ["/models-builds/runs/*/items.json"]
 
 
 def test_step_functions_takes_the_state_machine(made: Made) -> None:

@@ -1,5 +1,3 @@
-"""Weights and the hub's token: where a build gets them from, and what it may read for that."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from typing import Any, TypeAlias
 
-import botocore.session
 import pytest
 from aws_cdk import CfnParameter, Duration, Size, Stack
 from aws_cdk import aws_ecr as ecr
@@ -110,7 +107,6 @@ DIGEST = "sha256:" + 64 * "0"
 AMI_12, AMI_13 = "al2-ami-sagemaker-inference-gpu-3-1", "al2023-ami-sagemaker-inference-gpu-4-1"
 AMI_NEWER = "al2023-ami-sagemaker-inference-gpu-5-1"
 PAST_PROXY = {"NO_PROXY": "169.254.169.254, 169.254.170.2,.amazonaws.com"}
-NOON = datetime(2026, 12, 1, 12, tzinfo=timezone.utc)
 REGISTRY = ecr.Repository.from_repository_name(Stack(), "Images", "triton")
 LATER = CfnParameter(Stack(), "Later", type="Number").value_as_number
 A10G, L4, T4 = built("25.09", "A10G"), built("25.09", "L4"), built("25.09", "T4")
@@ -274,7 +270,6 @@ RULES = (
     rule("build-weights", builds.build_weights,
          [given(weights={"T5_WEIGHTS": f"hf://google-t5/t5-small@{40 * 'a'}"}, read={"T5_WEIGHTS"})],
          [given(weights={"T5_WEIGHT": "s3://weights/t5"}, read={"T5_WEIGHTS"}),
-          given(weights={"T5_WEIGHTS": "s3://weights/t5"}, read=set()),
           given(weights={"HF_HOME": "s3://weights/t5"}, read={"HF_HOME"})]),
     rule("build-weights", builds.build_weights, [{"T5_WEIGHTS": "s3://weights/" + 243 * "k"}],
          [{"t5_weights": "s3://weights/t5"}, {"FLEET_GPU": "s3://weights/t5"}, {"T5_WEIGHTS": ""},
@@ -357,12 +352,3 @@ def test_what_may_be_the_secret_itself_is_not_shown() -> None:
     arguments.secret_arn(report, "hf_abc")
 
     assert "hf_abc" not in str(report.problems[0])
-
-
-def test_a_statistic_is_right_where_cloudwatch_says_so() -> None:
-    model = botocore.session.Session().get_service_model("cloudwatch")
-    pattern = re.compile(model.shape_for("AnomalyDetectorMetricStat").metadata["pattern"], re.ASCII)
-
-    assert [each for each in STATISTICS if not pattern.fullmatch(each)] == []
-    # The two are in the pattern, but explained on no page of CloudWatch.
-    assert {each for each in NO_STATISTICS if pattern.fullmatch(each)} == {"p90_E", "o90"}

@@ -151,13 +151,6 @@ def test_alarms_and_scaling_of_another_endpoint_are_refused_together(
     assert [problem.where.split()[0] for problem in caught.value.problems] == ["alarms", "scaling"]
 
 
-def test_it_works_without_alarms_and_scaling_and_draws_no_lines(widgets: Shown) -> None:
-    charts = [each for each in widgets() if each["type"] == "metric"]
-
-    assert len(charts) > 10
-    assert all("annotations" not in each["properties"] for each in charts)
-
-
 @pytest.fixture
 def single(stack: Stack, repository: ModelRepository) -> SingleModelEndpoint:
     """An endpoint without cache and GPU, with two variants."""

@@ -1,5 +1,3 @@
-"""An endpoint is changed once SageMaker accepts it, and what has become of the change is checked."""
-
 # ruff: noqa: N803 (boto3's clients have these arguments)
 
 from __future__ import annotations

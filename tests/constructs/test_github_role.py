@@ -1,5 +1,3 @@
-"""The role with which a workflow on GitHub deploys: who may assume it, and what it may do."""
-
 from __future__ import annotations
 
 import json

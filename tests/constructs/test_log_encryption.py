@@ -1,5 +1,3 @@
-"""A key for log groups and functions, and the permission that CloudWatch Logs needs for it."""
-
 from __future__ import annotations
 
 from aws_cdk import Aspects, Stack

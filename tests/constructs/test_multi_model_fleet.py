@@ -1,5 +1,3 @@
-"""The whole fleet in one construct: its parts, its defaults, and what it refuses."""
-
 from __future__ import annotations
 
 import re
@@ -16,11 +14,6 @@ from tests.reported import reported
 from triton_fleet import GpuUtilization, ModelLibrary, MultiModelFleet, Replace, Serving
 from triton_fleet.fleet.multi_model_fleet import BUDGET_BELOW_MINIMUM, NOTHING_IS_BUILT
 from triton_fleet.operations.dashboard import PRICE_OF_ANOTHER_REGION
-
-
-@pytest.fixture
-def stack() -> Stack:
-    return Stack(App(), "Fleet")
 
 
 def fleet(stack: Stack, source: Path, **given: object) -> MultiModelFleet:
@@ -132,13 +125,6 @@ def test_without_a_source_nothing_is_built(stack: Stack) -> None:
     assert made.library.builds is None
     Annotations.from_stack(stack).has_info("/Fleet/Fleet", Match.string_like_regexp(NOTHING_IS_BUILT))
     Template.from_stack(stack).resource_count_is("AWS::CodeBuild::Project", 0)
-
-
-def test_a_fleet_with_a_source_or_a_library_is_not_said_to_build_nothing(stack: Stack, source: Path) -> None:
-    fleet(stack, source)
-    MultiModelFleet(stack, "Other", library=ModelLibrary(stack, "Library"))
-
-    Annotations.from_stack(stack).has_no_info("*", Match.string_like_regexp(NOTHING_IS_BUILT))
 
 
 @pytest.mark.parametrize(

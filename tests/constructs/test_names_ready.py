@@ -321,12 +321,6 @@ def test_where_no_other_endpoint_serves_nothing_fails(new_endpoint: World, alias
     assert (len(new_endpoint.asked), new_endpoint.clock.now) == (1, 0)
 
 
-def test_a_first_deployment_waits_for_no_manifest(new_endpoint: World) -> None:
-    new_endpoint.alias, new_endpoint.manifest = None, "none yet"
-    assert first_loads(new_endpoint)["Status"] == "SUCCESS"
-    assert new_endpoint.clock.now == 0
-
-
 def test_a_model_that_is_not_published_and_an_endpoint_that_goes_are_not_asked(new_endpoint: World) -> None:
     assert first_loads(new_endpoint, model="unheard")["Status"] == "SUCCESS"
     assert first_loads(new_endpoint, request="Delete")["Status"] == "SUCCESS"

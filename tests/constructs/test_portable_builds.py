@@ -1,5 +1,3 @@
-"""Endpoints can load what build jobs publish: plans on their GPU only, other models on any hardware."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import Size, Stack
+from aws_cdk import Stack
 from declared import Build, with_values
 
 from tests.triton_models.declared_models import declare
@@ -82,27 +80,6 @@ BUILD = ModelDefinition(
 """
 
 
-WITH_FORESTS = """
-from triton_models.spec import *
-def forest(name, **instances):
-    return Forest(
-        name=name, max_batch_size=8, weights=LocalWeights(path=__file__.replace("build.py", "forest.ubj")),
-        instances=Instances(**instances),
-    )
-BUILD = ModelDefinition(
-    name="minilm", description="two forests, one of them on the CPU", examples=list, output="scores",
-    models=[
-        forest("large", gpu_memory_mb=750, count=2),
-        forest("other", kind="KIND_CPU", count=8),
-        Ensemble(name="minilm", steps=[
-            EnsembleStep(model_name="large", outputs={"output__0": "scores"}),
-            EnsembleStep(model_name="other", outputs={"output__0": "rest"}),
-        ]),
-    ],
-)
-"""
-
-
 @pytest.mark.parametrize("plugins", [(), (PLUGIN,)], ids=["missing", "opened"])
 def test_an_endpoint_opens_the_plugins_of_the_plans_that_it_serves(
     plugins: tuple[str, ...], stack: Stack, build: Build, serve: Endpoint, source: Path
@@ -113,16 +90,6 @@ def test_an_endpoint_opens_the_plugins_of_the_plans_that_it_serves(
 
     found = [problem.rule for problem in late_problems(stack)]
     assert found == ([] if plugins else ["tensorrt-plugins"])
-
-
-def test_a_multi_model_endpoint_with_plans_completes_no_configurations(
-    stack: Stack, build: Build, serve: Endpoint, source: Path
-) -> None:
-    compiles(source, "minilm")
-    build(GPU)
-    serve(GPU, server=TritonServer(auto_complete_config=True))
-
-    assert [problem.rule for problem in late_problems(stack)] == ["plan-auto-complete"]
 
 
 @pytest.mark.parametrize("completes", [False, True])
@@ -136,27 +103,6 @@ def test_an_endpoint_completes_the_configurations_of_declarations_that_rely_on_i
     serve(GPU, server=TritonServer(auto_complete_config=completes))
 
     assert [problem.rule for problem in late_problems(stack)] == ([] if completes else ["auto-complete"])
-
-
-@pytest.mark.parametrize("mib", [1024, 2048])
-def test_the_pool_of_an_endpoint_holds_what_the_forests_of_a_model_declare(
-    mib: int, stack: Stack, build: Build, serve: Endpoint, source: Path
-) -> None:
-    (source / "models" / "minilm" / "build.py").write_text(WITH_FORESTS)
-    build(GPU)
-    serve(GPU, server=TritonServer(cuda_memory_pool=Size.mebibytes(mib)))
-
-    assert [problem.rule for problem in late_problems(stack)] == (["forests-fit-pool"] if mib == 1024 else [])
-
-
-def test_models_that_declare_no_plan_serve_on_another_gpu_and_release(
-    stack: Stack, build: Build, serve: Endpoint
-) -> None:
-    build(GPU, release="25.04")
-    serve(T4)
-    serve(CPU)
-
-    assert misfits(stack) == []
 
 
 def test_of_several_models_of_a_job_only_those_with_a_plan_are_tied_to_its_gpu(

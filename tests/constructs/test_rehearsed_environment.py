@@ -28,7 +28,6 @@ from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.server import DIFFERENCES as OF_CONTAINERS
 from triton_rehearsal.triton.server import TritonServer
 
-ROOT = Path(__file__).resolve().parents[2]
 DUMP = "import json, os, sys; open(sys.argv[1], 'w').write(json.dumps(dict(os.environ)))"
 # What the image sets, as far as it is modelled, what CodeBuild sets itself, and what a shell and Python add.
 OF_THE_IMAGE = {"NVIDIA_TRITON_SERVER_VERSION", "TRT_VERSION", "PYTHONPATH"}

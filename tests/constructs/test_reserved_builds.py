@@ -1,11 +1,9 @@
-"""Builds on machines that CodeBuild keeps for this account."""
-
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from botocore_model import refused, resolved
+from botocore_model import resolved
 from declared import declare, template_of_build
 
 from triton_fleet import ReservedMachines
@@ -33,13 +31,6 @@ def test_the_fleet_has_the_serving_gpu_as_often_as_was_asked(template: dict[str,
         "EnvironmentType": "LINUX_GPU_CONTAINER",
         "OverflowBehavior": "QUEUE",
     }
-
-
-def test_codebuild_takes_the_fleet(template: dict[str, Any]) -> None:
-    _, fleet = _one(template, "AWS::CodeBuild::Fleet")
-    request = {name[0].lower() + name[1:]: value for name, value in fleet.items()}
-
-    assert refused("codebuild", "CreateFleet", {"name": "fleet", **request}) == []
 
 
 def test_builds_run_in_the_triton_image_on_the_fleet(template: dict[str, Any]) -> None:

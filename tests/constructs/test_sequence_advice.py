@@ -1,5 +1,3 @@
-"""Models with sequences are warned about wherever several instances serve them."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -84,13 +82,6 @@ def test_scaling_to_several_instances_is_warned_about(
     assert warned(stack) == expected
 
 
-def test_other_models_are_not_warned_about(stack: Stack, builds: Any, serve: Any) -> None:
-    builds("minilm")
-    EndpointScaling(stack, "Scaling", endpoint=serve(initial_instance_count=2))
-
-    assert warned(stack) == []
-
-
 @pytest.mark.parametrize(
     ("variants", "expected"),
     [
@@ -117,16 +108,6 @@ def test_an_endpoint_of_one_model_is_warned_about_for_that_model(
 ) -> None:
     builds()
     serve_one(*variants)
-
-    assert warned(stack) == expected
-
-
-@pytest.mark.parametrize(("artifact", "expected"), [(DIALOGUE, ["Scaling"]), (PLAIN, [])])
-def test_scaling_an_endpoint_of_one_model_is_warned_about_for_that_model(
-    artifact: str, expected: list[str], stack: Stack, builds: Any, serve_one: Any
-) -> None:
-    builds()
-    EndpointScaling(stack, "Scaling", endpoint=serve_one(Variant(artifact=artifact)))
 
     assert warned(stack) == expected
 

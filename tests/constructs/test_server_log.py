@@ -1,5 +1,3 @@
-"""The queries for Triton's log, against what a server wrote and what one writes."""
-
 from __future__ import annotations
 
 import re

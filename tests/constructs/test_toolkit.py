@@ -1,5 +1,3 @@
-"""The source of a build: the models as they are declared, and the toolkit as a wheel that pip installs."""
-
 from __future__ import annotations
 
 import subprocess

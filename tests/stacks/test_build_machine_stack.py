@@ -1,5 +1,3 @@
-"""A fleet whose GPU CodeBuild does not rent is built in Processing jobs, and says so."""
-
 from __future__ import annotations
 
 from typing import Any

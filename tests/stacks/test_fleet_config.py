@@ -75,16 +75,13 @@ def test_the_command_line_gives_strings_for_everything() -> None:
     [
         ("max_capacity", "many", "an integer"),
         ("max_capacity", 2.5, "an integer"),
-        ("max_capacity", True, "an integer"),
         ("gpu_utilization_percent", "nan", "a number"),
         ("models", 3, "a list of names"),
         ("build_on_deployment", "maybe", "true or false"),
         ("weights", "s3://weights/t5.pt", "an object of names and values"),
         ("release", 25.09, "a string"),
         ("deployment_size", "a quarter", "percent of the fleet"),
-        ("deployment_size", 0.25, "percent of the fleet"),
         ("warm_up", "on", "an object of models and their requests"),
-        ("warm_up", ["minilm"], "an object of models and their requests"),
         ("vpc", "vpc-1", "an object"),
     ],
 )

@@ -1,5 +1,3 @@
-"""A fleet warms all published models up, some with requests of their own, which must fit them."""
-
 from __future__ import annotations
 
 import json
@@ -93,13 +91,6 @@ def test_a_given_request_fits_the_declaration(model: str, inputs: object, what: 
 
     assert [each.what for each in problems] == what
     assert {each.rule for each in problems} <= {"warm-up-requests"}
-
-
-def test_a_misspelt_model_is_named_with_the_close_one() -> None:
-    with pytest.raises(FleetError) as raised:
-        new_fleet(tritonFleet=SETTINGS | {"warm_up": {"minilmm": "off"}})
-
-    assert raised.value.problems[0].fix == "did you mean minilm?"
 
 
 def test_a_request_for_a_network_without_declared_inputs_is_compared_with_its_examples(

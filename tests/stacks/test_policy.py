@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from aws_cdk import aws_s3 as s3
 from fleet_app import COMPANY, UPDATES, FleetApp, accepted_apart, findings, new_fleet
-from vpc_fleet import vpc_fleet
 
 from triton_fleet import FleetError
 from triton_fleet.app.synthesis import attach, write_templates
@@ -34,7 +33,6 @@ FLEETS: dict[str, Callable[[], FleetApp]] = {
     "updates": partial(new_fleet, **UPDATES),
     "no builds": partial(new_fleet, region="eu-south-1", models="", alarm_email="a@b.c"),
     "on CPUs": partial(new_fleet, instance_type="ml.c7i.2xlarge"),
-    "in a VPC": vpc_fleet,
     "in a company's VPC": partial(new_fleet, parallel_builds=4, vpc=COMPANY["vpc"]),
     "with all that a company has": partial(new_fleet, **_COMPANY),
     "jobs with all that a company has": partial(new_fleet, instance_type=T4, **_COMPANY),

@@ -86,26 +86,6 @@ def _deployment(fleet: FleetApp) -> dict[str, Any]:
     return config
 
 
-def _role_of_endpoint(fleet: FleetApp) -> list[dict[str, Any]]:
-    policies = Template.from_stack(fleet.inference).find_resources("AWS::IAM::Policy")
-    (policy,) = (each for name, each in policies.items() if name.startswith("EndpointRole"))
-    return list(policy["Properties"]["PolicyDocument"]["Statement"])
-
-
-def test_the_endpoint_may_read_the_alarms_that_undo_its_updates_and_no_others(default: FleetApp) -> None:
-    read = [
-        arn["Fn::Join"][1][-1]
-        for statement in _role_of_endpoint(default)
-        if statement["Action"] == "cloudwatch:DescribeAlarms"
-        for arn in (
-            statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
-        )
-    ]
-
-    assert len(read) == len(_deployment(default)["AutoRollbackConfiguration"]["Alarms"])
-    assert "*" not in str(read)
-
-
 def test_updates_alarms_and_warm_up_are_as_the_configuration_says(updated: FleetApp) -> None:
     template = Template.from_stack(updated.inference)
     alarms = template.find_resources("AWS::CloudWatch::Alarm").values()

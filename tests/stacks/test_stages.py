@@ -1,5 +1,3 @@
-"""Stages in cdk.json: shared settings once, and what each stage sets differently."""
-
 from __future__ import annotations
 
 import json
@@ -113,7 +111,6 @@ def test_a_value_on_the_command_line_is_for_the_selected_stage_only() -> None:
         ),
         (_staging(stages={}), "unknown-config-key", "stages of stage 'staging'", ""),
         (_staging(max_capacity="many"), "config-value-kind", "max_capacity of stage 'staging'", "an integer"),
-        (_staging(account="production"), "account-id", "account of stage 'staging'", ""),
         (_staging(account=111111111111), "config-value-kind", "account of stage 'staging'", "a string"),
         (
             {
@@ -131,15 +128,7 @@ def test_a_value_on_the_command_line_is_for_the_selected_stage_only() -> None:
             "github_repository of cdk.json",
             "declare `stages`",
         ),
-        (_shared(github_repository="search"), "github-repository", "", ""),
-        (
-            _shared(github_owner_id=583231),
-            "github-ids",
-            "github_owner_id of cdk.json",
-            "gh api repos/OWNER/NAME",
-        ),
         (_shared(github_provider="github"), "github-provider", "github_provider of cdk.json", ""),
-        ({"stages": {"sta ging": STAGING}, "stage": "*"}, "fleet-name", "name of cdk.json", ""),
         ({"stages": [STAGING], "stage": "*"}, "config-value-kind", "stages of cdk.json", "an object"),
         ({"stages": {"staging": "1"}, "stage": "*"}, "config-value-kind", "stage 'staging'", "an object"),
         ({"stages": {}, "stage": None, "tritonflet": 1}, "unknown-config-key", "", "tritonFleet"),
