@@ -107,20 +107,17 @@ class Account:
     instance: InstanceType
     embedded: Any = None
     hosting: str = ""
-    _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _clients: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
     def client(self, service: str, region: str = "", **credentials: str) -> Any:
         """Return the client of a service, by default in the run's region, as the caller."""
-        key = (service, region or self.region)
-        if credentials or key not in self._clients:
-            config = Config(retries={"mode": "standard", "total_max_attempts": 5})
+        key = (service, region or self.region, *credentials.values())
+        if key not in self._clients:
+            config, url = Config(retries={"mode": "standard", "total_max_attempts": 5}), ""
             if service == "sagemaker-runtime":  # a status of 429 is an answer, not an error to retry
-                config = Config(retries={"total_max_attempts": 1}, read_timeout=75)
-            url = self.hosting if service == "sagemaker-runtime" else ""
+                config, url = Config(retries={"total_max_attempts": 1}, read_timeout=75), self.hosting
             where = {"endpoint_url": url or self.embedded.url} if self.embedded else {}
             made = self.session.client(service, region_name=key[1], config=config, **where, **credentials)
-            if credentials:
-                return made
             self._clients[key] = made
         return self._clients[key]
 
@@ -139,7 +136,6 @@ class Account:
 
     @property
     def lower_tags(self) -> list[dict[str, str]]:
-        """The same for services whose fields begin with a small letter."""
         return [{"key": TAG, "value": self.run}]
 
     def name(self, suffix: str) -> str:
@@ -187,38 +183,24 @@ class Account:
 
     @cached_property
     def role(self) -> str:
-        """The ARN of the role of builds and endpoints, created on first use.
-
-        It has the permissions of a fleet's execution role: to read and list the objects of a prefix, to pull
-        images, and to write logs to an existing group.
-        """
+        """The ARN of the role of builds and endpoints, with the permissions of a fleet's execution role."""
         bucket = f"arn:{self.partition}:s3:::{self.name('models')}"
         return self.new_role(
             "role",
             {"Service": ["codebuild.amazonaws.com", "sagemaker.amazonaws.com"]},
             allow(["s3:GetObject"], f"{bucket}/{MODELS}*", f"{bucket}/empty/*"),
             lists(bucket, f"{MODELS}*", "empty/*"),
-            allow(
-                [
-                    *("ecr:GetAuthorizationToken", "ecr:BatchCheckLayerAvailability"),
-                    *("ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"),
-                    *("cloudwatch:PutMetricData", "cloudwatch:DescribeAlarms"),
-                    *("logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"),
-                ]
-            ),
+            allow(["ecr:GetAuthorizationToken", "ecr:BatchCheckLayerAvailability"]),
+            allow(["ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"]),
+            allow(["cloudwatch:PutMetricData", "cloudwatch:DescribeAlarms"]),
+            allow(["logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"]),
         )
-
-    @property
-    def role_path(self) -> str:
-        """The path of roles, by which a sweep finds those of a region."""
-        return f"{ROLES}{self.region}/"
 
     def new_role(self, suffix: str, principal: Mapping[str, Any], *statements: Mapping[str, Any]) -> str:
         iam, name = self.client("iam"), self.name(suffix)
         trust = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
-        created = iam.create_role(
-            RoleName=name, Path=self.role_path, AssumeRolePolicyDocument=policy(trust), Tags=self.tags
-        )
+        asked = {"RoleName": name, "Path": f"{ROLES}{self.region}/", "Tags": self.tags}
+        created = iam.create_role(**asked, AssumeRolePolicyDocument=policy(trust))
         iam.put_role_policy(RoleName=name, PolicyName="conformance", PolicyDocument=policy(*statements))
         return str(created["Role"]["Arn"])
 
@@ -238,14 +220,10 @@ class Account:
         self.client("s3").put_object(Bucket=self.bucket, Key=f"{MODELS}{key}", Body=content)
         return key
 
-    @property
-    def registry(self) -> str:
+    def image(self, suffix: str = "") -> str:
         if self.region not in IMAGE_ACCOUNTS or self.region not in self.release.regions:
             pytest.skip(f"AWS lists no image of release {self.release.name} in {self.region}")
-        return IMAGE_ACCOUNTS[self.region]
-
-    def image(self, suffix: str = "") -> str:
-        host = f"{self.registry}.dkr.ecr.{self.region}.amazonaws.com"
+        host = f"{IMAGE_ACCOUNTS[self.region]}.dkr.ecr.{self.region}.amazonaws.com"
         end = ".cn" if self.partition == "aws-cn" else ""
         return f"{host}{end}/{IMAGE_REPOSITORY}:{self.release.image_tag}{suffix}"
 
@@ -281,17 +259,11 @@ class Account:
         return name
 
     def alarm(self, suffix: str, **more: Any) -> str:
-        name = self.name(suffix)
-        request = {
-            "Namespace": TAG,
-            "MetricName": "none",
-            "Statistic": "Maximum",
-            "Period": 60,
-            "EvaluationPeriods": 1,
-            "Threshold": 1.0,
-            "ComparisonOperator": "GreaterThanThreshold",
-        }
-        self.client("cloudwatch").put_metric_alarm(AlarmName=name, Tags=self.tags, **request, **more)
+        name, metric = self.name(suffix), {"Namespace": TAG, "MetricName": "none", "Statistic": "Maximum"}
+        above = {"Threshold": 1.0, "ComparisonOperator": "GreaterThanThreshold"}
+        self.client("cloudwatch").put_metric_alarm(
+            AlarmName=name, Tags=self.tags, Period=60, EvaluationPeriods=1, **metric, **above, **more
+        )
         return name
 
     def statistics(self, endpoint: str, metric: str, *, period: int, statistic: str) -> list[Any]:

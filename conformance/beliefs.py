@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -30,12 +30,11 @@ class Belief:
     grade: str
     date: date
     depends: Sequence[str]
-    if_false: str
     source: str = ""
     records: Sequence[Mapping[str, str]] = ()
     test: str = ""
     command: str = ""
-    no_test: str = ""
+    if_false: str = "Correct or remove what depends on it"
 
 
 @functools.cache
@@ -70,11 +69,6 @@ class Errand:
 
 def account(**errand: Any) -> pytest.MarkDecorator:
     return pytest.mark.account(Errand(**errand))
-
-
-def gpu(*needs: Literal["GPU", "image"]) -> pytest.MarkDecorator:
-    """Mark a test of a machine with what it needs: a GPU, the image of a release, or both."""
-    return pytest.mark.gpu(*needs)
 
 
 def errand_of(item: pytest.Item) -> Errand | None:

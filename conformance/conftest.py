@@ -95,19 +95,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = chosen
 
 
-def plan(items: Sequence[pytest.Item], config: pytest.Config) -> list[str]:
-    """Return the lines that list what a run creates, with price and duration."""
-    lines, dollars, minutes = [], 0.0, 0.0
-    for item in items:
-        if errand := errand_of(item):
-            dollars, minutes = dollars + errand.dollars, minutes + errand.minutes
-            creates = f"  {errand.creates}" if errand.creates else ""
-            name = item.nodeid.partition("::")[2]
-            lines.append(f"{errand.minutes:5g} min {errand.dollars:6.2f} USD  {name}{creates}")
-    where = f"in {config.option.region}, one after another: {minutes:.0f} minutes, {dollars:.2f} USD"
-    return [*lines, f"{len(lines)} tests {where}.", f"Everything is named and tagged {_name(config)}."]
-
-
 def _name(config: pytest.Config) -> str:
     from conformance.sweep import PREFIX
 
@@ -115,7 +102,17 @@ def _name(config: pytest.Config) -> str:
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
-    return plan(items, config) if config.option.aws else []
+    """List what a run in an account creates, with price and duration."""
+    if not config.option.aws:
+        return []
+    errands = [(item, errand) for item in items if (errand := errand_of(item))]
+    lines = [
+        f"{each.minutes:5g} min {each.dollars:6.2f} USD  {item.nodeid.partition('::')[2]}  {each.creates}"
+        for item, each in errands
+    ]
+    minutes, dollars = sum(each.minutes for _, each in errands), sum(each.dollars for _, each in errands)
+    where = f"in {config.option.region}, one after another: {minutes:.0f} minutes, {dollars:.2f} USD"
+    return [*lines, f"{len(lines)} tests {where}.", f"Everything is named and tagged {_name(config)}."]
 
 
 @pytest.hookimpl(trylast=True)
@@ -140,7 +137,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that only an account or a GPU can answer, if neither they nor a record do."""
     kind = _recorded_kind(item)
     if kind and not _live(item.config) and item.callspec.params["record"] is None:  # type: ignore[attr-defined]
         pytest.skip(f"only {'a GPU' if kind == 'gpu' else 'an account'} can answer, and there is no record")
@@ -155,7 +151,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skip a test for which the account lacks a permission, a quota or capacity: it decides nothing."""
     report = yield
     if item.config.option.aws and call.excinfo is not None and errand_of(item):
         from botocore.exceptions import BotoCoreError, ClientError
@@ -164,7 +159,7 @@ def pytest_runtest_makereport(
 
         error = call.excinfo.value
         why = hindrance(error) if isinstance(error, ClientError) else ""
-        if why or isinstance(error, BotoCoreError):
+        if why or isinstance(error, BotoCoreError):  # it decides nothing
             report.outcome = "skipped"
             report.longrepr = (str(item.path), 0, why or f"AWS cannot be reached: {error}")
     if ids := ids_of(item):
@@ -173,8 +168,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Keep what the record needs of a report, which may come from a worker."""
-    _reports.append(report)
+    _reports.append(report)  # which may come from a worker
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -185,14 +179,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     by_belief: dict[str, list[pytest.TestReport]] = defaultdict(list)
     answers: dict[str, Any] = {}
     for report in _reports:
-        properties: dict[str, Any] = {}
         for name, value in report.user_properties:
-            properties.setdefault(name, []).append(value)
-        if report.when == "call" or not report.passed:
-            for each in properties.get(BELIEFS, [()])[0]:
-                by_belief[each].append(report)
-        for answer in properties.get(ANSWER, ()):
-            answers |= answer
+            if name == ANSWER:
+                answers |= value  # type: ignore[arg-type]
+            elif name == BELIEFS and (report.when == "call" or not report.passed):
+                for each in value:  # type: ignore[attr-defined]
+                    by_belief[each].append(report)
     kind, place, number = "account", config.option.region, config.option.release or DEFAULT_RELEASE
     if config.option.gpu:
         from conformance.gpu.machine import machine
@@ -205,15 +197,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if verdicts:
         sys.stdout.write(f"\nrecord: {record.write(config.option.recorded)}\n")
     if config.option.aws:
-        _sweep(config)
+        _sweep(config, place)
 
 
-def _sweep(config: pytest.Config) -> None:
+def _sweep(config: pytest.Config, region: str) -> None:
     import boto3.session
 
     from conformance.sweep import sweep
 
-    region = config.option.region
     session: Any = boto3.session.Session(region_name=region)
     for each in sweep(session.client, region, _name(config)):
         sys.stdout.write(f"not removed: {each}; run python -m conformance.sweep --region {region}\n")

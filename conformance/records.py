@@ -20,16 +20,16 @@ ANSWER, BELIEFS = "answer", "beliefs"
 
 _T = TypeVar("_T")
 
-_PRIVATE = (
-    (re.compile(r"\barn:aws[a-z-]*:([a-z0-9-]+):[^\s\"',)\]}]*"), r"<arn of \1>"),
-    (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b"), "<access key>"),
-    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
-    (re.compile(r"\bip(?:-\d{1,3}){4}\b|(?<=//)(?!127\.)\d{1,3}(?:\.\d{1,3}){3}\b"), "<address>"),
-    (re.compile(r"/(?:home|Users)/[^/\s\"']+"), "<home>"),
-)
-_ACCOUNT = re.compile(r"(?<![\dA-Za-z])\d{12}(?![\dA-Za-z])")
 # The accounts of AWS's own registries are public, and show which image was pulled.
-_PUBLIC = frozenset(IMAGE_ACCOUNTS.values())
+_PUBLIC = "|".join(sorted(set(IMAGE_ACCOUNTS.values())))
+_PRIVATE = {
+    r"\barn:aws[a-z-]*:([a-z0-9-]+):[^\s\"',)\]}]*": r"<arn of \1>",
+    r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b": "<access key>",
+    r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b": "<id>",
+    r"\bip(?:-\d{1,3}){4}\b|(?<=//)(?!127\.)\d{1,3}(?:\.\d{1,3}){3}\b": "<address>",
+    r"/(?:home|Users)/[^/\s\"']+": "<home>",
+    rf"(?<![\dA-Za-z])(?!{_PUBLIC})\d{{12}}(?![\dA-Za-z])": "<account>",
+}
 
 
 @dataclass(kw_only=True)
@@ -75,9 +75,8 @@ def scrubbed(value: Any, names: Mapping[str, str]) -> Any:
     text = json.dumps(value, ensure_ascii=False)
     for name, shown in names.items():
         text = text.replace(name, shown)
-    for pattern, shown in _PRIVATE:
-        text = pattern.sub(shown, text)
-    text = _ACCOUNT.sub(lambda found: found[0] if found[0] in _PUBLIC else "<account>", text)
+    for pattern, shown in _PRIVATE.items():
+        text = re.sub(pattern, shown, text)
     return json.loads(text)
 
 
@@ -100,14 +99,10 @@ class Asked:
     record: Record | None = None
 
     def __call__(self, call: Callable[[], _T], what: str = "") -> _T:
-        """Return the answer to a question, as JSON.
+        """Return the answer to a question of the test, as JSON.
 
         From an account or a GPU, it is recorded. Without one, the record answers, or the embedded AWS, which
         must answer as the records say.
-
-        Args:
-            call: Asks the question. The answer is JSON-ready.
-            what: The question, if a test has several.
         """
         name = self.item.name
         if self.record is not None:  # of which the test's name has the name
@@ -133,13 +128,8 @@ def outcome_of(reports: Sequence[pytest.TestReport]) -> dict[str, str]:
     hindered = [each for each in reports if each.skipped or (each.failed and each.when != "call")]
     for outcome, found in (("false", wrong), ("undecided", hindered)):
         if found:
-            return {"outcome": outcome, "why": _reason(found[0])}
+            reason: Any = found[0].longrepr
+            crash = getattr(reason, "reprcrash", None)
+            why = reason[2] if isinstance(reason, tuple) else crash.message if crash else reason
+            return {"outcome": outcome, "why": str(why)}
     return {"outcome": "true"}
-
-
-def _reason(report: pytest.TestReport) -> str:
-    reason: Any = report.longrepr
-    if isinstance(reason, tuple):
-        return str(reason[2])
-    crash = getattr(reason, "reprcrash", None)
-    return str(crash.message if crash else reason)

@@ -1,7 +1,6 @@
 """Removes what runs of this suite have left in an account: `python -m conformance.sweep --region REGION`.
 
-Everything that a run creates is named `fleet-conformance-RUN-...` and carries the tag `fleet-conformance`. A
-resource is removed if it has such a name, and the tag or no tag at all: a crash may come between both.
+Everything that a run creates is named `fleet-conformance-RUN-...`, with the run's eight hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -42,125 +41,61 @@ def busy(error: ClientError) -> bool:
 
 
 class Left(NamedTuple):
-    """A resource that may be a run's.
-
-    Attributes:
-        kind: Its kind, for messages.
-        name: Its name.
-        tags: Returns a response with its tags.
-        remove: Removes it, or begins to: it is called until it cannot be found any more.
-    """
+    """A resource of a run. It is removed again and again, until it cannot be found any more."""
 
     kind: str
     name: str
-    tags: Callable[[], Any]
     remove: Callable[[], Any]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name}"
+        return f"{self.name} of {self.kind}"
 
 
-def _pages(client: Any, operation: str, key: str, **asked: Any) -> Iterator[Any]:
-    for page in client.get_paginator(operation).paginate(**asked):
-        yield from page.get(key) or ()
+def _all(client: Any, operation: str, path: str, **asked: str) -> Iterator[Any]:
+    """Yield what a JMESPath finds in the pages of a list."""
+    found = client.get_paginator(operation).paginate(**asked).search(path)
+    return (each for each in found if each is not None)
 
 
-def _scalable_targets(client: Client, _: str) -> Iterator[Left]:
-    scaling = client("application-autoscaling")
-    asked = {"ServiceNamespace": "sagemaker"}
-    for each in _pages(scaling, "describe_scalable_targets", "ScalableTargets", **asked):
-        name = each["ResourceId"]  # which has the name of the endpoint
-        remove = partial(scaling.deregister_scalable_target, ResourceId=name, **VARIANT)
-        yield Left("scalable target", name, dict, remove)
+def _call(operation: str, parameter: str) -> Callable[[Any, str], Any]:
+    return lambda client, name: getattr(client, operation)(**{parameter: name})
 
 
-def _of_sagemaker(client: Client, _: str) -> Iterator[Left]:
-    sagemaker = client("sagemaker")
-    removes = {
-        ("Endpoint", "list_endpoints", "Endpoints"): partial(_remove_endpoint, sagemaker),
-        ("ProcessingJob", "list_processing_jobs", "ProcessingJobSummaries"): partial(_remove_job, sagemaker),
-        ("EndpointConfig", "list_endpoint_configs", "EndpointConfigs"): sagemaker.delete_endpoint_config,
-        ("Model", "list_models", "Models"): sagemaker.delete_model,
-    }
-    for (kind, operation, key), remove in removes.items():
-        for each in _pages(sagemaker, operation, key, NameContains=PREFIX):
-            name, tags = each[f"{kind}Name"], partial(sagemaker.list_tags, ResourceArn=each[f"{kind}Arn"])
-            yield Left(kind, name, tags, partial(remove, **{f"{kind}Name": name}))
+def _remove_target(scaling: Any, name: str) -> None:
+    scaling.deregister_scalable_target(ResourceId=name, **VARIANT)
 
 
-def _remove_endpoint(sagemaker: Any, EndpointName: str) -> None:  # noqa: N803
-    """Delete an endpoint. While SageMaker creates or updates it, that is refused."""
-    if sagemaker.describe_endpoint(EndpointName=EndpointName)["EndpointStatus"] != "Deleting":
-        sagemaker.delete_endpoint(EndpointName=EndpointName)
+def _remove_endpoint(sagemaker: Any, name: str) -> None:
+    if sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"] != "Deleting":
+        sagemaker.delete_endpoint(EndpointName=name)
 
 
-def _remove_job(sagemaker: Any, ProcessingJobName: str) -> None:  # noqa: N803
-    job = {"ProcessingJobName": ProcessingJobName}
-    status = sagemaker.describe_processing_job(**job)["ProcessingJobStatus"]
+def _remove_job(sagemaker: Any, name: str) -> None:
+    status = sagemaker.describe_processing_job(ProcessingJobName=name)["ProcessingJobStatus"]
     if status == "InProgress":
-        sagemaker.stop_processing_job(**job)
+        sagemaker.stop_processing_job(ProcessingJobName=name)
     elif status != "Stopping":
-        sagemaker.delete_processing_job(**job)
+        sagemaker.delete_processing_job(ProcessingJobName=name)
 
 
-def _projects(client: Client, _: str) -> Iterator[Left]:
-    codebuild = client("codebuild")
-    names = [each for each in _pages(codebuild, "list_projects", "projects") if _OURS.search(each)]
-    for each in codebuild.batch_get_projects(names=names)["projects"] if names else ():
-        yield Left(
-            "project", each["name"], partial(dict, each), partial(_remove_project, codebuild, each["name"])
-        )
+def _remove_configuration(sagemaker: Any, name: str) -> None:
+    sagemaker.delete_endpoint_config(EndpointConfigName=name)
 
 
 def _remove_project(codebuild: Any, name: str) -> None:
-    running = codebuild.list_builds_for_project(projectName=name).get("ids", ())
-    for build in codebuild.batch_get_builds(ids=running)["builds"] if running else ():
+    ids = codebuild.list_builds_for_project(projectName=name).get("ids", ())
+    for build in codebuild.batch_get_builds(ids=ids)["builds"] if ids else ():
         if not build.get("buildComplete"):
             codebuild.stop_build(id=build["id"])
     codebuild.delete_project(name=name)
 
 
-def _stacks(client: Client, _: str) -> Iterator[Left]:
-    cloudformation = client("cloudformation")
-    for each in _pages(cloudformation, "describe_stacks", "Stacks"):
-        yield Left(
-            "stack", each["StackName"], partial(dict, each), partial(_remove_stack, cloudformation, each)
-        )
+def _remove_machine(states: Any, name: str) -> None:
+    states.delete_state_machine(stateMachineArn=name)
 
 
-def _remove_stack(cloudformation: Any, stack: Any) -> None:
-    status = stack["StackStatus"]
-    if status == "REVIEW_IN_PROGRESS" or not status.endswith("_IN_PROGRESS"):
-        cloudformation.delete_stack(StackName=stack["StackName"])
-
-
-def _state_machines(client: Client, _: str) -> Iterator[Left]:
-    states = client("stepfunctions")
-    for each in _pages(states, "list_state_machines", "stateMachines"):
-        arn = each["stateMachineArn"]
-        tags = partial(states.list_tags_for_resource, resourceArn=arn)
-        yield Left(
-            "state machine", each["name"], tags, partial(states.delete_state_machine, stateMachineArn=arn)
-        )
-
-
-def _alarms(client: Client, _: str) -> Iterator[Left]:
-    cloudwatch = client("cloudwatch")
-    for each in _pages(cloudwatch, "describe_alarms", "MetricAlarms", AlarmNamePrefix=PREFIX):
-        tags = partial(cloudwatch.list_tags_for_resource, ResourceARN=each["AlarmArn"])
-        yield Left(
-            "alarm",
-            each["AlarmName"],
-            tags,
-            partial(cloudwatch.delete_alarms, AlarmNames=[each["AlarmName"]]),
-        )
-
-
-def _rules(client: Client, _: str) -> Iterator[Left]:
-    events = client("events")
-    for each in events.list_rules(NamePrefix=PREFIX)["Rules"]:
-        tags = partial(events.list_tags_for_resource, ResourceARN=each["Arn"])
-        yield Left("rule", each["Name"], tags, partial(_remove_rule, events, each["Name"]))
+def _remove_alarm(cloudwatch: Any, name: str) -> None:
+    cloudwatch.delete_alarms(AlarmNames=[name])
 
 
 def _remove_rule(events: Any, name: str) -> None:
@@ -169,43 +104,12 @@ def _remove_rule(events: Any, name: str) -> None:
     events.delete_rule(Name=name)
 
 
-def _queues(client: Client, _: str) -> Iterator[Left]:
-    sqs = client("sqs")
-    for url in sqs.list_queues(QueueNamePrefix=PREFIX).get("QueueUrls", ()):
-        tags = partial(sqs.list_queue_tags, QueueUrl=url)
-        yield Left("queue", url.rpartition("/")[2], tags, partial(sqs.delete_queue, QueueUrl=url))
-
-
-def _log_groups(client: Client, _: str) -> Iterator[Left]:
-    logs = client("logs")
-    for folder in ("/aws/sagemaker/Endpoints/", "/aws/codebuild/", ""):
-        asked = {"logGroupNamePrefix": f"{folder}{PREFIX}"}
-        for each in _pages(logs, "describe_log_groups", "logGroups", **asked):
-            name, arn = each["logGroupName"], each["arn"].removesuffix(":*")
-            tags = partial(logs.list_tags_for_resource, resourceArn=arn)
-            yield Left("log group", name, tags, partial(logs.delete_log_group, logGroupName=name))
-
-
-def _buckets(client: Client, region: str) -> Iterator[Left]:
-    s3 = client("s3")
-    for each in _pages(s3, "list_buckets", "Buckets", Prefix=PREFIX, BucketRegion=region):
-        tags = partial(s3.get_bucket_tagging, Bucket=each["Name"])
-        yield Left("bucket", each["Name"], tags, partial(_remove_bucket, s3, each["Name"]))
-
-
 def _remove_bucket(s3: Any, name: str) -> None:
-    for upload in _pages(s3, "list_multipart_uploads", "Uploads", Bucket=name):
+    for upload in _all(s3, "list_multipart_uploads", "Uploads[]", Bucket=name):
         s3.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
-    for found in _pages(s3, "list_objects_v2", "Contents", Bucket=name):
+    for found in _all(s3, "list_objects_v2", "Contents[]", Bucket=name):
         s3.delete_object(Bucket=name, Key=found["Key"])
     s3.delete_bucket(Bucket=name)
-
-
-def _roles(client: Client, region: str) -> Iterator[Left]:
-    iam = client("iam")
-    for each in _pages(iam, "list_roles", "Roles", PathPrefix=f"{ROLES}{region}/"):
-        tags = partial(iam.list_role_tags, RoleName=each["RoleName"])
-        yield Left("role", each["RoleName"], tags, partial(_remove_role, iam, each["RoleName"]))
 
 
 def _remove_role(iam: Any, name: str) -> None:
@@ -214,9 +118,33 @@ def _remove_role(iam: Any, name: str) -> None:
     iam.delete_role(RoleName=name)
 
 
+# The service, its operation that lists, the path to the names in its answers, and the removal.
+Kind: TypeAlias = tuple[str, str, str, Callable[[Any, str], Any]]
 # What is billed comes first. What it uses is removed when it is gone, because it may write to it until then.
-_USERS = (_scalable_targets, _of_sagemaker, _projects, _stacks, _state_machines, _rules)
-_USED = (_alarms, _queues, _log_groups, _buckets, _roles)
+_USERS: tuple[Kind, ...] = (
+    ("application-autoscaling", "describe_scalable_targets", "ScalableTargets[].ResourceId", _remove_target),
+    ("sagemaker", "list_endpoints", "Endpoints[].EndpointName", _remove_endpoint),
+    ("sagemaker", "list_processing_jobs", "ProcessingJobSummaries[].ProcessingJobName", _remove_job),
+    ("sagemaker", "list_endpoint_configs", "EndpointConfigs[].EndpointConfigName", _remove_configuration),
+    ("sagemaker", "list_models", "Models[].ModelName", _call("delete_model", "ModelName")),
+    ("codebuild", "list_projects", "projects[]", _remove_project),
+    ("cloudformation", "describe_stacks", "Stacks[].StackName", _call("delete_stack", "StackName")),
+    ("stepfunctions", "list_state_machines", "stateMachines[].stateMachineArn", _remove_machine),
+    ("events", "list_rules", "Rules[].Name", _remove_rule),
+)
+_USED: tuple[Kind, ...] = (
+    ("cloudwatch", "describe_alarms", "MetricAlarms[].AlarmName", _remove_alarm),
+    ("sqs", "list_queues", "QueueUrls[]", _call("delete_queue", "QueueUrl")),
+    ("logs", "describe_log_groups", "logGroups[].logGroupName", _call("delete_log_group", "logGroupName")),
+    ("s3", "list_buckets", "Buckets[].Name", _remove_bucket),
+    ("iam", "list_roles", "Roles[].RoleName", _remove_role),
+)
+_ASKED = {
+    "application-autoscaling": {"ServiceNamespace": "sagemaker"},
+    "sagemaker": {"NameContains": PREFIX},
+    "s3": {"Prefix": PREFIX, "BucketRegion": "{region}"},
+    "iam": {"PathPrefix": f"{ROLES}{{region}}/"},
+}
 
 
 def left(
@@ -224,7 +152,7 @@ def left(
     region: str,
     name: str = PREFIX,
     *,
-    kinds: Any = (*_USERS, *_USED),
+    kinds: tuple[Kind, ...] = (*_USERS, *_USED),
     wrong: dict[str, str] | None = None,
 ) -> Iterator[Left]:
     """Yield what runs have left in a region.
@@ -236,30 +164,15 @@ def left(
         kinds: The kinds to look for.
         wrong: Receives the reason why a kind cannot be listed.
     """
-    for kind in kinds:
+    for service, operation, path, remove in kinds:
         try:
-            named = [each for each in kind(client, region) if _OURS.search(each.name) and name in each.name]
-            yield from [each for each in named if _tagged(each)]
+            asked = {key: value.format(region=region) for key, value in _ASKED.get(service, {}).items()}
+            for each in _all(client(service), operation, path, **asked):
+                if _OURS.search(each) and name in each:
+                    yield Left(path.partition("[")[0], each, partial(remove, client(service), each))
         except ClientError as error:  # such as a missing permission
             if wrong is not None:
-                wrong[kind.__name__] = str(error)
-
-
-def _tagged(found: Left) -> bool:
-    """Return whether a resource has our tag, or none at all."""
-    try:
-        tags = _tags(found.tags())
-    except ClientError as error:  # a bucket without tags, or what is gone by now
-        if not absent(error):
-            raise
-        return True
-    return TAG in tags or not tags
-
-
-def _tags(response: Any) -> set[str]:
-    """Return the keys of the tags in a response, in any service's form."""
-    given = next((response[key] for key in ("Tags", "tags", "TagSet") if key in response), ())
-    return set(given) if isinstance(given, dict) else {each.get("Key") or each.get("key") for each in given}
+                wrong[service] = str(error)
 
 
 def sweep(
@@ -270,11 +183,7 @@ def sweep(
     say: Callable[[str], Any] = lambda line: None,
     pause: Callable[[], Any] = lambda: time.sleep(5),
 ) -> list[str]:
-    """Remove what runs have left, and wait for what cannot be removed yet.
-
-    Returns:
-        What could not be removed, with the reason.
-    """
+    """Remove what runs have left, waiting for what is busy. Return what remains, with reasons."""
     end, wrong, said = time.monotonic() + _PATIENCE_S, dict[str, str](), set[str]()
     for kinds in (_USERS, _USED):
         while found := [

@@ -20,7 +20,6 @@ from conformance.gpu.machine import numbers
 from conformance.records import Asked
 from conformance.sweep import absent
 from triton_fleet.endpoint.functions.code import deployment_build
-from triton_models.builds import locked
 from triton_models.builds.tensorrt.machine import IMAGE_TRTEXEC
 from triton_models.facts.build_machines import BUILD_MACHINES, CPU_BUILD_MACHINE, PROCESSING_TYPES
 
@@ -29,7 +28,7 @@ pytestmark = account(cheap=True, minutes=0)  # unless a test says otherwise
 QUERY = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
 CODEBUILD_IMAGE = "aws/codebuild/amazonlinux-x86_64-standard:5.0"
 HOST = "the hosts of AWS's builds"
-TORCH = f"{locked.INDEX}/torch/"
+JOB = "a role, a Processing job"
 MARKER = "the source was read"
 MESSAGE = "/opt/ml/output/message"
 CONFIG = "/opt/ml/config/processingjobconfig.json"
@@ -62,8 +61,9 @@ def project(aws: Account, suffix: str, commands: Mapping[str, str], **more: Any)
         "env": {"exported-variables": list(commands)},
         "phases": {"build": {"commands": [f'export {k}="$({v} 2>&1)"' for k, v in commands.items()]}},
     }
+    name = aws.name(suffix)
     request = {
-        "name": aws.name(suffix),
+        "name": name,
         "source": {"type": "NO_SOURCE", **more.pop("source", {}), "buildspec": json.dumps(spec)},
         "artifacts": {"type": "NO_ARTIFACTS"},
         "serviceRole": more.pop("role", None) or aws.role,
@@ -74,7 +74,7 @@ def project(aws: Account, suffix: str, commands: Mapping[str, str], **more: Any)
         "tags": aws.lower_tags,
     }
     aws.with_new_role(lambda: aws.client("codebuild").create_project(**request))
-    return aws.name(suffix)
+    return name
 
 
 def run_build(aws: Account, name: str, starter: Any = None, *, refused_minutes: float = 0.0) -> Build:
@@ -133,11 +133,6 @@ def source_build(aws: Account) -> Build:
         "LOG_PATH": "echo $CODEBUILD_LOG_PATH",
         "BOTO3": "python3 -c 'import boto3; print(boto3.__version__)'",
     }
-    if not aws.embedded:
-        wanted = locked.torch_version() or "[^<]*"
-        commands["TORCH"] = (
-            f"curl -sS --fail --max-time 60 {TORCH} | grep -o '>torch-{wanted}+cpu[^<]*' | head -3"
-        )
     name = project(
         aws,
         "source",
@@ -175,11 +170,6 @@ def test_codebuilds_image_has_python_with_boto3(source_build: Build, ask: Asked)
     assert version.rstrip(".").isdigit()
 
 
-@account(cheap=True, minutes=0, alone="the reach of AWS's builds")
-def test_a_build_reaches_the_index_of_pytorch(source_build: Build, ask: Asked) -> None:
-    assert ask(lambda: source_build.printed.get("TORCH", source_build.why)).startswith(">torch-")
-
-
 @pytest.fixture(scope="module")
 def gpu_build(aws: Account) -> Build:
     """A build on CodeBuild's machine with a GPU, in the image; without a status if the quota is 0."""
@@ -197,11 +187,6 @@ def gpu_build(aws: Account) -> Build:
 
 
 @account(cheap=True, minutes=10, dollars=0.80, alone=HOST, creates="a role, a project, one build")
-def test_the_driver_of_a_build_runs_the_images_cuda(aws: Account, gpu_build: Build, ask: Asked) -> None:
-    assert driver_runs_cuda(aws, ask(lambda: host_of(gpu_build)))
-
-
-@account(cheap=True, minutes=0, alone=HOST)
 def test_a_build_gets_the_gpu_and_the_image(gpu_build: Build, ask: Asked) -> None:
     assert "A10G" in ask(lambda: host_of(gpu_build), "nvidia-smi")
     assert ask(lambda: gpu_build.printed.get("TRTEXEC"), "trtexec") == str(IMAGE_TRTEXEC)
@@ -220,16 +205,6 @@ def host_of(build: Build) -> str:
     if not build.status:
         pytest.skip(build.why)
     return build.printed.get("HOST", build.why)
-
-
-def driver_runs_cuda(aws: Account, host: str) -> bool:
-    """Return whether the driver in nvidia-smi's line `name, version` is as new as the image's CUDA needs."""
-    if any(each in host for each in TOO_OLD):
-        return False
-    found = host.strip().partition("\n")[0].rpartition(",")[2].strip()
-    if not found[:1].isdigit():
-        pytest.skip(f"nvidia-smi: {host}")
-    return numbers(found) >= numbers(aws.release.min_driver)
 
 
 @account(minutes=8, dollars=0.12, creates="a role, a project, one build")
@@ -274,16 +249,32 @@ def job(aws: Account) -> Any:
     return aws.until(ended, minutes=30, what="the Processing job")
 
 
-@account(cheap=True, minutes=10, dollars=0.20, alone=HOST, creates="a role, a Processing job")
-def test_the_driver_of_a_job_runs_the_images_cuda(aws: Account, job: Any, ask: Asked) -> None:
-    why = job.get("FailureReason", "the job left no message")
-    assert driver_runs_cuda(aws, ask(lambda: job.get("ExitMessage", why).partition("\n")[0]))
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pytest.param("gpu_build", marks=account(cheap=True, minutes=0, alone=HOST)),
+        pytest.param("job", marks=account(cheap=True, minutes=10, dollars=0.20, alone=HOST, creates=JOB)),
+    ],
+)
+def test_the_driver_of_a_build_runs_the_images_cuda(
+    aws: Account, request: pytest.FixtureRequest, ask: Asked, machine: str
+) -> None:
+    def host() -> str:
+        found = request.getfixturevalue(machine)
+        if isinstance(found, Build):
+            return host_of(found)
+        why = found.get("FailureReason", "the job left no message")
+        return str(found.get("ExitMessage", why)).partition("\n")[0]
+
+    shown = ask(host)
+    assert not any(each in shown for each in TOO_OLD)
+    driver = shown.strip().partition("\n")[0].rpartition(",")[2].strip()
+    if not driver[:1].isdigit():
+        pytest.skip(f"nvidia-smi: {shown}")
+    assert numbers(driver) >= numbers(aws.release.min_driver)
 
 
-def test_a_jobs_message_is_in_its_description(job: Any, ask: Asked) -> None:
-    assert ask(lambda: bool(job.get("ExitMessage")))
-
-
+@account(cheap=True, minutes=0)
 def test_a_job_reads_its_name_by_which_its_log_begins(aws: Account, job: Any, ask: Asked) -> None:
     name = aws.name("job")
 
@@ -296,7 +287,8 @@ def test_a_job_reads_its_name_by_which_its_log_begins(aws: Account, job: Any, as
                 raise
             return None  # the account has no such group, which the job's role may not create
 
-    assert ask(lambda: f'"{name}"' in job.get("ExitMessage", ""), "its configuration has its name")
+    assert ask(lambda: bool(job.get("ExitMessage")), "its description has its message")
+    assert ask(lambda: f'"{name}"' in job["ExitMessage"], "its configuration has its name")
     if (found := ask(streams, "it has log streams")) is None:
         pytest.skip(f"the account has no log group {JOB_LOGS}")
     assert found

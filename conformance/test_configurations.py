@@ -30,22 +30,19 @@ def listed_types() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def model(aws: Account) -> str:
-    """A multi-model Model on a prefix with an object."""
-    aws.put("manifest.json", b"{}")
-    return aws.model("configured")
-
-
-@pytest.fixture(scope="module")
-def refused(aws: Account, model: str) -> Refused:
-    """A function that creates a configuration, and returns the code of the refusal, or ""."""
+def refused(aws: Account) -> Refused:
+    """A function that creates a multi-model configuration, and returns the code of the refusal, or ""."""
     numbers = count()
+    aws.put("manifest.json", b"{}")
+    model = aws.model("configured")
 
     def create(*changes: dict[str, Any], **more: Any) -> str:
         variants = [{**aws.variant(model), **change} for change in changes or ({},)]
         for each in variants:
             if "InstancePools" in each:
                 del each["InstanceType"]
+        if shadow := more.pop("shadow", None):
+            more["ShadowProductionVariants"] = [aws.variant(model, VariantName=shadow)]
         return refusal(lambda: aws.configuration(f"number-{next(numbers)}", *variants, **more))
 
     assert create() == "", "a plain configuration must be accepted"
@@ -66,25 +63,19 @@ def test_a_type_that_aws_does_not_list_is_accepted(refused: Refused, ask: Asked,
     assert ask(lambda: refused({"InstanceType": name})) == ""
 
 
-def test_features_of_single_model_endpoints_are_refused(
-    aws: Account, model: str, refused: Refused, ask: Asked
-) -> None:
+def test_features_of_single_model_endpoints_are_refused(aws: Account, refused: Refused, ask: Asked) -> None:
     capture = {
         "EnableCapture": True,
         "InitialSamplingPercentage": 1,
         "DestinationS3Uri": f"s3://{aws.bucket}/captured",
         "CaptureOptions": [{"CaptureMode": "Input"}],
     }
-    other = aws.variant(model, VariantName="Other")
-    assert ask(lambda: refused(DataCaptureConfig=capture), "data capture")
-    assert ask(lambda: refused(ShadowProductionVariants=[other]), "a shadow variant")
-    assert ask(lambda: refused({}, {"VariantName": "Other"}), "two variants")
-
-
-def test_instance_pools_are_refused(refused: Refused, ask: Asked) -> None:
     names = ("ml.g5.xlarge", "ml.g5.2xlarge")
     pools = [{"InstanceType": name, "Priority": number} for number, name in enumerate(names, 1)]
-    assert ask(lambda: refused({"InstancePools": pools}))
+    assert ask(lambda: refused(DataCaptureConfig=capture), "data capture")
+    assert ask(lambda: refused(shadow="Other"), "a shadow variant")
+    assert ask(lambda: refused({}, {"VariantName": "Other"}), "two variants")
+    assert ask(lambda: refused({"InstancePools": pools}), "instance pools")
 
 
 def test_a_volume_is_refused_on_a_type_with_a_disk(refused: Refused, ask: Asked) -> None:

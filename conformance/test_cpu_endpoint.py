@@ -31,23 +31,14 @@ def costs(minutes: float, instance_minutes: float, **more: Any) -> pytest.MarkDe
     return account(minutes=minutes, dollars=round(instance_minutes * A_MINUTE, 3), **more)
 
 
-def variant(aws: Account, model_name: str, **more: Any) -> dict[str, Any]:
-    return aws.variant(model_name, InstanceType=CPU_TYPE, **more)
-
-
 @pytest.fixture(scope="module")
 def started(aws: Account) -> Mapping[str, Any]:
     """The endpoint of the release's image on a type without a GPU, with metrics every ten seconds."""
     aws.put(INSPECTOR, model(markers(aws)))
     name, metrics = endpoints.container(aws, "Cpu"), {"MetricPublishFrequencyInSeconds": INTERVAL_S}
-    refused = ""
-    try:
-        aws.configuration("Cpu", variant(aws, name), MetricsConfig=metrics)
-    except ClientError as error:
-        if "etric" not in str(error):
-            raise
-        refused = str(error)
-        aws.configuration("Cpu", variant(aws, name))
+    one = aws.variant(name, InstanceType=CPU_TYPE)
+    if refused := refusal(lambda: aws.configuration("Cpu", one, MetricsConfig=metrics)):
+        aws.configuration("Cpu", one)
     endpoints.create(aws, name, name)
     found = endpoints.settled(aws, name)
     why = str(found.get("FailureReason", ""))
@@ -71,11 +62,11 @@ def test_the_image_for_gpus_serves_without_one(aws: Account, started: Mapping[st
 def test_metrics_come_in_the_interval_that_was_asked_for(
     aws: Account, endpoint: str, started: Mapping[str, Any], ask: Asked
 ) -> None:
-    def interval() -> float | None:
-        def points() -> list[Any]:
-            found = aws.statistics(endpoint, "CPUUtilization", period=INTERVAL_S, statistic="SampleCount")
-            return found if len(found) >= 4 else []
+    def points() -> list[Any]:
+        found = aws.statistics(endpoint, "CPUUtilization", period=INTERVAL_S, statistic="SampleCount")
+        return found if len(found) >= 4 else []
 
+    def interval() -> float | None:
         times = [each["Timestamp"] for each in aws.watch(points, minutes=6)]
         gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(times)]
         return statistics.median(gaps) if gaps else None  # a load may add a data point in between
@@ -91,7 +82,9 @@ def updated(aws: Account, endpoint: str) -> Mapping[str, Any]:
     If SageMaker cannot read the alarm, the update is made again without it.
     """
     sagemaker = aws.client("sagemaker")
-    config = aws.configuration("kept", variant(aws, endpoint, InitialInstanceCount=OTHER_COUNT))
+    config = aws.configuration(
+        "kept", aws.variant(endpoint, InstanceType=CPU_TYPE, InitialInstanceCount=OTHER_COUNT)
+    )
     refused = ""
     for alarm in (aws.alarm("quiet", TreatMissingData="notBreaching"), ""):
         deployment = endpoints.deployment(aws, alarm)
@@ -119,18 +112,6 @@ def test_an_update_retains_the_count(updated: Mapping[str, Any], ask: Asked) -> 
     assert ask(lambda: updated["count"]) == 1
 
 
-@costs(12, 24, creates="one more instance, if it is accepted")
-def test_an_update_to_the_same_configuration_is_refused(
-    aws: Account, endpoint: str, updated: Mapping[str, Any], ask: Asked
-) -> None:
-    del updated
-    sagemaker = aws.client("sagemaker")
-    config = sagemaker.describe_endpoint(EndpointName=endpoint)["EndpointConfigName"]
-    move = {"EndpointName": endpoint, "EndpointConfigName": config, "RetainAllVariantProperties": True}
-    deployment = endpoints.deployment(aws, bakes=2)
-    assert ask(lambda: refusal(lambda: sagemaker.update_endpoint(**move, DeploymentConfig=deployment)))
-
-
 @pytest.fixture(scope="module")
 def undone(aws: Account, started: Mapping[str, Any]) -> Mapping[str, Any]:
     """Another endpoint: deleted while it starts, then updated with an alarm that is in ALARM already.
@@ -141,7 +122,7 @@ def undone(aws: Account, started: Mapping[str, Any]) -> Mapping[str, Any]:
     del started
     name, sagemaker = endpoints.container(aws, "Undone"), aws.client("sagemaker")
     for suffix in ("Undone", "never"):
-        aws.configuration(suffix, variant(aws, name))
+        aws.configuration(suffix, aws.variant(name, InstanceType=CPU_TYPE))
     endpoints.create(aws, name, name)
     seen: dict[str, Any] = {"deletion": ""}
     if not aws.embedded:  # where it is in service at once
@@ -170,10 +151,8 @@ def undone(aws: Account, started: Mapping[str, Any]) -> Mapping[str, Any]:
         if not busy(error):
             raise
         counts.add(1)
-    while (found := sagemaker.describe_endpoint(EndpointName=name))["EndpointStatus"] in {
-        "Updating",
-        "RollingBack",
-    }:
+    busy_states = {"Updating", "RollingBack"}
+    while (found := sagemaker.describe_endpoint(EndpointName=name))["EndpointStatus"] in busy_states:
         counts.update(each["DesiredInstanceCount"] for each in found["ProductionVariants"])
         aws.pause()
     ended = [found["EndpointStatus"], found["EndpointConfigName"] == name]

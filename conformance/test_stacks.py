@@ -8,31 +8,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from conformance.account import Account, allow
+from conformance.account import Account
 from conformance.beliefs import account
 from conformance.records import Asked
 from conformance.sweep import absent
-
-MINUTES = 10.0
-REQUESTS = "requests/"
-
-# Stores each request in S3, and names the resource after its property.
-FUNCTION = """\
-import json
-import time
-
-import boto3
-import cfnresponse
-
-
-def handler(event, context):
-    given, old = event["ResourceProperties"], event.get("PhysicalResourceId", "")
-    said = {"type": event["RequestType"], "id": old, "name": given["Name"]}
-    key = f"{given['Requests']}{time.time_ns()}"
-    boto3.client("s3").put_object(Bucket=given["Bucket"], Key=key, Body=json.dumps(said))
-    name = old if event["RequestType"] == "Delete" else given["Name"]
-    cfnresponse.send(event, context, cfnresponse.SUCCESS, {}, name)
-"""
 
 Resources = Mapping[str, Any]
 
@@ -47,46 +26,24 @@ def failing(aws: Account, after: str) -> dict[str, Any]:
     return {"Type": "AWS::SageMaker::EndpointConfig", "DependsOn": after, "Properties": properties}
 
 
-def request(aws: Account, suffix: str, resources: Resources) -> dict[str, Any]:
-    return {
-        "StackName": aws.name(suffix),
-        "TemplateBody": json.dumps({"Resources": resources}),
-        "Capabilities": ["CAPABILITY_NAMED_IAM"],
-        "Tags": aws.tags,
-    }
-
-
-def status(aws: Account, suffix: str) -> str:
-    def ended() -> str | None:
-        [stack] = aws.client("cloudformation").describe_stacks(StackName=aws.name(suffix))["Stacks"]
-        return None if stack["StackStatus"].endswith("_IN_PROGRESS") else str(stack["StackStatus"])
-
-    return aws.until(ended, minutes=MINUTES, what=f"the stack {suffix}")
-
-
-def created(aws: Account, suffix: str, resources: Resources) -> str:
-    aws.client("cloudformation").create_stack(**request(aws, suffix, resources))
-    return status(aws, suffix)
-
-
-def updated(aws: Account, suffix: str, resources: Resources) -> str:
-    aws.client("cloudformation").update_stack(**request(aws, suffix, resources))
-    return status(aws, suffix)
-
-
-def changed(aws: Account, suffix: str, kind: str, resources: Resources) -> str:
-    """Change a stack without a rollback, as `cdk deploy --no-rollback` does, and return its status."""
-    cloudformation = aws.client("cloudformation")
-    change = {"StackName": aws.name(suffix), "ChangeSetName": f"{aws.name(suffix)}-{kind.lower()}"}
-    cloudformation.create_change_set(**request(aws, suffix, resources) | change, ChangeSetType=kind)
+def deployed(aws: Account, suffix: str, kind: str, resources: Resources, *, rollback: bool = True) -> str:
+    """Create or update a stack with a change set, as `cdk deploy` does, and return its status."""
+    cloudformation, stack = aws.client("cloudformation"), {"StackName": aws.name(suffix)}
+    change = {**stack, "ChangeSetName": f"{aws.name(suffix)}-{kind.lower()}"}
+    body = json.dumps({"Resources": resources})
+    cloudformation.create_change_set(**change, TemplateBody=body, ChangeSetType=kind, Tags=aws.tags)
 
     def planned() -> str | None:
         found = str(cloudformation.describe_change_set(**change)["Status"])
         return None if found in {"CREATE_PENDING", "CREATE_IN_PROGRESS"} else found
 
-    assert aws.until(planned, minutes=MINUTES, what="the change set") == "CREATE_COMPLETE"
-    cloudformation.execute_change_set(**change, DisableRollback=True)
-    return status(aws, suffix)
+    def ended() -> str | None:
+        status = str(cloudformation.describe_stacks(**stack)["Stacks"][0]["StackStatus"])
+        return None if status.endswith("_IN_PROGRESS") else status
+
+    assert aws.until(planned, minutes=10, what="the change set") == "CREATE_COMPLETE"
+    cloudformation.execute_change_set(**change, DisableRollback=not rollback)
+    return aws.until(ended, minutes=10, what=f"the stack {suffix}")
 
 
 @account(cheap=True, minutes=3, creates="a stack, a bucket")
@@ -97,8 +54,8 @@ def test_nothing_is_retained_of_a_creation_that_fails(aws: Account, ask: Asked) 
         "DeletionPolicy": "RetainExceptOnCreate",
         "Properties": {"BucketName": bucket, "Tags": aws.tags},
     }
-    ended = created(aws, "fails", {"Kept": kept, "Failing": failing(aws, "Kept")})
-    assert ended == "ROLLBACK_COMPLETE"
+    resources = {"Kept": kept, "Failing": failing(aws, "Kept")}
+    assert deployed(aws, "fails", "CREATE", resources) == "ROLLBACK_COMPLETE"
 
     def remains() -> bool:
         try:
@@ -116,8 +73,8 @@ def test_nothing_is_retained_of_a_creation_that_fails(aws: Account, ask: Asked) 
 def test_a_stack_in_create_failed_can_be_updated(aws: Account, ask: Asked) -> None:
     first = {"First": log_group()}
     both = {**first, "Failing": failing(aws, "First")}
-    assert changed(aws, "stays", "CREATE", both) == "CREATE_FAILED"
-    assert ask(lambda: changed(aws, "stays", "UPDATE", first)) == "UPDATE_COMPLETE"
+    assert deployed(aws, "stays", "CREATE", both, rollback=False) == "CREATE_FAILED"
+    assert ask(lambda: deployed(aws, "stays", "UPDATE", first, rollback=False)) == "UPDATE_COMPLETE"
 
 
 @account(cheap=True, minutes=4, creates="a stack, log groups")
@@ -129,8 +86,8 @@ def test_a_replaced_resource_is_removed_after_the_update_of_all_others(aws: Acco
             "Last": {**later, "DependsOn": "Replaced"},
         }
 
-    created(aws, "replaces", groups("first", 1))
-    assert updated(aws, "replaces", groups("second", 3)) == "UPDATE_COMPLETE"
+    deployed(aws, "replaces", "CREATE", groups("first", 1))
+    assert deployed(aws, "replaces", "UPDATE", groups("second", 3)) == "UPDATE_COMPLETE"
     name = aws.name("replaces")
 
     def before_the_removal() -> list[bool]:
@@ -141,52 +98,3 @@ def test_a_replaced_resource_is_removed_after_the_update_of_all_others(aws: Acco
         return [each in before for each in (cleans_up, ("Last", "UPDATE_COMPLETE"))]
 
     assert ask(before_the_removal, "before it") == [True, True]
-
-
-@account(cheap=True, minutes=5, creates="a stack, a role, a function, a bucket")
-def test_a_replaced_custom_resource_gets_no_update_in_a_rollback(aws: Account, ask: Asked) -> None:
-    objects = f"arn:{aws.partition}:s3:::{aws.bucket}/{REQUESTS}*"
-    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    writes = {"Version": "2012-10-17", "Statement": [allow(["s3:PutObject"], objects)]}
-    role = {
-        "RoleName": aws.name("function"),
-        "Path": aws.role_path,
-        "AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": [trust]},
-        "Policies": [{"PolicyName": "conformance", "PolicyDocument": writes}],
-        "Tags": aws.tags,
-    }
-    function = {
-        "Runtime": "python3.12",
-        "Handler": "index.handler",
-        "Timeout": 60,
-        "Role": {"Fn::GetAtt": ["Role", "Arn"]},
-        "Code": {"ZipFile": FUNCTION},
-    }
-
-    def resources(name: str) -> dict[str, Any]:
-        properties = {
-            "ServiceToken": {"Fn::GetAtt": ["Function", "Arn"]},
-            "ServiceTimeout": 120,
-            "Bucket": aws.bucket,
-            "Requests": REQUESTS,
-            "Name": name,
-        }
-        return {
-            "Role": {"Type": "AWS::IAM::Role", "Properties": role},
-            "Function": {"Type": "AWS::Lambda::Function", "Properties": function},
-            "Made": {"Type": "Custom::Conformance", "Properties": properties},
-        }
-
-    assert created(aws, "custom", resources("one")) == "CREATE_COMPLETE"
-    fails = {**resources("two"), "Failing": failing(aws, "Made")}
-    assert updated(aws, "custom", fails) == "UPDATE_ROLLBACK_COMPLETE"
-
-    def requests() -> list[dict[str, str]]:
-        s3 = aws.client("s3")
-        found = s3.list_objects_v2(Bucket=aws.bucket, Prefix=REQUESTS)["Contents"]
-        return [
-            json.loads(s3.get_object(Bucket=aws.bucket, Key=each["Key"])["Body"].read()) for each in found
-        ]
-
-    asked = [(each["type"], each["id"]) for each in ask(requests, "requests to the function")]
-    assert asked[2:] == [("Delete", "two")]

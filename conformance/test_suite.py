@@ -1,4 +1,4 @@
-"""The suite itself: it asks first, tags, records, and leaves nothing, not even after an interruption.
+"""The suite itself: it asks first, records, and leaves nothing, not even after an interruption.
 
 The embedded AWS stands in for an account.
 """
@@ -15,22 +15,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3.session
 import pytest
 from botocore.exceptions import ClientError
 
-from conformance.account import Account
 from conformance.beliefs import HERE, beliefs
 from conformance.records import Record, records, scrubbed
-from conformance.sweep import TAG, left, main, sweep
+from conformance.sweep import left, main, sweep
 from docs.generate.pages import grade
 from embedded_aws import EmbeddedAws
-from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, instance_type
-from triton_models.facts.releases import DEFAULT_RELEASE, release
 from triton_rehearsal.aws import open_aws
 
 STORAGE = "test_a_taken_key_and_a_wrong_checksum_are_refused"
-CHEAP = ("conformance/test_storage.py", "conformance/test_permissions.py")
+CHEAP = "conformance/test_services.py"
 Suite = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -44,11 +40,11 @@ def account() -> Iterator[EmbeddedAws]:
 def suite(account: EmbeddedAws, tmp_path: Path) -> Suite:
     """Start `pytest conformance --aws` in the account, with more arguments."""
 
-    def start(*arguments: str, **variables: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "pytest", *CHEAP, "--aws", "--region", account.region, "-q"]
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "pytest", CHEAP, "--aws", "--region", account.region, "-q"]
         return subprocess.Popen(
             [*command, "--recorded", str(tmp_path), "-p", "no:cacheprovider", *arguments],
-            env=account.environment(**variables),
+            env=account.environment(),
             cwd=HERE.parent,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -65,45 +61,18 @@ def left_in(account: EmbeddedAws) -> list[str]:
 def test_nothing_is_created_before_it_is_agreed_to(
     suite: Suite, account: EmbeddedAws, tmp_path: Path
 ) -> None:
-    dear = "least_recently_used"
-    running = suite(
-        "conformance/test_endpoint.py", "--cheap", "-k", f"{STORAGE} or waits_for_builds or {dear}"
-    )
+    chosen = f"{STORAGE} or waits_for_builds or least_recently_used"
+    running = suite("conformance/test_endpoint.py", "--cheap", "-k", chosen)
     shown, _ = running.communicate("n\n", timeout=120)
     assert "2 tests in us-east-1, one after another: 3 minutes, 0.00 USD." in shown
     assert "a role, a state machine" in shown
     assert "nothing was created" in shown
     assert running.returncode == 1
+    workers = suite("-n", "1", "-k", STORAGE)  # which cannot ask
+    workers.communicate(timeout=120)
+    assert workers.returncode == pytest.ExitCode.USAGE_ERROR
     assert left_in(account) == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_workers_cannot_ask_and_need_an_agreement(suite: Suite, account: EmbeddedAws) -> None:
-    running = suite("-n", "1", "-k", STORAGE)
-    running.communicate(timeout=120)
-    assert running.returncode == pytest.ExitCode.USAGE_ERROR
-    assert left_in(account) == []
-
-
-def test_what_is_created_has_the_tag(account: EmbeddedAws) -> None:
-    made = Account(
-        session=boto3.session.Session(
-            region_name=account.region, aws_access_key_id=account.door.key, aws_secret_access_key="embedded"
-        ),
-        region=account.region,
-        run="0123abcd",
-        module="suite",
-        release=release(DEFAULT_RELEASE),
-        instance=instance_type(DEFAULT_INSTANCE_TYPE),
-        embedded=account,
-    )
-    made.configuration("configuration", made.variant(made.model("model")))
-    made.alarm("alarm")
-    made.log_group(made.name("log"))
-
-    found = {each.kind: str(each.tags()) for each in left(account.client, account.region)}
-    assert {*found} == {"EndpointConfig", "Model", "alarm", "log group", "bucket", "role"}
-    assert [kind for kind, tags in found.items() if f"'{TAG}'" not in tags] == []
 
 
 def test_a_run_is_recorded_and_replayed_and_leaves_nothing(
@@ -118,7 +87,7 @@ def test_a_run_is_recorded_and_replayed_and_leaves_nothing(
     assert record.answers[f"{STORAGE}: put"] == "PreconditionFailed"
     record.answers[f"{STORAGE}: put"] = ""  # an account that accepts it
     record.write(tmp_path)
-    replay = [sys.executable, "-m", "pytest", CHEAP[0], "-q", "-k", STORAGE, "--recorded", str(tmp_path)]
+    replay = [sys.executable, "-m", "pytest", CHEAP, "-q", "-k", STORAGE, "--recorded", str(tmp_path)]
     replayed = subprocess.run(replay, cwd=HERE.parent, capture_output=True, text=True, check=False)
     assert replayed.returncode == 1
     assert (
@@ -145,29 +114,23 @@ def test_everything_is_removed_after_an_interruption(
         for name, value in account.exports().items():
             monkeypatch.setenv(name, value)
         assert main(["--region", account.region, "--yes"]) == 0
-        assert "removes bucket fleet-conformance-" in capsys.readouterr().out
+        assert "removes fleet-conformance-" in capsys.readouterr().out
     assert left_in(account) == []
 
 
-def test_a_sweep_leaves_what_is_not_tagged_alone(account: EmbeddedAws) -> None:
-    s3 = account.client("s3")
-    for name, tag in (("fleet-conformance-0123abcd-a", TAG), ("fleet-conformance-0123abcd-b", "team")):
-        s3.create_bucket(Bucket=name)
-        s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": [{"Key": tag, "Value": "x"}]})
-    s3.create_bucket(Bucket="fleet-conformance-of-someone")
-    assert left_in(account) == ["fleet-conformance-0123abcd-a"]
-
-
-def test_what_may_not_be_listed_leaves_nothing_else_behind(account: EmbeddedAws) -> None:
+def test_a_sweep_removes_what_it_may_and_has_the_name_of_a_run(account: EmbeddedAws) -> None:
     def client(service: str) -> Any:
         if service == "stepfunctions":
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListStateMachines")
         return account.client(service)
 
-    account.client("s3").create_bucket(Bucket="fleet-conformance-0123abcd-a")
+    s3 = account.client("s3")
+    for name in ("fleet-conformance-0123abcd-a", "fleet-conformance-of-someone"):
+        s3.create_bucket(Bucket=name)
+    assert left_in(account) == ["fleet-conformance-0123abcd-a"]
     [wrong] = sweep(client, account.region, pause=lambda: None)
     assert "ListStateMachines" in wrong
-    assert left_in(account) == []
+    assert [each["Name"] for each in s3.list_buckets()["Buckets"]] == ["fleet-conformance-of-someone"]
 
 
 def test_every_belief_says_how_it_is_decided_and_names_a_test_that_there_is() -> None:
@@ -175,7 +138,7 @@ def test_every_belief_says_how_it_is_decided_and_names_a_test_that_there_is() ->
     tests = {
         f"{path.stem}.{name}" for path in files for name in re.findall(r"def (test_\w+)", path.read_text())
     }
-    assert [each.id for each in beliefs().values() if not (each.test or each.command or each.no_test)] == []
+    assert [each.id for each in beliefs().values() if not (each.test or each.command)] == []
     assert [each.test for each in beliefs().values() if each.test and each.test not in tests] == []
 
 
@@ -193,7 +156,7 @@ def test_what_a_run_observed_is_the_grade_of_a_belief(outcome: str, shown: str) 
     assert grade(beliefs()["gpu-memory"], [record]) == shown
 
 
-def test_a_record_names_nobody() -> None:
+def test_a_record_names_nobody_and_keeps_what_a_later_run_did_not_ask(tmp_path: Path) -> None:
     shown = {
         "arn:aws:s3:::bucket/key denied to 123456789012": "<arn of s3> denied to <account>",
         "763104351884.dkr.ecr.eu-west-1.amazonaws.com": "763104351884.dkr.ecr.eu-west-1.amazonaws.com",
@@ -203,11 +166,7 @@ def test_a_record_names_nobody() -> None:
         "TensorRT 10.13.3.9 of my-run": "TensorRT 10.13.3.9 of <run>",
     }
     assert scrubbed(list(shown), {"my-run": "<run>"}) == list(shown.values())
-
-
-def test_what_a_run_did_not_ask_is_kept_in_the_record(tmp_path: Path) -> None:
-    first = Record(kind="gpu", place="A10G", release="25.09", answers={"a": 1, "b": 1})
-    path = first.write(tmp_path)
-    Record(kind="gpu", place="A10G", release="25.09", answers={"b": 2}).write(tmp_path)
+    for answers in ({"a": 1, "b": 1}, {"b": 2}):
+        path = Record(kind="gpu", place="A10G", release="25.09", answers=answers).write(tmp_path)
     assert json.loads(path.read_text())["answers"] == {"a": 1, "b": 2}
     assert [each.name for each in tmp_path.iterdir()] == ["gpu-a10g-25.09.json"]

@@ -71,15 +71,10 @@ def _passed(folder: Path, program: str) -> set[str]:
         settings = {"TEST_SERVER_MODE": "true", "TEST_SERVER_MODE_ENDPOINT": url, "MOTO_PORT": str(port)}
         for service in SERVICES:
             report = folder / f"{service}.xml"
-            options = [
-                "-q",
-                "--timeout=60",
-                "-m",
-                "not network and not requires_docker",
-                f"--junitxml={report}",
-            ]
+            marks = ["-m", "not network and not requires_docker"]
+            options = ["-q", "-p", "no:cacheprovider", "--timeout=60", f"--junitxml={report}", *marks]
             subprocess.run(
-                [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, f"tests/test_{service}"],
+                [sys.executable, "-m", "pytest", *options, f"tests/test_{service}"],
                 cwd=folder,
                 env={**os.environ, **_SETTINGS, **settings},
                 stdout=subprocess.DEVNULL,
@@ -98,16 +93,9 @@ def main() -> int:
     """Print the differences; return 1 if one is not listed, or no longer there."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source = [
-            "download",
-            "-q",
-            "--no-deps",
-            "--no-build-isolation",
-            "--no-binary",
-            ":all:",
-            f"moto=={MOTO}",
-        ]
-        subprocess.run([sys.executable, "-m", "pip", *source, "-d", name], check=False)
+        options = ["-q", "--no-deps", "--no-build-isolation", "--no-binary", ":all:", "-d", name]
+        download = [sys.executable, "-m", "pip", "download", *options, f"moto=={MOTO}"]
+        subprocess.run(download, check=False)
         with tarfile.open(folder / f"moto-{MOTO}.tar.gz") as archive:
             archive.extractall(folder)  # noqa: S202
         (folder / f"moto-{MOTO}" / "tests").rename(folder / "tests")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from conformance.gpu.machine import Machine, machine
@@ -19,8 +17,3 @@ def here(request: pytest.FixtureRequest, record: Record | None) -> Machine:
         return machine(request.config.option.release)
     gpus = {name.lower(): gpu for name, gpu in GPUS.items()}
     return Machine(release=release(record.release), gpus=[], gpu=gpus.get(record.place.lower()))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("built")

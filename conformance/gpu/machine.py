@@ -21,17 +21,12 @@ from triton_models.facts.releases import release as release_named
 IMAGE_VARIABLE = "NVIDIA_TRITON_SERVER_VERSION"
 """The variable that Triton's images set to their release; see the belief image-names-release."""
 
-NO_GPU = "no GPU"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A machine.
+    """A machine, with the name, driver, compute capability and memory of each GPU, as nvidia-smi shows them.
 
-    Attributes:
-        release: The release of its image.
-        gpus: Name, driver, compute capability and memory of each GPU, as nvidia-smi shows them.
-        gpu: The row of the GPU table for all of them; None without one.
+    `gpu` is the row of the GPU table for all of them; None without one.
     """
 
     release: Release
@@ -40,7 +35,7 @@ class Machine:
 
     @property
     def place(self) -> str:
-        return self.gpu.name if self.gpu else self.gpus[0][0] if self.gpus else NO_GPU
+        return self.gpu.name if self.gpu else self.gpus[0][0] if self.gpus else "no GPU"
 
     @property
     def present(self) -> Gpu:
@@ -52,11 +47,7 @@ class Machine:
 
 @functools.cache
 def machine(wanted: str | None) -> Machine:
-    """Return this machine.
-
-    Args:
-        wanted: The release, for a machine whose image does not name it.
-    """
+    """Return this machine. If its image does not name its release, it has the wanted one."""
     image = os.environ.get(IMAGE_VARIABLE)
     if image and wanted not in {None, image}:
         msg = f"this container is of release {image}, not {wanted}: omit --release"

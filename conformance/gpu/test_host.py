@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.beliefs import gpu
 from conformance.gpu.machine import Machine, numbers, python
 from conformance.records import Asked
 
-pytestmark = gpu("GPU")
+pytestmark = pytest.mark.gpu("GPU")
 
 # Drivers differ in whether they count the memory that they keep.
 MARGIN = 0.97
@@ -33,7 +32,7 @@ def test_a_gpu_has_the_memory_of_the_table(here: Machine, ask: Asked) -> None:
     assert min(int(each.partition(" ")[0]) for each in shown) >= here.present.memory_mib * MARGIN
 
 
-@gpu("image")
+@pytest.mark.gpu("image")
 def test_a_driver_that_is_new_enough_runs_the_images_cuda(here: Machine, ask: Asked) -> None:
     driver = ask(lambda: here.gpus[0][1], "driver")
     status = ask(lambda: python(CUDA), "CUDA")

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from conformance.beliefs import HERE, gpu
+from conformance.beliefs import HERE
 from conformance.gpu.machine import Machine
 from conformance.records import Asked
 from triton_models.artifact.networks import HEADER_BYTES, PlanHeader, plan_beginning
 from triton_models.base.errors import FleetError
 from triton_models.declare.reading import model_names
 
-pytestmark = gpu("GPU", "image")
+pytestmark = pytest.mark.gpu("GPU", "image")
 
 TOOLKIT = HERE.parent / "model_builds"
 MODEL_SECONDS = 3600
@@ -33,10 +33,16 @@ OF_HEADERS = {"tensorrt-version", "not-a-plan"}
 DECISIVE = {*OF_COMPILING, *OF_HEADERS, "not-served", "outside-tolerance"}
 
 Made = dict[str, Any]
+Make = Callable[[Machine, str], Made]
 
 
 @pytest.fixture(scope="module")
-def made(folder: Path) -> Callable[[Machine, str], Made]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("built")
+
+
+@pytest.fixture(scope="module")
+def made(folder: Path) -> Make:
     """A function that builds and verifies a model, once, by `fleet build` and `fleet verify`."""
 
     @functools.cache
@@ -86,22 +92,20 @@ def decisive(found: Made) -> Made:
     return found
 
 
-def test_the_plan_of_minilm_compiles(here: Machine, made: Callable[..., Made], ask: Asked) -> None:
+def test_the_plan_of_minilm_compiles(here: Machine, made: Make, ask: Asked) -> None:
     found = decisive(ask(lambda: made(here, "minilm")))
     assert not OF_COMPILING & set(found["rules"]), found["what"]
     assert {plan["gpu"] for plan in found["plans"].values()} <= {here.present.name}
 
 
-def test_the_header_of_a_plan_has_its_version(here: Machine, made: Callable[..., Made], ask: Asked) -> None:
+def test_the_header_of_a_plan_has_its_version(here: Machine, made: Make, ask: Asked) -> None:
     found = decisive(ask(lambda: made(here, "minilm")))
     assert not OF_HEADERS & set(found["rules"]), found["what"]
     for plan in found["plans"].values():
         assert PlanHeader(tensorrt=plan["tensorrt"]).loads_in(here.release.tensorrt)
 
 
-def test_plans_are_on_the_gpu_and_python_steps_on_the_cpu(
-    here: Machine, made: Callable[..., Made], ask: Asked
-) -> None:
+def test_plans_are_on_the_gpu_and_python_steps_on_the_cpu(here: Machine, made: Make, ask: Asked) -> None:
     found = decisive(ask(lambda: made(here, "minilm")))
     encoders, placed = {path.partition("/")[0] for path in found["plans"]}, dict(found["placed"])
     if not encoders or not encoders <= placed.keys():
@@ -110,9 +114,7 @@ def test_plans_are_on_the_gpu_and_python_steps_on_the_cpu(
     assert {kind for name, kind in placed.items() if name not in encoders} <= {"CPU"}
 
 
-def test_a_plan_of_another_version_is_refused(
-    here: Machine, made: Callable[..., Made], folder: Path, ask: Asked
-) -> None:
+def test_a_plan_of_another_version_is_refused(here: Machine, made: Make, folder: Path, ask: Asked) -> None:
     def refused() -> str:
         from triton_models.deliver.steps import process_server
 
@@ -135,26 +137,26 @@ def test_a_plan_of_another_version_is_refused(
     assert ask(refused)
 
 
+ANSWERS = {
+    "minilm": "plan-equals-reference",
+    "bert_tensorrt": "bert-fp16-tolerance",
+    "resnet50": "onnxruntime-tf32",
+    "roberta_onnx": "onnxruntime-tf32",
+    "t5_translation": "t5-on-cuda",
+    "dali_inception": "dali-gpu-decoding",
+    "resnet50:torchscript": "libtorch-loads-newer-files",
+}
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("minilm", marks=pytest.mark.belief("plan-equals-reference")),
-        pytest.param("bert_tensorrt", marks=pytest.mark.belief("bert-fp16-tolerance")),
-        pytest.param("resnet50", marks=pytest.mark.belief("onnxruntime-tf32")),
-        pytest.param("roberta_onnx", marks=pytest.mark.belief("onnxruntime-tf32")),
-        pytest.param("t5_translation", marks=pytest.mark.belief("t5-on-cuda")),
-        pytest.param("dali_inception", marks=pytest.mark.belief("dali-gpu-decoding")),
-        pytest.param("resnet50:torchscript", marks=pytest.mark.belief("libtorch-loads-newer-files")),
-    ],
+    "name", [pytest.param(name, marks=pytest.mark.belief(each)) for name, each in ANSWERS.items()]
 )
-def test_a_model_answers_like_its_source(
-    here: Machine, made: Callable[..., Made], ask: Asked, name: str
-) -> None:
+def test_a_model_answers_like_its_source(here: Machine, made: Make, ask: Asked, name: str) -> None:
     found = decisive(ask(lambda: made(here, name)))
     assert found["rules"] == [], found["what"]
 
 
-def test_every_model_answers_like_its_source(here: Machine, made: Callable[..., Made], ask: Asked) -> None:
+def test_every_model_answers_like_its_source(here: Machine, made: Make, ask: Asked) -> None:
     found = ask(lambda: {name: made(here, name) for name in model_names(None)})
     wrong = {name: each for name, each in found.items() if each["rules"]}
     if wrong and not any(DECISIVE & set(each["rules"]) for each in wrong.values()):

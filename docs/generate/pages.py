@@ -139,7 +139,7 @@ def _belief(row: believed.Belief, seen: Iterable[Record]) -> str:
         row.belief,
         f"{grade(row, seen)} ({'; '.join(_origins(row))})",
         ", ".join(f"`{name}`" for name in row.depends),
-        f"`{row.test}`" if row.test else "; ".join(filter(None, (row.command, row.no_test))),
+        f"`{row.test}`" if row.test else row.command,
         row.if_false,
     )
     return f"| {' | '.join(each.replace('|', chr(92) + '|') for each in cells)} |"

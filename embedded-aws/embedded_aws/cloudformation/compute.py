@@ -235,9 +235,6 @@ class Permission(ApiType):
         call.ask("lambda", "add_permission", {**properties, "StatementId": statement})
         return Identity(physical_id=statement, attributes={"Id": statement})
 
-    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        return identity
-
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
         answer = self.act(call, self.reads, self.where(call, identity, properties))
         if identity.physical_id not in (each["Sid"] for each in json.loads(answer["Policy"])["Statement"]):

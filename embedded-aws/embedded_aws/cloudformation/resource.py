@@ -110,9 +110,9 @@ class ResourceType(ABC):
     def create(self, call: Call, properties: Properties) -> Identity:
         """Create the resource and return its identity."""
 
-    @abstractmethod
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
         """Change the resource in place. Not called for create-only properties: they need a new resource."""
+        return identity
 
     @abstractmethod
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
@@ -192,9 +192,6 @@ class CdkMetadata(ResourceType):
 
     def create(self, call: Call, properties: Properties) -> Identity:
         return Identity(physical_id=call.unique_name())
-
-    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        return identity
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
         """Do nothing."""

@@ -59,11 +59,16 @@ class Actions:
         )
 
     def configured(self, alarm: Alarm, what: str, *, at: float) -> None:
-        summary, data = _history_of_configuration(alarm, what)
+        past = {"Create": "created", "Update": "updated", "Delete": "deleted"}[what]
+        settings = {f"{name[0].lower()}{name[1:]}": value for name, value in alarm.settings.items()}
+        data = {"version": "1.0", "type": what, f"{past}Alarm": {**settings, "alarmArn": alarm.alarm_arn}}
+        summary = f'Alarm "{alarm.name}" {past}'
         self._note(alarm, "ConfigurationUpdate", summary, data, at=at)
 
     def changed(self, change: Change) -> None:
-        summary, data = _history_of_change(change)
+        old, new = _history_state(change.before), _history_state(change.after)
+        data = {"version": "1.0", "oldState": old, "newState": new}
+        summary = f"Alarm updated from {change.before.value} to {change.after.value}"
         self._note(change.alarm, "StateUpdate", summary, data, at=change.after.at)
         publish_event(
             source="aws.cloudwatch",
@@ -103,7 +108,7 @@ def _publish(change: Change, arn: str, account: str, region: str, _: float) -> A
         raise _ActionError("Topic does not exist")
     words = _in_words(region)
     text = json.dumps(_message(change, account=account, region=words))
-    topic.publish(text, subject=_subject(change, words))
+    topic.publish(text, subject=f'{change.after.value}: "{change.alarm.name}" in {words}')
     return {"default": text}
 
 
@@ -132,10 +137,6 @@ def _in_words(region: str) -> str:
 
 
 _LISTS = ("OKActions", "AlarmActions", "InsufficientDataActions")
-
-
-def _subject(change: Change, region: str) -> str:
-    return f'{change.after.value}: "{change.alarm.name}" in {region}'
 
 
 def _message(change: Change, *, account: str, region: str) -> dict[str, Any]:
@@ -243,21 +244,6 @@ def _function_event(change: Change, *, account: str, region: str) -> dict[str, A
     }
 
 
-def _history_of_change(change: Change) -> tuple[str, dict[str, Any]]:
-    """Return the summary and the data of a StateUpdate in an alarm's history."""
-    old, new = _history_state(change.before), _history_state(change.after)
-    data = {"version": "1.0", "oldState": old, "newState": new}
-    return f"Alarm updated from {change.before.value} to {change.after.value}", data
-
-
 def _history_state(status: Status) -> dict[str, Any]:
     known: dict[str, Any] = {"stateValue": status.value, "stateReason": status.reason}
     return {**known, "stateReasonData": json.loads(status.data)} if status.data else known
-
-
-def _history_of_configuration(alarm: Alarm, what: str) -> tuple[str, dict[str, Any]]:
-    """Return the summary and the data of a ConfigurationUpdate: of a Create, an Update or a Delete."""
-    past = {"Create": "created", "Update": "updated", "Delete": "deleted"}[what]
-    settings = {f"{name[0].lower()}{name[1:]}": value for name, value in alarm.settings.items()}
-    data = {"version": "1.0", "type": what, f"{past}Alarm": {**settings, "alarmArn": alarm.alarm_arn}}
-    return f'Alarm "{alarm.name}" {past}', data

@@ -45,14 +45,9 @@ _DEFAULTS: Mapping[str, Any] = {
 _WITHOUT_LOCATION = ("CODEPIPELINE", "NO_SOURCE")
 
 
-def _request(response: CodeBuildResponse) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(response.body)
-    return found
-
-
 @patch.replaces(CodeBuildResponse, "create_project")
 def _create_project(self: CodeBuildResponse) -> ActionResult:
-    request, backend = _request(self), self.codebuild_backend
+    request, backend = json.loads(self.body), self.codebuild_backend
     name = request["name"]
     for violated in violations("codebuild", "CreateProject", request):
         raise InvalidInputException(f"1 validation error detected: {violated}")
@@ -82,7 +77,7 @@ def _create_project(self: CodeBuildResponse) -> ActionResult:
 
 @patch.adds(CodeBuildResponse, "update_project")
 def _update_project(self: CodeBuildResponse) -> ActionResult:
-    request = _request(self)
+    request = json.loads(self.body)
     project = self.codebuild_backend.codebuild_projects.get(request["name"])
     if project is None:
         raise ResourceNotFoundException(f"Project cannot be found: {request['name']}")
@@ -135,12 +130,6 @@ def _fleets(backend: CodeBuildBackend) -> dict[str, dict[str, Any]]:
     return fleets
 
 
-def _found(backend: CodeBuildBackend, arn: str) -> dict[str, Any]:
-    if arn not in _fleets(backend):
-        raise ResourceNotFoundException(f"Fleet not found: {arn}")
-    return _fleets(backend)[arn]
-
-
 @patch.adds(CodeBuildResponse, "create_fleet")
 def _create(self: CodeBuildResponse) -> ActionResult:
     request, backend = json.loads(self.body), self.codebuild_backend
@@ -164,7 +153,9 @@ def _create(self: CodeBuildResponse) -> ActionResult:
 @patch.adds(CodeBuildResponse, "update_fleet")
 def _update(self: CodeBuildResponse) -> ActionResult:
     request = json.loads(self.body)
-    fleet = _found(self.codebuild_backend, request.pop("arn"))
+    fleet = _fleets(self.codebuild_backend).get(request["arn"])
+    if fleet is None:
+        raise ResourceNotFoundException(f"Fleet not found: {request['arn']}")
     fleet |= request | {"lastModified": unix_time()}
     return ActionResult({"fleet": fleet})
 
@@ -306,9 +297,8 @@ def _overridden(name: str) -> tuple[str, str]:
 def _merged(
     declared: Iterable[Mapping[str, str]], overrides: Iterable[Mapping[str, str]]
 ) -> list[dict[str, str]]:
-    by_name = {variable["name"]: {"type": "PLAINTEXT", **variable} for variable in declared}
-    by_name |= {variable["name"]: {"type": "PLAINTEXT", **variable} for variable in overrides}
-    return list(by_name.values())
+    given = (*declared, *overrides)
+    return list({variable["name"]: {"type": "PLAINTEXT", **variable} for variable in given}.values())
 
 
 def _builds(backend: CodeBuildBackend, ids: Sequence[str]) -> list[dict[str, Any]]:

@@ -88,15 +88,11 @@ def _transformed(transformer: Mapping[str, Any], event: Event, rule_arn: str) ->
         if found[1] not in values:
             return found[0]
         quoted = json.dumps(values[found[1]])
-        inside = _inside_quotes(template[: found.start()])
+        # An odd number of quotes before it: the placeholder is inside a JSON string.
+        inside = re.sub(r"\\.", "", template[: found.start()]).count('"') % 2
         return quoted[1:-1] if inside and quoted.startswith('"') else quoted
 
     return _PLACEHOLDER.sub(fill, template)
-
-
-def _inside_quotes(text: str) -> bool:
-    """Return True if the position after this part of a template is inside a JSON string."""
-    return re.sub(r"\\.", "", text).count('"') % 2 == 1
 
 
 def _at(path: str, event: Event) -> Any:

@@ -140,22 +140,13 @@ def _get_permission(self: FakeBucket, action: str, resource: str) -> PermissionR
     document = json.loads(self.policy)
     declared = document["Statement"]
     statements = declared if isinstance(declared, list) else [declared]
-    holding = [_unconditional(statement) for statement in statements if _applies(statement)]
+    holding = [
+        {key: value for key, value in statement.items() if key != "Condition"}
+        for statement in statements
+        if statement.get("Condition") in (None, {}, _HOLDS)
+    ]
     policy = IAMPolicy(json.dumps({**document, "Statement": holding}))
     return policy.is_action_permitted(action, resource)
 
 
-def _applies(statement: Mapping[str, Any]) -> bool:
-    condition = statement.get("Condition")
-    return not condition or condition == _HOLDS
-
-
-def _unconditional(statement: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in statement.items() if key != "Condition"}
-
-
-def _log_permissions_enabled_policy(target_bucket: FakeBucket, target_prefix: str | None) -> bool:  # noqa: ARG001
-    return True
-
-
-patch.replace(FakeBucket, _log_permissions_enabled_policy=staticmethod(_log_permissions_enabled_policy))
+patch.replace(FakeBucket, _log_permissions_enabled_policy=staticmethod(lambda *_: True))

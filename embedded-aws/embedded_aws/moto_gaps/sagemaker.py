@@ -268,8 +268,8 @@ def _add_tags(self: SageMakerModelBackend, arn: str, tags: list[dict[str, str]])
 
 def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
     """Refuse forbidden changes of a scaled variant. AWS documents the refusal, but not its wording."""
-    before = {variant["VariantName"]: _type(variant) for variant in _running(backend, endpoint)}
-    after = {variant["VariantName"]: _type(variant) for variant in config.production_variants}
+    before = _types(backend.endpoint_configs.get(endpoint.endpoint_config_name))
+    after = _types(config)
     scaled = _scaled_variants(backend, endpoint.endpoint_name)
     refused = sorted(name for name in scaled & before.keys() if after.get(name) != before[name])
     if refused:
@@ -291,14 +291,9 @@ def _refuse_end_of_queue(backend: Any, endpoint: Any, config: Any) -> None:
         raise ValidationError("The AsyncInferenceConfig parameter cannot be removed from this endpoint.")
 
 
-def _running(backend: Any, endpoint: Any) -> list[dict[str, Any]]:
-    config = backend.endpoint_configs.get(endpoint.endpoint_config_name)
-    variants: list[dict[str, Any]] = config.production_variants if config else []
-    return variants
-
-
-def _type(variant: Mapping[str, Any]) -> str | None:
-    return variant.get("InstanceType")
+def _types(config: Any) -> dict[str, str | None]:
+    variants = config.production_variants if config else ()
+    return {variant["VariantName"]: variant.get("InstanceType") for variant in variants}
 
 
 def _scaled_variants(backend: Any, endpoint_name: str) -> set[str]:
