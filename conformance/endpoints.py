@@ -82,8 +82,10 @@ def deployment(aws: Account, alarm: str = "", bakes: int = 1) -> dict[str, Any]:
 
 
 def invoke(
-    aws: Account, name: str, target: str | None, asked: Mapping[str, Any] | None = None, **more: Any
+    aws: Account, name: str, target: str, asked: Mapping[str, Any] | None = None, **more: Any
 ) -> Reply:
+    """Return the reply once the model is loaded: status, code, text, original, answer and session."""
+
     def look() -> Reply | None:
         reply = invoke_once(aws, name, target, asked, **more)
         return None if reply["code"] == NOT_READY else reply
@@ -92,9 +94,8 @@ def invoke(
 
 
 def invoke_once(
-    aws: Account, name: str, target: str | None, asked: Mapping[str, Any] | None = None, **more: Any
+    aws: Account, name: str, target: str, asked: Mapping[str, Any] | None = None, **more: Any
 ) -> Reply:
-    """Return the first reply: status, code, text, original (of a ModelError), answer and session."""
     request = {"ContentType": "application/json", "Body": body(asked or {}), **more}
     if target:
         request["TargetModel"] = target
@@ -104,8 +105,7 @@ def invoke_once(
     except ClientError as error:
         if denied(error):
             raise
-        said = error.response["Error"]
-        status: Any = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        said, status = error.response["Error"], error.response["ResponseMetadata"]["HTTPStatusCode"]
         original: Any = error.response.get("OriginalMessage", "")
         named = {"code": said["Code"], "text": said["Message"], "original": original}
         return {**reply, **named, "status": status}

@@ -181,13 +181,9 @@ def _zones(argument: Any, resources: Any) -> list[str]:
     return [zone.name for zone in RegionsAndZonesBackend.zones[region]]
 
 
-def _base64(argument: Any, resources: Any) -> str:
-    return base64.b64encode(text(evaluate(argument, resources)).encode()).decode()
-
-
 FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "Ref": _ref,
-    "Fn::Base64": _base64,
+    "Fn::Base64": lambda value, at: base64.b64encode(text(evaluate(value, at)).encode()).decode(),
     "Fn::FindInMap": _find_in_map,
     "Fn::GetAtt": _get_att,
     "Fn::GetAZs": _zones,

@@ -165,8 +165,12 @@ class _Change:
         endpoint.failure_reason = failure
         if failure is None:
             _show(endpoint, self._changes, current=True)
-        else:
-            _show(endpoint, _serving(endpoint), current=False)
+        else:  # what serves is wanted from now on
+            kept = [
+                {"VariantName": each["VariantName"], "DesiredInstanceCount": each.get("CurrentInstanceCount")}
+                for each in endpoint.production_variants
+            ]
+            _show(endpoint, kept, current=False)
         _refresh(endpoint)
         endpoint.endpoint_status = "InService"
         endpoint_changed(self._backend, endpoint, "IN_SERVICE")
@@ -181,14 +185,6 @@ def _count(variant: Mapping[str, Any]) -> int:
 def _arrivals_of(variant: Mapping[str, Any]) -> Arrivals:
     images = [str(each["SpecifiedImage"]) for each in variant.get("DeployedImages") or ()]
     return next(each for each in ARRIVALS if re.search(each.image, " ".join(images)))
-
-
-def _serving(endpoint: Any) -> list[dict[str, Any]]:
-    """Return the change after which an endpoint's variants are wanted as they serve."""
-    return [
-        {"VariantName": each["VariantName"], "DesiredInstanceCount": each.get("CurrentInstanceCount")}
-        for each in endpoint.production_variants
-    ]
 
 
 def _refresh(endpoint: Any) -> None:

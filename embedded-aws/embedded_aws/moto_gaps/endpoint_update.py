@@ -155,13 +155,11 @@ class EndpointUpdate:
             time.sleep(min(left, _POLL_S))
 
     def _check_alarms(self) -> None:
-        if fired := self._firing():
+        alarms = cloudwatch_backends[self._backend.account_id][self._backend.region_name].alarms
+        fired = [name for name in self._alarms if name in alarms and alarms[name].state_value == "ALARM"]
+        if fired:
             msg = f"The deployment was rolled back: in ALARM during the baking period: {', '.join(fired)}"
             raise _UndoneError(msg)
-
-    def _firing(self) -> list[str]:
-        alarms = cloudwatch_backends[self._backend.account_id][self._backend.region_name].alarms
-        return [name for name in self._alarms if name in alarms and alarms[name].state_value == "ALARM"]
 
     @property
     def _gone(self) -> bool:

@@ -57,7 +57,9 @@ def _put_metric_data(self: CloudWatchBackend, namespace: str, metric_data: list[
     store = metrics_of(self)
     for datum in metric_data:
         key = MetricKey.of(namespace, datum["MetricName"], datum.get("Dimensions", ()))
-        store.put(key, second=_second(datum.get("Timestamp")), samples=_samples(datum))
+        given = datum.get("Timestamp")
+        second = clock.current().time() if given is None else seconds(given)
+        store.put(key, second=int(second), samples=_samples(datum))
 
 
 def is_value(value: float) -> bool:
@@ -96,10 +98,6 @@ def _samples(datum: Mapping[str, Any]) -> Samples:
     return Samples(values=Counter([float(datum.get("Value", 0))]), unit=unit)
 
 
-def _second(moment: datetime | None) -> int:
-    return int(clock.current().time() if moment is None else seconds(moment))
-
-
 def seconds(moment: datetime) -> float:
     """Return a time in seconds since 1970; without a zone it is in UTC."""
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
@@ -127,15 +125,10 @@ def _get_metric_data(self: CloudWatchResponse) -> ActionResult:
         raise ValidationError(str(error)) from error
     rows = []
     for name, line in results:
-        points = sorted(line.points.items(), reverse=not ascending)
+        times = sorted(line.points, reverse=not ascending)
+        row = {"Id": name, "Label": line.label, "StatusCode": "Complete"}
         rows.append(
-            {
-                "Id": name,
-                "Label": line.label,
-                "Timestamps": [moment(second) for second, _ in points],
-                "Values": [value for _, value in points],
-                "StatusCode": "Complete",
-            }
+            {**row, "Timestamps": list(map(moment, times)), "Values": [line.points[at] for at in times]}
         )
     return ActionResult({"MetricDataResults": rows, "Messages": []})
 
@@ -143,8 +136,9 @@ def _get_metric_data(self: CloudWatchResponse) -> ActionResult:
 @patch.replaces(CloudWatchResponse, "get_metric_statistics")
 def _get_metric_statistics(self: CloudWatchResponse) -> ActionResult:
     given = self._get_params()
-    start, end = _span(given)
-    period = int(given["Period"])
+    start, end, period = seconds(given["StartTime"]), seconds(given["EndTime"]), int(given["Period"])
+    if int(start) >= int(end):
+        raise InvalidParameterValue("The parameter StartTime must be less than the parameter EndTime.")
     simple, extended = given.get("Statistics") or [], given.get("ExtendedStatistics") or []
     _check_statistics(simple, extended)
     _check_points(start, end, period)
@@ -165,13 +159,6 @@ def _point(second: int, samples: Samples, simple: list[str], extended: list[str]
     if extended:
         point["ExtendedStatistics"] = {name: known[name] for name in extended if name in known}
     return point
-
-
-def _span(given: Mapping[str, Any]) -> tuple[float, float]:
-    start, end = seconds(given["StartTime"]), seconds(given["EndTime"])
-    if int(start) >= int(end):
-        raise InvalidParameterValue("The parameter StartTime must be less than the parameter EndTime.")
-    return start, end
 
 
 def _check_statistics(simple: list[str], extended: list[str]) -> None:
