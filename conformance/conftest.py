@@ -179,18 +179,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     by_belief: dict[str, list[pytest.TestReport]] = defaultdict(list)
     answers: dict[str, Any] = {}
     for report in _reports:
-        for name, value in report.user_properties:
+        for name, found in report.user_properties:
+            value: Any = found
             if name == ANSWER:
-                answers |= value  # type: ignore[arg-type]
+                answers |= value
             elif name == BELIEFS and (report.when == "call" or not report.passed):
-                for each in value:  # type: ignore[attr-defined]
+                for each in value:
                     by_belief[each].append(report)
     kind, place, number = "account", config.option.region, config.option.release or DEFAULT_RELEASE
     if config.option.gpu:
         from conformance.gpu.machine import machine
 
-        kind, found = "gpu", machine(config.option.release)
-        place, number = found.place, found.release.name
+        kind, here = "gpu", machine(config.option.release)
+        place, number = here.place, here.release.name
     today = datetime.now(tz=timezone.utc).date().isoformat()
     verdicts = {each: {**outcome_of(reports), "date": today} for each, reports in by_belief.items()}
     record = Record(kind=kind, place=place, release=number, verdicts=verdicts, answers=answers)
