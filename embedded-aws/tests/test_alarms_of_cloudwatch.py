@@ -110,30 +110,6 @@ def test_a_new_alarm_has_no_data_until_it_is_evaluated_and_a_changed_one_keeps_i
     assert (before, shop.state(alarm)) == ("INSUFFICIENT_DATA", "ALARM")
 
 
-@pytest.mark.parametrize(
-    ("treatment", "states"),
-    [
-        ("missing", ["ALARM", "ALARM", "INSUFFICIENT_DATA"]),
-        ("ignore", ["ALARM", "ALARM", "ALARM"]),
-        ("breaching", ["ALARM", "ALARM", "ALARM"]),
-        ("notBreaching", ["ALARM", "ALARM", "OK"]),
-        (None, ["ALARM", "ALARM", "INSUFFICIENT_DATA"]),
-    ],
-)
-def test_missing_minutes_are_treated_as_the_alarm_says(
-    shop: Shop, treatment: str | None, states: list[str]
-) -> None:
-    alarm = shop.alarm(TreatMissingData=treatment)
-    shop.put(3)
-
-    found = []
-    for minute in (1, 3, 4):
-        shop.after(minute)
-        found.append(shop.state(alarm))
-
-    assert found == states
-
-
 def test_an_alarm_on_metric_math_looks_at_the_query_that_returns_data(shop: Shop) -> None:
     alarm = shop.alarm(
         Threshold=10.0,
@@ -204,36 +180,6 @@ def test_a_topic_gets_one_message_per_change_with_the_alarm_in_it(shop: Shop, in
         "EvaluateLowSampleCountPercentile": "",
     }
     assert json.loads(second["Message"])["NewStateValue"] == "OK"
-
-
-def test_disabled_actions_are_not_performed(shop: Shop, inbox: Any) -> None:
-    topic, received = inbox
-    alarm = shop.alarm(AlarmActions=[topic], InsufficientDataActions=[topic])
-    shop.put(3, 3)
-
-    shop.cloudwatch.disable_alarm_actions(AlarmNames=[alarm])
-    shop.after(1)
-    silent = received()
-    shop.cloudwatch.enable_alarm_actions(AlarmNames=[alarm])
-    shop.after(6)
-
-    assert silent == []
-    assert [json.loads(each["Message"])["NewStateValue"] for each in received()] == ["INSUFFICIENT_DATA"]
-
-
-def test_an_action_that_fails_is_in_the_history_and_the_others_are_performed(shop: Shop, inbox: Any) -> None:
-    topic, received = inbox
-    absent = f"{topic}-absent"
-    alarm = shop.alarm(AlarmActions=[absent, topic])
-    shop.put(3)
-
-    shop.after(1)
-
-    failed, done = shop.history(alarm, "Action")
-    assert failed["HistorySummary"].startswith(f"Failed to execute action {absent}")
-    assert done["HistorySummary"] == f"Successfully executed action {topic}"
-    assert json.loads(done["HistoryData"])["notificationResource"] == topic
-    assert len(received()) == 1
 
 
 def test_a_rule_of_eventbridge_gets_the_change(shop: Shop) -> None:
@@ -307,18 +253,6 @@ def test_a_composite_alarm_follows_its_alarms_and_tells_a_topic(shop: Shop, inbo
     assert [each["arn"] for each in trigger] == [shop.described(two)["AlarmArn"]]
 
 
-def test_a_set_state_of_a_composite_alarm_lasts_until_one_of_its_alarms_changes(shop: Shop) -> None:
-    alarm = shop.alarm()
-    composite = shop.composite(f"ALARM({alarm})")
-    shop.put(1)
-
-    shop.set(composite, "ALARM")
-    between = shop.state(composite)
-    shop.after(1)
-
-    assert (between, shop.state(composite)) == ("ALARM", "OK")
-
-
 def test_alarms_are_listed_in_pages_by_kind_prefix_state_and_action(shop: Shop) -> None:
     topic = "arn:aws:sns:us-east-1:123456789012:orders"
     names = [shop.alarm(f"-{number:02}") for number in range(5)]
@@ -356,18 +290,6 @@ def test_the_alarms_of_a_metric_are_those_with_its_dimensions(shop: Shop) -> Non
     assert found(Dimensions=dimensions) == [stored]
 
 
-def test_a_deleted_alarm_is_gone_and_acts_no_more(shop: Shop, inbox: Any) -> None:
-    topic, received = inbox
-    alarm = shop.alarm(AlarmActions=[topic])
-    shop.put(3)
-
-    shop.cloudwatch.delete_alarms(AlarmNames=[alarm])
-    shop.after(1)
-
-    assert shop.cloudwatch.describe_alarms(AlarmNames=[alarm])["MetricAlarms"] == []
-    assert received() == []
-
-
 METRICS = [{"Id": "a", "Expression": "1"}]
 
 
@@ -375,14 +297,10 @@ METRICS = [{"Id": "a", "Expression": "1"}]
     ("settings", "message"),
     [
         ({"ComparisonOperator": "GreaterThanUpperThreshold"}, "no anomaly detection"),
-        ({"ThresholdMetricId": "band"}, "no anomaly detection"),
         ({"Threshold": None}, "Threshold"),
         ({"Statistic": None}, "Statistic or ExtendedStatistic"),
         ({"ExtendedStatistic": "p90"}, "Statistic or ExtendedStatistic"),
-        ({"Statistic": None, "ExtendedStatistic": "p101"}, "not supported"),
         ({"TreatMissingData": "guess"}, "guess is not supported"),
-        ({"EvaluateLowSampleCountPercentile": "ignore"}, "ignore is not supported"),
-        ({"Period": None}, "Period is required"),
         ({"DatapointsToAlarm": 2}, "DatapointsToAlarm"),
         ({"EvaluationPeriods": 1441}, "86400 seconds"),
         ({"Metrics": METRICS, "Period": 60}, "must not be used"),

@@ -5,24 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aws_for_tests.deployed_functions import (
-    begin,
-    destroy,
-    ended,
-    function_arn,
-    functions,
-    noted,
-    outputs,
-    running,
-    settle,
-)
+from aws_for_tests.deployed_functions import begin, destroy, ended, function_arn, functions, running, settle
 from aws_for_tests.fixture import aws_fixture
 from embedded_aws import EmbeddedAws
 
@@ -123,17 +111,12 @@ def test_the_function_cannot_change(aws: EmbeddedAws) -> None:
     assert "Modifying service token is not allowed" in settle(aws, changed, verb="update")
 
 
-def test_a_failure_fails_the_stack_with_the_functions_reason(aws: EmbeddedAws) -> None:
-    status = settle(aws, made(FailOn="Create"))
+def test_a_failure_fails_the_stack_with_the_functions_reason_and_is_rolled_back(aws: EmbeddedAws) -> None:
+    status = settle(aws, made(FailOn="Create", Id="half"))
 
     assert status.startswith("ROLLBACK_COMPLETE")
     assert "Received response status [FAILED] from custom resource." in status
     assert "Message returned: there is no such artifact" in status
-
-
-def test_a_resource_that_failed_to_be_created_is_deleted_in_the_rollback(aws: EmbeddedAws) -> None:
-    settle(aws, made(FailOn="Create", Id="half"))
-
     assert asked(aws) == [("Create", ""), ("Delete", "half")]
 
 
@@ -181,68 +164,6 @@ def test_a_function_that_crashes_is_reported_at_once_with_its_error(aws: Embedde
 
     assert "the function ended with KeyError: 'Artifacts' and has not answered" in status
     assert time.monotonic() - began < 30
-
-
-def test_a_function_that_invokes_itself_may_answer_later(aws: EmbeddedAws) -> None:
-    successor = """
-        import json
-        import boto3
-        import cfnresponse
-
-        def handler(event, context):
-            if event.get("Turn", 1) < 3:
-                boto3.client("lambda").invoke(
-                    FunctionName=context.function_name,
-                    InvocationType="Event",
-                    Payload=json.dumps({**event, "Turn": event.get("Turn", 1) + 1}),
-                )
-                return
-            cfnresponse.send(event, context, cfnresponse.SUCCESS, {"Turn": event["Turn"]}, "thing")
-    """
-    resources = {**functions(maker=successor), "Made": made()["Made"]}
-    turn = {"Turn": {"Value": {"Fn::GetAtt": ["Made", "Turn"]}}}
-
-    assert settle(aws, resources, Outputs=turn) == "CREATE_COMPLETE"
-
-    assert outputs(aws) == {"Turn": "3"}
-
-
-def test_a_stack_waits_for_its_function_while_its_api_answers(aws: EmbeddedAws) -> None:
-    waiting = """
-        import time
-        import boto3, cfnresponse
-
-        def handler(event, context):
-            if event["RequestType"] == "Create":
-                s3 = boto3.client("s3")
-                while not s3.list_objects_v2(Bucket="notes").get("Contents"):
-                    time.sleep(0.05)
-            cfnresponse.send(event, context, cfnresponse.SUCCESS, {}, "thing")
-    """
-    resources = {**functions(maker=waiting), "Made": made()["Made"]}
-    stack = begin(aws, resources)
-    [during] = aws.client("cloudformation").describe_stacks(StackName="s")["Stacks"]
-
-    aws.client("s3").put_object(Bucket="notes", Key="artifact.tar.gz", Body=b"")
-
-    assert during["StackStatus"] == "CREATE_IN_PROGRESS"
-    assert ended(aws, stack) == "CREATE_COMPLETE"
-
-
-def test_an_answer_with_a_content_type_is_refused_as_the_presigned_url_would(aws: EmbeddedAws) -> None:
-    slow = """
-        import json, time
-        import boto3
-
-        def handler(event, context):
-            boto3.client("s3").put_object(Bucket="notes", Key="request", Body=json.dumps(event))
-            time.sleep(600)
-    """
-    begin(aws, {**functions(maker=slow), "Made": made()["Made"]})
-    url = noted(aws, "request")["ResponseURL"]
-
-    with pytest.raises(urllib.error.HTTPError, match="403"):
-        urllib.request.urlopen(urllib.request.Request(url, data=b"{}", method="PUT"))  # noqa: S310 (loopback)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,6 @@ def shape(plan: tuple[Step, ...]) -> list[tuple[str, int, int, float]]:
     return [(step.status, step.active, step.kept, step.wait_s) for step in plan]
 
 
-def test_without_a_policy_all_traffic_moves_at_once_with_no_wait() -> None:
-    assert shape(steps({}, before=2, after=3)) == [("Creating", 0, 2, 0), ("ActivatingTraffic", 3, 2, 0)]
-
-
 def test_a_canary_takes_traffic_before_the_rest_and_the_old_instances_wait_to_the_end() -> None:
     plan = steps(blue_green("CANARY", wait=60, last=30, CanarySize=size(10)), before=3, after=3)
 

@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import sys
-import types
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -52,17 +51,7 @@ def test_nothing_of_the_callers_own_aws_reaches_a_child(
     assert environment["HOME"] == os.environ["HOME"]
 
 
-def test_its_own_clients_ignore_a_broken_profile_and_a_proxy(
-    aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-
-    assert aws.client("sqs").list_queues()["ResponseMetadata"]["HTTPStatusCode"] == 200
-
-
-def test_a_taken_port_is_one_clear_error() -> None:
+def test_a_taken_port_or_a_number_that_is_none_is_one_clear_error() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -70,14 +59,8 @@ def test_a_taken_port_is_one_clear_error() -> None:
 
         with pytest.raises(PortError, match=f"port {port} cannot be used: Address already in use"):
             EmbeddedAws(port)
-
-
-def test_a_number_that_is_no_port_is_one_clear_error_and_another_one_opens_after_it() -> None:
     with pytest.raises(PortError, match="port 70000"):
         EmbeddedAws(70000)
-
-    with EmbeddedAws() as aws:
-        assert aws.client("s3").list_buckets()["Buckets"] == []
 
 
 def test_two_at_once_in_a_process_are_refused(aws: EmbeddedAws) -> None:
@@ -126,9 +109,7 @@ with EmbeddedAws() as aws:
     ("service", "operation", "request_"),
     [
         ("cloudformation", "ListTypes", {}),  # a query and XML
-        ("ec2", "DescribeByoipCidrs", {"MaxResults": 5}),
         ("sagemaker", "ListInferenceComponents", {}),  # JSON
-        ("cloudwatch", "ListMetricStreams", {}),
         ("lambda", "ListCodeSigningConfigs", {}),  # REST and JSON
         ("s3", "GetBucketAnalyticsConfiguration", {"Bucket": "bucket", "Id": "i"}),  # REST and XML
         ("frauddetector", "GetModels", {}),  # a service that moto lacks
@@ -185,7 +166,7 @@ def test_an_invocation_finds_no_instance_here(aws: EmbeddedAws) -> None:
     assert "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME=http://localhost:9" in refused()["Message"]
 
 
-def test_one_publisher_wins_when_several_put_the_same_new_object(aws: EmbeddedAws) -> None:
+def test_one_publisher_wins_and_none_replaces_what_has_changed(aws: EmbeddedAws) -> None:
     aws.client("s3").create_bucket(Bucket="race")
 
     def put(number: int) -> bool:
@@ -203,18 +184,8 @@ def test_one_publisher_wins_when_several_put_the_same_new_object(aws: EmbeddedAw
         won = list(threads.map(put, range(24)))
 
     assert won.count(True) == 1
-
-
-def test_a_conditional_put_is_refused_when_the_object_has_changed(aws: EmbeddedAws) -> None:
-    s3 = aws.client("s3")
-    s3.create_bucket(Bucket="conditional")
-    first = s3.put_object(Bucket="conditional", Key="manifest.json", Body=b"1")["ETag"]
-    second = s3.put_object(Bucket="conditional", Key="manifest.json", Body=b"2", IfMatch=first)["ETag"]
-
-    with pytest.raises(s3.exceptions.ClientError, match="PreconditionFailed"):
-        s3.put_object(Bucket="conditional", Key="manifest.json", Body=b"3", IfMatch=first)
-
-    assert s3.head_object(Bucket="conditional", Key="manifest.json")["ETag"] == second
+    with pytest.raises(ClientError, match="PreconditionFailed"):
+        aws.client("s3").put_object(Bucket="race", Key="manifest.json", Body=b"", IfMatch='"another"')
 
 
 def test_the_changes_are_for_the_installed_moto() -> None:
@@ -226,14 +197,8 @@ def test_a_member_that_moto_no_longer_has_is_named_with_both_versions() -> None:
 
     with pytest.raises(MotoChangedError, match=rf"Backend no longer has create,.*written for {patch.MOTO}$"):
         patch.replace(Backend, create=None)
-
-
-def test_a_member_that_moto_has_by_now_is_named() -> None:
-    module = types.ModuleType("moto.newer")
-    module.create = object()  # type: ignore[attr-defined]
-
-    with pytest.raises(MotoChangedError, match=r"moto\.newer now has create"):
-        patch.adds(module, "create")
+    with pytest.raises(MotoChangedError, match=r"now has adds"):
+        patch.adds(patch, "adds")
 
 
 PAGE = (Path(__file__).parents[1] / "README.md").read_text()

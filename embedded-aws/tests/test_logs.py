@@ -45,21 +45,6 @@ def test_events_of_several_streams_are_found_in_the_order_of_their_times(logs: A
     assert messages(logs.filter_log_events(logGroupName=GROUP)) == ["first", "second", "third"]
 
 
-def test_new_events_are_followed_as_the_command_line_follows_them(logs: Any) -> None:
-    write(logs, "old", at=NOW_MS)
-    paginator = logs.get_paginator("filter_log_events")
-    request = {"logGroupName": GROUP, "interleaved": True}
-
-    first = [event for page in paginator.paginate(**request) for event in page["events"]]
-    write(logs, "new", at=NOW_MS + 1000)
-    start = first[-1]["timestamp"]
-    pages = paginator.paginate(**request, startTime=start)
-    known = {event["eventId"] for event in first}
-    later = [event for page in pages for event in page["events"] if event["eventId"] not in known]
-
-    assert [event["message"] for event in later] == ["new"]
-
-
 def test_a_stream_keeps_its_newest_events(logs: Any) -> None:
     for start in range(0, KEPT_EVENTS + 5000, 5000):
         write(logs, *[f"event {start + number}" for number in range(5000)])
@@ -97,33 +82,16 @@ def statistics(aws: EmbeddedAws, **dimensions: str) -> tuple[float, float]:
     return sum(point["Sum"] for point in points), sum(point["SampleCount"] for point in points)
 
 
-def test_a_filter_counts_the_new_events_that_match(aws: EmbeddedAws, logs: Any) -> None:
+def test_a_filter_counts_the_new_events_that_match_and_goes_with_its_group(
+    aws: EmbeddedAws, logs: Any
+) -> None:
     write(logs, "failed before")
     put_filter(logs, "failed")
     write(logs, "failed to load a", "loaded b", "failed to load c")
 
     assert statistics(aws) == (2.0, 2.0)
-
-
-def test_a_filter_counts_at_the_time_of_the_control_plane(aws: EmbeddedAws, logs: Any) -> None:
-    put_filter(logs, "failed")
-    aws.set_speed(10_000_000.0)
-    deadline = time.monotonic() + 10
-    while aws.clock.time() < time.time() + 7200:
-        assert time.monotonic() < deadline
-    aws.set_speed(1)
-    write(logs, "failed to load a", at=int(time.time() * 1000))
-
-    points = aws.client("cloudwatch").get_metric_statistics(
-        Namespace="App",
-        MetricName="Failures",
-        StartTime=aws.clock.now() - timedelta(minutes=5),
-        EndTime=aws.clock.now() + timedelta(minutes=5),
-        Period=60,
-        Statistics=["Sum"],
-    )["Datapoints"]
-
-    assert [point["Sum"] for point in points] == [1]
+    logs.delete_log_group(logGroupName=GROUP)
+    assert logs.describe_metric_filters()["metricFilters"] == []
 
 
 def test_a_filter_reads_values_and_dimensions_of_json_events(aws: EmbeddedAws, logs: Any) -> None:
@@ -145,14 +113,6 @@ def test_a_pattern_that_is_not_understood_is_refused(logs: Any) -> None:
     write(logs, "an event")
     with pytest.raises(ClientError, match="InvalidParameterException"):
         logs.filter_log_events(logGroupName=GROUP, filterPattern="[ip, user]")
-
-
-def test_the_filters_of_a_group_go_with_it(logs: Any) -> None:
-    put_filter(logs, "failed")
-
-    logs.delete_log_group(logGroupName=GROUP)
-
-    assert logs.describe_metric_filters()["metricFilters"] == []
 
 
 def key(aws: EmbeddedAws, **principal: str) -> str:

@@ -45,12 +45,10 @@ def steps(kind: str, **more: Any) -> dict[str, Any]:
     [
         ("ChangeInCapacity", 50, 4, 5),
         ("ChangeInCapacity", 60, 4, 34),
-        ("ChangeInCapacity", 49, 4, 3),
         ("ChangeInCapacity", 40, 4, None),
         ("ExactCapacity", 60, 4, 30),
         ("PercentChangeInCapacity", 60, 4, 5),
         ("PercentChangeInCapacity", 60, 9, 11),
-        ("PercentChangeInCapacity", 49, 4, 3),
     ],
 )
 def test_a_step_counts_from_the_threshold_and_includes_its_nearer_bound(
@@ -81,11 +79,9 @@ def moment(text: str) -> datetime:
 @pytest.mark.parametrize(
     ("schedule", "zone", "expected"),
     [
-        ("at(2026-03-02T09:30:00)", "UTC", "2026-03-02T09:30"),
         ("at(2026-03-02T09:30:00)", "Europe/Berlin", "2026-03-02T08:30"),
         ("rate(15 minutes)", "UTC", "2026-03-01T12:05"),
         ("rate(1 day)", "UTC", "2026-03-02T06:05"),
-        ("cron(0 7 ? * MON-FRI *)", "UTC", "2026-03-02T07:00"),
         ("cron(0 7 ? * MON-FRI *)", "Europe/Berlin", "2026-03-02T06:00"),
         ("cron(0/20 12 * * ? *)", "UTC", "2026-03-01T12:20"),
         ("cron(15 10 1,15 JAN ? 2027)", "UTC", "2027-01-01T10:15"),
@@ -99,16 +95,7 @@ def test_a_schedule_has_its_times_in_its_zone(schedule: str, zone: str, expected
 
 
 @pytest.mark.parametrize(
-    "schedule",
-    [
-        "every day",
-        "rate(0 days)",
-        "rate(5)",
-        "cron(0 7 * * ?)",
-        "cron(0 25 * * ? *)",
-        "cron(30 9 L * ? *)",
-        "at(noon)",
-    ],
+    "schedule", ["every day", "rate(0 days)", "cron(0 7 * * ?)", "cron(0 25 * * ? *)", "cron(30 9 L * ? *)"]
 )
 def test_another_schedule_is_refused(schedule: str) -> None:
     now = moment("2026-03-01T12:00")
@@ -149,13 +136,3 @@ def test_a_metric_of_high_resolution_is_evaluated_every_ten_seconds_for_as_long_
 
     terms = {name: each["EvaluationPeriods"] * each["Period"] for name, each in found.items()}
     assert terms == {"AlarmHigh": 30, "AlarmLow": 900}
-
-
-def test_metric_math_of_a_policy_is_evaluated_by_the_minute() -> None:
-    stat = {"Metric": {"Namespace": "n", "MetricName": "m"}, "Stat": "Sum"}
-    queries = [{"Id": "a", "MetricStat": stat, "ReturnData": False}, {"Id": "b", "Expression": "a / 2"}]
-
-    found = alarms(TargetValue=5, CustomizedMetricSpecification={"Metrics": queries})
-
-    first, second = found["AlarmHigh"]["Metrics"]
-    assert first["MetricStat"]["Period"] == second["Period"] == 60

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from aws_for_tests.executions import begin, distributed, end, run
+from aws_for_tests.executions import distributed, run
 from aws_for_tests.fixture import aws_fixture
 from embedded_aws import EmbeddedAws
 
@@ -37,19 +37,6 @@ def test_a_map_gives_each_child_its_item_in_the_maps_own_words(aws: EmbeddedAws)
     assert output == [{"item": 1, "run": "one", "given": "g"}, {"item": 2, "run": "one", "given": "g"}]
 
 
-def test_executions_without_a_name_each_run_under_their_own(aws: EmbeddedAws) -> None:
-    first = begin(aws, {"Pass": {"Type": "Pass", "End": True}}, {})
-    client = aws.client("stepfunctions")
-    machine = client.describe_execution(executionArn=first)["stateMachineArn"]
-
-    started = [client.start_execution(stateMachineArn=machine)["executionArn"] for _ in range(2)]
-
-    assert {first, *started} == {
-        each["executionArn"] for each in client.list_executions(stateMachineArn=machine)["executions"]
-    }
-    assert [end(aws, each)["status"] for each in started] == ["SUCCEEDED"] * 2
-
-
 @pytest.mark.parametrize(
     ("tolerated", "status"),
     [
@@ -67,13 +54,6 @@ def test_a_map_tolerates_as_many_failures_as_it_says(
     assert run(aws, {"All": state})["status"] == status
 
 
-@pytest.mark.story
-def test_a_thousand_children_run(aws: EmbeddedAws) -> None:
-    state = distributed(aws, bad(*[False] * 1000), {"Pass": {"Type": "Pass", "End": True}})
-
-    assert len(json.loads(run(aws, {"All": state})["output"])) == 1000
-
-
 def test_items_that_cannot_be_read_fail_the_map(aws: EmbeddedAws) -> None:
     state = distributed(aws, [], {"Pass": {"Type": "Pass", "End": True}})
     state["ItemReader"]["Parameters"]["Key"] = "missing.json"
@@ -82,27 +62,6 @@ def test_items_that_cannot_be_read_fail_the_map(aws: EmbeddedAws) -> None:
 
     assert ended["error"] == "States.ItemReaderFailed"
     assert "does not exist" in ended["cause"]
-
-
-def test_an_object_is_written_and_read_as_json(aws: EmbeddedAws) -> None:
-    place = {"Bucket": "items", "Key": "summary.json"}
-    states = {
-        "Write": {
-            "Type": "Task",
-            "Resource": "arn:aws:states:::aws-sdk:s3:putObject",
-            "Parameters": {**place, "Body": {"failed": 5}},
-            "Next": "Read",
-        },
-        "Read": {
-            "Type": "Task",
-            "Resource": "arn:aws:states:::aws-sdk:s3:getObject",
-            "Parameters": place,
-            "ResultSelector": {"read.$": "States.StringToJson($.Body)"},
-            "End": True,
-        },
-    }
-
-    assert json.loads(run(aws, states)["output"]) == {"read": {"failed": 5}}
 
 
 def test_an_object_that_is_not_there_has_the_error_that_aws_has(aws: EmbeddedAws) -> None:

@@ -55,14 +55,11 @@ def sign_in(aws: EmbeddedAws, arn: str, given: str) -> tuple[str, str] | None:
     ("operator", "trusted", "subject", "refusal"),
     [
         ("StringEquals", OLD, OLD, None),
-        ("StringEquals", OLD, IMMUTABLE, REFUSED),
         ("StringEquals", IMMUTABLE, IMMUTABLE, None),
         ("StringEquals", IMMUTABLE, OLD, REFUSED),
-        ("StringEquals", IMMUTABLE, IMMUTABLE.replace("production", "staging"), REFUSED),
         ("StringEquals", IMMUTABLE, IMMUTABLE.replace("1296269", "1296270"), REFUSED),
         ("StringEquals", "repo:octo-org/*", OLD, REFUSED),
         ("StringLike", "repo:octo-org/*:environment:production", OLD, None),
-        ("StringLike", "repo:[op]cto-org/search:environment:production", OLD, REFUSED),
         ("StringNotEquals", IMMUTABLE, OLD, REFUSED),
     ],
 )
