@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import re
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +83,6 @@ def test_a_lock_has_all_that_its_requirements_name() -> None:
             assert named - names(lock) <= {"torch"}, lock
 
 
-def test_both_builds_of_pytorch_are_of_one_version() -> None:
-    cpu, cuda = (pins(BUILDS / "locks" / f"torch-{build}.txt", PYTHONS[1]) for build in ("cpu", "cuda"))
-
-    assert cpu == {"torch": f"{cuda['torch']}+cpu"}
-    assert any(name.startswith("nvidia-") for name in cuda)
-
-
 @pytest.mark.parametrize(
     "lock", [ROOT / "locks/requirements-rehearsal.txt", BUILDS / "locks/requirements.txt"]
 )
@@ -117,25 +106,6 @@ def test_set_up_installs_from_locks_alone(place: Path) -> None:
     assert "--require-hashes" in re.findall(r"^HASHED := (.*)$", makefile, re.MULTILINE)[0]
 
 
-@pytest.mark.parametrize(("hashed", "status"), [("what was locked", 0), ("something else", 1)])
-def test_a_file_of_another_index_is_refused_under_a_locked_name_and_version(
-    hashed: str, status: int, tmp_path: Path
-) -> None:
-    wheel = _wheel(tmp_path / "index", "what was locked")
-    other = _wheel(tmp_path / "other", hashed)
-    digest = hashlib.sha256(other.read_bytes()).hexdigest()
-    (tmp_path / "lock.txt").write_text(f"locked==1.0 --hash=sha256:{digest}\n")
-
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--no-index"]
-    options = ["--find-links", str(wheel.parent), "--target", str(tmp_path / "installed")]
-    done = subprocess.run(
-        [*pip, *options, "--requirement", str(tmp_path / "lock.txt")], capture_output=True, check=False
-    )
-
-    assert done.returncode == status
-    assert (tmp_path / "installed" / "locked.py").is_file() == (status == 0)
-
-
 def test_the_embedded_aws_has_the_librarys_version_and_its_dependencies_are_locked() -> None:
     version = importlib.metadata.version("triton-fleet")
     needed = map(Requirement, importlib.metadata.requires("embedded-aws") or [])
@@ -147,19 +117,3 @@ def test_the_embedded_aws_has_the_librarys_version_and_its_dependencies_are_lock
     assert {canonicalize_name(each.name) for each in needed} <= names(
         ROOT / "locks" / "requirements-rehearsal.txt"
     )
-
-
-def _wheel(folder: Path, content: str) -> Path:
-    """Create a wheel with one module, always with the same bytes."""
-    folder.mkdir(exist_ok=True)
-    path = folder / "locked-1.0-py3-none-any.whl"
-    files = {
-        "locked.py": f"TEXT = {content!r}\n",
-        "locked-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: locked\nVersion: 1.0\n",
-        "locked-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(f"{each},,\n" for each in files)
-    with zipfile.ZipFile(path, "w") as packed:
-        for each, text in {**files, "locked-1.0.dist-info/RECORD": record}.items():
-            packed.writestr(zipfile.ZipInfo(each), text)
-    return path

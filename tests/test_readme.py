@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from triton_models.declare.searched import untrained
@@ -19,15 +15,6 @@ TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
 
 def code(language: str, text: str) -> str:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)[0]  # type: ignore[no-any-return]
-
-
-def test_the_fleet_in_five_lines_synthesises(tmp_path: Path) -> None:
-    environment = {**os.environ, "CDK_OUTDIR": str(tmp_path)}
-    program = code("python", README)
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, check=True, timeout=120)
-    template = json.loads((tmp_path / "Fleet.template.json").read_text())
-    kinds = {resource["Type"] for resource in template["Resources"].values()}
-    assert {"AWS::SageMaker::Endpoint", "AWS::CodeBuild::Project", "AWS::CloudWatch::Dashboard"} <= kinds
 
 
 def test_every_model_with_random_weights_is_named_before_a_deployment() -> None:

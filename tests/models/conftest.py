@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import gpu_machine
+import onnx
 import pytest
 from shared_builds import NETWORK, WRITES, BuiltModel, common_folder, shared_build
 from wheel_shelf import put_numpy, put_wheel
@@ -60,6 +61,19 @@ network = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opse
 onnx.save(network, encoder / "model.onnx")
 shapes = {"X": ShapeRange(min=(1, 4), opt=(4, 4), max=(8, 4))}
 job.compile_plan(encoder / "model.onnx", shapes=shapes)
+"""
+
+# A model of one ONNX file beside its declaration.
+ONNX_FILE = """
+from pathlib import Path
+import numpy as np
+from triton_models.spec import *
+
+BUILD = ModelDefinition(
+    name="net", description="made up", output="Y", {more},
+    weights=LocalWeights(path=str(Path(__file__).with_name("net.onnx"))),
+    models=[OnnxFile(name="net", {fields})],
+)
 """
 
 
@@ -146,6 +160,19 @@ def declare_network(declare: Declare) -> Callable[..., Path]:
         usual = {"network": "torch.nn.ReLU()", "inputs": 'Tensor("X", "FP32", [4])', "output": "Y"}
         filled = NETWORK.format(**{**usual, "name": name, "more": more, **given})
         return declare(name, declaration=filled.replace("{", "{{").replace("}", "}}"))
+
+    return add
+
+
+@pytest.fixture
+def declare_onnx(models: Path) -> Callable[..., Path]:
+    """Add the model `net` of an ONNX network; `more` is what the declaration says besides."""
+
+    def add(network: onnx.ModelProto, fields: str, more: str = "examples=list") -> Path:
+        (models / "net").mkdir()
+        onnx.save(network, models / "net" / "net.onnx")
+        (models / "net" / "build.py").write_text(ONNX_FILE.format(fields=fields, more=more))
+        return models
 
     return add
 

@@ -10,7 +10,6 @@ from triton_models.base import extras
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build, run
 from triton_models.cli.main import main
-from triton_models.deliver.verify.verify import own_function
 from triton_models.spec import load_build
 
 
@@ -68,13 +67,6 @@ def test_below_a_repository_its_models_are_built_into_the_current_folder(
     assert (below / "build" / "tiny" / "tiny" / "config.pbtxt").is_file()
 
 
-def test_the_artifact_root_is_as_readable_as_any_new_folder(declare, models, tmp_path):
-    declare("tiny")
-    (tmp_path / "usual").mkdir()
-    root = build("tiny", output=tmp_path / "out", models=models)
-    assert root.stat().st_mode == (tmp_path / "usual").stat().st_mode
-
-
 def test_a_second_build_replaces_the_first(tiny, tmp_path):
     tiny('(version / "old").touch()')
     root = tiny()
@@ -111,10 +103,6 @@ def test_a_declaration_that_exits_is_an_error_of_its_line(tiny, declare, models)
     declare("tiny", declaration="import sys\nsys.exit()\n")
     problem = refused(load_build, "tiny", models)
     assert (problem.rule, problem.where) == ("bad-declaration", f"{models / 'tiny' / 'build.py'}:2")
-
-
-def test_a_reference_that_exits_is_an_error_of_the_declaration():
-    assert refused(own_function, "reference()", sys.exit).rule == "declaration-failed"
 
 
 def test_a_missing_package_is_installed_with_the_extra_and_in_a_job_from_the_locks(tiny, monkeypatch):
@@ -175,14 +163,6 @@ def test_a_model_that_fails_does_not_keep_the_others_from_being_built(declare, m
         run(arguments("bad", "good", "worse", output=tmp_path / "out", models=models))
     assert [problem.what.split("'")[1] for problem in caught.value.problems] == ["bad", "worse"]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["good"]
-
-
-def test_a_mistake_that_all_models_share_is_reported_once(declare, models, tmp_path):
-    declare("one")
-    declare("two")
-    with pytest.raises(FleetError) as caught:
-        run(arguments("one", "two", output=tmp_path / "out", models=models, release="1.0"))
-    assert len(caught.value.problems) == 1
 
 
 def test_the_outcome_tells_people_the_paths_and_machines_the_records(declare, models, tmp_path, capsys):

@@ -94,10 +94,6 @@ def test_called_models_have_names_of_their_artifact(cascade: Path, tmp_path: Pat
     assert check_path(one, target=MULTI_MODEL) == []
 
 
-def test_equal_builds_have_equal_names(cascade: Path, tmp_path: Path) -> None:
-    assert version(cascade, tmp_path / "a").name == version(cascade, tmp_path / "b").name
-
-
 def test_copies_call_models_of_their_own(
     cascade: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,15 +206,9 @@ CHOICE = """        PythonModel(
             ],
             "has 2 instances",
         ),
-        ([('Ensemble(name="cascade"', 'Ensemble(name="other"')], "no model is called 'cascade'"),
     ],
 )
 def test_calls_that_cannot_work_are_mistakes(
     changes: list[tuple[str, str]], said: str, cascade: Path
 ) -> None:
     assert any(said in problem.what for problem in mistakes(cascade, *changes))
-
-
-def test_a_misspelt_call_is_one_mistake_with_the_name_that_was_meant(cascade: Path) -> None:
-    (problem,) = mistakes(cascade, (ALSO, 'calls=["small", "lagre"'))
-    assert "large" in problem.fix

@@ -19,7 +19,6 @@ from triton_models.builds.build import build
 from triton_models.builds.export.pytorch import compile_network
 from triton_models.builds.job import Job
 from triton_models.builds.tensorrt.compiler import Compiler
-from triton_models.builds.tensorrt.stand_in import stand_in
 from triton_models.cli.main import main
 from triton_models.declare.mistakes import find_mistakes
 from triton_models.facts.instances import gpu
@@ -149,13 +148,3 @@ def test_a_build_on_a_gpu_records_which_gpus_run_the_machine_code(job: Job, tmp_
         "net/1/model.pt2": {"gpu": "A10G", "precision": "fp32", "hardware": "sameComputeCapability"}
     }
     assert (job.precisions, job.left_out) == (["fp32"], [])
-
-
-def test_a_rehearsed_build_for_a_gpu_lacks_its_machine_code(job: Job, tmp_path: Path) -> None:
-    rehearsed = dataclasses.replace(
-        job, rehearsed=True, compiler=stand_in(release=job.release, gpu=gpu("A10G"))
-    )
-    rehearsed.add_machine_code(
-        tmp_path / "net" / "1" / "model.pt2", precision="fp32", hardware="same-compute-capability"
-    )
-    assert (job.plans, rehearsed.left_out) == ({}, ["the GPU's machine code of net"])

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import pytest
 from one_server import ask, serving
 
 from triton_models.artifact.pbtxt import read_config
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
-from triton_models.cli.main import main
 
 Relu = Callable[..., None]
 
@@ -21,19 +19,6 @@ Relu = Callable[..., None]
 def _backends(root: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(root.glob("*/config.pbtxt")):
         yield path.parent.name, read_config(path).backend
-
-
-def test_what_would_be_a_plan_is_served_by_onnx_runtime(
-    relu_model: Relu, models: Path, tmp_path: Path
-) -> None:
-    relu_model()
-
-    root = build("encoder", output=tmp_path / "out", models=models, cpu=True)
-
-    assert list(_backends(root)) == [("encoder", "onnxruntime")]
-    assert (root / "encoder" / "1" / "model.onnx").is_file()
-    assert json.loads((root / "build.json").read_text())["gpu"] is None
-    assert check_path(root) == []
 
 
 def test_a_file_of_another_name_is_named_in_the_configuration(
@@ -57,28 +42,16 @@ def test_a_portable_build_still_names_tensorrt_for_the_rehearsals_stand_in(
     assert list(_backends(root)) == [("encoder", "tensorrt")]
 
 
-def test_a_real_server_answers_without_tensorrt(relu_model: Relu, models: Path, tmp_path: Path) -> None:
+def test_what_would_be_a_plan_is_served_by_onnx_runtime(
+    relu_model: Relu, models: Path, tmp_path: Path
+) -> None:
     relu_model()
     root = build("encoder", output=tmp_path / "out", models=models, cpu=True)
 
+    assert list(_backends(root)) == [("encoder", "onnxruntime")]
+    assert json.loads((root / "build.json").read_text())["gpu"] is None
+    assert check_path(root) == []
     with serving(root, folder=tmp_path) as contract:
         answer = ask(contract, "encoder", {"X": np.array([[-1, 0, 1, 2]], np.float32)})
 
     assert answer["Y"].tolist() == [[0, 0, 1, 2]]
-
-
-def test_the_command_builds_for_a_cpu(relu_model: Relu, models: Path, tmp_path: Path) -> None:
-    relu_model()
-
-    status = main(["build", "encoder", "--cpu", "-o", str(tmp_path / "out"), "--models", str(models)])
-
-    assert status == 0
-    assert list(_backends(tmp_path / "out" / "encoder")) == [("encoder", "onnxruntime")]
-
-
-def test_a_gpu_and_none_at_once_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as raised:
-        main(["build", "encoder", "--cpu", "--gpu", "A10G"])
-
-    assert raised.value.code == 2
-    assert "not allowed with" in capsys.readouterr().err

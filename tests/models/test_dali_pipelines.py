@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.reported import refused, reported
+from tests.reported import refused
 from triton_models.artifact.pbtxt import read_config
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
-from triton_models.declare.requires import IMAGE_MODULES, check_requires, missing
+from triton_models.declare.requires import IMAGE_MODULES, missing
 from triton_models.facts.dali import dali_version
 from triton_models.facts.releases import release
 from triton_models.spec import load_build
@@ -140,12 +140,6 @@ def test_a_build_without_dali_says_what_to_install(images, models, tmp_path, no_
     assert list(tmp_path.glob("images*")) == []
 
 
-def test_a_build_for_a_release_whose_image_has_no_dali_names_one_whose_has(images, models, tmp_path, no_dali):
-    problem = refused(build, "images", output=tmp_path, models=models, release="24.03")
-    assert problem.rule == "build-requires"
-    assert problem.fix.startswith("build for release 24.05 or newer")
-
-
 def test_reading_a_declaration_needs_no_dali(images, models, no_dali):
     assert load_build("images", models).requires == ["nvidia.dali"]
 
@@ -160,32 +154,12 @@ def test_what_is_required_may_lie_in_the_image_alone(tmp_path, monkeypatch):
     assert sys.path[-1] == str(tmp_path)
 
 
-def test_the_images_module_is_found_where_another_distribution_has_its_parent(tmp_path, monkeypatch):
-    for place, module in (("installed", "other"), ("image", "wanted")):
-        (tmp_path / place / "some_vendor").mkdir(parents=True)
-        (tmp_path / place / "some_vendor" / f"{module}.py").touch()
-    (tmp_path / "installed" / "some_vendor" / "__init__.py").touch()
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "installed"), *sys.path])
-    monkeypatch.setattr(
-        "triton_models.declare.requires.IMAGE_MODULES", {"some_vendor.wanted": tmp_path / "image"}
-    )
-    assert missing(["some_vendor.wanted"]) == []
-
-
-def test_everything_that_is_missing_is_reported_at_once():
-    with reported("build-requires", "build-requires") as problems:
-        check_requires(["no_such_package", "json", "no_parent.either"])
-    assert [problem.what.split()[0] for problem in problems] == ["no_such_package", "no_parent.either"]
-
-
 @pytest.mark.parametrize(
     ("change", "what"),
     [
         (("max_batch_size=8", "max_batch_size=0"), "max_batch_size 0"),
         (('outputs=[Tensor("IMAGE", "UINT8", [-1, -1, 3])]', "outputs=[]"), "1 inputs and 0 outputs"),
         (("max_batch_size=8,", "max_batch_size=8, backend=Dali(num_threads=0),"), "Dali.num_threads is 0"),
-        (('[Tensor("ENCODED", "UINT8", [-1])]', '[Tensor("X", "UINT8", [1])] * 2'), "two tensors are called"),
-        (("max_batch_size=8", "max_batch_size=-1"), "max_batch_size -1"),
     ],
 )
 def test_a_mistake_in_a_pipelines_declaration_is_reported_with_its_line(change, what, images, models):
@@ -193,11 +167,3 @@ def test_a_mistake_in_a_pipelines_declaration_is_reported_with_its_line(change, 
     problem = refused(load_build, "images", models)
     assert what in problem.what
     assert problem.where.startswith(f"{images}:")
-
-
-def test_a_frozen_graph_needs_a_file(images, models):
-    images.write_text(
-        DECLARATION.replace("DaliPipeline(", "TensorFlowGraph(").replace("pipeline=pipeline,", "")
-    )
-    problem = refused(load_build, "images", models)
-    assert "is the frozen graph of the weights" in problem.what

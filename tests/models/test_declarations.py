@@ -20,7 +20,7 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
 from triton_models.declare.mistakes import find_mistakes
-from triton_models.spec import Tensor, load_build, load_builds, model_names, models_folder
+from triton_models.spec import Tensor, load_build, model_names, models_folder
 
 DTYPES = {
     "TYPE_FP32": np.float32,
@@ -72,11 +72,6 @@ def test_an_unknown_model_is_answered_with_the_close_name():
     assert problems[0].fix == "did you mean minilm?"
 
 
-def test_a_missing_folder_of_models_is_named(tmp_path):
-    with pytest.raises(FleetError, match=r"no folder '.*nowhere'"):
-        model_names(tmp_path / "nowhere")
-
-
 @pytest.mark.parametrize(
     ("declaration", "line", "what"),
     [
@@ -106,13 +101,6 @@ def test_a_copied_folder_must_be_renamed_inside_too(declare, models):
     (models / "copy" / "build.py").write_text(path.read_text())
     with pytest.raises(FleetError, match=r"BUILD\.name is 'original'"):
         load_build("copy", models)
-
-
-@pytest.mark.parametrize("name", ["BLOOM", "two words", "-dash"])
-def test_a_name_that_triton_or_s3_would_stumble_over_is_refused(name, declare, models):
-    declare(name)
-    with pytest.raises(FleetError, match="the model's name"):
-        load_build(name, models)
 
 
 @pytest.mark.parametrize(
@@ -152,27 +140,3 @@ def many(models: Path) -> Path:
         path = folder / "build.py"
         path.write_text(path.read_text().replace(f'name="{source}"', f'name="{folder.name}"'))
     return models
-
-
-def test_many_declarations_are_read_and_keep_their_own_files(many: Path) -> None:
-    names = model_names(many)
-    found = load_builds(names, many)
-    assert [each.name for each in found] == names
-    assert len({each.models[-1].name for each in found}) == 200
-
-
-def test_the_work_for_one_declaration_does_not_grow_with_their_number(many: Path, monkeypatch) -> None:
-    listed: list[Path] = []
-    real = Path.glob
-    monkeypatch.setattr(Path, "glob", lambda self, pattern: listed.append(self) or real(self, pattern))
-    load_build(next(path.name for path in many.iterdir()), many)
-    assert listed == []  # the folder is only listed to answer an unknown name
-
-
-def test_a_declaration_with_nothing_wrong_is_not_parsed_a_second_time(many: Path, monkeypatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError
-
-    load_builds(model_names(many), many)  # the bytecode is now there
-    monkeypatch.setattr("triton_models.declare.mistakes.ast.parse", refuse)
-    load_builds(model_names(many), many)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
 import sysconfig
@@ -21,11 +20,8 @@ from test_environments import SHARED
 from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
 
 from triton_models.artifact.pack.pack import pack
-from triton_models.base.unix_http import UnixSocketPool
 from triton_models.builds.job import Job
 from triton_models.builds.making import make
-from triton_models.check.check import check_path
-from triton_models.check.target import SINGLE_MODEL
 from triton_models.facts.releases import release
 from triton_models.spec import load_build
 from triton_rehearsal.hosting.model_data import unpack
@@ -85,23 +81,6 @@ def test_both_steps_import_from_the_one_environment(artifact: Path, tmp_path: Pa
         assert contract.unload(model_id="sums", target_model="sums").ok
 
     assert answered["y"].tolist() == [512]
-
-
-@pytest.mark.story
-def test_the_folder_beside_the_ensemble_does_not_disturb_a_single_model_endpoint(
-    artifact: Path, tmp_path: Path
-) -> None:
-    """With the flags that the start script makes of SAGEMAKER_TRITON_DEFAULT_MODEL_NAME=sums."""
-    assert check_path(artifact, target=SINGLE_MODEL) == []
-    flags = f"--model-repository={artifact} --load-model=sums --allow-http=true --http-port=23002"
-    environment = {**ENDPOINT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": flags}
-    body = {"inputs": [{"name": "x", "shape": [1], "datatype": "INT32", "data": [5]}]}
-
-    with TritonServer(environment, tmp_path / "server") as server:
-        pool = UnixSocketPool(server.sockets / "23002")
-        answer = pool.urlopen("POST", "/v2/models/sums/infer", body=json.dumps(body).encode())
-
-    assert answer.json()["outputs"][0]["data"] == [512]
 
 
 def test_the_recipe_for_scikit_learn_answers_as_its_pickle(models: Path, shelf: Path, tmp_path: Path) -> None:

@@ -1,8 +1,5 @@
 """Exports of networks of a few numbers; the real ones are in test_model_builds.py."""
 
-import subprocess
-import sys
-
 import onnx
 import pytest
 import torch
@@ -127,15 +124,6 @@ def test_what_is_no_onnx_file_has_no_head(content, path):
     assert read_onnx_file(path) is None
 
 
-@pytest.mark.story
-def test_one_tensor_given_for_two_inputs_stays_two_inputs(path):
-    from onnx.reference import ReferenceEvaluator
-
-    model = export(Weighted(), path, first=ONES, second=ONES)
-    answer = ReferenceEvaluator(model).run(None, {"first": ONES.numpy(), "second": 5 * ONES.numpy()})[0]
-    assert answer.ravel().tolist() == [8.0] * 16
-
-
 def test_an_input_without_effect_is_refused(path):
     with pytest.raises(FleetError, match="does not use second"):
         export(Deaf(), path)
@@ -149,25 +137,3 @@ def test_the_network_is_exported_as_it_predicts_not_as_it_trains(path):
 
     model = export(Dropping().train(), path)
     assert not any("ropout" in node.op_type for node in model.graph.node)
-
-
-@pytest.mark.story
-def test_the_file_tells_nothing_about_the_machine_that_wrote_it(path):
-    model = export(Weighted(), path)
-    content = path.read_bytes()
-    for secret in (__file__, torch.__file__, torch.__version__):
-        assert secret.encode() not in content
-    assert not model.metadata_props
-    assert not any(node.metadata_props or node.doc_string for node in model.graph.node)
-
-
-@pytest.mark.story
-def test_exporting_prints_nothing(path, capfd):
-    export(Weighted(), path)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_the_exporters_modules_import_no_framework_by_themselves():
-    for module in ("triton_models.builds.export.onnx", "triton_models.builds.export.weights"):
-        code = f"import sys, {module}; sys.exit('torch' in sys.modules or 'onnx' in sys.modules)"
-        subprocess.run([sys.executable, "-c", code], check=True)

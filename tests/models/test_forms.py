@@ -103,13 +103,6 @@ def test_an_unknown_form_is_answered_with_the_close_name(declare_forms, models):
     assert problem.fix == "did you mean plain?"
 
 
-def test_a_form_of_a_model_that_has_none_is_refused(declare, models):
-    declare("single")
-    problem = refused(load_build, "single:fast", models)
-    assert "'single' has no form 'fast'" in problem.what
-    assert "without a form" in problem.fix
-
-
 def test_a_forms_own_name_is_answered_with_how_it_is_asked_for(declare_forms, models):
     declare_forms()
     problem = refused(load_build, "net_fast", models)
@@ -161,13 +154,6 @@ def test_a_mistake_in_a_form_is_reported_with_its_line(declare_forms, models):
     with pytest.raises(FleetError, match="has no steps") as caught:
         load_build("net", models)
     assert caught.value.problems[0].where == f"{path}:{last}"
-
-
-@pytest.mark.parametrize("name", ["two words", "BLOOM", "a:b"])
-def test_a_name_of_a_form_that_triton_or_s3_would_stumble_over_is_refused(name, declare_forms, models):
-    declare_forms(more=f"FORMS = {{{name!r}: FORMS['fast']}}")
-    with pytest.raises(FleetError, match=f"the name '{name}' of a form"):
-        load_build("net", models)
 
 
 def test_a_form_is_built_under_its_own_name_with_the_files_of_its_folder(declare_forms, models, tmp_path):

@@ -10,13 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from buildable import buildable_names, every_model
 from one_server import ask, serving
 from shared_builds import BuiltModel
 
 from triton_models.artifact.pbtxt import read_config
-from triton_models.builds.export.weights import described
 from triton_models.check.check import check_path
 from triton_models.spec import load_build
 from triton_rehearsal.triton.contract import MultiModelContract
@@ -96,20 +94,6 @@ def test_another_process_without_a_network_builds_the_same_bytes(all_built, whee
         assert [each for each in files if (root / each).read_bytes() != (built / each).read_bytes()] == []
 
 
-def test_what_the_ensemble_keeps_in_shared_memory_is_small(built_model):
-    """Token embeddings of a full batch would take a third of a container's."""
-    for path in built_model("minilm").glob("*/config.pbtxt"):
-        config = read_config(path)
-        if config.backend == "python":
-            assert [each.name for each in config.output] == ["input_ids", "attention_mask"]
-
-
-@pytest.mark.parametrize("name", every_model())
-def test_no_model_insists_on_a_gpu(name, built_model):
-    for path in built_model(name).glob("*/config.pbtxt"):
-        assert "KIND_GPU" not in path.read_text(), path
-
-
 def test_the_encoders_plan_takes_every_shape_that_the_tokenizer_can_make(built_model):
     models = {model.name: model for model in load_build("minilm").models}
     (tokens,) = models["minilm_encoder"].inputs[0].dims
@@ -151,27 +135,3 @@ def test_resnet50_has_the_parameters_of_torchvisions():
     assert sum(parameter.numel() for parameter in network.parameters()) == 25_557_032
     assert state["layer3.5.conv2.weight"].shape == (256, 256, 3, 3)
     assert state["layer2.0.downsample.1.running_mean"].shape == (512,)
-
-
-@pytest.mark.story
-def test_resnet50_takes_trained_weights_from_a_file(tmp_path, monkeypatch):
-    untrained = load_build("resnet50")
-    trained = untrained.models[0].network()
-    torch.nn.init.constant_(trained.fc.bias, 1.0)
-    torch.save(trained.state_dict(), tmp_path / "weights.pth")
-    monkeypatch.setenv("RESNET50_WEIGHTS", str(tmp_path / "weights.pth"))
-    build = load_build("resnet50")
-    served = build.models[0].network()
-    assert described(untrained.weights) == "untrained, seed 50"
-    assert described(build.weights).startswith("sha256:")
-    assert not served.training
-    for name, value in served.state_dict().items():
-        assert torch.equal(value, trained.state_dict()[name]), name
-
-
-def test_images_in_one_batch_do_not_influence_each_other(served):
-    images = load_build("resnet50").examples()[1].inputs["INPUT"]
-    both = infer(served, "resnet50", {"INPUT": images}, "OUTPUT")
-    for number in range(2):
-        alone = infer(served, "resnet50", {"INPUT": images[number : number + 1]}, "OUTPUT")
-        np.testing.assert_allclose(both[number], alone[0], rtol=0, atol=1e-4)

@@ -102,13 +102,8 @@ def test_a_copy_has_new_names_in_its_models_docstrings_and_comments_alone(old: P
 
 @pytest.mark.parametrize(
     ("name", "variable"),
-    [
-        ("my-news.v2", "MY_NEWS_V2_WEIGHTS"),
-        ("3d", "MODEL_3D_WEIGHTS"),
-        ("new", "NEW_GRAPH"),
-        ("a" * 200, f"{'A' * 200}_WEIGHTS"),
-    ],
-    ids=["a hyphen", "a digit", "a graph", "the longest name"],
+    [("my-news.v2", "MY_NEWS_V2_WEIGHTS"), ("3d", "MODEL_3D_WEIGHTS"), ("a" * 200, f"{'A' * 200}_WEIGHTS")],
+    ids=["a hyphen", "a digit", "the longest name"],
 )
 def test_its_weights_come_from_a_variable_of_its_own(old: Path, name: str, variable: str) -> None:
     kind = variable.rpartition("_")[2]
@@ -124,10 +119,7 @@ def test_its_weights_come_from_a_variable_of_its_own(old: Path, name: str, varia
     ("name", "like", "rule"),
     [
         ("a b", "old", "model-name"),
-        ("", "old", "model-name"),
-        ("a" * 300, "old", "model-name"),
         ("a" * 201, "old", "model-name"),
-        ("old", "old", "model-taken"),
         ("Old", "old", "model-taken"),
         ("new", "odl", "unknown-model"),
     ],

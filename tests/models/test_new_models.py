@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import json
 import shutil
@@ -21,7 +20,7 @@ import onnx
 import pytest
 import torch
 import xgboost
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_server import tensors_of
 from small_onnx import network_of
@@ -31,7 +30,6 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
 from triton_models.cli.starter import from_file
-from triton_models.cli.starter.from_file import literal
 from triton_models.cli.starter.from_file import write_onnx as begin_onnx
 from triton_models.cli.starter.new import begin
 from triton_models.deliver.verify.verify import reference_of
@@ -69,14 +67,10 @@ def export_scorer(folder: Path) -> Path:
     return folder / "fraud.onnx"
 
 
-def write_onnx(
-    path: Path, *, kind: int, shape: list[Any], operator: str = "Identity", output: str = "Y"
-) -> Path:
-    x, y = (onnx.helper.make_tensor_value_info(name, kind, shape) for name in ("X", output))
-    graph = onnx.helper.make_graph([onnx.helper.make_node(operator, ["X"], [output])], "g", [x], [y])
-    onnx.save(
-        onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)]), path
-    )
+def write_onnx(path: Path, *, kind: str = "float", shape: str = "rows, 3", output: str = "Y") -> Path:
+    made = network_of(f"g ({kind}[{shape}] X) => ({kind}[{shape}] Y) {{ Y = Identity(X) }}")
+    made.graph.output[0].name = made.graph.node[0].output[0] = output
+    onnx.save(made, path)
     return path
 
 
@@ -108,15 +102,10 @@ def test_a_minimal_declaration_has_at_most_twenty_lines_and_equals_its_network(
             '[Example(name=str(n), inputs={"FEATURES": np.ones((1, n), np.float32)}) for n in (4, 5)]',
             "inputs-unknown",
         ),
-        (
-            '[Example(name=str(t), inputs={"FEATURES": np.ones((1, 4), t)}) for t in (np.float32, np.int64)]',
-            "inputs-unknown",
-        ),
         ('[Example(name="text", inputs={"FEATURES": np.full((1, 4), b"x", object)})]', "bad-declaration"),
         ('[Example(name="double", inputs={"FEATURES": np.ones((1, 4))})]', "network-declared"),
-        ('[Example(name="whole", inputs={"FEATURES": np.ones((1, 4), int)})]', "network-declared"),
     ],
-    ids=["none", "of two shapes", "of two types", "of strings", "of float64", "of int64"],
+    ids=["none", "of two shapes", "of strings", "of float64"],
 )
 def test_examples_that_do_not_tell_the_inputs_are_refused(examples: str, rule: str, tmp_path: Path) -> None:
     new(tmp_path, "tiny", "--minimal")
@@ -129,16 +118,8 @@ def test_examples_that_do_not_tell_the_inputs_are_refused(examples: str, rule: s
 
 @pytest.mark.parametrize(
     ("old", "new", "rule", "line"),
-    [
-        ('output="SCORES"', 'output="SCOREZ"', "bad-declaration", 'output="SCORES"'),
-        (
-            'outputs=["SCORES"], max',
-            'outputs=["SCORES", "X"], max',
-            "network-outputs",
-            'outputs=["SCORES"], m',
-        ),
-    ],
-    ids=["shown", "exported"],
+    [('outputs=["SCORES"], max', 'outputs=["SCORES", "X"], max', "network-outputs", 'outputs=["SCORES"], m')],
+    ids=["exported"],
 )
 def test_outputs_that_the_network_lacks_are_refused_with_their_line(
     old: str, new: str, rule: str, line: str, tmp_path: Path
@@ -154,10 +135,7 @@ def test_outputs_that_the_network_lacks_are_refused_with_their_line(
 
 @pytest.mark.parametrize(
     ("network", "line", "said"),
-    [
-        ("if x.sum() > 0: return x", "if x.sum()", "Could not guard on data-dependent expression"),
-        ("return torch.linalg.eigh(x @ x.T)[0]", "network=network, out", "No ONNX function found"),
-    ],
+    [("if x.sum() > 0: return x", "if x.sum()", "Could not guard on data-dependent expression")],
 )
 def test_what_cannot_be_exported_is_said_in_one_line_with_its_place(
     network: str, line: str, said: str, tmp_path: Path
@@ -191,15 +169,13 @@ def test_an_onnx_file_with_its_side_file_becomes_a_model_with_its_names_types_an
 @pytest.mark.parametrize(
     ("kind", "shape", "expected"),
     [
-        (onnx.TensorProto.FLOAT, [3], (0, "TYPE_FP32", [3])),
-        (onnx.TensorProto.FLOAT16, ["rows", 3], (8, "TYPE_FP16", [3])),
-        (onnx.TensorProto.UINT8, ["rows", 2, 3], (8, "TYPE_UINT8", [2, 3])),
-        (onnx.TensorProto.STRING, ["rows", "words"], (8, "TYPE_STRING", [-1])),
-        (onnx.TensorProto.BOOL, [1, 4], (0, "TYPE_BOOL", [1, 4])),
+        ("float", "3", (0, "TYPE_FP32", [3])),
+        ("string", "rows, words", (8, "TYPE_STRING", [-1])),
+        ("bool", "1, 4", (0, "TYPE_BOOL", [1, 4])),
     ],
 )
 def test_an_onnx_file_of_any_type_is_verified_as_it_is_written(
-    kind: int, shape: list[Any], expected: tuple[Any, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, shape: str, expected: tuple[Any, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_onnx(tmp_path / "net.onnx", kind=kind, shape=shape)
     assert new(tmp_path, "net", "--onnx", str(file)) == 0
@@ -209,41 +185,10 @@ def test_an_onnx_file_of_any_type_is_verified_as_it_is_written(
     assert tensors_of(tmp_path / "out" / "net" / "net")[0] == ("X", *tensor)
 
 
-@pytest.mark.parametrize(("shape", "said"), [([4, 3], "first size is 4"), ([3], ""), (["rows", 3], "")])
-def test_a_fixed_number_of_rows_is_said(
-    shape: list[Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = write_onnx(tmp_path / "net.onnx", kind=onnx.TensorProto.FLOAT, shape=shape)
-    assert new(tmp_path, "net", "--onnx", str(file)) == 0
-    printed = capsys.readouterr().out
-    assert ("first size" in printed, said in printed) == (bool(said), True)
-
-
-def test_an_input_of_a_type_that_numpy_lacks_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = write_onnx(tmp_path / "net.onnx", kind=onnx.TensorProto.BFLOAT16, shape=["rows", 3])
-    assert "[network-type]" in refusal(tmp_path, capsys, "--onnx", str(file))
-
-
-def test_a_network_that_onnx_cannot_evaluate_is_declared_without_a_reference(tmp_path: Path) -> None:
-    file = write_onnx(
-        tmp_path / "net.onnx", kind=onnx.TensorProto.FLOAT, shape=["rows", 3], operator="Nothing"
-    )
-    assert new(tmp_path, "net", "--onnx", str(file)) == 0
-    assert load_build("net", tmp_path).reference is None
-
-
 FRAGMENTS = st.sampled_from(
     ['"', "'", '"""', "\\", "\n", "\r", "\0", "\x1b", "\u2028", "{", "}", "{name}", "#", ")"]
 )
 NAMES = st.lists(FRAGMENTS | st.text(max_size=4), max_size=6).map("".join)
-
-
-@given(NAMES)
-def test_a_name_in_a_declaration_is_read_as_it_is(name: str) -> None:
-    assume(not any("\ud800" <= each <= "\udfff" for each in name))
-    assert ast.literal_eval(literal(name)) == name
 
 
 @given(NAMES)
@@ -252,7 +197,7 @@ def test_the_name_of_an_output_is_data_or_refused(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "net.onnx")
         try:
-            write_onnx(path, kind=1, shape=["rows", 3], output=name)
+            write_onnx(path, output=name)
         except UnicodeEncodeError:
             return
         try:
@@ -268,7 +213,7 @@ def test_the_name_of_an_output_is_data_or_refused(name: str) -> None:
 def files(tmp_path: Path) -> dict[str, list[str]]:
     """The options of each way to begin a model, with the files that they name."""
     of_xgboost().save_model(tmp_path / "churn.ubj")
-    network = write_onnx(tmp_path / "net.onnx", kind=1, shape=["rows", 3])
+    network = write_onnx(tmp_path / "net.onnx")
     return {
         "like": ["--like", "resnet50"],
         "minimal": ["--minimal"],
@@ -298,13 +243,13 @@ def test_a_file_with_a_name_that_is_no_name_in_code_is_refused(
     option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if option == "--onnx":
-        write_onnx(tmp_path / name, kind=1, shape=["rows", 3])
+        write_onnx(tmp_path / name)
     else:
         (tmp_path / name).write_bytes(of_xgboost().save_raw("json"))
     assert "[unprintable-name]" in refusal(tmp_path, capsys, option, str(tmp_path / name))
 
 
-@pytest.mark.parametrize("name", ["build.py", "requirements.txt"])
+@pytest.mark.parametrize("name", ["build.py"])
 def test_a_side_file_that_a_build_would_use_is_refused(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -393,11 +338,8 @@ def refusal(models: Path, capsys: pytest.CaptureFixture[str], *options: str) -> 
     ("option", "content", "rule"),
     [
         ("--onnx", b"<html>404</html>", "network-file"),
-        ("--onnx", b"", "network-file"),
         ("--onnx", None, "network-file"),
         ("--forest", b"<html>404</html>", "forest-file"),
-        ("--forest", b"\x04\0\0\0\x07\0\0\0\0\0\0\0", "forest-file"),
-        ("--forest", None, "forest-file"),
     ],
 )
 def test_a_file_of_something_else_is_refused_and_leaves_nothing(
@@ -409,20 +351,11 @@ def test_a_file_of_something_else_is_refused_and_leaves_nothing(
     assert f"[{rule}]" in refusal(tmp_path, capsys, option, str(file))
 
 
-def test_a_missing_file_with_a_line_break_in_its_name_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, *_ = refusal(tmp_path, capsys, "--onnx", "n\no").splitlines()
-
-    assert first == "error: n\\no cannot be read: No such file or directory [network-file]"
-
-
 @pytest.mark.parametrize(
     ("place", "missing", "command"),
     [
         ("models", False, None),
         ("models", True, ".venv/bin/pip install -r models/churn/requirements.txt"),
-        ("model_builds/models", True, ".venv/bin/pip install -r model_builds/models/churn/requirements.txt"),
         ("other/src/models", True, "pip install -r other/src/models/churn/requirements.txt"),
     ],
 )

@@ -11,13 +11,11 @@ from triton_models.artifact.environments.packages import install, loads_in
 from triton_models.facts.releases import RELEASES, release
 
 
-@pytest.fixture
-def copied(tmp_path) -> Path:
-    install(["tokenizers"], folder=tmp_path / "1", release=release("25.09"))
-    return tmp_path / "1"
-
-
-def test_a_copied_package_is_imported_from_its_folder_alone(copied):
+def test_a_copied_package_is_imported_from_its_folder_alone_and_says_its_version(tmp_path):
+    copied = tmp_path / "1"
+    install(["tokenizers"], folder=copied, release=release("25.09"))
+    names = {each.name for each in copied.rglob("*")}
+    assert not names & {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "__pycache__"}
     code = "import tokenizers; print(tokenizers.__version__, tokenizers.__file__)"
     # -S and no PYTHONPATH: nothing but the standard library and that folder, as next to a model.py.
     command = [sys.executable, "-S", "-c", f"import sys; sys.path.append({str(copied)!r}); {code}"]
@@ -25,15 +23,8 @@ def test_a_copied_package_is_imported_from_its_folder_alone(copied):
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     version, path = run.stdout.split()
     assert version == metadata.version("tokenizers")
+    assert [found.version for found in metadata.distributions(path=[str(copied)])] == [version]
     assert Path(path).is_relative_to(copied)
-
-
-def test_the_copy_says_which_version_it_is_and_holds_nothing_of_the_installer(copied):
-    assert [found.version for found in metadata.distributions(path=[str(copied)])] == [
-        metadata.version("tokenizers")
-    ]
-    names = {path.name for path in copied.rglob("*")}
-    assert not names & {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "__pycache__"}
 
 
 def test_scripts_of_a_package_stay_behind(tmp_path):
@@ -55,16 +46,12 @@ def test_what_cannot_travel_is_reported_all_at_once_and_nothing_is_copied(tmp_pa
     ("tag", "loads"),
     [
         ("py3-none-any", True),
-        ("py2.py3-none-any", True),
         ("py310-none-manylinux_2_17_x86_64", True),
         ("cp312-cp312-manylinux_2_28_x86_64", True),
         ("cp310-abi3-manylinux_2_17_x86_64", True),
-        ("cp311-cp311-manylinux_2_17_x86_64", False),
         ("cp313-abi3-manylinux_2_17_x86_64", False),
         ("cp312-cp312-manylinux_2_17_aarch64", False),
         ("cp312-cp312-musllinux_1_2_x86_64", False),
-        ("cp312-cp312-linux_x86_64", False),
-        ("pp310-pypy310_pp73-manylinux_2_17_x86_64", False),
         ("py2-none-any", False),
     ],
 )

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import onnx
 import pytest
-from onnx import TensorProto, helper
+from small_onnx import network_of
 
 from tests.reported import refused
 from triton_models.artifact.plans import PORTABLE_VARIABLE
@@ -20,18 +19,8 @@ from triton_models.declare.mistakes import find_mistakes
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import TensorRt, load_build
 
-DECLARATION = """
-from pathlib import Path
-from triton_models.spec import *
-BUILD = ModelDefinition(
-    name="net", description="an operator of its own", examples=list, output="Y",
-    weights=LocalWeights(path=str(Path(__file__).with_name("net.onnx"))),
-    models=[OnnxFile(
-        name="net", max_batch_size=0, backend=TensorRt(plugins=["{plugin}"]),
-        profile={{"X": ShapeRange(min=(4,), opt=(4,), max=(4,))}},
-    )],
-)
-"""
+FIELDS = """max_batch_size=0, backend=TensorRt(plugins=["{}"]),
+    profile={{"X": ShapeRange(min=(4,), opt=(4,), max=(4,))}}"""
 
 Declare = Callable[..., Path]
 
@@ -44,18 +33,12 @@ def library(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def declared(models: Path) -> Declare:
+def declared(declare_onnx: Callable[..., Path]) -> Declare:
     """Declare a network with an operator that the plugin has, or a standard one."""
 
-    def declare(plugin: Path, *, operator: str = "Scale", domain: str = "company") -> Path:
-        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "XY"]
-        node = helper.make_node(operator, ["X"], ["Y"], domain=domain)
-        graph = helper.make_graph([node], "g", ends[:1], ends[1:])
-        opsets = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
-        (models / "net").mkdir()
-        onnx.save(helper.make_model(graph, ir_version=9, opset_imports=opsets), models / "net" / "net.onnx")
-        (models / "net" / "build.py").write_text(DECLARATION.format(plugin=plugin))
-        return models
+    def declare(plugin: Path, operator: str = "company.Scale") -> Path:
+        graph = f"g (float[4] X) => (float[4] Y) {{ Y = {operator}(X) }}"
+        return declare_onnx(network_of(graph, opsets='"": 17, "company": 1'), FIELDS.format(plugin))
 
     return declare
 
@@ -92,7 +75,7 @@ def test_a_build_without_a_gpu_refuses_operators_that_only_a_plugin_has(
 def test_a_plugin_for_a_standard_operator_is_not_needed_without_a_gpu(
     declared: Declare, library: Path, tmp_path: Path
 ) -> None:
-    models = declared(library, operator="Relu", domain="")
+    models = declared(library, "Relu")
     root = build("net", models=models, output=tmp_path / "out")
     assert (root / "net" / "1" / "model.onnx").is_file()
 
@@ -103,11 +86,6 @@ def test_a_plugin_for_a_standard_operator_is_not_needed_without_a_gpu(
 def test_a_path_that_does_not_reach_the_server_is_a_mistake(path: str) -> None:
     ((_, mistake),) = find_mistakes(TensorRt(plugins=[path]))
     assert mistake.field == "plugins"
-
-
-@pytest.mark.parametrize("path", ["/opt/libscale.so", "/opt/lib/libscale.so.10.3"])
-def test_a_library_may_have_a_version(path: str) -> None:
-    assert not find_mistakes(TensorRt(plugins=[path]))
 
 
 @pytest.mark.parametrize("gpu", [True, False])

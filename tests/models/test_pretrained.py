@@ -13,7 +13,7 @@ from tests.reported import refused
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.pretrained import load_pretrained
 from triton_models.builds.export.weights import fetch
-from triton_models.spec import HubWeights, LocalWeights, RandomWeights, weights_at
+from triton_models.spec import HubWeights, LocalWeights, RandomWeights
 
 SMALL = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 9}
 
@@ -114,12 +114,6 @@ def test_weights_that_do_not_fit_their_configuration_are_refused(tmp_path):
     config = tmp_path / "config.json"
     config.write_text(config.read_text().replace('"intermediate_size": 8', '"intermediate_size": 16'))
     assert "mismatch" in refusal(weights)
-
-
-@pytest.mark.parametrize("address", ["hf://owner/name", "hf://owner/name@main"])
-def test_an_address_of_the_hub_without_a_whole_commit_is_refused(address):
-    weights = weights_at(address, otherwise=RandomWeights(seed=0))
-    assert [mistake.field for mistake in weights.mistakes()] == ["revision"]
 
 
 def test_a_whole_repository_of_the_hub_comes_without_the_weights_for_other_frameworks(tmp_path, monkeypatch):

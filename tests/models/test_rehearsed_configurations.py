@@ -61,14 +61,3 @@ def test_a_configuration_of_the_models_own_stays(
     root = build("churn", output=tmp_path / "out", models=models)
 
     assert (root / "churn" / CONFIG_HERE).read_text() == ""
-
-
-def test_a_model_without_a_kind_gets_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv(PORTABLE_VARIABLE, "1")
-    generated_models.declare(tmp_path / "models", "plain", 2)
-    root = build("plain", output=tmp_path / "out", models=tmp_path / "models")
-
-    assert not (root / "plain" / CONFIG_HERE).exists()
-    assert "note:" not in capsys.readouterr().err

@@ -11,7 +11,6 @@ from one_server import ask, serving
 
 from triton_models.artifact.pbtxt import read_config
 from triton_models.builds.build import build
-from triton_models.check.check import check_path
 from triton_models.spec import load_build
 from triton_rehearsal.triton.contract import MultiModelContract
 
@@ -39,34 +38,12 @@ def config_of(root: Path):
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_form_is_accepted_by_the_check(name, roots):
-    assert check_path(roots[name]) == []
-
-
-@pytest.mark.parametrize("name", FORMS)
 def test_a_form_answers_every_example_as_pytorch_does(name, served):
     declared = load_build(name)
     for example in declared.examples():
         expected = declared.reference(example.inputs)[declared.output]
         answer = ask(served, declared.name, example.inputs)[declared.output]
         np.testing.assert_allclose(answer, expected, rtol=0, atol=declared.allowed(), err_msg=example.name)
-
-
-def test_the_build_is_tuned_as_in_the_post_and_the_untuned_form_is_not(built_model, roots):
-    tuned, untuned = config_of(built_model("resnet50")), config_of(roots["resnet50:untuned"])
-    assert tuned.optimization.graph.level == 1
-    assert {name: value.string_value for name, value in tuned.parameters.items()} == {
-        "cudnn_conv_algo_search": "1",
-        "enable_mem_pattern": "1",
-        "execution_mode": "1",
-    }
-    assert (dict(untuned.parameters), untuned.optimization.HasField("graph")) == ({}, False)
-    assert (untuned.max_batch_size, untuned.dynamic_batching) == (128, tuned.dynamic_batching)
-
-
-def test_tuned_and_untuned_are_the_same_network_byte_for_byte(built_model, roots):
-    tuned = (built_model("resnet50") / "resnet50" / "1" / "model.onnx").read_bytes()
-    assert (roots["resnet50:untuned"] / "resnet50_untuned" / "1" / "model.onnx").read_bytes() == tuned
 
 
 def test_the_plan_takes_1_to_128_images_in_fp16_as_in_the_post(machine, tmp_path):

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from recipes import block_with
 from small_onnx import network_of
@@ -19,7 +18,6 @@ from triton_models.artifact.pbtxt import plain, read_config, to_text
 from triton_models.builds.build import build
 from triton_models.cli.main import main
 from triton_models.declare.mistakes import find_mistakes
-from triton_models.declare.searched import sequence_models
 from triton_models.deliver.verify.comparing import answered
 from triton_models.spec import (
     Control,
@@ -33,22 +31,12 @@ from triton_models.spec import (
 )
 
 RECIPE, CODE = block_with("SequenceBatching"), block_with("self.totals")
-OF_ONNX = """
-from pathlib import Path
-import numpy as np
-from triton_models.spec import *
-PARTS = np.ones((3, 1, 3), np.float32)
-BUILD = ModelDefinition(
-    name="net", description="the first part", output="Y", tolerance=0,
-    weights=LocalWeights(path=str(Path(__file__).with_name("net.onnx"))),
-    models=[OnnxFile(name="net", max_batch_size=4, batching=SequenceBatching(
-        controls=[Control(name="START", says="start", data_type="FP32")],
-        strategy="oldest", max_sequences=4,
-    ))],
-    examples=lambda: [Example(name="three parts", inputs={"X": PARTS}, sequence=True)],
-    reference=lambda inputs: {"Y": inputs["X"] * np.array([1, 0, 0]).reshape(3, 1, 1)},
-)
-"""
+OF_ONNX = """max_batch_size=4, batching=SequenceBatching(
+    controls=[Control(name="START", says="start", data_type="FP32")], strategy="oldest", max_sequences=4,
+)"""
+FIRST_PART = """tolerance=0,
+    examples=lambda: [Example(name="parts", inputs={"X": np.ones((3, 1, 3), np.float32)}, sequence=True)],
+    reference=lambda inputs: {"Y": inputs["X"] * np.array([1, 0, 0]).reshape(3, 1, 1)}"""
 START = Control(name="START", says="start")
 SEQUENCES = SequenceBatching(controls=[START])
 PARTS = np.arange(6, dtype=np.float32).reshape(3, 1, 2)
@@ -118,16 +106,11 @@ def test_every_option_is_written() -> None:
         assert part in written
 
 
-def test_sequences_have_slots_of_their_own_by_default() -> None:
-    config = plain(name="m", backend="python", max_batch_size=4, inputs=[], outputs=[], batching=SEQUENCES)
-    assert config.sequence_batching.WhichOneof("strategy_choice") == "direct"
-
-
-def test_the_controls_of_an_onnx_network_are_not_inputs_of_requests(models: Path, tmp_path: Path) -> None:
+def test_the_controls_of_an_onnx_network_are_not_inputs_of_requests(
+    declare_onnx: Callable[..., Path], tmp_path: Path
+) -> None:
     graph = "g (float[rows, 3] X, float[rows, 1] START) => (float[rows, 3] Y) { Y = Mul(X, START) }"
-    (models / "net").mkdir()
-    onnx.save(network_of(graph), models / "net" / "net.onnx")
-    (models / "net" / "build.py").write_text(OF_ONNX)
+    models = declare_onnx(network_of(graph), OF_ONNX, FIRST_PART)
     assert verified(models / "net", tmp_path / "out") == 0
     config = read_config(tmp_path / "out" / "net" / "net" / "config.pbtxt")
     assert [each.name for each in config.input] == ["X"]
@@ -171,9 +154,7 @@ def test_requests_and_answers_of_a_sequence_are_alike(inputs: Any, answer: Calla
         (SequenceBatching(controls=[Control(name="ID", says="id", data_type="FP32")]), "data_type"),
         (SequenceBatching(strategy="oldest"), "max_sequences"),
         (SequenceBatching(max_sequences=4), "max_sequences"),
-        (SequenceBatching(strategy="oldest", max_sequences=0), "max_sequences"),
         (SequenceBatching(max_idle_us=0), "max_idle_us"),
-        (SequenceBatching(max_delay_us=-1), "max_delay_us"),
     ],
 )
 def test_what_the_server_cannot_do_is_a_mistake(batching: SequenceBatching, field: str) -> None:
@@ -181,29 +162,20 @@ def test_what_the_server_cannot_do_is_a_mistake(batching: SequenceBatching, fiel
     assert mistake.field == field
 
 
-@pytest.mark.parametrize("given", [Tensor("X", "INT32", [1]), Tensor("START", "FP32", [1])])
-def test_a_control_is_an_input_of_a_network(given: Tensor) -> None:
-    network = PyTorchNetwork(
-        name="net", network=lambda: None, inputs=[given], outputs=["Y"], max_batch_size=4, batching=SEQUENCES
-    )
-    ((_, mistake),) = find_mistakes(network)
-    assert mistake.field == "inputs"
+OF_A_MODEL: dict[str, Any] = {"name": "net", "max_batch_size": 4, "batching": SEQUENCES}
+START_OF_PYTHON = {"inputs": [Tensor("START", "INT32", [1])], "outputs": [Tensor("Y", "FP32", [1])]}
 
 
-def test_a_control_is_no_input_of_a_python_model() -> None:
-    model = PythonModel(
-        name="m",
-        code="m.py",
-        inputs=[Tensor("START", "INT32", [1])],
-        outputs=[Tensor("Y", "FP32", [1])],
-        max_batch_size=0,
-        batching=SEQUENCES,
-    )
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(
+            PyTorchNetwork(**OF_A_MODEL, network=lambda: None, inputs=[given], outputs=["Y"])
+            for given in (Tensor("X", "INT32", [1]), Tensor("START", "FP32", [1]))
+        ),
+        PythonModel(**OF_A_MODEL, code="m.py", **START_OF_PYTHON),
+    ],
+)
+def test_a_control_is_an_input_of_a_network_and_none_of_a_python_model(model: Any) -> None:
     ((_, mistake),) = find_mistakes(model)
     assert mistake.field == "inputs"
-
-
-def test_the_synthesis_finds_models_with_sequences(totals: Path) -> None:
-    source = totals.parents[1]
-    files = [str(path.relative_to(source)) for path in totals.iterdir()]
-    assert sequence_models(source, files, ["totals"]) == ("totals",)

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from one_server import ENDPOINT, serving
+from one_server import serving
 from shared_builds import BuiltModel
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
-from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
 
-from triton_models.artifact.environments.slim import make_environment
-from triton_models.artifact.layout import read_layout
-from triton_models.artifact.pbtxt import read_config, write_config
-from triton_models.artifact.plans import is_portable
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.weights import described
 from triton_models.builds.job import Job
 from triton_models.facts.releases import release
 from triton_models.spec import ModelDefinition, load_build
 from triton_rehearsal.triton.contract import Answer, MultiModelContract
-from triton_rehearsal.triton.server import TritonServer
 
 NAME = "t5_translation"
 END = 1
@@ -44,7 +34,6 @@ SENTENCES = [
         "house old small is The",
     )
 ]
-ROUNDS = int(os.environ.get("FLEET_ROUNDS", "3"))
 BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 
 
@@ -84,15 +73,6 @@ def output(answer: Answer) -> np.ndarray[Any, Any]:
     result = InferResult.from_response_body(answer.body, header_length=header).as_numpy("output")
     assert result is not None
     return result
-
-
-@pytest.mark.story
-def test_examples_differ_in_what_is_written_and_in_where_it_ends(declaration):
-    answers = [row for each in declaration.examples() for row in declaration.reference(each.inputs)["output"]]
-    assert len({str(row.tolist()) for row in answers}) == len(answers)
-    ends = {row.tolist().index(END) if END in row else None for row in answers}
-    assert len(ends) > 2
-    assert None in ends
 
 
 def test_a_request_is_answered_up_to_the_end_of_its_longest_row(declaration, code, served):
@@ -137,55 +117,6 @@ def test_a_bad_request_is_reported_why_and_the_next_is_answered(ids, mask, compl
     assert ask(served, code.request(["Das Haus"])).ok
 
 
-@dataclass(frozen=True, kw_only=True)
-class Held:
-    """The resources of a server and its models: processes, bytes of /dev/shm, and open files."""
-
-    processes: int
-    shared_memory: int
-    files: int
-
-
-def held(server: TritonServer) -> Held:
-    parents = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # another process that has ended
-            parents.append(path.read_text().rpartition(")")[2].split()[1])
-    regions = Path("/dev/shm").glob(f"{server.mark}*")  # noqa: S108
-    return Held(
-        processes=parents.count(str(server.pid)),
-        shared_memory=sum(path.stat().st_size for path in regions),
-        files=len(list(Path(f"/proc/{server.pid}/fd").iterdir())),
-    )
-
-
-def test_unloading_frees_what_loading_took(built_model, code, tmp_path):
-    shutil.copytree(built_model(NAME), tmp_path / NAME)
-    with TritonServer(ENDPOINT, tmp_path / "server") as server, MultiModelContract(server.socket) as contract:
-        request = code.request(["translate English to German: The house is small."])
-        assert contract.ping()  # this test's own connection is one of the files that the server has open
-        before = held(server)
-        for _ in range(ROUNDS):
-            assert contract.load(model_id=NAME, target_model=NAME, folder=str(tmp_path / NAME)).ok
-            loaded = held(server)
-            assert loaded.processes == before.processes + 1
-            assert loaded.shared_memory == before.shared_memory + (1 << 20)
-            assert ask(contract, request).ok
-            assert contract.unload(model_id=NAME, target_model=NAME).ok
-            assert held(server) == before
-
-
-def test_a_build_without_a_gpu_brings_the_environment_and_leaves_nothing_out(built_model):
-    assert not is_portable(read_layout(built_model(NAME)))
-    config = read_config(built_model(NAME) / NAME / "config.pbtxt")
-    assert config.parameters["EXECUTION_ENV_PATH"].string_value == "$$TRITON_MODEL_DIRECTORY/environment"
-    assert {path.name for path in (built_model(NAME) / NAME).iterdir()} == {
-        "1",
-        "config.pbtxt",
-        "environment",
-    }
-
-
 @pytest.mark.parametrize("name", ["23.12", "24.01"])
 def test_a_gpu_build_for_an_image_without_cudnn_9_is_refused(name, code, tmp_path):
     compiler = SimpleNamespace(gpu=object())
@@ -204,24 +135,3 @@ def test_weights_in_a_folder_are_served_with_their_tokenizer(declaration, code, 
     np.testing.assert_array_equal(theirs["input_ids"], ours["input_ids"])
     expected = declaration.reference(ours)["output"]  # a trained T5 may write more than the small one
     np.testing.assert_array_equal(saved.reference(theirs)["output"][:, : expected.shape[1]], expected)
-
-
-def test_the_model_imports_from_its_environment(built_model, shelf, tmp_path):
-    """The wheel says where NumPy is, as a link: the real one needs a network."""
-    put_numpy(shelf)
-    put_wheel(shelf, "onnxruntime", {"onnxruntime.py": SPY})
-    shutil.copytree(built_model(NAME), tmp_path / NAME)
-    model = tmp_path / NAME / NAME
-    shutil.rmtree(model / "environment")
-    make_environment(model / "environment", wheels=["numpy==2.2.6", "onnxruntime==1.0"], python=PYTHON)
-    use_servers_python(model / "environment")
-    (model / "environment/bin/python3").chmod(0o644)  # bin/activate repairs it, where the server runs that
-    config = read_config(model / "config.pbtxt")
-    config.parameters["EXECUTION_ENV_PATH"].string_value = "$$TRITON_MODEL_DIRECTORY/environment"
-    write_config(config, model / "config.pbtxt")
-    with TritonServer(ENDPOINT, tmp_path / "server") as server, MultiModelContract(server.socket) as contract:
-        answer = contract.load(model_id=NAME, target_model=NAME, folder=str(tmp_path / NAME))
-    assert "imported from the environment" in answer.text
-
-
-SPY = "raise ImportError('imported from the environment')\n"

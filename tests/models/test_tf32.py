@@ -3,82 +3,23 @@
 from __future__ import annotations
 
 import json
-import runpy
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from buildable import every_model
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.reported import refused
 from triton_models.artifact.pbtxt import read_config
 from triton_models.builds.build import build
 from triton_models.builds.export.pytorch import export_torchscript
 from triton_models.deliver.verify import process
-from triton_models.spec import Tensor, load_build, models_folder
+from triton_models.spec import Tensor, load_build
 
 pytestmark = pytest.mark.story
 
 aten = torch.ops.aten
-BY_ONNX_RUNTIME = {"resnet50", "roberta_onnx", "dali_inception"}
-PRODUCTS = {aten.conv2d.default, aten.linear.default, aten.matmul.default}
-
-
-def model_of(parameter: Any) -> str:
-    """The model's name, also of one that is skipped here."""
-    return str(getattr(parameter, "values", [parameter])[0])
-
-
-def nearest(tensor: Any) -> Any:
-    """A tensor with 10 bits of mantissa, rounded to nearest even."""
-    bits = tensor.contiguous().view(torch.int32)
-    return ((bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32)
-
-
-def truncated(tensor: Any) -> Any:
-    """The same with the other bits cut off, as a tensor core reads an operand that was not rounded."""
-    return (tensor.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
-
-
-class EmulatedTf32(TorchDispatchMode):
-    """Shortens what goes into convolutions and matrix products, and sums up in FP32, as tensor cores do."""
-
-    def __init__(self, shorten: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self.shorten = shorten
-
-    def __torch_dispatch__(
-        self, operator: Any, _: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        if operator is aten.scaled_dot_product_attention.default:
-            return self.attention(*args, **(kwargs or {}))
-        if operator in PRODUCTS:
-            args = (*map(self.shorten, args[:2]), *args[2:])
-        return operator(*args, **(kwargs or {}))
-
-    def attention(self, query: Any, key: Any, value: Any, mask: Any = None, **_: Any) -> Any:
-        scores = self.shorten(query) @ self.shorten(key).transpose(-1, -2) * query.shape[-1] ** -0.5
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -torch.inf)
-        return self.shorten(scores.softmax(-1)) @ self.shorten(value)
-
-
-@pytest.mark.parametrize("name", [each for each in every_model() if model_of(each) in BY_ONNX_RUNTIME])
-def test_tf32_is_outside_of_the_tolerance_for_fp32_and_within_its_own(name):
-    declared = load_build(name)
-    inputs = declared.examples()[-1].inputs
-    exact = declared.reference(inputs)
-    off = {}
-    for shorten in (nearest, truncated):
-        with EmulatedTf32(shorten):
-            coarse = declared.reference(inputs)
-        off[shorten] = max(abs(coarse[output] - exact[output]).max() for output in exact)
-    assert declared.allowed("fp32") < off[nearest] < off[truncated] < declared.allowed("tf32")
 
 
 def precision_of(root: Path) -> list[str]:
@@ -166,24 +107,3 @@ def test_the_server_that_verifies_has_no_tf32_where_a_model_cannot_say_so(releas
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     monkeypatch.setenv("NVIDIA_TRITON_SERVER_VERSION", release)
     assert process.server_environment().get("NVIDIA_TF32_OVERRIDE") == override
-
-
-def test_t5_uses_fp32_and_an_arena_that_grows_in_powers_of_two_on_a_gpu(monkeypatch):
-    sessions = []
-
-    class Session(SimpleNamespace):
-        def get_providers(self) -> list[str]:
-            return [name for name, _ in self.providers[:1]]
-
-    def start(path: str, options: Any, *, providers: list[Any]) -> Session:
-        sessions.append(providers)
-        return Session(providers=providers)
-
-    options = SimpleNamespace(add_session_config_entry=lambda *_: None)
-    runtime = SimpleNamespace(SessionOptions=lambda: options, InferenceSession=start)
-    monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
-    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", SimpleNamespace())
-    model = runpy.run_path(str(models_folder() / "t5_translation" / "translator.py"))["TritonPythonModel"]()
-    model.device = ("cuda", 0)
-    model._load("encoder.onnx", 1)
-    assert sessions[0][0] == ("CUDAExecutionProvider", {"device_id": 0, "use_tf32": "0"})

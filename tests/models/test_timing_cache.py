@@ -65,11 +65,6 @@ def test_the_environment_names_the_place_as_well(compile_once, tmp_path, monkeyp
     assert (tmp_path / "cache" / NAME).is_file()
 
 
-def test_without_a_place_trtexec_is_given_no_cache(compile_once, tmp_path):
-    compile_once(None)
-    assert "--timingCacheFile" not in (tmp_path / "trtexec.log").read_text()
-
-
 def test_times_of_another_gpu_or_tensorrt_are_left_aside(compile_once, tmp_path, capsys):
     folder = tmp_path / "cache"
     with TimingCache.at(str(folder)).used(tensorrt="10.13.3.9", gpu="L4") as file:
@@ -99,17 +94,6 @@ def test_a_failed_compilation_keeps_nothing(machine, declare, models, tmp_path):
             "tiny", output=tmp_path / "out", models=models, gpu="A10G", timing_cache=str(tmp_path / "cache")
         )
     assert not (tmp_path / "cache").exists()
-
-
-def test_times_that_did_not_change_are_not_written_again(tmp_path):
-    cache = TimingCache.at(str(tmp_path))
-    for _ in range(2):
-        with cache.used(tensorrt="1.2", gpu="T4") as file:
-            file.write_bytes(b"times")
-        written = (tmp_path / "tensorrt-1.2-T4.cache").stat().st_ino
-    with cache.used(tensorrt="1.2", gpu="T4"):
-        pass
-    assert (tmp_path / "tensorrt-1.2-T4.cache").stat().st_ino == written
 
 
 def test_the_times_of_s3_are_fetched_and_kept(compile_once, bucket):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -34,36 +33,9 @@ def test_a_build_without_plans_needs_a_tolerance_for_fp32_before_anything_is_exp
         build("encoder", output=tmp_path, models=models)
 
 
-@pytest.mark.story
-def test_one_tolerance_is_for_every_precision(encoder, models, tmp_path):
-    encoder("reference=dict, tolerance=0.1")
-    build("encoder", output=tmp_path, models=models)
-    assert load_build("encoder", models).allowed("fp16") == 0.1
-
-
-@pytest.mark.story
-def test_a_build_without_plans_records_no_precision(encoder, models, tmp_path):
-    encoder("tolerance=None")
-    record = json.loads((build("encoder", output=tmp_path, models=models) / "build.json").read_text())
-    assert "precisions" not in record
-
-
-def test_a_plan_is_recorded_with_its_precision(encoder, models, machine, tmp_path):
-    machine()
-    encoder('reference=dict, tolerance={"fp16": 0.1}')
-    root = build("encoder", output=tmp_path / "out", models=models, gpu="A10G")
-    assert json.loads((root / "build.json").read_text())["precisions"] == ["fp16"]
-
-
 def test_a_plan_of_write_without_a_tolerance_is_not_compiled(relu_model, models, machine, tmp_path):
     log = machine()
     relu_model(fp16=True, tolerance="dict(fp32=0.1)")
     with pytest.raises(FleetError, match=r"no tolerance for fp16, only for fp32 \[no-tolerance\]"):
         build("encoder", output=tmp_path / "out", models=models, gpu="A10G")
     assert not log.exists()
-
-
-def test_what_write_makes_without_plans_needs_a_tolerance_for_fp32_too(relu_model, models, tmp_path):
-    relu_model(fp16=True, tolerance="dict(fp16=0.1)")
-    with pytest.raises(FleetError, match="no tolerance for fp32, only for fp16"):
-        build("encoder", output=tmp_path / "out", models=models)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from triton_models.artifact.layout import REFUSED_FILE, read_layout
+from triton_models.artifact.layout import REFUSED_FILE
 from triton_models.artifact.pack.pack import pack
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
@@ -28,10 +27,6 @@ from triton_models.deliver.verify.server import Limits, Server, serving
 from triton_models.deliver.verify.verify import declaration_of, verify
 from triton_models.spec import Example, ModelDefinition, load_build
 from triton_rehearsal.triton import command
-from triton_rehearsal.triton.python_backend.environment import interpreters
-
-ROOT = Path(__file__).parents[2]
-MAKEFILES = [ROOT / "Makefile", ROOT / "model_builds/triton_models/cli/starter/files/Makefile"]
 
 # Answers twice what it is asked, as an ONNX network behind a Python model: an ensemble of two.
 TWICE = """
@@ -214,12 +209,6 @@ def refusal(root: Path, declaration: ModelDefinition, server: Server) -> list[st
     return [f"{problem.rule}: {problem.what}, {problem.where}" for problem in caught.value.problems]
 
 
-def files(root: Path) -> dict[str, bytes]:
-    """Return the files in a root that an artifact contains."""
-    found = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    return {str(path.relative_to(root)): path.read_bytes() for path in found}
-
-
 def in_a_mood(declarations: Path, *moods: str) -> ModelDefinition:
     declaration = load_build("moody", declarations)
     examples = [Example(name=mood, inputs={"MOOD": np.array([mood], np.object_)}) for mood in moods]
@@ -282,25 +271,13 @@ def test_a_difference_names_the_place_both_values_the_tolerance_and_how_much_is_
 
 @pytest.mark.parametrize(
     ("served", "expected"),
-    [
-        (np.float32(0.9999999), np.float64(0.9999999)),
-        (np.float32(16777216), np.float32(16777218)),
-        (np.int64(2**53), np.int64(2**53 + 1)),
-    ],
+    [(np.float32(0.9999999), np.float64(0.9999999)), (np.float32(16777216), np.float32(16777218))],
 )
 def test_values_that_differ_look_different(served, expected):
     found = difference(np.array([served]), np.array([expected]), tolerance=0)
     assert (found.outside, found.got != found.expected) == (1, True)
     equal = np.array([expected, np.inf, -np.inf])
     assert difference(equal, equal, tolerance=0).largest == 0
-
-
-def test_a_model_whose_file_was_spoilt_is_refused_with_the_example(declarations, twice, server):
-    network = twice / "twice_sum" / "1" / "model.onnx"
-    network.write_bytes(network.read_bytes().replace(b"Add", b"Sub"))
-    found = refusal(twice, load_build("twice", declarations), server)
-    assert [line.partition(":")[0] for line in found] == ["outside-tolerance"] * 2
-    assert "got 0, expected 6" in found[0]
 
 
 def test_a_corrupt_file_is_refused_with_tritons_reason_and_log(declarations, twice, server):
@@ -361,22 +338,6 @@ def test_an_import_that_the_missing_environment_explains_is_not_called_the_endpo
     assert "No module named 'greeting'" in problem.why
     assert "the endpoint would" not in problem.why
     assert "Python 3.7" in problem.fix
-    ((*goals, _),) = (made.split() for made in re.findall(r"`make (.+)`", problem.fix))
-    for makefile in MAKEFILES:
-        assert [goal for goal in goals if f"\n{goal}:" not in makefile.read_text()] == []
-
-
-def test_an_environment_of_another_python_runs_in_that_python(declarations, twice, server):
-    own = f"3.{sys.version_info.minor}"
-    pythons = (each for each in ("3.12", "3.10") if each != own)
-    python = next((each for each in pythons if [*interpreters(Path("/nowhere"), each)]), None)
-    if python is None:
-        pytest.skip("this machine has no other Python of a release, with its shared library")
-    add_environment(twice / "twice_copy", python)
-    import_greeting(twice / "twice_copy")
-    with pytest.raises(FleetError, match=f"imported by {python}") as caught:
-        verify(twice, load_build("twice", declarations), server=server)
-    assert "the endpoint would fail in the same way" in caught.value.problems[0].why
 
 
 @pytest.mark.parametrize(
@@ -427,16 +388,6 @@ def test_a_refused_root_is_not_packed_until_it_is_verified_again(declarations, t
     assert pack(twice, output=tmp_path / "after").sha256 == before
 
 
-def test_the_mark_is_no_part_of_an_artifact_and_goes_with_a_new_build(declarations, roots, tmp_path, server):
-    root = build("twice", output=tmp_path, models=declarations)
-    (root / "twice_sum" / "1" / "model.onnx").write_bytes(b"no network")
-    refusal(root, load_build("twice", declarations), server)
-    assert (root / REFUSED_FILE).is_file()
-    assert REFUSED_FILE not in read_layout(root).files
-    build("twice", output=tmp_path, models=declarations)
-    assert files(root) == files(roots / "twice")
-
-
 def test_a_mark_that_cannot_be_written_is_reported_beside_what_is_wrong(declarations, twice, keeping):
     (twice / REFUSED_FILE).mkdir()
     found = refusal(twice, replace(load_build("twice", declarations), reference=lambda inputs: {}), keeping)
@@ -454,7 +405,7 @@ def test_a_portable_build_that_no_other_server_loads_says_what_it_lacks(declarat
     assert "lacks the plan of twice_sum" in caught.value.problems[0].fix
 
 
-@pytest.mark.parametrize(("built_in", "passes"), [((), False), (("fp16",), True), (("fp16", "fp32"), True)])
+@pytest.mark.parametrize(("built_in", "passes"), [((), False), (("fp16", "fp32"), True)])
 def test_the_tolerance_is_that_of_the_coarsest_precision_that_was_built_in(
     built_in, passes, declarations, twice, keeping
 ):
@@ -504,32 +455,6 @@ def test_without_a_reference_the_types_and_shapes_are_verified_and_the_line_says
 def test_a_reference_that_cannot_be_compared_with_is_reported(reference, said, declarations, twice, keeping):
     declaration = replace(load_build("twice", declarations), reference=reference)
     assert said in refusal(twice, declaration, keeping)[0]
-
-
-def test_a_configuration_is_not_completed_for_the_endpoints_do_not_complete_it_either(
-    declarations, moody, server
-):
-    code = moody / "moody" / "1" / "model.py"
-    completes = "@staticmethod\n    def auto_complete_config(config):\n        raise AssertionError\n\n    "
-    code.write_text(code.read_text().replace("def execute", f"{completes}def execute"))
-    verify(moody, load_build("moody", declarations), server=server)
-
-
-def test_examples_that_fail_are_reported_with_their_line(declarations, twice, keeping):
-    def examples() -> list[Example]:
-        raise ValueError("no examples today")
-
-    found = refusal(twice, replace(load_build("twice", declarations), examples=examples), keeping)
-    assert found[0].startswith("declaration-failed: examples() of 'twice' failed: ValueError: no examples")
-    assert __file__ in found[0]
-
-
-def test_inputs_that_do_not_fit_are_tritons_error(declarations, twice, keeping):
-    wide = Example(name="too wide", inputs={"X": np.zeros((1, 4), np.float32)})
-    declaration = replace(load_build("twice", declarations), examples=lambda: [wide])
-    found = refusal(twice, declaration, keeping)
-    assert "the request fails with 400" in found[0]
-    assert "example 'too wide'" in found[0]
 
 
 # The server
@@ -664,11 +589,3 @@ def test_another_form_of_a_network_is_found_by_its_own_name(declarations, tmp_pa
     root.mkdir()
     (root / "build.json").write_text('{"model": "twice_small"}')
     assert declaration_of(root, folder.parent).name == "twice_small"
-
-
-def test_a_root_without_a_declaration_is_reported(declarations, tmp_path):
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / "build.json").write_text('{"model": "unknown"}')
-    with pytest.raises(FleetError, match="unknown model 'unknown'"):
-        declaration_of(root, declarations)

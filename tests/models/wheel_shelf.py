@@ -23,16 +23,7 @@ def put_wheel(
     version: str = "1.0",
     requires: Sequence[str] = (),
 ) -> None:
-    """Put a wheel on the shelf.
-
-    Args:
-        shelf: The folder that pip looks in.
-        name: The package.
-        files: Path -> content.
-        tag: The tag of Python and platform.
-        version: Its version.
-        requires: Its requirements, as in METADATA.
-    """
+    """Put a wheel on the shelf that pip looks in: files by their paths, and requirements as in METADATA."""
     info = f"{name}-{version}.dist-info"
     described = {
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
