@@ -195,7 +195,7 @@ def add_warm_up(
     name = model.warm_up.example
     rows = _first_row(_find(model, name, examples()), config, model) if name is not None else None
     data = {tensor.name: _data(tensor, rows) for tensor in config.input}
-    sizes = _usual_sizes(model)
+    sizes = usual_sizes(model)
     for batch in model.warm_up.batch_sizes:
         sample = config.model_warmup.add(name=f"batch of {batch}", batch_size=batch)
         if model.warm_up.count > 1:  # Triton's default is one
@@ -215,7 +215,8 @@ def add_warm_up(
             (directory / WARM_UP / tensor_name).write_bytes(content)
 
 
-def _usual_sizes(model: ServedModel) -> dict[str, Sequence[int]]:
+def usual_sizes(model: ServedModel) -> dict[str, Sequence[int]]:
+    """Return the usual sizes of the inputs that have them, without the batch."""
     if isinstance(model, OnnxFile):
         skip = 1 if model.max_batch_size else 0
         return {name: shapes.opt[skip:] for name, shapes in model.profile.items()}

@@ -162,18 +162,11 @@ def _export_problems(error: Exception, model: PyTorchNetwork, job: Job) -> Itera
 def _make_exported(
     network: torch.nn.Module, model: PyTorchNetwork, build: ModelDefinition, job: Job
 ) -> ModelConfig:
-    from triton_models.builds.export.onnx import OPSET, example_tensors, export_onnx
+    from triton_models.builds.export.onnx import OPSET, export_network
 
     path = job.folder(model.name) / "model.onnx"
-    batches = model.max_batch_size > 0
-    export_onnx(
-        network,
-        path,
-        inputs=example_tensors(model.inputs, batches=batches),
-        outputs=model.outputs,
-        dynamic={tensor.name: _open_axes(tensor, batches=batches) for tensor in model.inputs},
-        opset=job.release.plan_opset if isinstance(model.backend, TensorRt) else OPSET,
-    )
+    plan = isinstance(model.backend, TensorRt)
+    export_network(network, model, path, opset=job.release.plan_opset if plan else OPSET)
     signature = onnx_signature(path)
     _check_outputs(model, [each.name for each in signature.outputs], job)
     config = _configure_network(model, build, job, signature)
@@ -418,13 +411,6 @@ def _add_labels(model: PyTorchNetwork | OnnxFile | TensorFlowGraph, config: Mode
         target = job.root / model.name / Path(file).name
         _copy(job.source / file, target, model)
         outputs[name].label_filename = target.name
-
-
-def _open_axes(tensor: Tensor, *, batches: bool) -> dict[int, str]:
-    """Return the variable dimensions of an input, with their names."""
-    sizes = enumerate(tensor.dims, start=1 if batches else 0)
-    names = {axis: size.name for axis, size in sizes if isinstance(size, DynamicDim)}
-    return {0: BATCH, **names} if batches else names
 
 
 def _range(tensor: Tensor, model: PyTorchNetwork) -> ShapeRange:

@@ -194,11 +194,17 @@ def compare(parser: argparse.ArgumentParser) -> None:
     add_count(parser, "--requests", "requests per model", default=50)
     add_count(parser, "--concurrency", "concurrent callers", default=4)
     add_count(parser, "--cold-starts", "cold starts per model", default=3)
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
         "--endpoint",
         metavar="NAME",
         help="measure a deployed endpoint, which serves the artifacts in --repository (default: build the "
         "models, and measure them on this machine)",
+    )
+    where.add_argument(
+        "--gpu",
+        metavar="GPU",
+        help="measure nothing: print the least time that each network's arithmetic and bytes need on a GPU",
     )
     add_models(parser)
     add_repository(parser)

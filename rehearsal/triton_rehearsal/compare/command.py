@@ -17,6 +17,7 @@ from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.deliver.verify.comparing import answered, largest_difference
 from triton_models.spec import Ensemble, Example, ModelDefinition, forms_of, load_builds
+from triton_rehearsal.compare.floors import Floors, floors
 from triton_rehearsal.compare.measurement import (
     Ask,
     ColdStart,
@@ -55,12 +56,14 @@ _ONE_START = (
 )
 
 
-def run(arguments: argparse.Namespace) -> Comparison:
-    """Run `fleet compare NAME...` on this machine, or with --endpoint on a deployed endpoint."""
+def run(arguments: argparse.Namespace) -> Comparison | Floors:
+    """Run `fleet compare NAME...`: on this machine, on a deployed endpoint, or with --gpu on paper."""
     models = arguments.models
     spelled = [[name] if ":" in name else forms_of(name, models) for name in arguments.names]
     names = list(dict.fromkeys(each for forms in spelled for each in forms))
     builds = dict(zip(names, load_builds(names, models), strict=True))
+    if arguments.gpu:
+        return floors(builds, arguments.gpu)
     if arguments.endpoint:
         return _compare_on_endpoint(builds, arguments)
     return compare_locally(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.artifact.networks import side_files
 from triton_models.base.errors import FleetError, Problem
 from triton_models.declare.inferred import TYPES
+from triton_models.declare.models import PyTorchNetwork
 from triton_models.declare.tensors import DynamicDim, Tensor
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def export_onnx(
     # Clone them, because the exporter merges two inputs that share a tensor.
     examples = tuple(example.clone() for example in inputs.values())
     sizes = {name: torch.export.Dim(name) for axes in dynamic.values() for name in axes.values()}
-    with _quiet(), torch.no_grad():
+    with quiet(), torch.no_grad():
         program = torch.onnx.export(
             module.eval(),
             examples,
@@ -86,8 +87,34 @@ def export_onnx(
     check_onnx(path)
 
 
+def export_network(
+    network: torch.nn.Module, model: PyTorchNetwork, path: Path, *, opset: int = OPSET
+) -> None:
+    """Export a declared network, whose inputs are known.
+
+    Raises:
+        FleetError: As of `export_onnx`.
+    """
+    batches = model.max_batch_size > 0
+    export_onnx(
+        network,
+        path,
+        inputs=example_tensors(model.inputs, batches=batches),
+        outputs=model.outputs,
+        dynamic={tensor.name: _open_axes(tensor, batches=batches) for tensor in model.inputs},
+        opset=opset,
+    )
+
+
+def _open_axes(tensor: Tensor, *, batches: bool) -> dict[int, str]:
+    """Return the variable dimensions of an input, with their names."""
+    sizes = enumerate(tensor.dims, start=1 if batches else 0)
+    names = {axis: size.name for axis, size in sizes if isinstance(size, DynamicDim)}
+    return {0: "batch", **names} if batches else names
+
+
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Hide the exporter's deprecations, and the graphs that it logs before an error.
 
     What the network prints stays visible.

@@ -1,0 +1,485 @@
+"""The floor of a network: the least time that its arithmetic and its bytes need on a GPU.
+
+No runtime is faster, and a good one comes near it for large batches. What is far above it has a reason:
+kernels that are too small for the GPU, values that are written and read between operators, or precision.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from triton_models.artifact.networks import Signature, onnx_signature
+from triton_models.base.checks import Check
+from triton_models.builds.derived import usual_sizes
+from triton_models.declare.declaration import ModelDefinition
+from triton_models.declare.inferred import with_inputs_of_examples
+from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.facts.gpu_peaks import Peaks
+from triton_models.facts.tensorrt import Precision
+
+NETWORK_COST = Check(id="network-cost", source="the shapes of ONNX's operators, onnx 1.23")
+
+Shape: TypeAlias = Sequence[int]
+
+# Bytes of a number in the network's arithmetic. Inputs and outputs keep their types.
+_BYTES: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "int8": 1, "fp8": 1}
+
+# FLOAT, FLOAT16, DOUBLE and BFLOAT16 of onnx.proto.
+_FLOATS = frozenset({1, 10, 11, 16})
+
+# Weights with more numbers than this are left out where shapes are derived: only small ones are shapes.
+_SMALL = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkCost:
+    """What one batch of a network costs, whatever computes it.
+
+    Attributes:
+        batch: The rows of the batch.
+        operations: Those of its matrix products and convolutions; a multiplication and an addition are two.
+        weights: The floating-point numbers in the weights that it reads: of a table of embeddings, the rows.
+        between: The floating-point numbers between its operators, each written once and read once. A runtime
+            that fuses operators moves fewer.
+        ends: The bytes of its inputs and outputs, and of weights that are no floating-point numbers.
+        uncounted: The operators whose arithmetic has no rule here, with their number. Their bytes count.
+    """
+
+    batch: int
+    operations: float
+    weights: int
+    between: int
+    ends: int
+    uncounted: Mapping[str, int]
+
+    def floor(self, peaks: Peaks, precision: Precision) -> Floor:
+        """Return the floor on a GPU in a precision."""
+        moved = self.weights * _BYTES[precision] + self.ends
+        return Floor(
+            batch=self.batch,
+            arithmetic_s=self.operations / peaks.per_second[precision],
+            bytes_s=moved / peaks.bandwidth,
+            unfused_s=(moved + 2 * self.between * _BYTES[precision]) / peaks.bandwidth,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """The least time of a batch on a GPU, in seconds.
+
+    Attributes:
+        arithmetic_s: The time of its arithmetic at the GPU's peak.
+        bytes_s: The time to read weights and inputs, and to write outputs, once each.
+        unfused_s: The time of all bytes if no operators are fused, which is no part of the floor.
+    """
+
+    batch: int
+    arithmetic_s: float
+    bytes_s: float
+    unfused_s: float
+
+    @property
+    def least_s(self) -> float:
+        """The floor."""
+        return max(self.arithmetic_s, self.bytes_s)
+
+    @property
+    def larger(self) -> str:
+        """What takes longer: "arithmetic" or "bytes"."""
+        return "arithmetic" if self.arithmetic_s >= self.bytes_s else "bytes"
+
+    @property
+    def rows_per_second(self) -> float:
+        """The greatest throughput in batches of this size."""
+        return self.batch / self.least_s
+
+
+BATCHES = (1, 8, 32)
+"""The batches of a network's floor, up to its largest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFloor:
+    """The floors of one network on one GPU.
+
+    Attributes:
+        model: The Triton model's name.
+        precision: The precision of its arithmetic on a GPU.
+        costs: What batches of several sizes cost.
+        floors: The floor of each.
+    """
+
+    model: str
+    precision: Precision
+    costs: Sequence[NetworkCost]
+    floors: Sequence[Floor]
+
+
+def floors_of(declaration: ModelDefinition, peaks: Peaks) -> list[NetworkFloor]:
+    """Return the floors of a declaration's networks: those of PyTorch, exported here, and ONNX files.
+
+    Other models have none: Python, DALI, forests and TensorFlow's graphs.
+
+    Raises:
+        FleetError: A network cannot be exported, or its shapes cannot be derived.
+    """
+    found = []
+    for model in declaration.models:
+        if not isinstance(model, (PyTorchNetwork, OnnxFile)):
+            continue
+        with tempfile.TemporaryDirectory(prefix="fleet-floor-") as folder:
+            path = _as_onnx(model, declaration, Path(folder))
+            costs = [
+                network_cost(path, shapes, batch=batch)
+                for batch, shapes in _batches(model, declaration, onnx_signature(path))
+            ]
+        precision = model.backend.precision
+        floors = [each.floor(peaks, precision) for each in costs]
+        found.append(NetworkFloor(model=model.name, precision=precision, costs=costs, floors=floors))
+    return found
+
+
+def _as_onnx(model: PyTorchNetwork | OnnxFile, declaration: ModelDefinition, folder: Path) -> Path:
+    from triton_models.builds.export.onnx import copy_onnx, export_network
+    from triton_models.builds.export.weights import fetch
+
+    path = folder / model.name / "1" / "model.onnx"
+    path.parent.mkdir(parents=True)
+    if isinstance(model, PyTorchNetwork):
+        complete = model if model.inputs else with_inputs_of_examples(model, declaration)
+        export_network(model.network(), complete, path)
+    elif weights := model.weights or declaration.weights:
+        copy_onnx(fetch(weights), path)
+    return path
+
+
+def _batches(
+    model: PyTorchNetwork | OnnxFile, declaration: ModelDefinition, signature: Signature
+) -> Iterator[tuple[int, dict[str, Shape]]]:
+    """Yield each batch size, with the shapes of the inputs."""
+    usual = usual_sizes(model)
+    example = next(iter(declaration.examples()), None)
+    first = example.first if example else {}
+    skipped = 1 if model.max_batch_size else 0
+    for batch in [each for each in BATCHES if each <= max(1, model.max_batch_size)]:
+        shapes: dict[str, Shape] = {}
+        for tensor in signature.inputs:
+            known = usual.get(tensor.name)
+            if known is None and tensor.name in first:
+                known = first[tensor.name].shape[skipped:]
+            sizes = [
+                size if isinstance(size, int) else known[axis] if known else 0
+                for axis, size in enumerate((tensor.dims or ())[skipped:])
+            ]
+            if min(sizes, default=1) < 1:
+                raise _unknown(tensor.name, Path(model.name) / "1" / "model.onnx")
+            shapes[tensor.name] = [batch, *sizes] if skipped else sizes
+        yield batch, shapes
+
+
+def network_cost(path: Path, shapes: Mapping[str, Shape], *, batch: int = 1) -> NetworkCost:
+    """Count the arithmetic and the bytes of one batch of an ONNX network, from the shapes in it.
+
+    Args:
+        path: The ONNX file.
+        shapes: The shape of each input, batch dimension first.
+        batch: The rows in these shapes.
+
+    Raises:
+        FleetError: The shape of a value cannot be derived, because it depends on the data.
+    """
+    graph = _with_shapes(path, shapes)
+    known = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
+    constants = {each.name: tuple(each.dims) for each in graph.initializer}
+    inputs = {each.name for each in graph.input} & set(shapes)
+    ends = inputs | {each.name for each in graph.output}
+
+    def shape(name: str) -> Shape:
+        found = constants.get(name) or _dims(known.get(name))
+        if found is None:
+            raise _unknown(name, path)
+        return found
+
+    operations, uncounted = 0.0, dict[str, int]()
+    for node in graph.node:
+        if rule := _RULES.get(node.op_type):
+            operations += rule(node, shape)
+        elif node.domain not in {"", "ai.onnx"} or node.op_type not in _ONLY_BYTES:
+            uncounted[node.op_type] = uncounted.get(node.op_type, 0) + 1
+    made = {name for node in graph.node for name in node.output if name}
+    rows = {node.input[0]: node.output[0] for node in graph.node if node.op_type in _READS_ROWS}
+    read = (rows.get(each.name, each.name) for each in graph.input if each.name not in inputs)
+    return NetworkCost(
+        batch=batch,
+        operations=operations,
+        weights=sum(math.prod(shape(each)) for each in (*read, *_floats(graph.initializer))),
+        between=sum(math.prod(shape(each)) for each in made - ends if _is_float(known.get(each))),
+        ends=sum(math.prod(shape(each)) * _width(known[each]) for each in ends),
+        uncounted=MappingProxyType(dict(sorted(uncounted.items()))),
+    )
+
+
+def _with_shapes(path: Path, shapes: Mapping[str, Shape]) -> Any:
+    """Return the graph with the shape of every value; its larger weights are inputs, without their data."""
+    import onnx
+    from onnxscript import optimizer
+
+    from triton_models.builds.export.onnx import quiet
+
+    model = onnx.load(str(path), load_external_data=False)
+    graph = model.graph
+    for value in graph.input:
+        if value.name in shapes:
+            value.CopyFrom(
+                onnx.helper.make_tensor_value_info(
+                    value.name, value.type.tensor_type.elem_type, list(shapes[value.name])
+                )
+            )
+    for weight in [each for each in graph.initializer if math.prod(each.dims) > _SMALL]:
+        graph.initializer.remove(weight)
+        graph.input.append(onnx.helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims))
+    del graph.value_info[:]  # with the exporter's names for sizes
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+    with quiet():
+        folded = optimizer.optimize(
+            model, onnx_shape_inference=True, input_size_limit=_SMALL, output_size_limit=4 * _SMALL
+        )
+    return onnx.shape_inference.infer_shapes(folded, data_prop=True).graph
+
+
+def _dims(value: Any) -> Shape | None:
+    if value is None or not value.type.tensor_type.HasField("shape"):
+        return None
+    dims = value.type.tensor_type.shape.dim
+    return (
+        tuple(each.dim_value for each in dims) if all(each.HasField("dim_value") for each in dims) else None
+    )
+
+
+def _is_float(value: Any) -> bool:
+    return value is not None and value.type.tensor_type.elem_type in _FLOATS
+
+
+def _floats(weights: Sequence[Any]) -> Iterator[str]:
+    return (each.name for each in weights if each.data_type in _FLOATS)
+
+
+def _width(value: Any) -> int:
+    import onnx
+
+    return int(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).itemsize)
+
+
+def _unknown(name: str, path: Path) -> Exception:
+    return NETWORK_COST.error(
+        what=f"the shape of {name!r} cannot be derived",
+        where=f"the network {path.parent.parent.name!r}",
+        why="its arithmetic and its bytes follow from the shapes of its values",
+        fix="give every open size a DynamicDim with opt=, or a profile; a network whose sizes depend on its "
+        "data has no floor",
+    )
+
+
+def _attribute(node: Any, name: str, otherwise: Any) -> Any:
+    import onnx
+
+    found = (onnx.helper.get_attribute_value(each) for each in node.attribute if each.name == name)
+    return next(found, otherwise)
+
+
+Shapes: TypeAlias = Callable[[str], Shape]
+
+
+def _product(node: Any, shape: Shapes) -> float:
+    return 2.0 * math.prod(shape(node.output[0])) * shape(node.input[0])[-1]
+
+
+def _gemm(node: Any, shape: Shapes) -> float:
+    inner = shape(node.input[0])[0 if _attribute(node, "transA", 0) else 1]
+    return 2.0 * math.prod(shape(node.output[0])) * inner
+
+
+def _convolution(node: Any, shape: Shapes, *, transposed: bool = False) -> float:
+    places = shape(node.input[0]) if transposed else shape(node.output[0])
+    return 2.0 * math.prod(places) * math.prod(shape(node.input[1])[1:])
+
+
+def _einsum(node: Any, shape: Shapes) -> float:
+    terms = _attribute(node, "equation", b"").decode().replace(" ", "").partition("->")[0].split(",")
+    sizes: dict[str, int] = {}
+    for term, name in zip(terms, node.input, strict=True):
+        sizes |= dict(zip(term, shape(name), strict=False))
+    return 2.0 * math.prod(sizes.values())
+
+
+def _recurrent(node: Any, shape: Shapes) -> float:
+    steps, rows = shape(node.input[0])[:2]
+    return 2.0 * steps * rows * (math.prod(shape(node.input[1])) + math.prod(shape(node.input[2])))
+
+
+def _attention(node: Any, shape: Shapes) -> float:
+    """Return those of the scores and of the mixed values."""
+    query, keys = shape(node.input[0]), shape(node.input[1])
+    return 4.0 * math.prod(query) * keys[-2]
+
+
+_RULES: Mapping[str, Callable[[Any, Shapes], float]] = MappingProxyType(
+    {
+        "MatMul": _product,
+        "MatMulInteger": _product,
+        "Gemm": _gemm,
+        "Conv": _convolution,
+        "ConvInteger": _convolution,
+        "ConvTranspose": functools.partial(_convolution, transposed=True),
+        "Einsum": _einsum,
+        "LSTM": _recurrent,
+        "GRU": _recurrent,
+        "RNN": _recurrent,
+        "Attention": _attention,
+    }
+)
+
+_READS_ROWS = frozenset({"Gather", "GatherElements", "GatherND"})
+
+# Operators that compute less than they move: by element, along an axis, or not at all.
+_ONLY_BYTES = frozenset(
+    [
+        "Abs",
+        "Acos",
+        "Acosh",
+        "Add",
+        "And",
+        "ArgMax",
+        "ArgMin",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "AveragePool",
+        "BatchNormalization",
+        "Cast",
+        "CastLike",
+        "Ceil",
+        "Celu",
+        "Clip",
+        "Compress",
+        "Concat",
+        "Constant",
+        "ConstantOfShape",
+        "Cos",
+        "Cosh",
+        "CumSum",
+        "DepthToSpace",
+        "DequantizeLinear",
+        "Div",
+        "Dropout",
+        "DynamicQuantizeLinear",
+        "Elu",
+        "Equal",
+        "Erf",
+        "Exp",
+        "Expand",
+        "EyeLike",
+        "Flatten",
+        "Floor",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Gelu",
+        "GlobalAveragePool",
+        "GlobalMaxPool",
+        "Greater",
+        "GreaterOrEqual",
+        "GroupNormalization",
+        "HardSigmoid",
+        "HardSwish",
+        "Hardmax",
+        "Identity",
+        "InstanceNormalization",
+        "IsInf",
+        "IsNaN",
+        "LRN",
+        "LayerNormalization",
+        "LeakyRelu",
+        "Less",
+        "LessOrEqual",
+        "Log",
+        "LogSoftmax",
+        "LpNormalization",
+        "LpPool",
+        "Max",
+        "MaxPool",
+        "Mean",
+        "MeanVarianceNormalization",
+        "Min",
+        "Mish",
+        "Mod",
+        "Mul",
+        "Neg",
+        "NonZero",
+        "Not",
+        "OneHot",
+        "Or",
+        "PRelu",
+        "Pad",
+        "Pow",
+        "QuantizeLinear",
+        "RMSNormalization",
+        "Range",
+        "Reciprocal",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "ReduceSumSquare",
+        "Relu",
+        "Reshape",
+        "Resize",
+        "Round",
+        "ScatterElements",
+        "ScatterND",
+        "Selu",
+        "Shape",
+        "Shrink",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Sinh",
+        "Size",
+        "Slice",
+        "Softmax",
+        "Softplus",
+        "Softsign",
+        "SpaceToDepth",
+        "Split",
+        "Sqrt",
+        "Squeeze",
+        "Sub",
+        "Sum",
+        "Swish",
+        "Tan",
+        "Tanh",
+        "ThresholdedRelu",
+        "Tile",
+        "TopK",
+        "Transpose",
+        "Trilu",
+        "Unsqueeze",
+        "Upsample",
+        "Where",
+        "Xor",
+    ]
+)

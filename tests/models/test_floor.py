@@ -1,0 +1,167 @@
+"""The floor of a network: its arithmetic and its bytes, counted from shapes, and divided by a GPU's peaks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from triton_models.base.errors import FleetError
+from triton_models.builds.floor import NetworkCost, network_cost
+from triton_models.cli.main import main
+from triton_models.facts.gpu_peaks import PEAKS
+
+MATRIX = """
+from triton_models.spec import ModelDefinition, OnnxRuntime, PyTorchNetwork, Tensor, TensorRt
+
+def network():
+    import torch
+    return torch.nn.Linear(512, 1024)
+
+def declared(name, backend):
+    return ModelDefinition(
+        name=name,
+        description="a matrix",
+        examples=list,
+        output="y",
+        tolerance=0.1,
+        models=[
+            PyTorchNetwork(
+                name=name,
+                network=network,
+                inputs=[Tensor("x", "FP32", [512])],
+                outputs=["y"],
+                backend=backend,
+                max_batch_size=16,
+            )
+        ],
+    )
+
+BUILD = declared("matrix", OnnxRuntime())
+FORMS = dict(half=declared("matrix_half", TensorRt(precision="fp16")))
+"""
+
+
+def cost(
+    folder: Path,
+    nodes: list[Any],
+    inputs: dict[str, list[int]],
+    *,
+    weights: dict[str, Any] | None = None,
+    integers: tuple[str, ...] = (),
+) -> NetworkCost:
+    """Return the cost of a network of these nodes, whose output is "y"."""
+    kinds = {name: TensorProto.INT64 if name in integers else TensorProto.FLOAT for name in inputs}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info(name, kinds[name], [None] * len(shape))
+            for name, shape in inputs.items()
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in (weights or {}).items()],
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    path = folder / "1" / "model.onnx"
+    path.parent.mkdir(exist_ok=True)
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=opsets), path)
+    return network_cost(path, inputs)
+
+
+def floats(*shape: int) -> Any:
+    return np.ones(shape, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("node", "inputs", "weights", "operations"),
+    [
+        (helper.make_node("MatMul", ["x", "w"], ["y"]), [8, 64], floats(64, 32), 2 * 8 * 64 * 32),
+        (helper.make_node("Gemm", ["x", "w"], ["y"], transA=1), [64, 8], floats(64, 32), 2 * 8 * 64 * 32),
+        (
+            helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1], strides=[2, 2]),
+            [2, 16, 10, 10],
+            floats(32, 16, 3, 3),
+            2 * (2 * 32 * 5 * 5) * (16 * 3 * 3),
+        ),
+        (
+            helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2]),
+            [2, 16, 5, 5],
+            floats(16, 8, 2, 2),
+            2 * (2 * 16 * 5 * 5) * (8 * 2 * 2),
+        ),
+        (
+            helper.make_node("Einsum", ["x", "w"], ["y"], equation="bij, jk -> bik"),
+            [2, 3, 64],
+            floats(64, 32),
+            2 * 2 * 3 * 64 * 32,
+        ),
+    ],
+    ids=lambda each: getattr(each, "op_type", ""),
+)
+def test_a_multiplication_and_an_addition_are_two_operations(node, inputs, weights, operations, tmp_path):
+    found = cost(tmp_path, [node], {"x": inputs}, weights={"w": weights})
+    assert found.operations == operations
+    assert found.weights == weights.size
+    assert found.uncounted == {}
+
+
+def test_values_between_operators_count_apart_from_inputs_outputs_and_weights(tmp_path):
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+    found = cost(tmp_path, nodes, {"x": [8, 64]}, weights={"w": floats(64, 32)})
+    assert (found.weights, found.between, found.ends) == (64 * 32, 8 * 32, 4 * (8 * 64 + 8 * 32))
+
+
+def test_of_a_table_of_embeddings_only_the_rows_are_read(tmp_path):
+    node = helper.make_node("Gather", ["table", "ids"], ["y"])
+    found = cost(tmp_path, [node], {"ids": [4, 3]}, weights={"table": floats(5000, 16)}, integers=("ids",))
+    assert found.weights == 4 * 3 * 16
+
+
+def test_an_operator_without_a_rule_is_named(tmp_path):
+    nodes = [helper.make_node("Det", ["x"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+    assert cost(tmp_path, nodes, {"x": [8, 3, 3]}).uncounted == {"Det": 1}
+
+
+def test_a_network_whose_shapes_depend_on_its_data_has_no_floor(tmp_path):
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["places"]),
+        helper.make_node("MatMul", ["x", "places"], ["y"]),
+    ]
+    with pytest.raises(FleetError) as caught:
+        cost(tmp_path, nodes, {"x": [2, 2]})
+    assert [problem.rule for problem in caught.value.problems] == ["network-cost"]
+
+
+def test_the_floor_is_the_longer_one_of_arithmetic_and_bytes():
+    peaks = PEAKS["T4"]
+    cost = NetworkCost(batch=4, operations=8.1e9, weights=80_000_000, between=0, ends=0, uncounted={})
+    single, half = cost.floor(peaks, "fp32"), cost.floor(peaks, "fp16")
+    assert (single.least_s, single.larger) == (pytest.approx(1e-3), "arithmetic")
+    assert (half.least_s, half.larger) == (pytest.approx(0.5e-3), "bytes")
+    assert half.rows_per_second == pytest.approx(8000)
+
+
+def test_compare_prints_the_floors_of_all_forms_without_a_gpu(declare, models, capsys):
+    declare("matrix", declaration=MATRIX)
+    assert main(["compare", "matrix", "--gpu", "A10G", "--models", str(models), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["networks"]
+    assert [(row["name"], row["precision"], row["batch"]) for row in rows] == [
+        ("matrix", "fp32", 1),
+        ("matrix", "fp32", 8),
+        ("matrix:half", "fp16", 1),
+        ("matrix:half", "fp16", 8),
+    ]
+    assert {row["operations"] / row["batch"] for row in rows} == {2 * 512 * 1024}
+    assert rows[2]["bytes_ms"] < rows[0]["bytes_ms"]
+
+
+def test_a_gpu_without_known_peaks_is_refused(declare, models, capsys):
+    declare("matrix", declaration=MATRIX)
+    assert main(["compare", "matrix", "--gpu", "B300", "--models", str(models), "--json"]) == 1
+    assert [each["rule"] for each in json.loads(capsys.readouterr().out)["error"]] == ["gpu-peaks"]
