@@ -24,7 +24,6 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from types import MappingProxyType
 from typing import IO, Any
 
 FIRST_WITH_ALL_FUNCTIONS = "25.09"
@@ -47,17 +46,15 @@ _LONGEST_NAME = 1 << 16
 _BEGINNING, _END = 1 << 20, 1 << 16
 
 # The last function of an objective: src/model_loader/detail/xgboost.cc and lightgbm.cc of Treelite 4.7.
-_OF_OBJECTIVES: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys(("multi:softmax", "multi:softprob", "multiclass"), "softmax"),
-        **dict.fromkeys(("binary:logistic", "reg:logistic", "binary", "cross_entropy"), "sigmoid"),
-        **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox"), "exponential"),
-        **dict.fromkeys(("survival:aft", "poisson", "gamma", "tweedie"), "exponential"),
-        "binary:hinge": "hinge",
-        "cross_entropy_lambda": "logarithm_one_plus_exp",
-        "multiclassova": "multiclass_ova",
-    }
-)
+_OF_OBJECTIVES: Mapping[str, str] = {
+    **dict.fromkeys(("multi:softmax", "multi:softprob", "multiclass"), "softmax"),
+    **dict.fromkeys(("binary:logistic", "reg:logistic", "binary", "cross_entropy"), "sigmoid"),
+    **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox"), "exponential"),
+    **dict.fromkeys(("survival:aft", "poisson", "gamma", "tweedie"), "exponential"),
+    "binary:hinge": "hinge",
+    "cross_entropy_lambda": "logarithm_one_plus_exp",
+    "multiclassova": "multiclass_ova",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
@@ -12,36 +11,24 @@ from triton_models.base.errors import FleetError
 EXTRA_MISSING = Check(id="extra-missing", source=FROM_ARGUMENTS)
 DISTRIBUTION = "triton-fleet"
 
-EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "client": frozenset({"boto3", "botocore", "google", "numpy", "tritonclient", "urllib3"}),
-        "constructs": frozenset(
-            {"aws_cdk", "cdk_nag", "constructs", "jsii", "pydantic", "typeguard", "typing_extensions"}
-        ),
-        "build": frozenset(
-            {
-                *("huggingface_hub", "onnx", "onnxscript", "packaging", "safetensors", "tokenizers", "torch"),
-                *("transformers", "treelite"),
-            }
-        ),
-        "rehearse": frozenset(
-            {
-                *(
-                    "cfnlint",
-                    "httptools",
-                    "jsonpath_ng",
-                    "moto",
-                    "rich",
-                    "uvicorn",
-                    "uvloop",
-                    "werkzeug",
-                    "yaml",
-                ),
-                *("embedded_aws", "triton_rehearsal", "triton_report"),  # which a build's toolkit lacks
-            }
-        ),
-    }
-)
+EXTRAS: Mapping[str, frozenset[str]] = {
+    "client": frozenset({"boto3", "botocore", "google", "numpy", "tritonclient", "urllib3"}),
+    "constructs": frozenset(
+        {"aws_cdk", "cdk_nag", "constructs", "jsii", "pydantic", "typeguard", "typing_extensions"}
+    ),
+    "build": frozenset(
+        {
+            *("huggingface_hub", "onnx", "onnxscript", "packaging", "safetensors", "tokenizers", "torch"),
+            *("transformers", "treelite"),
+        }
+    ),
+    "rehearse": frozenset(
+        {
+            *("cfnlint", "httptools", "jsonpath_ng", "moto", "rich", "uvicorn", "uvloop", "werkzeug", "yaml"),
+            *("embedded_aws", "triton_rehearsal", "triton_report"),  # which a build's toolkit lacks
+        }
+    ),
+}
 """The top-level modules that each extra adds; `build` includes `client`, and `rehearse` includes both."""
 
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.environments.declared import environment_problems
@@ -286,16 +285,14 @@ def _make_graph(model: TensorFlowGraph, build: ModelDefinition, job: Job) -> Mod
     return _configure(model, build, job, tensors=(model.inputs, model.outputs))
 
 
-_MAKERS: Mapping[type, Callable[[Any, ModelDefinition, Job], ModelConfig]] = MappingProxyType(
-    {
-        PythonModel: _make_python,
-        PyTorchNetwork: _make_pytorch,
-        OnnxFile: _make_onnx,
-        DaliPipeline: _make_dali,
-        Forest: _make_forest,
-        TensorFlowGraph: _make_graph,
-    }
-)
+_MAKERS: Mapping[type, Callable[[Any, ModelDefinition, Job], ModelConfig]] = {
+    PythonModel: _make_python,
+    PyTorchNetwork: _make_pytorch,
+    OnnxFile: _make_onnx,
+    DaliPipeline: _make_dali,
+    Forest: _make_forest,
+    TensorFlowGraph: _make_graph,
+}
 
 
 def _weights(model: OnnxFile | TensorFlowGraph, build: ModelDefinition) -> Path:

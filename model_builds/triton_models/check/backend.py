@@ -9,45 +9,42 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from triton_models.artifact.layout import Layout
 from triton_models.artifact.pbtxt import ModelConfig
 
 # Platforms that belong to a backend, from the same file and constants.h.
-PLATFORM_BACKENDS: Mapping[str, str] = MappingProxyType(
-    {
-        "libtorch": "pytorch",
-        "onnxruntime_onnx": "onnxruntime",
-        "pytorch_libtorch": "pytorch",
-        "tensorflow_graphdef": "tensorflow",
-        "tensorflow_savedmodel": "tensorflow",
-        "tensorrt_plan": "tensorrt",
-        "torch_aoti": "pytorch",
-    }
-)
+PLATFORM_BACKENDS: Mapping[str, str] = {
+    "libtorch": "pytorch",
+    "onnxruntime_onnx": "onnxruntime",
+    "pytorch_libtorch": "pytorch",
+    "tensorflow_graphdef": "tensorflow",
+    "tensorflow_savedmodel": "tensorflow",
+    "tensorrt_plan": "tensorrt",
+    "torch_aoti": "pytorch",
+}
 
 # The default platforms of backends that have one. Other backends accept any platform.
-_DEFAULT_PLATFORMS = MappingProxyType(
-    {"onnxruntime": "onnxruntime_onnx", "pytorch": "pytorch_libtorch", "tensorrt": "tensorrt_plan"}
-)
+_DEFAULT_PLATFORMS = {
+    "onnxruntime": "onnxruntime_onnx",
+    "pytorch": "pytorch_libtorch",
+    "tensorrt": "tensorrt_plan",
+}
 
 # The files or folders that a backend opens in a version folder if the configuration does not name one, from
 # the same source and each backend's documentation; read 2026-11-21. One per row is enough. Backends that are
 # not listed may not need a file.
-MODEL_FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "dali": ("model.dali", "dali.py"),
-        "fil": ("xgboost.model", "xgboost.json", "xgboost.ubj", "model.txt", "checkpoint.tl", "model.pkl"),
-        "onnxruntime": ("model.onnx",),
-        "openvino": ("model.xml",),
-        "python": ("model.py",),
-        "pytorch": ("model.pt", "model.pt2", "model.py"),
-        "tensorflow": ("model.savedmodel", "model.graphdef"),
-        "tensorrt": ("model.plan",),
-        "vllm": ("model.json",),
-    }
-)
+MODEL_FILES: Mapping[str, tuple[str, ...]] = {
+    "dali": ("model.dali", "dali.py"),
+    "fil": ("xgboost.model", "xgboost.json", "xgboost.ubj", "model.txt", "checkpoint.tl", "model.pkl"),
+    "onnxruntime": ("model.onnx",),
+    "openvino": ("model.xml",),
+    "python": ("model.py",),
+    "pytorch": ("model.pt", "model.pt2", "model.py"),
+    "tensorflow": ("model.savedmodel", "model.graphdef"),
+    "tensorrt": ("model.plan",),
+    "vllm": ("model.json",),
+}
 
 # In the order in which core looks for them: file name, backend, True if it may also be a folder.
 _TOLD_BY_FILE = (

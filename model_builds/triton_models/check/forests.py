@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import IO
 
 from triton_models.artifact.forest_head import (
@@ -46,14 +45,12 @@ _FILES = {
     "lightgbm": "model.txt",
     "treelite_checkpoint": "checkpoint.tl",
 }
-_HEADS: Mapping[str, Callable[[IO[bytes]], ForestHead | None]] = MappingProxyType(
-    {
-        "xgboost_json": read_xgboost,
-        "xgboost_ubj": read_xgboost,
-        "lightgbm": read_lightgbm,
-        "treelite_checkpoint": read_checkpoint,
-    }
-)
+_HEADS: Mapping[str, Callable[[IO[bytes]], ForestHead | None]] = {
+    "xgboost_json": read_xgboost,
+    "xgboost_ubj": read_xgboost,
+    "lightgbm": read_lightgbm,
+    "treelite_checkpoint": read_checkpoint,
+}
 # Treelite reads checkpoints of its own major version, and Treelite 4 those of 3.9 (src/serializer.cc).
 _READABLE = ((3, 9), (4, 0))
 _SWITCH = (r"(true|false)\Z", "true or false, in lower case")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from triton_models.artifact.networks import AOTI_FILE, AOTI_PLATFORM, HEADER_BYTES, read_plan_header
 from triton_models.artifact.pbtxt import ModelConfig
@@ -38,9 +37,10 @@ GPU_REMOVED = rule("gpu-removed", _SOURCE)
 PLAN_INT64 = rule("plan-int64", _SOURCE)
 
 # The first release that knows a field. Older releases refuse the entire file.
-NEW_FIELDS: Mapping[str, str] = MappingProxyType(
-    {"model_metrics": "24.11", "ensemble_scheduling.max_inflight_requests": "25.11"}
-)
+NEW_FIELDS: Mapping[str, str] = {
+    "model_metrics": "24.11",
+    "ensemble_scheduling.max_inflight_requests": "25.11",
+}
 _LABELS_STAY_INSIDE = "26.02"
 
 _PYTHON_LIBRARY = "model.py"

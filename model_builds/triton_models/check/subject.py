@@ -7,7 +7,6 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from triton_models.artifact.layout import Layout
@@ -22,7 +21,7 @@ from triton_models.facts.image_contents import REPOSITORY_AGENTS, added
 _SAGEMAKER_ENSEMBLE = re.compile(r'platform:\s*"ensemble"')
 
 # Stand-ins for files that need a GPU, in builds without one: their record has "gpu": null.
-PORTABLE_FILES: Mapping[str, tuple[str, ...]] = MappingProxyType({"tensorrt": ("model.onnx",)})
+PORTABLE_FILES: Mapping[str, tuple[str, ...]] = {"tensorrt": ("model.onnx",)}
 
 # VersionsToLoad of Triton core (src/model_repository_manager/model_lifecycle.cc, release 24.10): these
 # folders are never versions. From other names it reads a leading number, like std::stoll, but it rejects

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
@@ -14,7 +14,7 @@ from triton_models.declare.tensors import NUMPY_TYPES, Tensor
 
 INPUTS_UNKNOWN = Check(id="inputs-unknown", source=FROM_ARGUMENTS)
 
-TYPES = MappingProxyType({**{theirs: ours for ours, theirs in NUMPY_TYPES.items()}, "object": "STRING"})
+TYPES: Mapping[str, str] = {**{theirs: ours for ours, theirs in NUMPY_TYPES.items()}, "object": "STRING"}
 """Triton's names of types, by NumPy's."""
 
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import Problem, raise_if_any
@@ -25,23 +24,19 @@ AOTI_RELEASE = Check(id="aoti-release", source="triton_models.facts.releases")
 # Folders of modules that only the Triton images have. Their DALI backend includes the DALI wheel that it is
 # built with (src/dali_executor/CMakeLists.txt of dali_backend, since r24.05), and NVIDIA's images have the
 # folder on PYTHONPATH (build.py of triton-inference-server/server). Read 2026-11-21.
-IMAGE_MODULES: Mapping[str, Path] = MappingProxyType(
-    {"nvidia.dali": Path("/opt/tritonserver/backends/dali/wheel/dali")}
-)
+IMAGE_MODULES: Mapping[str, Path] = {"nvidia.dali": Path("/opt/tritonserver/backends/dali/wheel/dali")}
 
 # The first release whose image has the folder: dali_backend at r24.03 does not create it (read 2026-11-22).
-IMAGE_MODULES_SINCE: Mapping[str, str] = MappingProxyType({"nvidia.dali": "24.05"})
+IMAGE_MODULES_SINCE: Mapping[str, str] = {"nvidia.dali": "24.05"}
 
 REQUIREMENTS = "requirements.txt"
 """The file with the packages that a model's build and reference need, in the folder of its declaration."""
 
-_INSTALL = MappingProxyType(
-    {
-        "lightgbm": "add lightgbm to the requirements.txt of the model, and install that with pip",
-        "nvidia.dali": "python -m triton_models.builds.locked dali; the Triton images have it",
-        "xgboost": "add xgboost-cpu to the requirements.txt of the model, and install that with pip",
-    }
-)
+_INSTALL = {
+    "lightgbm": "add lightgbm to the requirements.txt of the model, and install that with pip",
+    "nvidia.dali": "python -m triton_models.builds.locked dali; the Triton images have it",
+    "xgboost": "add xgboost-cpu to the requirements.txt of the model, and install that with pip",
+}
 
 
 def brings(release: Release, module: str) -> bool:

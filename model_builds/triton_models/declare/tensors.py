@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.mistakes import Mistake
@@ -17,37 +16,31 @@ DATA_TYPES = (
 """The data types of NVIDIA's schema, without the prefix TYPE_. Listed here so that reading a declaration does
 not need protobuf; a test compares the list with the schema."""
 
-NUMPY_TYPES: Mapping[str, str] = MappingProxyType(
-    {
-        "BOOL": "bool",
-        **{name: name.lower() for name in DATA_TYPES if "INT" in name},
-        **{name: name.replace("FP", "float") for name in DATA_TYPES if name.startswith("FP")},
-    }
-)
+NUMPY_TYPES: Mapping[str, str] = {
+    "BOOL": "bool",
+    **{name: name.lower() for name in DATA_TYPES if "INT" in name},
+    **{name: name.replace("FP", "float") for name in DATA_TYPES if name.startswith("FP")},
+}
 """NumPy's names of the types that it has; strings are objects, and it has no BF16."""
 
 # The names that NumPy and PyTorch use for these types, where they differ from Triton's.
-_OTHER_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        **{theirs: ours for ours, theirs in NUMPY_TYPES.items() if theirs.startswith("float")},
-        "half": "FP16",
-        "bfloat16": "BF16",
-        "float": "FP32",
-        "double": "FP64",
-        "int": "INT32",
-        "long": "INT64",
-        **dict.fromkeys(("object", "bytes", "str"), "STRING"),
-    }
-)
+_OTHER_NAMES: Mapping[str, str] = {
+    **{theirs: ours for ours, theirs in NUMPY_TYPES.items() if theirs.startswith("float")},
+    "half": "FP16",
+    "bfloat16": "BF16",
+    "float": "FP32",
+    "double": "FP64",
+    "int": "INT32",
+    "long": "INT64",
+    **dict.fromkeys(("object", "bytes", "str"), "STRING"),
+}
 
-ELEMENT_BYTES: Mapping[str, int] = MappingProxyType(
-    {
-        **dict.fromkeys(("TYPE_BOOL", "TYPE_UINT8", "TYPE_INT8"), 1),
-        **dict.fromkeys(("TYPE_UINT16", "TYPE_INT16", "TYPE_FP16", "TYPE_BF16"), 2),
-        **dict.fromkeys(("TYPE_UINT32", "TYPE_INT32", "TYPE_FP32", "TYPE_STRING"), 4),
-        **dict.fromkeys(("TYPE_UINT64", "TYPE_INT64", "TYPE_FP64"), 8),
-    }
-)
+ELEMENT_BYTES: Mapping[str, int] = {
+    **dict.fromkeys(("TYPE_BOOL", "TYPE_UINT8", "TYPE_INT8"), 1),
+    **dict.fromkeys(("TYPE_UINT16", "TYPE_INT16", "TYPE_FP16", "TYPE_BF16"), 2),
+    **dict.fromkeys(("TYPE_UINT32", "TYPE_INT32", "TYPE_FP32", "TYPE_STRING"), 4),
+    **dict.fromkeys(("TYPE_UINT64", "TYPE_INT64", "TYPE_FP64"), 8),
+}
 """Minimum bytes per element. Strings have no fixed size: Triton counts the four bytes of their length."""
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 from triton_models.facts.instances import GPUS, INSTANCE_TYPES, Gpu, InstanceType
@@ -39,18 +38,16 @@ class BuildMachine:
 
 # BUILD_GENERAL1_LARGE (4 x V100) is omitted on purpose: no release since TensorRT 10.5 compiles for V100,
 # and its 50 GB disk does not hold a Triton image and the exporters.
-BUILD_MACHINES: Mapping[str, BuildMachine] = MappingProxyType(
-    {
-        "A10G": BuildMachine(
-            compute_type="BUILD_GENERAL1_SMALL",
-            gpu=GPUS["A10G"],
-            regions=(
-                *("ap-northeast-1", "ca-central-1", "eu-central-1", "eu-west-1", "eu-west-2", "us-east-1"),
-                "us-west-2",
-            ),
-        )
-    }
-)
+BUILD_MACHINES: Mapping[str, BuildMachine] = {
+    "A10G": BuildMachine(
+        compute_type="BUILD_GENERAL1_SMALL",
+        gpu=GPUS["A10G"],
+        regions=(
+            *("ap-northeast-1", "ca-central-1", "eu-central-1", "eu-west-1", "eu-west-2", "us-east-1"),
+            "us-west-2",
+        ),
+    )
+}
 """On-demand machines by the name of their GPU."""
 
 # It has 16 GiB, and a disk of 128 GB. The smaller machines have 4 and 8 GiB, too little for an exporter.
@@ -79,7 +76,7 @@ EXTRA_DISK_GB = 64
 
 def _by_gpu(*names: str) -> Mapping[str, str]:
     gpus = {name: INSTANCE_TYPES[f"ml.{name}"].gpu for name in names}  # the same hardware in EC2
-    return MappingProxyType({gpu.name: name for name, gpu in gpus.items() if gpu})
+    return {gpu.name: name for name, gpu in gpus.items() if gpu}
 
 
 RESERVED_MACHINES = _by_gpu(

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from triton_models.facts.instances import Gpu
 
@@ -59,14 +58,12 @@ class BackendMemory:
     row: int = 0
 
 
-BACKENDS: Mapping[str, BackendMemory] = MappingProxyType(
-    {
-        "pytorch": BackendMemory(first=660, model=40),
-        "tensorrt": BackendMemory(first=368, row=4),
-        # No endpoint with ONNX Runtime is on record: it loads cuBLAS and cuDNN, as PyTorch does.
-        "onnxruntime": BackendMemory(first=660),
-    }
-)
+BACKENDS: Mapping[str, BackendMemory] = {
+    "pytorch": BackendMemory(first=660, model=40),
+    "tensorrt": BackendMemory(first=368, row=4),
+    # No endpoint with ONNX Runtime is on record: it loads cuBLAS and cuDNN, as PyTorch does.
+    "onnxruntime": BackendMemory(first=660),
+}
 """The backends whose models take memory of the GPU for themselves. Forests take theirs from the pool."""
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import Release
@@ -36,21 +35,17 @@ class HostAmi:
     cuda_major: str
 
 
-HOST_AMIS: Mapping[str, HostAmi] = MappingProxyType(
-    {
-        name: HostAmi(name=name, driver=driver, cuda_major=major)
-        for name, driver, major in (
-            ("al2-ami-sagemaker-inference-gpu-2", "535", "12"),
-            ("al2-ami-sagemaker-inference-gpu-2-1", "535", "12"),
-            ("al2-ami-sagemaker-inference-gpu-3-1", "550", "12"),
-            ("al2023-ami-sagemaker-inference-gpu-4-1", "580", "13"),
-        )
-    }
-)
+HOST_AMIS: Mapping[str, HostAmi] = {
+    name: HostAmi(name=name, driver=driver, cuda_major=major)
+    for name, driver, major in (
+        ("al2-ami-sagemaker-inference-gpu-2", "535", "12"),
+        ("al2-ami-sagemaker-inference-gpu-2-1", "535", "12"),
+        ("al2-ami-sagemaker-inference-gpu-3-1", "550", "12"),
+        ("al2023-ami-sagemaker-inference-gpu-4-1", "580", "13"),
+    )
+}
 
-OLDEST_DRIVERS: Mapping[str, str] = MappingProxyType(
-    {"g7": "595", "g7e": "570", "p6-b200": "570", "p6-b300": "570"}
-)
+OLDEST_DRIVERS: Mapping[str, str] = {"g7": "595", "g7e": "570", "p6-b200": "570", "p6-b300": "570"}
 """The oldest driver for the GPUs of an instance family; every AMI supports the families not listed."""
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from triton_models.facts.releases import REMOVED_BACKENDS, Release
@@ -33,10 +32,10 @@ _BACKENDS = frozenset(
 
 _NEED_CUDA = frozenset({"tensorrt"})
 
-BACKEND_LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {name: (f"libtriton_{name}.so",) for name in sorted(_BACKENDS)}
-    | {"pytorch": ("libtriton_pytorch.so", "model.py")}
-)
+BACKEND_LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    **{name: (f"libtriton_{name}.so",) for name in sorted(_BACKENDS)},
+    "pytorch": ("libtriton_pytorch.so", "model.py"),
+}
 """The valid values of `runtime`, by backend. PyTorch's model.py is in pytorch_backend since r24.01."""
 
 REPOSITORY_AGENTS = frozenset({"checksum"})
@@ -46,20 +45,18 @@ REPOSITORY_AGENTS = frozenset({"checksum"})
 # server, r23.12 to r26.05. Since 24.12 also requirements.txt of server's python/openai, and its dependencies:
 # partial-json-parser is in it since r25.05, scipy since r26.01 (r24.12 to r26.07, read 2026-11-25).
 _MODULES = frozenset({"c_python_backend_utils", "numpy", "pip", "pkg_resources", "setuptools", "wheel"})
-_MODULES_SINCE: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "24.05": frozenset({"nvidia", "virtualenv"}),
-        "24.12": frozenset(
-            {
-                *("annotated_types", "anyio", "certifi", "distro", "fastapi", "h11", "httpcore", "httpx"),
-                *("idna", "jiter", "openai", "pydantic", "pydantic_core", "sniffio"),
-                *("starlette", "tqdm", "tritonfrontend", "tritonserver", "typing_extensions"),
-            }
-        ),
-        "25.05": frozenset({"partial_json_parser"}),
-        "26.01": frozenset({"scipy"}),
-    }
-)
+_MODULES_SINCE: Mapping[str, frozenset[str]] = {
+    "24.05": frozenset({"nvidia", "virtualenv"}),
+    "24.12": frozenset(
+        {
+            *("annotated_types", "anyio", "certifi", "distro", "fastapi", "h11", "httpcore", "httpx"),
+            *("idna", "jiter", "openai", "pydantic", "pydantic_core", "sniffio"),
+            *("starlette", "tqdm", "tritonfrontend", "tritonserver", "typing_extensions"),
+        }
+    ),
+    "25.05": frozenset({"partial_json_parser"}),
+    "26.01": frozenset({"scipy"}),
+}
 
 CUSTOM_IMAGE_ADDS = "custom_image_adds"
 """The key of build.json with the backends, agents and modules that a custom image adds."""

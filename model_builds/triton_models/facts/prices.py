@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 _PRICE_LIST = "AWS price list"
 _PUBLISHED = "published by a third party"
@@ -78,11 +77,9 @@ _ROWS: tuple[_Row, ...] = (
     ),
 )
 
-PRICES: Mapping[str, Price] = MappingProxyType(
-    {
-        name: Price(usd_per_hour=usd, region=region, source=source, dated=dated)
-        for region, source, dated, row in _ROWS
-        for name, usd in row.items()
-    }
-)
+PRICES: Mapping[str, Price] = {
+    name: Price(usd_per_hour=usd, region=region, source=source, dated=dated)
+    for region, source, dated, row in _ROWS
+    for name, usd in row.items()
+}
 """The known prices, by instance type."""

@@ -13,7 +13,6 @@ import argparse
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from triton_models.base.checks import Check, Report
@@ -32,7 +31,7 @@ class Quota:
     code: str
     value: float
     adjustable: bool
-    in_use: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    in_use: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def least(self) -> float:

@@ -29,7 +29,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from triton_models.base.checks import Check
 from triton_models.base.suggest import CLOSER, did_you_mean
@@ -48,7 +47,7 @@ RELEASE_VARIABLE = "NVIDIA_TRITON_SERVER_VERSION"
 
 _NAME = re.compile(r"[0-9]{2}\.(?:0[1-9]|1[0-2])")
 
-REMOVED_BACKENDS: Mapping[str, str] = MappingProxyType({"tensorflow": "25.03"})
+REMOVED_BACKENDS: Mapping[str, str] = {"tensorflow": "25.03"}
 """Backend -> the first release without it. Read 2026-11-21 in NVIDIA's release notes of 25.03."""
 
 # The first release whose ONNX Runtime backend passes CUDA options, such as use_tf32, on to ONNX Runtime:
@@ -57,66 +56,60 @@ _TF32_SWITCH_SINCE = "24.06"
 
 # Treelite, with which the FIL backend reads forests, by the first release that has it:
 # get_treelite.cmake of the branches r23.12 to r26.06 of fil_backend, read 2026-11-24.
-_TREELITES: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {
-        "23.11": (3, 9),
-        "24.03": (4, 0),
-        "24.05": (4, 1),
-        "24.09": (4, 3),
-        "24.11": (4, 4),
-        "26.01": (4, 6),
-        "26.06": (4, 7),
-    }
-)
+_TREELITES: Mapping[str, tuple[int, int]] = {
+    "23.11": (3, 9),
+    "24.03": (4, 0),
+    "24.05": (4, 1),
+    "24.09": (4, 3),
+    "24.11": (4, 4),
+    "26.01": (4, 6),
+    "26.06": (4, 7),
+}
 
 # ONNX Runtime by the first release that has it: docs/introduction/compatibility.md of
 # triton-inference-server/server (main of 2026-08-19), and before 24.04 TRITON_VERSION_MAP in build.py of its
 # branches. Read 2026-11-22 and 2026-11-25.
-_ONNX_RUNTIMES: Mapping[str, str] = MappingProxyType(
-    {
-        "23.12": "1.16.3",
-        "24.03": "1.17.2",
-        "24.04": "1.17.3",
-        "24.05": "1.18.0",
-        "24.07": "1.18.1",
-        "24.09": "1.19.2",
-        "24.12": "1.20.1",
-        "25.03": "1.21.0",
-        "25.05": "1.22.0",
-        "25.08": "1.23.0",
-        "25.10": "1.23.1",
-        "25.11": "1.23.2",
-        "26.02": "1.24.1",
-        "26.03": "1.24.2",
-        "26.04": "1.24.4",
-        "26.07": "1.27.0",
-        "26.08": "1.28.0",
-    }
-)
+_ONNX_RUNTIMES: Mapping[str, str] = {
+    "23.12": "1.16.3",
+    "24.03": "1.17.2",
+    "24.04": "1.17.3",
+    "24.05": "1.18.0",
+    "24.07": "1.18.1",
+    "24.09": "1.19.2",
+    "24.12": "1.20.1",
+    "25.03": "1.21.0",
+    "25.05": "1.22.0",
+    "25.08": "1.23.0",
+    "25.10": "1.23.1",
+    "25.11": "1.23.2",
+    "26.02": "1.24.1",
+    "26.03": "1.24.2",
+    "26.04": "1.24.4",
+    "26.07": "1.27.0",
+    "26.08": "1.28.0",
+}
 
 # The highest IR version and opset that each ONNX Runtime accepts. Found on 2026-11-22 by loading networks of
 # every version with PyPI's wheels 1.16.3, 1.17.1, 1.17.3, 1.18.0, 1.19.2, 1.20.1, 1.21.0, 1.22.0, 1.23.0,
 # 1.23.2, 1.24.2 and 1.24.4, and on 2026-11-25 with 1.27.0 and 1.28.0.
-_ONNX_LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {
-        "1.16": (9, 19),
-        "1.17": (9, 20),
-        "1.18": (10, 21),
-        "1.19": (10, 21),
-        "1.20": (10, 21),
-        "1.21": (10, 22),
-        "1.22": (10, 22),
-        "1.23": (11, 23),
-        "1.24": (13, 25),
-        "1.27": (13, 26),
-        "1.28": (13, 26),
-    }
-)
+_ONNX_LIMITS: Mapping[str, tuple[int, int]] = {
+    "1.16": (9, 19),
+    "1.17": (9, 20),
+    "1.18": (10, 21),
+    "1.19": (10, 21),
+    "1.20": (10, 21),
+    "1.21": (10, 22),
+    "1.22": (10, 22),
+    "1.23": (11, 23),
+    "1.24": (13, 25),
+    "1.27": (13, 26),
+    "1.28": (13, 26),
+}
 
 # The newest opset that TensorRT reads, by its major version, if that is lower than the exporters' opset:
 # docs/operators.md and builtin_op_importers.cpp of onnx-tensorrt, release/8.6-GA, read 2026-11-22. It reads a
 # ReduceMean of opset 18, whose axes are an input, as one over all axes, without an error.
-_PLAN_OPSETS: Mapping[str, int] = MappingProxyType({"8": 17})
+_PLAN_OPSETS: Mapping[str, int] = {"8": 17}
 
 # The first release whose PyTorch backend loads what AOTInductor compiled: README.md of pytorch_backend (main
 # of 2026-05-13), "AOT Inductor Support (Beta)", and src/pt2 of r26.03 to r26.05, read 2026-11-24.
@@ -125,7 +118,7 @@ COMPILED_NETWORKS_SINCE = "26.03"
 # The first release whose backend has BF16 inputs and outputs: src/onnxruntime_utils.cc of onnxruntime_backend
 # at r25.09 to r26.03, and ConvertTrtTypeToConfigDataType of tensorrt_backend at r24.05 and r24.09, read
 # 2026-11-24.
-_BF16_SINCE: Mapping[str, str] = MappingProxyType({"onnxruntime": "26.03", "tensorrt": "24.09"})
+_BF16_SINCE: Mapping[str, str] = {"onnxruntime": "26.03", "tensorrt": "24.09"}
 
 # The first release whose Python backend accepts NumPy 2 tensors. With an earlier one, a model loads under
 # NumPy 2 but then answers with empty tensors and status 200.
@@ -237,55 +230,51 @@ class Release:
 
 # NVIDIA's numbers for "minor version compatibility", and the SageMaker AMI whose driver satisfies them: see
 # triton_models.facts.host_amis.
-CUDA_MAJORS: Mapping[str, Cuda] = MappingProxyType(
-    {
-        "12": Cuda(min_driver="525.60.13", inference_ami="al2-ami-sagemaker-inference-gpu-3-1"),
-        "13": Cuda(min_driver="580", inference_ami="al2023-ami-sagemaker-inference-gpu-4-1"),
-    }
-)
+CUDA_MAJORS: Mapping[str, Cuda] = {
+    "12": Cuda(min_driver="525.60.13", inference_ami="al2-ami-sagemaker-inference-gpu-3-1"),
+    "13": Cuda(min_driver="580", inference_ami="al2023-ami-sagemaker-inference-gpu-4-1"),
+}
 
 # The account that holds the image in each region, for images since 23.12. Older images live in other accounts
 # and are not offered here.
-IMAGE_ACCOUNTS: Mapping[str, str] = MappingProxyType(
-    {
-        "af-south-1": "626614931356",
-        "ap-east-1": "871362719292",
-        "ap-east-2": "975050140332",
-        "ap-northeast-1": "763104351884",
-        "ap-northeast-2": "763104351884",
-        "ap-northeast-3": "364406365360",
-        "ap-south-1": "763104351884",
-        "ap-south-2": "772153158452",
-        "ap-southeast-1": "763104351884",
-        "ap-southeast-2": "763104351884",
-        "ap-southeast-3": "907027046896",
-        "ap-southeast-4": "457447274322",
-        "ap-southeast-5": "550225433462",
-        "ap-southeast-6": "633930458069",
-        "ap-southeast-7": "590183813437",
-        "ca-central-1": "763104351884",
-        "ca-west-1": "204538143572",
-        "cn-north-1": "727897471807",
-        "cn-northwest-1": "727897471807",
-        "eu-central-1": "763104351884",
-        "eu-central-2": "380420809688",
-        "eu-north-1": "763104351884",
-        "eu-south-1": "692866216735",
-        "eu-south-2": "503227376785",
-        "eu-west-1": "763104351884",
-        "eu-west-2": "763104351884",
-        "eu-west-3": "763104351884",
-        "il-central-1": "780543022126",
-        "me-central-1": "914824155844",
-        "me-south-1": "217643126080",
-        "mx-central-1": "637423239942",
-        "sa-east-1": "763104351884",
-        "us-east-1": "763104351884",
-        "us-east-2": "763104351884",
-        "us-west-1": "763104351884",
-        "us-west-2": "763104351884",
-    }
-)
+IMAGE_ACCOUNTS: Mapping[str, str] = {
+    "af-south-1": "626614931356",
+    "ap-east-1": "871362719292",
+    "ap-east-2": "975050140332",
+    "ap-northeast-1": "763104351884",
+    "ap-northeast-2": "763104351884",
+    "ap-northeast-3": "364406365360",
+    "ap-south-1": "763104351884",
+    "ap-south-2": "772153158452",
+    "ap-southeast-1": "763104351884",
+    "ap-southeast-2": "763104351884",
+    "ap-southeast-3": "907027046896",
+    "ap-southeast-4": "457447274322",
+    "ap-southeast-5": "550225433462",
+    "ap-southeast-6": "633930458069",
+    "ap-southeast-7": "590183813437",
+    "ca-central-1": "763104351884",
+    "ca-west-1": "204538143572",
+    "cn-north-1": "727897471807",
+    "cn-northwest-1": "727897471807",
+    "eu-central-1": "763104351884",
+    "eu-central-2": "380420809688",
+    "eu-north-1": "763104351884",
+    "eu-south-1": "692866216735",
+    "eu-south-2": "503227376785",
+    "eu-west-1": "763104351884",
+    "eu-west-2": "763104351884",
+    "eu-west-3": "763104351884",
+    "il-central-1": "780543022126",
+    "me-central-1": "914824155844",
+    "me-south-1": "217643126080",
+    "mx-central-1": "637423239942",
+    "sa-east-1": "763104351884",
+    "us-east-1": "763104351884",
+    "us-east-2": "763104351884",
+    "us-west-1": "763104351884",
+    "us-west-2": "763104351884",
+}
 
 _CHINA = frozenset({"cn-north-1", "cn-northwest-1"})
 _NEW_IN_25_04 = frozenset(
@@ -321,7 +310,7 @@ def _releases(*rows: tuple[str, str, str, str, str, tuple[str, ...]]) -> Mapping
             inference_ami=host.inference_ami,
             regions=regions,
         )
-    return MappingProxyType(releases)
+    return releases
 
 
 # name, TensorRT, CUDA, Python, smallest compute capability of a plan, regions

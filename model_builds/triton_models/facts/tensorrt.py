@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from triton_models.base.checks import Check
@@ -50,9 +49,7 @@ QUANTIZED: frozenset[Precision] = frozenset({"int8", "fp8"})
 # https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/advanced.html, read 2026-11-22
 SAME_COMPUTE_CAPABILITY, AMPERE_PLUS = "sameComputeCapability", "ampere+"
 
-LEVELS: Mapping[str, str] = MappingProxyType(
-    {"same-compute-capability": SAME_COMPUTE_CAPABILITY, "ampere+": AMPERE_PLUS}
-)
+LEVELS: Mapping[str, str] = {"same-compute-capability": SAME_COMPUTE_CAPABILITY, "ampere+": AMPERE_PLUS}
 """trtexec's name for the hardware of a plan that runs on more than one GPU model."""
 
 
@@ -80,15 +77,13 @@ _LEVEL = partial(
 
 # Precisions: "Hardware and Precision" in NVIDIA's support matrices, read 2026-11-24. TensorRT 8 has no
 # --stronglyTyped.
-_REQUIREMENTS: Mapping[str, _Requirement] = MappingProxyType(
-    {
-        "bf16": _PRECISION(oldest=AMPERE),
-        "int8": _PRECISION(oldest="7.5"),
-        "fp8": _PRECISION(oldest="8.9"),
-        "same-compute-capability": _LEVEL(since=(10, 9), oldest="7.5"),
-        "ampere+": _LEVEL(since=(8, 6), oldest=AMPERE),
-    }
-)
+_REQUIREMENTS: Mapping[str, _Requirement] = {
+    "bf16": _PRECISION(oldest=AMPERE),
+    "int8": _PRECISION(oldest="7.5"),
+    "fp8": _PRECISION(oldest="8.9"),
+    "same-compute-capability": _LEVEL(since=(10, 9), oldest="7.5"),
+    "ampere+": _LEVEL(since=(8, 6), oldest=AMPERE),
+}
 
 
 def is_plugin(path: str) -> bool:

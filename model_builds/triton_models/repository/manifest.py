@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
 from triton_models.artifact.targets import ArtifactTarget
@@ -116,9 +115,9 @@ class Manifest:
             longer belong to a model.
     """
 
-    models: Mapping[str, ModelRecord] = field(default_factory=lambda: MappingProxyType({}))
-    invalid: Mapping[str, InvalidRecord] = field(default_factory=lambda: MappingProxyType({}))
-    deleting: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    models: Mapping[str, ModelRecord] = field(default_factory=dict)
+    invalid: Mapping[str, InvalidRecord] = field(default_factory=dict)
+    deleting: Mapping[str, str] = field(default_factory=dict)
     where: str = MANIFEST_NAME
 
     @classmethod

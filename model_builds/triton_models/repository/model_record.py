@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Literal
 
 from triton_models.artifact.targets import ANY, ArtifactTarget, content_targets
@@ -29,7 +28,7 @@ class ArtifactRecord:
     build: Mapping[str, Any]
     plans: tuple[str, ...] = ()
     portable: bool = False
-    inputs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    inputs: Mapping[str, str] = field(default_factory=dict)
     request: str = ""
 
     @property

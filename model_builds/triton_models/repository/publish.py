@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from triton_models.artifact.layout import digest_of_artifact, model_name, read_layout
@@ -73,9 +72,9 @@ def publish(
     portable: bool = False,
     by: str | None = None,
     part_bytes: int = PART_BYTES,
-    inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    inputs: Mapping[str, Mapping[str, str]] | None = None,
     target: ArtifactTarget | None = None,
-    requests: Mapping[str, bytes] = MappingProxyType({}),
+    requests: Mapping[str, bytes] | None = None,
 ) -> Published:
     """Upload artifacts, and make each its model's current one.
 
@@ -96,6 +95,7 @@ def publish(
         requests: The requests that warm models up, by model, kept as `inputs` are.
     """
     wanted = tuple(artifacts)
+    inputs, requests = inputs or {}, requests or {}
     digests = {model: hashlib.sha256(each).hexdigest() for model, each in requests.items()}
     with opened(repository, s3) as store:
         # Read before any upload, to detect a wrong bucket or missing credentials early.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.layout import digest_of_artifact
@@ -57,7 +56,7 @@ class RolledBack(JsonReady):
     repository: str
     model: str
     moved: tuple[Moved, ...]
-    kept: Mapping[ArtifactTarget, str] = field(default_factory=lambda: MappingProxyType({}))
+    kept: Mapping[ArtifactTarget, str] = field(default_factory=dict)
     exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:

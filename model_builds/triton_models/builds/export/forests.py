@@ -21,7 +21,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.forest_head import MULTI_CLASS, ForestHead, gpu_refuses
@@ -42,9 +41,7 @@ if TYPE_CHECKING:
 CHECKPOINT = "checkpoint.tl"
 INPUT, OUTPUT = "input__0", "output__0"
 
-_FRAMEWORKS = MappingProxyType(
-    {"json": "xgboost", "ubjson": "xgboost", "legacy": "xgboost", "lightgbm": "lightgbm"}
-)
+_FRAMEWORKS = {"json": "xgboost", "ubjson": "xgboost", "legacy": "xgboost", "lightgbm": "lightgbm"}
 
 # TaskType in include/treelite/enum/task_type.h of Treelite 4.
 _BINARY = 0

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from triton_models.artifact.networks import read_onnx_file, side_files
@@ -48,7 +47,7 @@ _OPEN_SIZE = 4  # of an open dimension of the example
 # The reference runs in Python; for larger files it would take minutes.
 _LARGEST_REFERENCE_BYTES = 64 << 20
 
-_FRAMEWORKS = MappingProxyType({"xgboost": "xgboost-cpu", "lightgbm": "lightgbm"})
+_FRAMEWORKS = {"xgboost": "xgboost-cpu", "lightgbm": "lightgbm"}
 
 _MINIMAL = """\
 {about}
