@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from triton_models.base.outcome import Outcome
 from triton_models.cli.options import (
     NAME_HELP,
     add_account,
@@ -30,13 +29,7 @@ def publish(parser: argparse.ArgumentParser) -> None:
         "on)",
     )
     add_repository(parser)
-    parser.set_defaults(run=_publish)
-
-
-def _publish(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.repository.publish import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.repository.publish")
 
 
 def history(parser: argparse.ArgumentParser) -> None:
@@ -44,13 +37,7 @@ def history(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these models")
     parser.add_argument("--verify", action="store_true", help="read every artifact and compare its SHA-256")
     add_repository(parser)
-    parser.set_defaults(run=_history)
-
-
-def _history(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.repository.history import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.repository.history")
 
 
 def rollback(parser: argparse.ArgumentParser) -> None:
@@ -67,13 +54,7 @@ def rollback(parser: argparse.ArgumentParser) -> None:
         help="only for this target, such as sm86-trt10.13.3 (default: all that have an earlier artifact)",
     )
     add_repository(parser)
-    parser.set_defaults(run=_rollback)
-
-
-def _rollback(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.repository.rollback import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.repository.rollback")
 
 
 def promote(parser: argparse.ArgumentParser) -> None:
@@ -111,13 +92,7 @@ def promote(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--from-region", metavar="REGION", help="the AWS region of the source (default: --region)"
     )
-    parser.set_defaults(run=_promote)
-
-
-def _promote(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.repository.promote import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.repository.promote")
 
 
 def prune(parser: argparse.ArgumentParser) -> None:
@@ -135,13 +110,7 @@ def prune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only list what would be deleted")
     parser.add_argument("--resume", action="store_true", help="finish an interrupted run")
     add_repository(parser)
-    parser.set_defaults(run=_prune)
-
-
-def _prune(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.repository.prune import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.repository.prune")
 
 
 def rehearse(parser: argparse.ArgumentParser) -> None:
@@ -176,13 +145,7 @@ def rehearse(parser: argparse.ArgumentParser) -> None:
         "--report", type=Path, metavar="FILE", help="write that page to FILE, an .html that needs no network"
     )
     parser.add_argument("--port", type=int, default=0, help="the embedded AWS's port (default: a free one)")
-    parser.set_defaults(run=_rehearse, extra="rehearse")
-
-
-def _rehearse(arguments: argparse.Namespace) -> Outcome:
-    from triton_rehearsal.rehearse.command import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_rehearsal.rehearse.command", extra="rehearse")
 
 
 def smoke(parser: argparse.ArgumentParser) -> None:
@@ -204,13 +167,7 @@ def smoke(parser: argparse.ArgumentParser) -> None:
     )
     add_models(parser)
     add_repository(parser)
-    parser.set_defaults(run=_smoke, extra="rehearse")
-
-
-def _smoke(arguments: argparse.Namespace) -> Outcome:
-    from triton_rehearsal.rehearse.smoke import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_rehearsal.rehearse.smoke", extra="rehearse")
 
 
 def report(parser: argparse.ArgumentParser) -> None:
@@ -226,13 +183,7 @@ def report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", metavar="REF", help="the commit to report on (default: the working tree)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the report to this file")
     add_repository(parser)
-    parser.set_defaults(run=_report, extra="rehearse")
-
-
-def _report(arguments: argparse.Namespace) -> Outcome:
-    from triton_report.command import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_report.command", extra="rehearse")
 
 
 def check_endpoint(parser: argparse.ArgumentParser) -> None:
@@ -244,13 +195,7 @@ def check_endpoint(parser: argparse.ArgumentParser) -> None:
     add_instance_type(parser)
     parser.add_argument("--release", help="the endpoint's Triton release, such as 25.09")
     add_repository(parser)
-    parser.set_defaults(run=_check_endpoint)
-
-
-def _check_endpoint(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.repository.check_endpoint import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.repository.check_endpoint")
 
 
 def check_quotas(parser: argparse.ArgumentParser) -> None:
@@ -284,10 +229,4 @@ def check_quotas(parser: argparse.ArgumentParser) -> None:
         help="a deployed fleet, as in cdk.json: its own endpoints do not count as used by others",
     )
     add_account(parser)
-    parser.set_defaults(run=_check_quotas)
-
-
-def _check_quotas(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.facts.quotas import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.facts.quotas")

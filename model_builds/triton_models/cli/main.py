@@ -27,7 +27,7 @@ EXIT_BROKEN_PIPE = 141
 
 
 Verb: TypeAlias = Callable[[argparse.ArgumentParser], None]
-"""A function that adds the arguments of a verb, and `run`, which executes it. Its docstring is the help."""
+"""A function that adds a verb's arguments, and the module with its `run`. Its docstring is the help."""
 
 
 def _named(*verbs: Verb) -> dict[str, Verb]:
@@ -128,10 +128,12 @@ def _write_json(document: object) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> Outcome:
+    import importlib
+
     from triton_models.base.extras import explained
 
     try:
-        outcome: Outcome = arguments.run(arguments)
+        outcome: Outcome = importlib.import_module(arguments.run).run(arguments)
     except ModuleNotFoundError as error:
         raise explained(error, where=f"`{PROGRAM} {arguments.verb}`", own=arguments.extra) from None
     return outcome

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from triton_models.base.outcome import Outcome
 from triton_models.cli.options import (
     NAME_HELP,
     add_account,
@@ -40,13 +39,7 @@ def init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--write", action="store_true", help="with --upgrade: write the files that you have not edited"
     )
-    parser.set_defaults(run=_init)
-
-
-def _init(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.cli.starter.init import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.cli.starter.init")
 
 
 def new(parser: argparse.ArgumentParser) -> None:
@@ -64,13 +57,7 @@ def new(parser: argparse.ArgumentParser) -> None:
         "--minimal", action="store_true", help="declare a small PyTorch network in 20 lines, to edit"
     )
     add_models(parser)
-    parser.set_defaults(run=_new)
-
-
-def _new(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.cli.starter.new import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.cli.starter.new")
 
 
 def adopt(parser: argparse.ArgumentParser) -> None:
@@ -90,13 +77,7 @@ def adopt(parser: argparse.ArgumentParser) -> None:
     )
     _add_served_by(parser)
     add_models(parser)
-    parser.set_defaults(run=_adopt)
-
-
-def _adopt(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.cli.starter.adopted import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.cli.starter.adopted")
 
 
 def build(parser: argparse.ArgumentParser) -> None:
@@ -118,13 +99,7 @@ def build(parser: argparse.ArgumentParser) -> None:
         help="stop compiling a plan after this time (default: an hour)",
     )
     add_account(parser)
-    parser.set_defaults(run=_build, extra="build")
-
-
-def _build(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.builds.build import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.builds.build", extra="build")
 
 
 def check(parser: argparse.ArgumentParser) -> None:
@@ -154,13 +129,7 @@ def check(parser: argparse.ArgumentParser) -> None:
         "`fleet build`, otherwise a Triton server of your own, which completes configurations)",
     )
     _add_served_by(parser)
-    parser.set_defaults(run=_check)
-
-
-def _check(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.check.check import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.check.check")
 
 
 def verify(parser: argparse.ArgumentParser) -> None:
@@ -177,13 +146,7 @@ def verify(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--log", type=Path, metavar="FILE", help="append the server's output to this file")
     add_account(parser)
-    parser.set_defaults(run=_verify)
-
-
-def _verify(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.deliver.verify.verify import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.deliver.verify.verify")
 
 
 def compare(parser: argparse.ArgumentParser) -> None:
@@ -208,13 +171,7 @@ def compare(parser: argparse.ArgumentParser) -> None:
     )
     add_models(parser)
     add_repository(parser)
-    parser.set_defaults(run=_compare, extra="rehearse")
-
-
-def _compare(arguments: argparse.Namespace) -> Outcome:
-    from triton_rehearsal.compare.command import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_rehearsal.compare.command", extra="rehearse")
 
 
 def pack(parser: argparse.ArgumentParser) -> None:
@@ -230,13 +187,7 @@ def pack(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="pack each model N times, as NAME-1, NAME-2, ..., to try many models on one endpoint",
     )
-    parser.set_defaults(run=_pack)
-
-
-def _pack(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.deliver.pack import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.deliver.pack")
 
 
 def deliver(parser: argparse.ArgumentParser) -> None:
@@ -278,13 +229,7 @@ def deliver(parser: argparse.ArgumentParser) -> None:
         help="publish without verifying, on a machine without a Triton server",
     )
     add_repository(parser)
-    parser.set_defaults(run=_deliver)
-
-
-def _deliver(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.deliver.deliver import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.deliver.deliver")
 
 
 def diff(parser: argparse.ArgumentParser) -> None:
@@ -309,13 +254,7 @@ def diff(parser: argparse.ArgumentParser) -> None:
         help="write broken models to this file, or s3://bucket/key, for `fleet summarize`, and exit with 0",
     )
     add_repository(parser)
-    parser.set_defaults(run=_diff)
-
-
-def _diff(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.deliver.diff import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.deliver.diff")
 
 
 def summarize(parser: argparse.ArgumentParser) -> None:
@@ -334,13 +273,7 @@ def summarize(parser: argparse.ArgumentParser) -> None:
         "--summary", metavar="FILE", help="also write the summary to this file, or s3://bucket/key"
     )
     add_account(parser)
-    parser.set_defaults(run=_summarize)
-
-
-def _summarize(arguments: argparse.Namespace) -> Outcome:
-    from triton_models.deliver.results import run
-
-    return run(arguments)
+    parser.set_defaults(run="triton_models.deliver.results")
 
 
 def _add_served_by(parser: argparse.ArgumentParser) -> None:
