@@ -154,11 +154,7 @@ class Layout:
         return f"{self.where}: {path}" if path else self.where
 
     def build(self) -> dict[str, Any]:
-        """Return the content of build.json; empty if it does not exist.
-
-        Raises:
-            FleetError: The content is not a JSON object.
-        """
+        """Return the content of build.json; empty if it does not exist."""
         if BUILD_FILE not in self.texts:
             return {}
         try:
@@ -199,10 +195,6 @@ def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
         path: The path to read.
         follow_links: True to read a directory as Triton does, which follows all links and ignores broken
             ones; packing refuses both.
-
-    Raises:
-        FleetError: The path does not exist, is unreadable, or has links that lead outside; all problems are
-            reported together.
     """
     try:
         if path.is_dir():

@@ -134,11 +134,7 @@ def read_onnx_head(content: Content) -> OnnxHead | None:
 
 
 def onnx_signature(path: Path) -> Signature:
-    """Return the inputs and outputs of an ONNX file.
-
-    Raises:
-        FleetError: The file is not ONNX.
-    """
+    """Return the inputs and outputs of an ONNX file."""
     try:
         head = read_onnx_file(path)
     except OSError as error:

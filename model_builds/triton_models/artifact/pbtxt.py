@@ -53,11 +53,7 @@ ModelConfig: TypeAlias = Any
 
 @functools.cache
 def schema() -> ModuleType:
-    """Return NVIDIA's generated module `model_config_pb2`.
-
-    Raises:
-        FleetError: tritonclient is not installed.
-    """
+    """Return NVIDIA's generated module `model_config_pb2`."""
     found = importlib.util.find_spec("tritonclient")
     for folder in (found and found.submodule_search_locations) or ():
         path = Path(folder) / "grpc" / "model_config_pb2.py"
@@ -76,11 +72,7 @@ def data_types() -> tuple[str, ...]:
 
 
 def tensor(name: str, data_type: str, dims: Sequence[int]) -> Tensor:
-    """Return an input or output, such as `tensor("input_ids", "INT32", [-1])`, without the batch dimension.
-
-    Raises:
-        FleetError: The data type does not exist.
-    """
+    """Return a tensor, such as `tensor("input_ids", "INT32", [-1])`, without the batch dimension."""
     full = data_type if data_type.startswith("TYPE_") else f"TYPE_{data_type}"
     known = data_types()
     if full not in known:
@@ -109,9 +101,6 @@ def plain(
     """Return the configuration of a model that a backend runs.
 
     See `triton_models.declare.models` and `Instances` for the values.
-
-    Raises:
-        FleetError: `kind` is not an instance kind of Triton.
     """
     message = _message(name=name, max_batch_size=max_batch_size, inputs=inputs, outputs=outputs)
     message.backend = backend
@@ -180,11 +169,7 @@ def ensemble(
 
 
 def parse_config(text: str, *, where: str) -> ModelConfig:
-    """Parse the text of a config.pbtxt; `where` is the file's name, for the error.
-
-    Raises:
-        FleetError: The text is not valid, with line and column.
-    """
+    """Parse the text of a config.pbtxt; `where` is the file's name, for the error."""
     from google.protobuf import text_format
 
     message = schema().ModelConfig()
@@ -204,11 +189,7 @@ def text_of(content: bytes) -> str:
 
 
 def read_text(text: str, *, where: str) -> ModelConfig:
-    """Parse the text of a config.pbtxt as Triton does.
-
-    Raises:
-        FleetError: Triton refuses the text, with line and column.
-    """
+    """Parse the text of a config.pbtxt as Triton does."""
     if "\\" in text:
         _refuse_unknown_escape(text, where=where)
     try:
@@ -234,11 +215,7 @@ def _refuse_unknown_escape(text: str, *, where: str) -> None:
 
 
 def read_config(path: Path) -> ModelConfig:
-    """Read and parse a config.pbtxt.
-
-    Raises:
-        FleetError: The file is missing or not valid, with line and column.
-    """
+    """Read and parse a config.pbtxt."""
     try:
         return parse_config(decode(path.read_bytes(), where=str(path)), where=str(path))
     except OSError as error:
@@ -267,11 +244,7 @@ def request_of(config: ModelConfig) -> dict[str, str]:
 
 
 def decode(content: bytes, *, where: str) -> str:
-    """Decode the bytes of a config.pbtxt.
-
-    Raises:
-        FleetError: The content is not UTF-8.
-    """
+    """Decode the bytes of a config.pbtxt."""
     try:
         return content.decode()
     except UnicodeDecodeError as error:

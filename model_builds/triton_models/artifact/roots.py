@@ -25,11 +25,7 @@ REFUSED = Check(id="refused", source=FROM_ARGUMENTS)
 
 
 def refuse_foreign(target: Path) -> None:
-    """Refuse to replace a folder that `fleet build` did not write.
-
-    Raises:
-        FleetError: Another file or folder exists there.
-    """
+    """Refuse to replace a folder that `fleet build` did not write."""
     if target.exists() and not (target / BUILD_FILE).is_file():
         what = f"{target} exists and is not a build"
         why = "a build replaces the folder"
@@ -39,11 +35,7 @@ def refuse_foreign(target: Path) -> None:
 
 @contextlib.contextmanager
 def staging_folder(output: Path, name: str) -> Iterator[Path]:
-    """Yield a temporary folder next to the target, so that moving a finished build is a rename.
-
-    Raises:
-        FleetError: The output folder is not writable.
-    """
+    """Yield a temporary folder next to the target, so that moving a finished build is a rename."""
     created = [folder for folder in (output, *output.parents) if not folder.exists()]
     try:
         output.mkdir(parents=True, exist_ok=True)

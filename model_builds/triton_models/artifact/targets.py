@@ -47,11 +47,7 @@ class ArtifactTarget:
 
     @classmethod
     def parse(cls, text: str) -> ArtifactTarget:
-        """Parse a string such as "sm86-trt10.13.3".
-
-        Raises:
-            FleetError: The string is not a target.
-        """
+        """Parse a string such as "sm86-trt10.13.3"."""
         return _parsed(text)
 
     @classmethod
@@ -91,11 +87,7 @@ ANY = ArtifactTarget()
 
 
 def built_target(*, release: str, gpu: str | None, cpu: bool) -> ArtifactTarget | None:
-    """Return the target of the endpoint that `fleet build` builds for; None for a portable build.
-
-    Raises:
-        FleetError: The release or the GPU is unknown.
-    """
+    """Return the target of the endpoint that `fleet build` builds for; None for a portable build."""
     if gpu is None and not cpu:
         return None
     return ArtifactTarget.of(release=find_release(release), gpu=find_gpu(gpu) if gpu else None)

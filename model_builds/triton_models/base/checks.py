@@ -67,11 +67,7 @@ class Report:
         return tuple(self._found)
 
     def raise_if_any(self) -> None:
-        """Raise every problem that was found.
-
-        Raises:
-            FleetError: There is at least one.
-        """
+        """Raise every problem that was found."""
         raise_if_any(self._found)
 
 

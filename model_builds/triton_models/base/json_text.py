@@ -29,11 +29,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def read_cdk_json(path: Path) -> dict[str, Any]:
-    """Return the content of a cdk.json, which has a context, empty if it is omitted.
-
-    Raises:
-        FleetError: The file cannot be read, or is not what the CDK reads.
-    """
+    """Return the content of a cdk.json, which has a context, empty if it is omitted."""
     where = str(path)
     try:
         document = parsed(path.read_text(encoding="utf-8-sig"))  # as the CDK, which skips the mark

@@ -38,11 +38,7 @@ def source_files(folder: Path, *, without: Collection[str] = ()) -> Iterator[Pat
 
 
 def contents(folder: Path, *, without: Collection[str] = ()) -> dict[str, str]:
-    """Return the digest of each file's content, by its path in the folder.
-
-    Raises:
-        FleetError: A file or folder cannot be read.
-    """
+    """Return the digest of each file's content, by its path in the folder."""
     try:
         return {name: file_digest(path) for name, path in _walk(str(folder), "", without)}
     except OSError as error:

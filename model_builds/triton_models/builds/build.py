@@ -76,9 +76,6 @@ def run(arguments: argparse.Namespace) -> Built:
 
     All declarations are read first, so an invalid one is reported before the first model is exported. A model
     that fails later does not stop the others.
-
-    Raises:
-        FleetError: The problems of each model that failed.
     """
     roots: list[Path] = []
     problems: list[Problem] = []

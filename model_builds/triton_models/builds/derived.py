@@ -49,9 +49,6 @@ def served_tensors(
     """Derive the inputs and outputs of config.pbtxt from a network.
 
     The batch dimension is detected and omitted, open sizes become -1, and data types become Triton's.
-
-    Raises:
-        FleetError: The network cannot be served as declared; all problems are reported together.
     """
     batches = max_batch_size > 0
     report = Report(f"the network of {name!r}")
@@ -184,12 +181,7 @@ def _shown(tensor: NetworkTensor) -> str:
 def add_warm_up(
     model: ServedModel, config: ModelConfig, directory: Path, *, examples: Callable[[], list[Example]]
 ) -> None:
-    """Add a model's warm-up to its configuration, and the example's data to its directory.
-
-    Raises:
-        FleetError: The example does not exist or does not fit the model's inputs, or an open size has no
-            value.
-    """
+    """Add a model's warm-up to its configuration, and the example's data to its directory."""
     if model.warm_up is None:
         return
     name = model.warm_up.example

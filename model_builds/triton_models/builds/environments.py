@@ -62,11 +62,7 @@ _Content: TypeAlias = _Slim | _Packed
 
 
 def add_environments(build: ModelDefinition, job: Job) -> None:
-    """Add a declaration's environments to its finished model directories, and configure Triton to use them.
-
-    Raises:
-        FleetError: pip cannot download a wheel, or the wheels lack what they require.
-    """
+    """Add a declaration's environments to its finished model directories and their configurations."""
     users: dict[_Content, list[str]] = {}
     for model in with_environment(build):
         users.setdefault(_content(model, job), []).append(model.name)

@@ -97,12 +97,7 @@ class Found:
 def find_inputs(
     name: str, *, release: str, gpu: str | None = None, cpu: bool = False, models: Path | None = None
 ) -> Found:
-    """Return the inputs of a model's build, without importing frameworks and without network requests.
-
-    Raises:
-        FleetError: The model, release or GPU is unknown, the declaration is invalid, or its files cannot be
-            read.
-    """
+    """Return the inputs of a model's build, without importing frameworks and without network requests."""
     build = load_build(name, models)
     weights = weights_of(build)
     texts = sorted(_weights_text(each) for each in weights if not isinstance(each, S3Weights))
@@ -126,9 +121,6 @@ def with_objects(found: Found, tag: Callable[[str], str]) -> Inputs:
     Args:
         found: The inputs known without a request.
         tag: Returns what identifies the content of an address: see `builds.export.objects.tag`.
-
-    Raises:
-        FleetError: An object is missing or cannot be read.
     """
     if not found.objects:
         return found.inputs
@@ -138,11 +130,7 @@ def with_objects(found: Found, tag: Callable[[str], str]) -> Inputs:
 
 @functools.cache
 def tools_digest(*, release: str, gpu: str | None = None, package: Path = _PACKAGE) -> str:
-    """Return the digest of the build tools for a release and a GPU.
-
-    Raises:
-        FleetError: The release or the GPU is unknown.
-    """
+    """Return the digest of the build tools for a release and a GPU."""
     sources = {
         path: digest
         for path, digest in contents(package, without=("cli/starter",)).items()

@@ -67,11 +67,7 @@ def torch_commands(packages: Path = PACKAGES, *, gpu: bool = False) -> tuple[Seq
 def build_commands(
     names: Sequence[str], *, models: Path = Path("models"), packages: Path = PACKAGES
 ) -> tuple[Sequence[str], ...]:
-    """Return the commands that install everything else.
-
-    Raises:
-        FleetError: The lock lacks a requirement.
-    """
+    """Return the commands that install everything else."""
     folders = dict.fromkeys(models / name.partition(":")[0] for name in names)
     own = [each / "requirements.txt" for each in folders if (each / "requirements.txt").is_file()]
     lock = packages / "locks" / "requirements.txt"

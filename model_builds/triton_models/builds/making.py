@@ -55,9 +55,6 @@ def make(build: ModelDefinition, job: Job) -> None:
 
     Checks that need no export come first: the precision and its tolerance, the environments, and the
     availability of the weights.
-
-    Raises:
-        FleetError: A network cannot be served as declared, or its weights are unavailable.
     """
     from triton_models.builds.export.weights import described, fetch
 

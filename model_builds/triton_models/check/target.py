@@ -85,9 +85,6 @@ def target(
     """Return a target by names, such as "25.09", "A10G" and "ml.g5.2xlarge", which determines the GPU.
 
     A plain Triton server, without an endpoint, completes configurations.
-
-    Raises:
-        FleetError: One of the names is unknown.
     """
     if endpoint is not None and endpoint not in ENDPOINTS:
         what = f"unknown kind of endpoint {endpoint!r}"

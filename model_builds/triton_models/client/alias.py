@@ -36,11 +36,7 @@ class Aliased:
 
     @classmethod
     def parse(cls, value: str) -> Aliased:
-        """Parse the value of an alias.
-
-        Raises:
-            FleetError: The string is not such a value.
-        """
+        """Parse the value of an alias."""
         if not value.startswith("{"):
             return cls(endpoint=value)
         try:
@@ -62,11 +58,7 @@ class Aliased:
 
 
 def read_alias(name: str, *, ssm: Any) -> Aliased:
-    """Read the value of an alias.
-
-    Raises:
-        FleetError: The alias does not exist or cannot be read.
-    """
+    """Read the value of an alias."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     from triton_models.repository.s3 import error_code, error_message

@@ -56,11 +56,7 @@ class Remembered(Generic[T]):
         return self._clock.now() - self._kept_at
 
     def get(self, deadline: Deadline) -> T:
-        """Return the last value; refresh an old one in the background, ignoring errors.
-
-        Raises:
-            FleetError: There is no value yet, and reading it fails or takes too long.
-        """
+        """Return the last value; refresh an old one in the background, ignoring errors."""
         with self._changed:
             if self._value is None:
                 # A read in progress will do.
@@ -71,11 +67,7 @@ class Remembered(Generic[T]):
             return self._value
 
     def fresh(self, deadline: Deadline) -> T:
-        """Return a value from a read that starts after this call.
-
-        Raises:
-            FleetError: Reading it fails, or takes too long.
-        """
+        """Return a value from a read that starts after this call."""
         with self._changed:
             return self._wait(self._begun + 1, deadline)
 

@@ -19,11 +19,7 @@ TYPES: Mapping[str, str] = {**{theirs: ours for ours, theirs in NUMPY_TYPES.item
 
 
 def with_inputs_of_examples(network: PyTorchNetwork, build: ModelDefinition) -> PyTorchNetwork:
-    """Return a network with the names, types and shapes of the first example as its inputs.
-
-    Raises:
-        FleetError: There is no example, examples differ in a size, or the network cannot take an input.
-    """
+    """Return a network with the names, types and shapes of the first example as its inputs."""
     examples = list(build.examples())
     where = f"the inputs of {network.name!r}"
     if not examples:

@@ -60,9 +60,6 @@ def check_requires(
     """Check that modules can be imported, and make those that only the image has importable.
 
     A folder is that of a reference, whose requirements.txt may name them.
-
-    Raises:
-        FleetError: A module is missing; the message has the command that installs it.
     """
     raise_if_any(
         BUILD_REQUIRES.problem(
@@ -88,11 +85,7 @@ def missing(modules: Iterable[str]) -> list[str]:
 
 
 def check_backends(build: ModelDefinition, release: Release) -> None:
-    """Check that the release has the backend of every model, and that the backend reads what builds write.
-
-    Raises:
-        FleetError: The release lacks a backend, or cannot read a forest; one problem per model.
-    """
+    """Check that the release has the backend of every model, and that the backend reads what builds write."""
     problems: list[Problem] = []
     for model in build.models:
         report = Report(f"the backend of {model.name!r}")

@@ -355,11 +355,7 @@ def known_release(name: str) -> Release | None:
 
 
 def release(name: str) -> Release:
-    """Return the release with that name, as `known_release`.
-
-    Raises:
-        FleetError: The release is unknown; the message lists those on SageMaker.
-    """
+    """Return the release with that name, as `known_release`."""
     found = known_release(name)
     if found is None:
         offered = _offered()
@@ -378,11 +374,7 @@ def _offered() -> list[str]:
 
 
 def image_account(*, region: str, release: Release) -> str:
-    """Return the AWS account whose ECR registry holds the release's image in a region.
-
-    Raises:
-        FleetError: The region is unknown, or the image is not published in it.
-    """
+    """Return the AWS account whose ECR registry holds the release's image in a region."""
     if region in release.regions:
         return IMAGE_ACCOUNTS[region]
     if not release.on_sagemaker:

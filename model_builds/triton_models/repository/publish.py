@@ -189,19 +189,12 @@ def read_artifacts(paths: Sequence[Path], manifest: Manifest) -> list[Artifact]:
     """Read artifacts from files.
 
     An artifact in the manifest is only hashed, because its content was checked at publication.
-
-    Raises:
-        FleetError: Some files are not artifacts, or contradict their names; all are reported together.
     """
     return all_in_parallel(lambda path: _recorded(path, manifest) or Artifact.read(path), paths)
 
 
 def records(artifacts: Sequence[Artifact], manifest: Manifest) -> list[ArtifactRecord]:
-    """Check artifacts, and return their records for the manifest.
-
-    Raises:
-        FleetError: `check` refuses artifacts, or a model has several; all problems are reported together.
-    """
+    """Check artifacts, and return their records for the manifest."""
     raise_if_any(_of_one_model(artifacts))
     return all_in_parallel(partial(_record, manifest=manifest), artifacts)
 

@@ -189,9 +189,6 @@ def missing(wanted: Sequence[Artifact], manifest: Manifest, store: Store) -> lis
     The manifest names an artifact only after its object was written, once and with a SHA-256 that S3
     verified. So what is in the manifest and in the listing, with equal sizes, is present. The SHA-256 of
     other objects is requested. An object that another tool replaced with one of equal size is not detected.
-
-    Raises:
-        FleetError: Some objects have the same names but other content; all are listed.
     """
     found = _stored(wanted, manifest, store)
     raise_if_any(

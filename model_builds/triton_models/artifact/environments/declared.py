@@ -46,11 +46,7 @@ def with_environment(build: ModelDefinition) -> Iterator[PythonModel]:
 
 
 def wheels_of(model: PythonModel, served: Served) -> Sequence[str]:
-    """Return the wheels declared for a release.
-
-    Raises:
-        FleetError: No wheels are declared for the release's Python.
-    """
+    """Return the wheels declared for a release."""
     environment, python = model.environment, served.release.python
     if not isinstance(environment, Wheels):
         msg = f"{model.name!r} has no wheels"

@@ -41,10 +41,6 @@ def install(names: Sequence[str], *, folder: Path, release: Release) -> dict[str
 
     Dependencies are not included: name each package that the model imports. (Including them would
     add, with `tokenizers`, a download client that tokenizing never calls.)
-
-    Raises:
-        FleetError: A package is not installed here as a wheel, or that wheel does not load in the release;
-            all such packages are reported together.
     """
     found = {name: _distribution(name) for name in names}
     report = Report("add_packages(...)")

@@ -62,11 +62,7 @@ _UNKNOWN = "VERSION"
 def make_environment(
     folder: Path, *, wheels: Sequence[str], python: str, not_needed: Collection[str] = ()
 ) -> None:
-    """Create an environment from wheels.
-
-    Raises:
-        FleetError: pip found no matching wheel, or the wheels require others.
-    """
+    """Create an environment from wheels."""
     packages = folder / "lib" / f"python{python}" / "site-packages"
     packages.mkdir(parents=True)
     command = _pip(packages, python)

@@ -42,11 +42,7 @@ class OnDisk:
 
     @classmethod
     def of(cls, source: Path, *, root: Path) -> OnDisk:
-        """Return the content of a file below a folder.
-
-        Raises:
-            FleetError: The path cannot be read, is no longer a file, or leads out of the folder.
-        """
+        """Return the content of a file below a folder."""
         path = os.path.realpath(source)
         if not Path(path).is_relative_to(root):
             raise _changed(source)
@@ -57,11 +53,7 @@ class OnDisk:
         return cls(path=path, size=found.st_size, identity=_identity(found))
 
     def read(self, size: int, *, offset: int) -> bytes:
-        """Return `size` bytes from an offset on.
-
-        Raises:
-            FleetError: The content cannot be read, or has changed since it was first read.
-        """
+        """Return `size` bytes from an offset on."""
         with _opened(self.path) as descriptor:
             data = os.pread(descriptor, size, offset)
             found = os.fstat(descriptor)

@@ -68,11 +68,7 @@ class Artifact:
 
     @classmethod
     def read(cls, path: Path) -> Artifact:
-        """Read an artifact from a file, and compare its name with its content.
-
-        Raises:
-            FleetError: The file is not an artifact, cannot be read, or its content contradicts its name.
-        """
+        """Read an artifact from a file, and compare its name with its content."""
         match = _FILE_NAME.fullmatch(path.name)
         if match is None and path.is_file():
             what = f"{path.name!r} is not <model>-<{DIGEST_LENGTH} hexadecimal digits>{ARCHIVE_SUFFIX}"
@@ -111,9 +107,6 @@ def pack(path: Path, *, output: Path) -> Artifact:
     """Pack a model that `check` accepts into `<model>-<digest>.tar.gz`.
 
     The file appears under its name only when complete.
-
-    Raises:
-        FleetError: A verification refused the model, it cannot be packed, or the file cannot be written.
     """
     layout = layout_to_pack(path, output=output)
     raise_if_any(packing_problems(layout))
@@ -121,11 +114,7 @@ def pack(path: Path, *, output: Path) -> Artifact:
 
 
 def layout_to_pack(path: Path, *, output: Path) -> Layout:
-    """Return the layout of a model to pack.
-
-    Raises:
-        FleetError: The path is not that of a readable directory, or contains the output folder.
-    """
+    """Return the layout of a model to pack."""
     if path.is_file():
         fix = "pass the directory of a model; use `fleet check` to read archives"
         raise UNREADABLE.error(what="a file instead of a directory", where=str(path), fix=fix)
@@ -144,11 +133,7 @@ def packing_problems(layout: Layout) -> list[Problem]:
 
 
 def write(layout: Layout, *, output: Path) -> Artifact:
-    """Write the artifact of a model without problems.
-
-    Raises:
-        FleetError: A file changes meanwhile, or the artifact cannot be written.
-    """
+    """Write the artifact of a model without problems."""
     contents = _contents(layout)
     if called_models(layout):
         layout = uniquely_named(layout, contents)

@@ -98,11 +98,7 @@ class ForestFile:
 
 
 def forest_file(weights: Weights, *, name: str) -> ForestFile:
-    """Read which framework wrote a file, and for how many features.
-
-    Raises:
-        FleetError: It is not a file of XGBoost or LightGBM.
-    """
+    """Read which framework wrote a file, and for how many features."""
     import treelite
 
     path = fetch(weights)
@@ -117,11 +113,7 @@ def forest_file(weights: Weights, *, name: str) -> ForestFile:
 
 
 def write_forest(forest: Forest, weights: Weights | None, folder: Path) -> Shape:
-    """Write the checkpoint of a forest into the version folder of its model.
-
-    Raises:
-        FleetError: The weights are unavailable, cannot be read as a forest, or cannot be served.
-    """
+    """Write the checkpoint of a forest into the version folder of its model."""
     model, source = _read(forest, weights)
     model = _without_base_scores(model)
     head = _head(model)

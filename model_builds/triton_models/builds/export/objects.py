@@ -23,11 +23,7 @@ NO_SIDE_FILE = "absent"
 
 
 def download(weights: S3Weights, folder: Path) -> Path:
-    """Download weights into an empty folder, and return the path of the object or of the folder.
-
-    Raises:
-        FleetError: The weights cannot be read, are not those of the declared digest, or change meanwhile.
-    """
+    """Download weights into an empty folder, and return the path of the object or of the folder."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -68,9 +64,6 @@ def tag(address: str, s3: S3Client) -> str:
 
     Different content never has the same tag. Equal content uploaded in another way may have another tag,
     which only causes an unnecessary build. A missing side file is "absent".
-
-    Raises:
-        FleetError: The address is missing or cannot be read.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 

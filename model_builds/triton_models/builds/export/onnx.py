@@ -199,9 +199,6 @@ def check_onnx(path: Path) -> None:
 
     Reading the file again takes a tenth of a second per 100 MB. Operators of other domains, such as those of
     ONNX Runtime, are not checked.
-
-    Raises:
-        FleetError: The file is not ONNX, or is inconsistent.
     """
     import onnx
 
@@ -239,9 +236,6 @@ def optimize_onnx(path: Path) -> None:
     """Apply the same machine-independent optimizations to a file as the exporter.
 
     Nodes are not fused into operators of one runtime, because such a file loads only in that runtime version.
-
-    Raises:
-        FleetError: The result is not valid ONNX.
     """
     import onnx
     from onnxscript import optimizer

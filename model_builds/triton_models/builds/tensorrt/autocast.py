@@ -46,11 +46,7 @@ def version() -> str:
 
 
 def check_converted(onnx: Path, converted: Path, *, log: Path) -> None:
-    """Compare the converted network with its source, because config.pbtxt describes the source's tensors.
-
-    Raises:
-        FleetError: The converted file is missing, or its inputs or outputs differ.
-    """
+    """Compare the converted network with its source, because config.pbtxt describes the source's tensors."""
     from triton_models.artifact.networks import onnx_signature
 
     if not converted.is_file():

@@ -78,10 +78,6 @@ class Compiler:
             The plan's record for build.json: the GPU, its name on the machine, the TensorRT version in the
             plan's header, such as "10.13.3.9", the precision, the hardware if it is more than the GPU, and
             the plugins if there are any.
-
-        Raises:
-            FleetError: The precision is unavailable, trtexec failed or took too long, or the plan has another
-                version.
         """
         check_precision(self.release, options.precision)
         where = f"the plan of {onnx.parent.parent.name}"
@@ -186,11 +182,7 @@ def _check_plugins(report: Report, plugins: Sequence[str]) -> None:
 
 
 def plan_version(plan: Path) -> str:
-    """Return the TensorRT version that compiled a plan, from its first bytes.
-
-    Raises:
-        FleetError: The file is missing or not a plan.
-    """
+    """Return the TensorRT version that compiled a plan, from its first bytes."""
     header: PlanHeader | None = None
     with contextlib.suppress(FileNotFoundError), plan.open("rb") as file:
         header = read_plan_header(file.read(HEADER_BYTES))

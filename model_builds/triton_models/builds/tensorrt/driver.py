@@ -45,11 +45,7 @@ def library_path(
     environment: Mapping[str, str] = os.environ,
     initializes: Callable[[str], bool] | None = None,
 ) -> str:
-    """Return the library search path with which this machine runs the CUDA of a release.
-
-    Raises:
-        FleetError: The machine has another GPU or none, or its driver is too old.
-    """
+    """Return the library search path with which this machine runs the CUDA of a release."""
     devices = query_gpus("name", "driver_version")
     raise_if_any(gpu_problems(gpu, release, [name for name, _ in devices]))
     given = environment.get(_VARIABLE, "")

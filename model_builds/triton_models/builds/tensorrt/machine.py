@@ -50,10 +50,6 @@ def find_compiler(
 
     In the release's image, its trtexec is right, and the table of releases may be wrong: a difference is a
     warning. Elsewhere it is an error.
-
-    Raises:
-        FleetError: The machine lacks that GPU, or trtexec is missing or belongs to another TensorRT; all
-            problems are reported together.
     """
     trtexec = find_trtexec()
     devices = [each[0] for each in query_gpus("name")]

@@ -118,21 +118,13 @@ class CommandLine:
 
 
 def way(release: Release, precision: Precision) -> Way:
-    """Return the entry of `WAYS` for a precision with a release's TensorRT.
-
-    Raises:
-        FleetError: The release's TensorRT does not have the precision.
-    """
+    """Return the entry of `WAYS` for a precision with a release's TensorRT."""
     raise_if_any(precision_problems(precision, release=release, gpu=None, where="the precision of a plan"))
     return WAYS[major(release)][precision]
 
 
 def check_precision(release: Release, precision: Precision) -> None:
-    """Check that this machine supports a precision with a release's TensorRT.
-
-    Raises:
-        FleetError: The converter of the ONNX file is not installed.
-    """
+    """Check that this machine supports a precision with a release's TensorRT."""
     if way(release, precision).autocast and not autocast.is_installed():
         raise PLAN_PRECISION.error(
             what=f"precision {precision!r} needs AutoCast, and the package nvidia-modelopt is missing",

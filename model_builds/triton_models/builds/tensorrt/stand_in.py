@@ -49,10 +49,6 @@ class StandIn:
 
         Returns:
             The plan's record for build.json, like a compiler's, with the precision of the stand-in.
-
-        Raises:
-            FleetError: The release or the GPU does not support plans for such hardware, or the release's
-                TensorRT version is missing in the file.
         """
         where = f"the plan of {onnx.parent.parent.name}"
         found = plan_problems(
@@ -72,10 +68,6 @@ class StandIn:
 
 
 def stand_in(*, release: Release, gpu: Gpu) -> StandIn:
-    """Return the stand-in for the compiler of a release and a GPU.
-
-    Raises:
-        FleetError: The release's TensorRT does not support that GPU.
-    """
+    """Return the stand-in for the compiler of a release and a GPU."""
     raise_if_any(capability_problems(gpu, release))
     return StandIn(gpu=gpu, release=release)

@@ -53,11 +53,7 @@ class TimingCache:
 
     @classmethod
     def at(cls, where: str) -> TimingCache:
-        """Return the caches in a folder or under s3://bucket/prefix/.
-
-        Raises:
-            FleetError: The string is neither.
-        """
+        """Return the caches in a folder or under s3://bucket/prefix/."""
         if "://" not in where:
             return cls(where=where)
         from triton_models.repository.manifest import Repository

@@ -54,11 +54,7 @@ _RECORDED = """\
 
 
 def run(arguments: argparse.Namespace) -> Begun:
-    """Run `fleet adopt`, for the release in cdk.json.
-
-    Raises:
-        FleetError: The directory cannot be read, an endpoint would refuse it, or the name is taken.
-    """
+    """Run `fleet adopt`, for the release in cdk.json."""
     weights = weights_at(arguments.source, otherwise=LocalWeights(path=arguments.source))
     if isinstance(weights, LocalWeights) and not Path(weights.path).exists():
         raise FleetError.of(

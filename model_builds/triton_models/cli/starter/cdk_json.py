@@ -58,9 +58,6 @@ def cdk_json(models: Path) -> CdkJson | None:
     """Return the cdk.json of the repository that a folder of model builds belongs to; None without one.
 
     One that has no settings of a fleet belongs to something else.
-
-    Raises:
-        FleetError: It is not what the CDK reads.
     """
     folder = models.resolve()
     for place in (folder.parent, folder.parent.parent):

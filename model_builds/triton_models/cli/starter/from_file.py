@@ -159,11 +159,7 @@ def write_minimal(folder: Path) -> None:
 
 
 def write_onnx(file: Path, folder: Path) -> None:
-    """Write the declaration of an ONNX file, with the file and its side file.
-
-    Raises:
-        FleetError: It is not an ONNX file, its side file is missing, or it cannot be served.
-    """
+    """Write the declaration of an ONNX file, with the file and its side file."""
     signature = _signature(file)
     batched = all(
         each.dims and not isinstance(each.dims[0], int) for each in (*signature.inputs, *signature.outputs)
@@ -219,11 +215,7 @@ def fixed_batch(file: Path) -> int | None:
 
 
 def write_forest(file: Path, folder: Path) -> str:
-    """Write the declaration of a forest, with its file, and return its framework: xgboost or lightgbm.
-
-    Raises:
-        FleetError: It is not a file of XGBoost or LightGBM, or cannot be read.
-    """
+    """Write the declaration of a forest, with its file, and return its framework: xgboost or lightgbm."""
     from triton_models.builds.export.forests import forest_file
 
     found = forest_file(LocalWeights(path=str(file)), name=folder.name)
@@ -242,11 +234,7 @@ def literal(text: str) -> str:
 
 
 def refuse_unprintable(names: Iterable[str], *, where: str) -> None:
-    """Refuse names that a declaration cannot show as they are.
-
-    Raises:
-        FleetError: A name has control characters, quotes or backslashes.
-    """
+    """Refuse names that a declaration cannot show as they are."""
     raise_if_any(
         Problem(
             what=f"the name {name!r}",

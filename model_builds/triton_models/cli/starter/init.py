@@ -91,11 +91,7 @@ class Upgrade(JsonReady):
 
 
 def run(arguments: argparse.Namespace) -> Started | Upgrade:
-    """Begin a repository; with `--upgrade`, compare one with what this version would write.
-
-    Raises:
-        FleetError: As `begin` and `upgrade`.
-    """
+    """Begin a repository; with `--upgrade`, compare one with what this version would write."""
     if arguments.upgrade:
         return upgrade(arguments.folder, write=arguments.write)
     name = _fleet_name(arguments.folder) if arguments.name is None else arguments.name
@@ -103,11 +99,7 @@ def run(arguments: argparse.Namespace) -> Started | Upgrade:
 
 
 def begin(folder: Path, *, name: str, models: Sequence[str]) -> Started:
-    """Write a new repository, all of it or nothing.
-
-    Raises:
-        FleetError: The folder has files, the name is not valid, or a model is unknown.
-    """
+    """Write a new repository, all of it or nothing."""
     report = Report("fleet init DIR --name NAME MODEL...")
     _check(report, folder, name, models)
     report.raise_if_any()
@@ -128,11 +120,7 @@ def begin(folder: Path, *, name: str, models: Sequence[str]) -> Started:
 
 
 def upgrade(folder: Path, *, write: bool = False) -> Upgrade:
-    """Compare a repository with what this version would write, and change nothing unless asked.
-
-    Raises:
-        FleetError: `fleet init` did not write the folder.
-    """
+    """Compare a repository with what this version would write, and change nothing unless asked."""
     record = _read_record(folder)
     files = _rendered(record["name"], record["models"])
     replaced: dict[str, str] = {}

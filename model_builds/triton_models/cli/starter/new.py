@@ -94,11 +94,7 @@ class Begun:
 
 
 def run(arguments: argparse.Namespace) -> Begun:
-    """Run `fleet new`.
-
-    Raises:
-        FleetError: The name is invalid or taken, the model to copy does not exist, or the file is invalid.
-    """
+    """Run `fleet new`."""
     with stopped_by_sigterm():
         return _run(arguments)
 
@@ -132,11 +128,7 @@ def _install(folder: Path) -> str:
 
 
 def begin_like(name: str, *, like: str, models: Path | None = None) -> Begun:
-    """Start a model build as a copy of another.
-
-    Raises:
-        FleetError: The name is invalid or taken, or the model to copy does not exist.
-    """
+    """Start a model build as a copy of another."""
     renamed: dict[str, str] = {}
     here = models or models_folder()
     starts = like in starter_models() and not (here / like / "build.py").is_file()
@@ -165,10 +157,6 @@ def begin(
         models: The folder of model builds; by default that of `models_folder`.
         command: The command that starts it, for errors.
         servable: False if the fleet in cdk.json cannot serve it, and must not name it.
-
-    Raises:
-        FleetError: The folder is missing, the name is invalid or taken, or what was written is not a valid
-            declaration.
     """
     folder = check_name(name, models, command=command)
     fleet = cdk_json(folder)  # first, because one that is not valid must leave no folder
@@ -182,11 +170,7 @@ def begin(
 
 
 def check_name(name: str, models: Path | None = None, *, command: str = "fleet new") -> Path:
-    """Check that a model may have a name, and return the folder of model builds.
-
-    Raises:
-        FleetError: The folder is missing, or the name is invalid or taken.
-    """
+    """Check that a model may have a name, and return the folder of model builds."""
     folder = models or models_folder()
     model_names(folder)  # refuses a missing folder
     report = Report(f"the name of {command}")

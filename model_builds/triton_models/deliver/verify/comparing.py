@@ -196,11 +196,7 @@ Ask = Callable[[Tensors, Parameters], Tensors]
 
 
 def answered(example: Example, ask: Ask) -> dict[str, Any]:
-    """Return the answer to an example, or the answers to a sequence, stacked.
-
-    Raises:
-        FleetError: The requests of a sequence are not alike, or their answers are not.
-    """
+    """Return the answer to an example, or the answers to a sequence, stacked."""
     import numpy as np
 
     if not example.sequence:

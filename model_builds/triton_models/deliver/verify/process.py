@@ -67,11 +67,7 @@ class ServerProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the server if none runs.
-
-        Raises:
-            FleetError: The server does not become ready; the error contains the end of its log.
-        """
+        """Start the server if none runs."""
         if self.alive:
             return
         for attempt in range(1, _PORT_ATTEMPTS + 1):

@@ -160,10 +160,6 @@ def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accur
         declaration: The declaration it was built from.
         server: The server from `serving(...)` of this folder. One is enough for any number of roots,
             because it starts on demand, and again after a crash.
-
-    Raises:
-        FleetError: The model does not load, an answer is an error, late, or outside the tolerance, or the
-            declaration's own code fails. Each problem names the model and the example.
     """
     return compare(root, lambda: expected_answers(root, declaration), server=server)
 
