@@ -315,8 +315,8 @@ def test_a_record_with_any_other_value_is_read_as_it_was_meant_or_refused_alone(
     else:
         history = Artifacts(repository="s3://b/", rows=tuple(published(manifest)))
         assert all(map(str.isprintable, history.lines()))
-        assert all(ARTIFACT_NAME.fullmatch(each.artifact) for each in history.rows)
-        assert all(each.record.sha256.startswith(each.artifact[-23:-7]) for each in history.rows)
+        assert all(ARTIFACT_NAME.fullmatch(each.artifact) for each in history.artifacts)
+        assert all(each.record.sha256.startswith(each.artifact[-23:-7]) for each in history.artifacts)
         expendable(manifest, keep=1, older_than=timedelta(), now=NOON)
     assert Manifest.from_json(manifest.to_json()).to_json() == manifest.to_json()
 

@@ -68,26 +68,10 @@ _DOMAINS = frozenset({b"", b"ai.onnx"})
 _ELEMENTS = dict(
     enumerate(
         (
-            *(
-                "TYPE_FP32",
-                "TYPE_UINT8",
-                "TYPE_INT8",
-                "TYPE_UINT16",
-                "TYPE_INT16",
-                "TYPE_INT32",
-                "TYPE_INT64",
-            ),
-            *(
-                "TYPE_STRING",
-                "TYPE_BOOL",
-                "TYPE_FP16",
-                "TYPE_FP64",
-                "TYPE_UINT32",
-                "TYPE_UINT64",
-                "COMPLEX64",
-            ),
-            *("COMPLEX128", "TYPE_BF16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
-            *("UINT4", "INT4", "FLOAT4E2M1"),
+            *("TYPE_FP32", "TYPE_UINT8", "TYPE_INT8", "TYPE_UINT16", "TYPE_INT16", "TYPE_INT32"),
+            *("TYPE_INT64", "TYPE_STRING", "TYPE_BOOL", "TYPE_FP16", "TYPE_FP64", "TYPE_UINT32"),
+            *("TYPE_UINT64", "COMPLEX64", "COMPLEX128", "TYPE_BF16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ"),
+            *("FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4", "INT4", "FLOAT4E2M1"),
         ),
         start=1,
     )

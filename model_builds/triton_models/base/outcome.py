@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from triton_models.base.errors import Problem
 
@@ -15,13 +15,14 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u
 
 
 class JsonReady:
-    """A dataclass with a JSON-ready form."""
+    """A dataclass with a JSON-ready form; as the result of a command, a success."""
 
     __slots__ = ()
+    exit_code: ClassVar[int] = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-ready data."""
-        names = (each.name for each in fields(self) if each.name != "exit_code")  # type: ignore[arg-type]
+        names = (each.name for each in fields(self))  # type: ignore[arg-type]
         return {name: _plain(getattr(self, name)) for name in names}
 
 

@@ -26,6 +26,7 @@ from triton_models.artifact.pbtxt import (
 from triton_models.artifact.plans import is_rehearsal
 from triton_models.artifact.roots import refuse_foreign, replace_folder, staging_folder
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import JsonReady
 from triton_models.base.suggest import did_you_mean
 from triton_models.builds.job import Job
 from triton_models.builds.making import make
@@ -52,11 +53,10 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
+class Built(JsonReady):
     """The result of `fleet build`."""
 
     roots: tuple[Path, ...]
-    exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return each artifact root with the content of its build.json, as JSON-ready data."""

@@ -23,7 +23,7 @@ from triton_models.base.source_files import contents
 from triton_models.builds.export.objects import unreadable
 from triton_models.builds.locked import PACKAGES
 from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.environments import PackedEnvironment
+from triton_models.declare.environments import PackedEnvironment, package_name
 from triton_models.declare.models import PythonModel
 from triton_models.declare.reading import folder_of, load_build
 from triton_models.declare.weights import (
@@ -104,7 +104,7 @@ def find_inputs(
     inputs = {
         "declaration": _digest({"files": contents(folder_of(name, models)), "values": _plain(build)}),
         "tools": tools_digest(release=release, gpu=gpu),
-        "packages": _digest(_pins_of([*_packages(PACKAGES)[0], *_carried(build)])),
+        "packages": _digest(_pins_of([*_packages()[0], *_carried(build)])),
         "release": release,
         "hardware": gpu or ("cpu" if cpu else "portable"),
     }
@@ -179,16 +179,16 @@ def _carried(build: ModelDefinition) -> list[str]:
 
 def _pins_of(names: Iterable[str]) -> list[str]:
     """Return the lines of constraints.txt for some packages."""
-    _, pins = _packages(PACKAGES)
+    _, pins = _packages()
     return [line for name in sorted({_normal(name) for name in names}) for line in pins.get(name, ())]
 
 
 @functools.cache
-def _packages(folder: Path) -> tuple[frozenset[str], Mapping[str, tuple[str, ...]]]:
+def _packages() -> tuple[frozenset[str], Mapping[str, tuple[str, ...]]]:
     """Return the packages that build artifacts, and the lines of constraints.txt by package."""
-    required = {_normal(line) for line in _lines(folder / "requirements.txt")}
+    required = {_normal(line) for line in _lines(PACKAGES / "requirements.txt")}
     pins: dict[str, tuple[str, ...]] = {}
-    for line in _lines(folder / "constraints.txt"):
+    for line in _lines(PACKAGES / "constraints.txt"):
         name = _normal(line)
         pins[name] = (*pins.get(name, ()), line)
     return frozenset((required - _NOT_PACKAGES) | _ALSO_PACKAGES), pins
@@ -203,9 +203,9 @@ def _lines(path: Path) -> list[str]:
 
 
 def _normal(requirement: str) -> str:
-    """Return the name of a requirement, normalized as in PEP 503."""
+    """Return the normalized name of a requirement."""
     name = re.match(r"[A-Za-z0-9._-]*", requirement)
-    return re.sub(r"[-_.]+", "-", name[0] if name else "").lower()
+    return package_name(name[0] if name else "")
 
 
 def _plain(value: Any) -> Any:

@@ -409,7 +409,10 @@ def _add_labels(model: PyTorchNetwork | OnnxFile | TensorFlowGraph, config: Mode
 
 def _range(tensor: Tensor, model: PyTorchNetwork) -> ShapeRange:
     """Return the shapes of one input that a plan accepts: every batch size, and every declared size."""
-    sizes = [size if isinstance(size, DynamicDim) else _fixed(size) for size in tensor.dims]
+    sizes = [
+        size if isinstance(size, DynamicDim) else DynamicDim(name="fixed", min=size, max=size)
+        for size in tensor.dims
+    ]
     if model.max_batch_size:
         best = model.backend.opt_batch if isinstance(model.backend, TensorRt) else None
         sizes.insert(0, DynamicDim(name=BATCH, opt=best, max=model.max_batch_size))
@@ -418,7 +421,3 @@ def _range(tensor: Tensor, model: PyTorchNetwork) -> ShapeRange:
         opt=tuple(size.usual for size in sizes),
         max=tuple(size.max for size in sizes),
     )
-
-
-def _fixed(size: int) -> DynamicDim:
-    return DynamicDim(name="fixed", min=size, max=size)

@@ -177,7 +177,7 @@ def _brings_library(model: Model, config: ModelConfig) -> bool:
 
 
 def _supports(release: Release, gpu: Gpu) -> bool:
-    return _number(gpu.compute_capability) >= _number(release.min_compute_capability)
+    return float(gpu.compute_capability) >= float(release.min_compute_capability)
 
 
 def _is_set(config: ModelConfig, field: str) -> bool:
@@ -188,7 +188,3 @@ def _is_set(config: ModelConfig, field: str) -> bool:
     if found is None:
         return False
     return bool(config.HasField(last) if found.has_presence else getattr(config, last))
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))

@@ -47,19 +47,10 @@ class Failure:
 _NOT_READY = "ModelNotReadyException"
 _THROTTLED = frozenset(
     {
-        "BandwidthLimitExceeded",
-        "EC2ThrottledException",
-        "LimitExceededException",
-        "PriorRequestNotComplete",
-        "RequestLimitExceeded",
-        "RequestThrottled",
-        "RequestThrottledException",
-        "SlowDown",
-        "ThrottledException",
-        "Throttling",
-        "ThrottlingException",
-        "TooManyRequestsException",
-        "TransactionInProgressException",
+        *("BandwidthLimitExceeded", "EC2ThrottledException", "LimitExceededException"),
+        *("PriorRequestNotComplete", "RequestLimitExceeded", "RequestThrottled"),
+        *("RequestThrottledException", "SlowDown", "ThrottledException", "Throttling"),
+        *("ThrottlingException", "TooManyRequestsException", "TransactionInProgressException"),
     }
 )
 _TIMED_OUT = frozenset({"RequestTimeout", "RequestTimeoutException"})

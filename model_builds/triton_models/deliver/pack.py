@@ -5,26 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from triton_models.artifact.layout import Layout
 from triton_models.artifact.pack.pack import Artifact, layout_to_pack, packing_problems, write
 from triton_models.artifact.pack.renaming import copies
 from triton_models.base.errors import FleetError, Problem, raise_if_any
-from triton_models.base.outcome import progress
+from triton_models.base.outcome import JsonReady, progress
 from triton_models.check.check import check_layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
+class Packed(JsonReady):
     """The outcome of `fleet pack`."""
 
     artifacts: tuple[Artifact, ...]
-    exit_code: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return every artifact as JSON-ready data."""
-        return {"artifacts": [artifact.as_dict() for artifact in self.artifacts]}
 
     def lines(self) -> Iterator[str]:
         """Yield the artifacts' paths, one per line."""

@@ -37,7 +37,6 @@ class Fit(JsonReady):
     models: tuple[str, ...]
     unrecorded: tuple[str, ...]
     other_gpus: tuple[str, ...] = ()
-    exit_code: int = 0
 
     def lines(self) -> Iterator[str]:
         """Yield a summary, and a line each for models without a record and for plans of other GPUs."""

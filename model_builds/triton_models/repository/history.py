@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.artifact.targets import ArtifactTarget, built_gpu
 from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import JsonReady
 from triton_models.base.tables import Column, table
 from triton_models.repository.manifest import (
     ArtifactRecord,
@@ -30,7 +31,7 @@ _DAY = len("2026-11-23")  # the beginning of a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Artifacts:
+class Artifacts(JsonReady):
     """The outcome of `fleet history`: the artifacts of each model, newest first.
 
     Attributes:
@@ -38,18 +39,12 @@ class Artifacts:
     """
 
     repository: str
-    rows: tuple[PublishedArtifact, ...]
+    artifacts: tuple[PublishedArtifact, ...]
     verified: int | None = None
-    exit_code: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return every artifact as JSON-ready data."""
-        artifacts = [row.as_dict() for row in self.rows]
-        return {"repository": self.repository, "artifacts": artifacts, "verified": self.verified}
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a table."""
-        if not self.rows:
+        if not self.artifacts:
             yield f"no models are published in {self.repository}"
             return
         yield from table(self._columns())
@@ -58,7 +53,7 @@ class Artifacts:
 
     def _columns(self) -> list[Column]:
         """Return the columns; a digest names an artifact as well as its file name does, also to rollback."""
-        rows = self.rows
+        rows = self.artifacts
         published = [in_json(row.change.at) if row.change else "?" for row in rows]
         return [
             Column(title="model", cells=[row.model for row in rows]),
@@ -81,7 +76,7 @@ def run(arguments: argparse.Namespace, *, s3: S3Client | None = None) -> Artifac
     with opened(arguments.repository, s3) as store:
         rows = tuple(published(read(store).manifest, arguments.names))
         verified = verify(rows, store) if arguments.verify else None
-    return Artifacts(repository=store.url, rows=rows, verified=verified)
+    return Artifacts(repository=store.url, artifacts=rows, verified=verified)
 
 
 def verify(rows: Sequence[PublishedArtifact], store: Store) -> int:

@@ -52,6 +52,8 @@ AMBIGUOUS_TARGET = Check(id="ambiguous-target", source=FROM_ARGUMENTS)
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, read 2026-11-21
 _URL = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>.*))?")
 
+_MOST_LISTED = 20
+
 
 def request_name(sha256: str) -> str:
     """Return the name in the repository of the request with that digest."""
@@ -306,7 +308,7 @@ def _invalid(name: str, reason: str, *, where: str) -> FleetError:
     )
 
 
-def _some(names: Collection[str], *, at_most: int = 20) -> str:
+def _some(names: Collection[str]) -> str:
     """Return a list of names for an error, with a limit: the first ones, because sorting all takes long."""
-    first = ", ".join(sorted(islice(names, at_most))) or "none yet"
-    return f"{first} and {len(names) - at_most} more" if len(names) > at_most else first
+    first = ", ".join(sorted(islice(names, _MOST_LISTED))) or "none yet"
+    return f"{first} and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else first

@@ -69,7 +69,6 @@ class Promoted(JsonReady):
     promotions: tuple[Promotion, ...]
     copied: tuple[str, ...]
     dry_run: bool = False
-    exit_code: int = 0
 
     def lines(self) -> Iterator[str]:
         """Yield one line per model and target."""

@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.targets import ArtifactTarget
@@ -57,7 +56,6 @@ class Pruned(JsonReady):
     deleted: Mapping[str, int]
     held: Mapping[str, tuple[str, ...]]
     dry_run: bool
-    exit_code: int = 0
 
     @property
     def freed(self) -> int:
@@ -138,7 +136,10 @@ def prune(
         models = sagemaker or sagemaker_client(store)
         named = named_by_models(store.repository, models)
         live = live_targets(store.repository, models)
-        rule = partial(_unneeded, keep=keep, older_than=older_than, live=live)
+
+        def rule(stored: StoredManifest) -> dict[str, int]:
+            return expendable(stored.manifest, keep=keep, older_than=older_than, now=stored.at, live=live)
+
         stored = read(store)
         _check_deleting(stored.manifest)
         left_over = dict.fromkeys(stored.manifest.deleting, 0)
@@ -175,10 +176,6 @@ def run(arguments: argparse.Namespace) -> Pruned:
         dry_run=arguments.dry_run,
         resume=arguments.resume,
     )
-
-
-def _unneeded(stored: StoredManifest, **rule: Any) -> dict[str, int]:
-    return expendable(stored.manifest, now=stored.at, **rule)
 
 
 def _expendable(

@@ -54,7 +54,6 @@ class Published(JsonReady):
     present: tuple[str, ...]
     targets: dict[str, str]
     unchanged: tuple[str, ...] = ()
-    exit_code: int = 0
 
     def lines(self) -> Iterator[str]:
         """Yield one line per model."""

@@ -57,7 +57,6 @@ class RolledBack(JsonReady):
     model: str
     moved: tuple[Moved, ...]
     kept: Mapping[ArtifactTarget, str] = field(default_factory=dict)
-    exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON-ready data, with that of the first target as well."""

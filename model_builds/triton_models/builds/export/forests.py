@@ -89,16 +89,8 @@ class Shape:
         return self.scores > 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForestFile:
-    """A file of a forest."""
-
-    framework: str
-    features: int
-
-
-def forest_file(weights: Weights, *, name: str) -> ForestFile:
-    """Read which framework wrote a file, and for how many features."""
+def forest_file(weights: Weights, *, name: str) -> tuple[str, int]:
+    """Return which framework wrote a file, xgboost or lightgbm, and for how many features."""
     import treelite
 
     path = fetch(weights)
@@ -109,7 +101,7 @@ def forest_file(weights: Weights, *, name: str) -> ForestFile:
         model = _load(path)
     except (OSError, treelite.TreeliteError) as error:
         raise _unreadable(name, address_of(weights), _said(error)) from error
-    return ForestFile(framework=_FRAMEWORKS[kind], features=model.num_feature)
+    return _FRAMEWORKS[kind], model.num_feature
 
 
 def write_forest(forest: Forest, weights: Weights | None, folder: Path) -> Shape:

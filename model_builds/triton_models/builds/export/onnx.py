@@ -15,7 +15,7 @@ from triton_models.artifact.networks import side_files
 from triton_models.base.errors import FleetError, Problem
 from triton_models.declare.inferred import TYPES
 from triton_models.declare.models import PyTorchNetwork
-from triton_models.declare.tensors import DynamicDim, Tensor
+from triton_models.declare.tensors import NUMPY_TYPES, DynamicDim, Tensor
 
 if TYPE_CHECKING:
     import torch
@@ -137,12 +137,11 @@ def example_tensors(inputs: Sequence[Tensor], *, batches: bool) -> dict[str, tor
     """
     import torch
 
-    types = {"TYPE_FP16": "float16", "TYPE_FP32": "float32", "TYPE_FP64": "float64", "TYPE_BF16": "bfloat16"}
     examples = {}
     for tensor in inputs:
         dims = [max(size.min, 2) if isinstance(size, DynamicDim) else size for size in tensor.dims]
         shape = [2, *dims] if batches else dims
-        name = types.get(tensor.full_type, tensor.full_type.removeprefix("TYPE_").lower())
+        name = NUMPY_TYPES.get(tensor.full_type.removeprefix("TYPE_"), "bfloat16")
         count = torch.Size(shape).numel()
         examples[tensor.name] = (torch.arange(count) % 2).reshape(shape).to(getattr(torch, name))
     return examples

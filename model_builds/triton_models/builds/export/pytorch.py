@@ -32,7 +32,7 @@ from triton_models.artifact.networks import NetworkTensor, Signature
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.onnx import example_tensors
 from triton_models.builds.locked import cxx
-from triton_models.declare.tensors import DynamicDim, Tensor
+from triton_models.declare.tensors import NUMPY_TYPES, DynamicDim, Tensor
 
 if TYPE_CHECKING:
     import torch
@@ -46,15 +46,7 @@ _TOLERANCE = 1e-3
 # Source: ConvertTorchTypeToDataType of pytorch_backend (src/libtorch_utils.cc, main of 2026-05-13), read on
 # 2026-11-21. Triton lacks the types that are missing here, such as complex64.
 _TYPES = {
-    "bool": "TYPE_BOOL",
-    "uint8": "TYPE_UINT8",
-    "int8": "TYPE_INT8",
-    "int16": "TYPE_INT16",
-    "int32": "TYPE_INT32",
-    "int64": "TYPE_INT64",
-    "float16": "TYPE_FP16",
-    "float32": "TYPE_FP32",
-    "float64": "TYPE_FP64",
+    name: f"TYPE_{own}" for own, name in NUMPY_TYPES.items() if own not in {"UINT16", "UINT32", "UINT64"}
 }
 
 # The numbers that PyTorch appends to repeated class names; they count the exports of this process.

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
 
 from triton_models.artifact.networks import PlanHeader
 from triton_models.base.checks import FROM_ARGUMENTS, Check
@@ -26,8 +25,6 @@ GPU_TOO_OLD = Check(id="gpu-too-old", source="NVIDIA's support matrix of TensorR
 GPU_ABSENT = Check(id="gpu-absent", source=FROM_ARGUMENTS)
 TENSORRT_UNKNOWN = Check(id="tensorrt-unknown", source=FROM_ARGUMENTS)
 TRTEXEC_MISSING = Check(id="trtexec-missing", source=FROM_ARGUMENTS)
-
-Version: TypeAlias = tuple[int, ...]
 
 IMAGE_TRTEXEC = Path("/usr/src/tensorrt/bin/trtexec")
 """The path of trtexec in the Triton images, where it is not on PATH."""
@@ -83,7 +80,7 @@ def find_trtexec() -> Path | None:
 
 def capability_problems(gpu: Gpu, release: Release) -> Iterator[Problem]:
     """Yield a problem if the TensorRT of a release cannot compile for a GPU."""
-    if _number(gpu.compute_capability) < _number(release.min_compute_capability):
+    if float(gpu.compute_capability) < float(release.min_compute_capability):
         what = f"TensorRT of release {release.name} does not support {gpu.name} ({gpu.compute_capability})"
         needed = f"a GPU of compute capability {release.min_compute_capability} or newer"
         fix = f"build for {needed}, or with an older release"
@@ -149,7 +146,3 @@ def trtexec_version(trtexec: Path) -> str:
     base = 100 if number >= _FIRST_WITH_TWO_DIGITS else 10
     parts = [number // 100 // base, number // 100 % base, number % 100]
     return ".".join(map(str, [*parts, build] if build else parts))
-
-
-def _number(version: str) -> Version:
-    return tuple(map(int, version.split(".")))

@@ -218,14 +218,14 @@ def write_forest(file: Path, folder: Path) -> str:
     """Write the declaration of a forest, with its file, and return its framework: xgboost or lightgbm."""
     from triton_models.builds.export.forests import forest_file
 
-    found = forest_file(LocalWeights(path=str(file)), name=folder.name)
+    framework, features = forest_file(LocalWeights(path=str(file)), name=folder.name)
     refuse_unprintable([file.name], where="--forest")
     _copy([file], folder)
     names = _names(folder, file, "forest")
-    text = _FOREST.format(**names, features=found.features, batch=_FOREST_BATCH)
+    text = _FOREST.format(**names, features=features, batch=_FOREST_BATCH)
     (folder / "build.py").write_text(text, encoding="utf-8")
-    (folder / REQUIREMENTS).write_text(f"{_FRAMEWORKS[found.framework]}\n")
-    return found.framework
+    (folder / REQUIREMENTS).write_text(f"{_FRAMEWORKS[framework]}\n")
+    return framework
 
 
 def literal(text: str) -> str:

@@ -47,7 +47,6 @@ class Started(JsonReady):
     folder: Path
     files: Sequence[str]
     models: Sequence[str]
-    exit_code: int = 0
 
     def lines(self) -> Iterator[str]:
         """Yield the folder, the models and the next steps."""
@@ -74,7 +73,6 @@ class Upgrade(JsonReady):
     replaced: Mapping[str, str] = field(default_factory=dict)
     edited: Mapping[str, str] = field(default_factory=dict)
     written: bool = False
-    exit_code: int = 0
 
     def lines(self) -> Iterator[str]:
         """Yield each difference."""

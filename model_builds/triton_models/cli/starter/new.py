@@ -17,6 +17,7 @@ from typing import Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError
+from triton_models.base.outcome import JsonReady
 from triton_models.base.processes import stopped_by_sigterm
 from triton_models.base.source_files import LEFTOVERS
 from triton_models.cli.starter.cdk_json import cdk_json
@@ -36,7 +37,7 @@ MODEL_TAKEN = Check(id="model-taken", source=FROM_ARGUMENTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class Begun(JsonReady):
     """A new model build.
 
     Attributes:
@@ -58,7 +59,6 @@ class Begun:
     install: str = ""
     fixed_batch: int | None = None
     named_in: Path | None = None
-    exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON-ready data."""
