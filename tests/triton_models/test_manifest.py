@@ -313,7 +313,7 @@ def test_a_record_with_any_other_value_is_read_as_it_was_meant_or_refused_alone(
             with reported("manifest-record"):
                 each.model(name)
     else:
-        history = Artifacts(repository="s3://b/", rows=tuple(published(manifest)))
+        history = Artifacts(repository="s3://b/", artifacts=tuple(published(manifest)))
         assert all(map(str.isprintable, history.lines()))
         assert all(ARTIFACT_NAME.fullmatch(each.artifact) for each in history.artifacts)
         assert all(each.record.sha256.startswith(each.artifact[-23:-7]) for each in history.artifacts)

@@ -74,7 +74,7 @@ def test_the_table_is_aligned_and_says_for_what_when_and_by_whom(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     rows = tuple(published(manifest, ["minilm"]))
-    head, newest, *_ = Artifacts(repository="s3://b/models/", rows=rows).lines()
+    head, newest, *_ = Artifacts(repository="s3://b/models/", artifacts=rows).lines()
 
     assert head.split() == ["model", "artifact", "state", "on", "MB", "built", "for", "published", "by"]
     for column in ("artifact", "built for", "published", "by"):
@@ -94,7 +94,7 @@ def test_at_every_width_the_table_fits_and_digests_are_whole(
     monkeypatch.setenv("COLUMNS", str(width))
     digest = "0123456789abcdef"
     rows = [replace(row, artifact=f"minilm-{digest}.tar.gz") for row in published(manifest, ["minilm"])]
-    head, *lines = Artifacts(repository="s3://b/models/", rows=tuple(rows)).lines()
+    head, *lines = Artifacts(repository="s3://b/models/", artifacts=tuple(rows)).lines()
 
     assert [line for line in lines if len(line) > width] == []
     assert [line for line in lines if f"-{digest}.tar.gz" not in line and f" {digest} " not in line] == []
