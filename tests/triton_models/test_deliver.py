@@ -36,11 +36,11 @@ from triton_models.cli.main import main
 from triton_models.declare.declaration import Example
 from triton_models.declare.reading import load_build
 from triton_models.deliver.deliver import Delivery, deliver
-from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Results
 from triton_models.deliver.steps import example_request
 from triton_models.deliver.worker import Worker
 from triton_models.repository.manifest import Repository, request_name
+from triton_models.repository.places import Place
 
 PLENTY_S = 120.0
 HANGS_S = 2.0

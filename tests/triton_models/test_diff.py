@@ -18,9 +18,9 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.inputs import Inputs, find_inputs
 from triton_models.cli.main import main
 from triton_models.deliver.diff import ModelState, changed
-from triton_models.deliver.places import Place
 from triton_models.deliver.results import Results
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.repository.places import Place
 
 RELEASE = "25.09"
 HEAVY = {"torch", "onnx", "transformers", "sentence_transformers", "google.protobuf"}

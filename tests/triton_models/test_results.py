@@ -11,8 +11,8 @@ import pytest
 from triton_models.base.errors import FleetError, Problem
 from triton_models.cli.main import main
 from triton_models.deliver.deliver import log_file, service_log
-from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Results, summary
+from triton_models.repository.places import Place
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 PROBLEM = Problem(what="it raised", where="build.py:3", fix="fix it", rule="r")

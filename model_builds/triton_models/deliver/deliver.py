@@ -29,7 +29,6 @@ from triton_models.base.processes import stopped_by_sigterm
 from triton_models.builds.build import LOGS
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import stand_in
-from triton_models.deliver.places import UNWRITABLE, Place
 from triton_models.deliver.results import ModelResult, Record, Results, Step, say
 from triton_models.deliver.steps import Made, Order, make
 from triton_models.deliver.worker import UNEXPECTED, Ended, Worker
@@ -37,6 +36,7 @@ from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import DEFAULT_RELEASE
 from triton_models.facts.releases import release as release_named
 from triton_models.repository.objects import opened
+from triton_models.repository.places import UNWRITABLE, Place
 from triton_models.repository.publish import Published, publish
 from triton_models.repository.s3 import CONTENDED
 from triton_models.repository.stored_manifest import read

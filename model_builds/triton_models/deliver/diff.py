@@ -26,12 +26,12 @@ from triton_models.base.outcome import JsonReady
 from triton_models.builds.export.objects import tag as content_tag
 from triton_models.builds.inputs import Found, Inputs, differences, tools_digest, with_objects
 from triton_models.declare.reading import model_names
-from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Record
 from triton_models.deliver.steps import Order, find
 from triton_models.deliver.worker import Ended, Worker
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord
 from triton_models.repository.objects import opened
+from triton_models.repository.places import Place
 from triton_models.repository.s3 import caught, in_parallel, repository_client
 from triton_models.repository.stored_manifest import read
 

@@ -17,8 +17,8 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.json_text import parsed
 from triton_models.base.outcome import JsonReady, printable
-from triton_models.deliver.places import NO_RESULTS, Place
 from triton_models.repository.manifest import in_json
+from triton_models.repository.places import NO_RESULTS, Place
 from triton_models.repository.s3 import publisher
 
 VERSION = 1

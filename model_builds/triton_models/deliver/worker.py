@@ -19,7 +19,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -59,24 +59,12 @@ class Ended(Generic[Answer]):
     Attributes:
         answer: The return value of the task; None if it failed.
         problems: The reasons why it failed; empty if it succeeded.
+        sound: True if the process can run another task.
     """
 
     answer: Answer | None = None
     problems: tuple[Problem, ...] = ()
     seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """The message of the process at the end of a task.
-
-    Attributes:
-        answer: The return value of the task; None if it failed.
-        sound: True if the process can run another task.
-    """
-
-    answer: Any = None
-    problems: tuple[Problem, ...] = ()
     sound: bool = True
 
 
@@ -126,7 +114,7 @@ class Worker:
             self.kill()
         elif self._temporary is None or _size(self._temporary) > _MOST_TEMPORARY_BYTES:
             self.close()
-        return Ended(answer=reply.answer, problems=reply.problems, seconds=time.monotonic() - begun)
+        return replace(reply, seconds=time.monotonic() - begun)
 
     def close(self) -> None:
         """End the process after its cleanup; the next task starts a new one."""
@@ -165,19 +153,19 @@ class Worker:
         self._connection = ours
         return ours
 
-    def _awaited(self, until: float, seconds: float, name: str, on_step: Report) -> Reply:
+    def _awaited(self, until: float, seconds: float, name: str, on_step: Report) -> Ended[Any]:
         """Wait for the reply of the task; return the problem if there is no reply."""
         while True:
             left = until - time.monotonic()
             if left <= 0:
-                return Reply(problems=(_too_long(name, seconds),), sound=False)
+                return Ended(problems=(_too_long(name, seconds),), sound=False)
             message = self._message(min(left, _LOOK_S))
             if isinstance(message, str):
                 on_step(message)
-            elif isinstance(message, Reply):
+            elif isinstance(message, Ended):
                 return message
             elif self._process is not None and self._process.poll() is not None:
-                return Reply(problems=(_died(name, self._process.returncode),), sound=False)
+                return Ended(problems=(_died(name, self._process.returncode),), sound=False)
 
     def _message(self, wait_s: float) -> Any:
         """Return the next message of the process; None after a pause or at its end."""
@@ -254,7 +242,7 @@ def main(descriptor: int) -> None:
             os.environ.update(variables)
 
 
-def _done(task: Any, argument: Any, connection: Connection) -> Reply:
+def _done(task: Any, argument: Any, connection: Connection) -> Ended[Any]:
     def report(step: str) -> None:
         sys.stderr.write(f"{step} ...\n")  # the last line of a log shows the step that failed
         sys.stderr.flush()
@@ -263,17 +251,17 @@ def _done(task: Any, argument: Any, connection: Connection) -> Reply:
     return _reply(lambda: task(argument, report))
 
 
-def _reply(task: Callable[[], Any]) -> Reply:
+def _reply(task: Callable[[], Any]) -> Ended[Any]:
     try:
-        return Reply(answer=task())
+        return Ended(answer=task())
     except _ApartError as error:
-        return Reply(problems=error.problems)
+        return Ended(problems=error.problems)
     except FleetError as error:
         traceback.print_exc()
-        return Reply(problems=error.problems, sound=not _ran_out_of_memory(error))
+        return Ended(problems=error.problems, sound=not _ran_out_of_memory(error))
     except BaseException as error:  # noqa: BLE001  any error ends only this task
         traceback.print_exc()
-        return Reply(problems=(_unexpected(error),), sound=False)
+        return Ended(problems=(_unexpected(error),), sound=False)
 
 
 class _ApartError(FleetError):
@@ -314,7 +302,7 @@ def apart(function: Callable[[], Answer], *, name: str) -> Answer:
     return answer
 
 
-def _reply_of(child: int, receiving: Connection) -> Reply | int:
+def _reply_of(child: int, receiving: Connection) -> Ended[Any] | int:
     """Wait for the reply of a copy, or for its exit status. A child of it may hold the pipe open."""
     ended, status, reply = 0, 0, None
     while reply is None and not ended:
@@ -327,7 +315,7 @@ def _reply_of(child: int, receiving: Connection) -> Reply | int:
                 break
     if not ended:
         _, status = os.waitpid(child, 0)
-    return reply if isinstance(reply, Reply) else os.waitstatus_to_exitcode(status)
+    return reply if isinstance(reply, Ended) else os.waitstatus_to_exitcode(status)
 
 
 def _ran_out_of_memory(error: BaseException | None) -> bool:

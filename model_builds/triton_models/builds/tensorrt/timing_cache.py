@@ -23,15 +23,12 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
-from triton_models.base.whole_files import write_whole
 from triton_models.facts.limits import BUCKET_RULE
-
-if TYPE_CHECKING:
-    from triton_models.repository.manifest import Repository
+from triton_models.repository.manifest import Repository
+from triton_models.repository.places import Place
 
 TIMING_CACHE = Check(id="timing-cache", source=FROM_ARGUMENTS)
 TIMING_CACHE_VARIABLE = "FLEET_TIMING_CACHE"
@@ -41,25 +38,17 @@ _KIND = "Triton Fleet timing cache"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingCache:
-    """The caches in one place.
-
-    Attributes:
-        where: A folder, or s3://bucket/prefix/.
-        repository: The same as an address in S3; None for a folder.
-    """
+    """The caches in one place: a folder, or s3://bucket/prefix/."""
 
     where: str
-    repository: Repository | None = None
 
     @classmethod
     def at(cls, where: str) -> TimingCache:
         """Return the caches in a folder or under s3://bucket/prefix/."""
         if "://" not in where:
-            return cls(where=where)
-        from triton_models.repository.manifest import Repository
-
+            return cls(where=str(Path(where).expanduser()))
         try:
-            return cls(where=where, repository=Repository.parse(where))
+            return cls(where=Repository.parse(where).url)
         except FleetError:
             raise TIMING_CACHE.error(
                 what=f"{where!r} is neither a folder nor s3://bucket/prefix/: {BUCKET_RULE}",
@@ -84,8 +73,8 @@ class TimingCache:
 
     def _fetch(self, name: str, header: dict[str, str]) -> bytes:
         try:
-            kept = self._read(name)
-        except (FleetError, OSError) as error:
+            kept = self._place(name).find()
+        except FleetError as error:
             _say(f"{self.where}: cannot read {name}, so times are measured again: {_reason(error)}")
             return b""
         times = _unwrapped(kept, header) if kept is not None else b""
@@ -95,37 +84,12 @@ class TimingCache:
 
     def _keep(self, name: str, content: bytes) -> None:
         try:
-            self._write(name, content)
-        except (FleetError, OSError) as error:
+            self._place(name).put(content)
+        except FleetError as error:
             _say(f"{self.where}: cannot save {name} for the next build: {_reason(error)}")
 
-    def _read(self, name: str) -> bytes | None:
-        if self.repository is None:
-            path = Path(self.where).expanduser() / name
-            return path.read_bytes() if path.exists() else None
-        from botocore.exceptions import ClientError
-
-        from triton_models.repository.s3 import NOT_FOUND, aws_errors, error_code, repository_client
-
-        with aws_errors(self.where):
-            try:
-                key = f"{self.repository.prefix}{name}"
-                answer = repository_client().get_object(Bucket=self.repository.bucket, Key=key)
-                return answer["Body"].read()
-            except ClientError as error:
-                if error_code(error) in NOT_FOUND:
-                    return None
-                raise
-
-    def _write(self, name: str, content: bytes) -> None:
-        if self.repository is None:
-            write_whole(Path(self.where).expanduser() / name, content)
-            return
-        from triton_models.repository.s3 import aws_errors, repository_client
-
-        with aws_errors(self.where):
-            key = f"{self.repository.prefix}{name}"
-            repository_client().put_object(Bucket=self.repository.bucket, Key=key, Body=content)
+    def _place(self, name: str) -> Place:
+        return Place(address=f"{self.where.rstrip('/')}/{name}")
 
 
 def _wrapped(times: bytes, header: dict[str, str]) -> bytes:
@@ -139,10 +103,8 @@ def _unwrapped(content: bytes, header: dict[str, str]) -> bytes | None:
     return times if times and content == _wrapped(times, header) else None
 
 
-def _reason(error: FleetError | OSError) -> str:
-    if isinstance(error, FleetError):
-        return error.problems[0].why or error.problems[0].what
-    return error.strerror or str(error)
+def _reason(error: FleetError) -> str:
+    return error.problems[0].why or error.problems[0].what
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.whole_files import write_whole
-from triton_models.repository.s3 import aws_errors, in_parallel, repository_client
+from triton_models.repository.s3 import NOT_FOUND, aws_errors, error_code, in_parallel, repository_client
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -35,17 +35,34 @@ class Place:
 
     def write(self, text: str) -> None:
         """Write a document atomically."""
-        body = text.encode()
+        self.put(text.encode(), ContentType="application/json")
+
+    def put(self, content: bytes, **about: str) -> None:
+        """Write bytes atomically; `about` has further arguments for S3."""
         with _located(self.address):
             if self.in_s3:
-                self._client().put_object(**self._at(), Body=body, ContentType="application/json")
+                self._client().put_object(**self._at(), Body=content, **about)
             else:
-                write_whole(Path(self.address), body)
+                write_whole(Path(self.address), content)
 
     def read(self) -> bytes:
         """Read the document."""
         with _located(self.address):
             return _get(self._client(), self._at()) if self.in_s3 else Path(self.address).read_bytes()
+
+    def find(self) -> bytes | None:
+        """Read the document; None if it does not exist."""
+        from botocore.exceptions import ClientError
+
+        with _located(self.address):
+            try:
+                return _get(self._client(), self._at()) if self.in_s3 else Path(self.address).read_bytes()
+            except FileNotFoundError:
+                return None
+            except ClientError as error:
+                if error_code(error) in NOT_FOUND:
+                    return None
+                raise
 
     def documents(self) -> dict[str, bytes]:
         """Read every .json below the place, by address and sorted; for a document, read it alone."""
