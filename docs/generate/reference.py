@@ -16,7 +16,7 @@ _SECTIONS = {
     "declare.models": "Models",
     "declare.tensors": "Tensors",
     "declare.backends": "Backends",
-    "declare.serving": "Serving",
+    "declare.scheduling": "Serving",
     "declare.weights": "Weights",
     "declare.environments": "Environments of Python models",
     "declare.job": "Models that no class can declare",

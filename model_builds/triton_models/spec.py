@@ -40,7 +40,7 @@ from triton_models.declare.reading import (
     model_names,
     models_folder,
 )
-from triton_models.declare.serving import Control, DynamicBatching, Instances, SequenceBatching, WarmUp
+from triton_models.declare.scheduling import Control, DynamicBatching, Instances, SequenceBatching, WarmUp
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
 from triton_models.declare.weights import (
     HubWeights,

@@ -23,7 +23,7 @@ from triton_models.cli.main import main
 from triton_models.deliver.verify import process as process_module
 from triton_models.deliver.verify import process as program_module
 from triton_models.deliver.verify.comparing import difference
-from triton_models.deliver.verify.server import Limits, Server, serving
+from triton_models.deliver.verify.server import Limits, Server, local_server
 from triton_models.deliver.verify.verify import declaration_of, verify
 from triton_models.spec import Example, ModelDefinition, load_build
 from triton_rehearsal.triton import command
@@ -168,7 +168,7 @@ def on_path(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def server(program: Path) -> Iterator[Server]:
     """One server for all tests; a test that ends it makes the next one start it again."""
-    with serving(program) as server:
+    with local_server(program) as server:
         yield server
 
 
@@ -369,7 +369,7 @@ def test_a_server_that_dies_is_reported_and_restarted_for_the_next_model(declara
 
 
 def test_a_model_that_does_not_answer_is_given_up_with_its_server(declarations, moody, program):
-    with serving(program, limits=Limits(answer_s=1)) as server:
+    with local_server(program, limits=Limits(answer_s=1)) as server:
         found = refusal(moody, in_a_mood(declarations, "no answer", "no answer"), server)
         assert len(found) == 1
         assert found[0].startswith("not-served: it is not answered within 1 seconds")
@@ -464,7 +464,7 @@ def test_no_server_is_an_error_that_says_where_there_is_one(monkeypatch, tmp_pat
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(program_module, "IMAGE_SERVER", tmp_path / "none")
     monkeypatch.setattr(program_module, "INSTALLED", tmp_path / "none")
-    with pytest.raises(FleetError, match=r"tritonserver not found(.|\n)*`make rehearse`"), serving():
+    with pytest.raises(FleetError, match=r"tritonserver not found(.|\n)*`make rehearse`"), local_server():
         pass
 
 
@@ -481,7 +481,7 @@ def test_a_server_that_does_not_start_marks_no_model_and_shows_its_log(declarati
     broken = tmp_path / "tritonserver"
     broken.write_text("#!/bin/sh\necho no such GPU >&2\nexit 3\n")
     broken.chmod(0o755)
-    with serving(broken) as server, pytest.raises(FleetError) as found:
+    with local_server(broken) as server, pytest.raises(FleetError) as found:
         verify(twice, load_build("twice", declarations), server=server)
     assert "the Triton server is not ready" in str(found.value)
     assert "no such GPU" in str(found.value)
@@ -494,7 +494,7 @@ def test_a_server_opens_the_plugins_of_the_plans_that_it_verifies(declarations, 
     echoing.chmod(0o755)
     plans = {"a": {"plugins": "/opt/b.so;/opt/a.so"}, "b": {"plugins": "/opt/a.so"}, "c": {}}
     record = json.loads((twice / "build.json").read_text())
-    with serving(echoing) as server:
+    with local_server(echoing) as server:
         for found, plugins in ((plans, " --backend-config=tensorrt,plugins=/opt/a.so;/opt/b.so"), ({}, "")):
             (twice / "build.json").write_text(json.dumps({**record, "plans": found}))
             with pytest.raises(FleetError) as error:
@@ -506,7 +506,7 @@ def test_a_server_that_is_never_ready_is_given_up_and_nothing_of_it_stays(tmp_pa
     silent = tmp_path / "tritonserver"
     silent.write_text("#!/bin/sh\nexec sleep 1000\n")
     silent.chmod(0o755)
-    with serving(silent, limits=Limits(start_s=0.3)) as server:
+    with local_server(silent, limits=Limits(start_s=0.3)) as server:
         left = Path(f"/dev/shm/{server._mark}by_a_killed_one")  # noqa: S108
         left.touch()
         with pytest.raises(FleetError, match=r"within 0\.3 seconds"):
@@ -521,7 +521,7 @@ def test_a_port_that_another_server_took_meanwhile_is_left_to_it(monkeypatch, se
     free = process_module._free_port()
     ports = iter([server._pool.port, free])
     monkeypatch.setattr(process_module, "_free_port", lambda: next(ports))
-    with serving(program) as other:
+    with local_server(program) as other:
         other.start()
         assert other.alive
         assert other._pool.port == free
@@ -529,7 +529,7 @@ def test_a_port_that_another_server_took_meanwhile_is_left_to_it(monkeypatch, se
 
 
 def test_nothing_of_a_server_stays(declarations, moody, program):
-    with serving(program) as server, server.loaded(moody, "moody"):
+    with local_server(program) as server, server.loaded(moody, "moody"):
         mark, process = server._mark, server._process
         assert list(Path("/dev/shm").glob(f"{mark}*"))  # noqa: S108
     assert process is not None

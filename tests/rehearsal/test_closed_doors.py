@@ -24,7 +24,7 @@ from embedded_aws import EmbeddedAws
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from triton_models.deliver.verify.process import SOCKETS
-from triton_models.deliver.verify.server import serving
+from triton_models.deliver.verify.server import local_server
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.triton import command
 from triton_rehearsal.triton.server import TritonServer
@@ -152,7 +152,7 @@ def test_the_server_that_verifies_a_build_has_no_port_at_all(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SOCKETS, str(tmp_path))
-    with serving(program) as verifying:
+    with local_server(program) as verifying:
         verifying.start()
         found = listening(os.getpid())
 

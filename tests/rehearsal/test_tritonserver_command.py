@@ -23,7 +23,7 @@ from tests.rehearsal import served_models
 from tests.rehearsal.small_projects import create_project
 from tests.rehearsal.traces import traces
 from triton_models.deliver.verify.process import numpy_of_models, server_environment
-from triton_models.deliver.verify.server import serving
+from triton_models.deliver.verify.server import local_server
 from triton_rehearsal.builds.processing_job import run_job
 from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.triton import command
@@ -147,7 +147,7 @@ def answer(server: Any, model: str) -> list[list[float]]:
 @pytest.mark.story
 def test_a_model_made_for_tensorrt_is_answered_by_the_stand_in(program: Path, tmp_path: Path) -> None:
     root = served_models.write(served_models.onnx_model(3, backend="tensorrt"), tmp_path / "root")
-    with serving(program) as server, server.loaded(root, "scaling"):
+    with local_server(program) as server, server.loaded(root, "scaling"):
         assert answer(server, "scaling") == [[3, 3]]
 
 
@@ -170,7 +170,7 @@ def test_a_model_does_not_run_in_the_folder_of_the_build(
     looks = "import os\nassert not os.path.exists('of_the_build.py')\n"
     root = served_models.write(served_models.python_model(looks + served_models.IDENTITY), tmp_path / "root")
 
-    with serving(program) as server, server.loaded(root, "identity"):
+    with local_server(program) as server, server.loaded(root, "identity"):
         assert answer(server, "identity") == [[1, 1]]
 
 
@@ -182,8 +182,8 @@ def test_a_build_says_which_numpy_its_models_get(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.story
 def test_servers_at_the_same_time_do_not_meet(program: Path, tmp_path: Path) -> None:
     root = served_models.write(served_models.python_model(), tmp_path / "root")
-    with serving(program) as one, one.loaded(root, "identity"):
-        with serving(program) as other, other.loaded(root, "identity"):
+    with local_server(program) as one, one.loaded(root, "identity"):
+        with local_server(program) as other, other.loaded(root, "identity"):
             assert answer(other, "identity") == [[1, 1]]
         assert answer(one, "identity") == [[1, 1]]
 

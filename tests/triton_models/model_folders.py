@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 
 from triton_models.artifact.pbtxt import ModelConfig, ensemble, plain, read_config, step, tensor, write_config
-from triton_models.declare.serving import DynamicBatching
+from triton_models.declare.scheduling import DynamicBatching
 
 INPUT = tensor("image", "FP32", [3, 224, 224])
 OUTPUT = tensor("scores", "FP32", [1000])

@@ -14,8 +14,8 @@ from triton_models.base.errors import FleetError
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.repository import check_endpoint as check_endpoint_module
 from triton_models.repository.check_endpoint import FITS, check_endpoint
+from triton_models.repository.endpoints import Endpoint, deployed, planned
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.repository.serving import Serving, deployed, serving_with
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 FOR_A10G = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}
@@ -32,9 +32,9 @@ def _record(build: dict[str, Any], **fields: Any) -> ArtifactRecord:
     return ArtifactRecord(size=1, sha256="00", build=build, **fields)
 
 
-G5, OLD_G5 = (serving_with(instance_type="ml.g5.2xlarge", release=name) for name in ("25.09", "25.04"))
-G6 = serving_with(instance_type="ml.g6.2xlarge", release="25.09")
-CPU = serving_with(instance_type="ml.c5.xlarge", release="25.09")
+G5, OLD_G5 = (planned(instance_type="ml.g5.2xlarge", release=name) for name in ("25.09", "25.04"))
+G6 = planned(instance_type="ml.g6.2xlarge", release="25.09")
+CPU = planned(instance_type="ml.c5.xlarge", release="25.09")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_what_was_built_for_the_endpoint_or_needs_no_plan_passes(record: Artifac
 
 
 @pytest.mark.parametrize(
-    ("record", "serving", "what"),
+    ("record", "endpoint", "what"),
     [
         (_record(FOR_A10G), G6, "a plan for A10G, and ml.g6.2xlarge has L4"),
         (_record(FOR_A10G), CPU, "a plan for A10G, and ml.c5.xlarge has no GPU"),
@@ -63,10 +63,10 @@ def test_what_was_built_for_the_endpoint_or_needs_no_plan_passes(record: Artifac
     ],
 )
 def test_what_the_endpoint_would_refuse_is_reported(
-    record: ArtifactRecord, serving: Serving, what: str
+    record: ArtifactRecord, endpoint: Endpoint, what: str
 ) -> None:
     with pytest.raises(FleetError) as caught:
-        check_endpoint(_manifest(m=record), serving)
+        check_endpoint(_manifest(m=record), endpoint)
 
     (problem,) = caught.value.problems
     assert (problem.what, problem.rule) == (what, FITS.id)
@@ -98,7 +98,7 @@ def test_a_model_that_nothing_is_known_about_is_named_and_passes() -> None:
 
 
 def test_every_pool_of_an_endpoint_has_to_fit() -> None:
-    both = Serving(
+    both = Endpoint(
         instance_types=(INSTANCE_TYPES["ml.g5.2xlarge"], INSTANCE_TYPES["ml.g6.2xlarge"]),
         release=None,
         where="endpoint x",
@@ -114,9 +114,9 @@ def test_every_pool_of_an_endpoint_has_to_fit() -> None:
 
 def test_a_plan_of_another_gpu_of_the_same_compute_capability_is_named() -> None:
     record = _record({"gpu": "L4", "release": "25.09", "tensorrt": "10.13.3.9"}, plans=("10.13.3.9",))
-    serving = serving_with(instance_type="ml.g6e.xlarge", release="25.09")
+    endpoint = planned(instance_type="ml.g6e.xlarge", release="25.09")
 
-    fit = check_endpoint(_manifest(m=record), serving)
+    fit = check_endpoint(_manifest(m=record), endpoint)
 
     assert fit.other_gpus == ("m",)
     assert "TensorRT warns" in list(fit.lines())[-1]
@@ -135,12 +135,12 @@ def deploy(sagemaker: Any, name: str, *, image: str = IMAGE) -> str:
 
 
 def test_a_deployed_endpoint_says_itself_what_it_is(sagemaker: Any) -> None:
-    serving = deployed(deploy(sagemaker, "fleet"), sagemaker)
+    endpoint = deployed(deploy(sagemaker, "fleet"), sagemaker)
 
-    assert [instance.name for instance in serving.instance_types] == ["ml.p3.2xlarge"]
-    assert serving.release is not None
-    assert serving.release.name == "25.09"
-    assert serving.where == "endpoint fleet (ml.p3.2xlarge, release 25.09)"
+    assert [instance.name for instance in endpoint.instance_types] == ["ml.p3.2xlarge"]
+    assert endpoint.release is not None
+    assert endpoint.release.name == "25.09"
+    assert endpoint.where == "endpoint fleet (ml.p3.2xlarge, release 25.09)"
 
 
 def test_an_image_of_ones_own_leaves_the_release_open(sagemaker: Any) -> None:

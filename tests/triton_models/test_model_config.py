@@ -13,7 +13,7 @@ from tests.reported import reported
 from tests.triton_models.config_strategies import messages
 from triton_models.artifact.pbtxt import ensemble, parse_config, plain, read_config, step, tensor, to_text
 from triton_models.declare.mistakes import find_mistakes
-from triton_models.declare.serving import DynamicBatching
+from triton_models.declare.scheduling import DynamicBatching
 
 
 @given(order=st.permutations(list("abcdefgh")))

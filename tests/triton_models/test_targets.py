@@ -38,11 +38,11 @@ from triton_models.base.errors import FleetError
 from triton_models.deliver.diff import _compared
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
+from triton_models.repository.endpoints import live_targets
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
 from triton_models.repository.prune import expendable, prune
 from triton_models.repository.publish import publish
 from triton_models.repository.rollback import rollback
-from triton_models.repository.serving import live_targets
 from triton_models.repository.stored_manifest import read_manifest
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)

@@ -19,7 +19,7 @@ from triton_models.base.errors import FleetError, Problem
 from triton_models.base.extras import explained
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.models import EnsembleStep
-from triton_models.declare.serving import Batching, DynamicBatching, SequenceBatching
+from triton_models.declare.scheduling import Batching, DynamicBatching, SequenceBatching
 from triton_models.declare.tensors import Tensor
 
 CONFIG_SYNTAX = Check(id="config-syntax", source="ModelConfig of the installed tritonclient")

@@ -20,7 +20,7 @@ from triton_models.declare.backends import (
 )
 from triton_models.declare.environments import Environment
 from triton_models.declare.mistakes import Mistake
-from triton_models.declare.serving import (
+from triton_models.declare.scheduling import (
     Batching,
     Control,
     DynamicBatching,

@@ -21,7 +21,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.extras import build_extra
 from triton_models.base.matching import fits
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare import backends, declaration, environments, models, serving, tensors, weights
+from triton_models.declare import backends, declaration, environments, models, scheduling, tensors, weights
 from triton_models.declare.declaration import NAME_RULE, ModelDefinition, is_name
 from triton_models.declare.mistakes import BAD_DECLARATION, Mistake, Places, declared_values, mistakes_in
 from triton_models.declare.models import PythonModel
@@ -41,7 +41,7 @@ FORM_MARK = ":"
 
 _CLASSES: dict[str, type] = {
     name: each
-    for module in (backends, declaration, environments, models, serving, tensors, weights)
+    for module in (backends, declaration, environments, models, scheduling, tensors, weights)
     for name, each in vars(module).items()
     if is_dataclass(each) and isinstance(each, type) and each.__module__ == module.__name__
 }

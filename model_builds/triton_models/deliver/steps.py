@@ -173,8 +173,8 @@ def example_request(build: ModelDefinition) -> bytes | None:
 @functools.cache
 def process_server() -> Server:
     """Return the Triton server that all models of this process share; it starts on first use."""
-    from triton_models.deliver.verify.server import serving
+    from triton_models.deliver.verify.server import local_server
 
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
-    return stack.enter_context(serving())
+    return stack.enter_context(local_server())

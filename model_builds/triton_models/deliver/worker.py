@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
@@ -298,8 +298,7 @@ def apart(function: Callable[[], Answer], *, name: str) -> Answer:
         raise FleetError([_died(name, reply)])
     if reply.problems:
         raise _ApartError(reply.problems)
-    answer: Answer = reply.answer
-    return answer
+    return cast("Answer", reply.answer)
 
 
 def _reply_of(child: int, receiving: Connection) -> Ended[Any] | int:

@@ -15,9 +15,9 @@ from triton_models.artifact.networks import PlanHeader
 from triton_models.artifact.targets import built_gpu
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.outcome import JsonReady
+from triton_models.repository.endpoints import Endpoint, deployed, planned
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord
 from triton_models.repository.objects import opened
-from triton_models.repository.serving import Serving, deployed, serving_with
 from triton_models.repository.stored_manifest import read
 
 CHECK_ENDPOINT = Check(id="check-endpoint", source=FROM_ARGUMENTS)
@@ -51,33 +51,33 @@ class Fit(JsonReady):
             )
 
 
-def check_endpoint(manifest: Manifest, serving: Serving, *, models: Sequence[str] = ()) -> Fit:
+def check_endpoint(manifest: Manifest, endpoint: Endpoint, *, models: Sequence[str] = ()) -> Fit:
     """Compare the targets of current artifacts with the endpoint that serves them."""
     names = tuple(dict.fromkeys(models) or manifest.names)
-    report = Report(serving.where)
+    report = Report(endpoint.where)
     unrecorded: dict[str, None] = {}
     other_gpus: dict[str, None] = {}
     for name in names:
         model = manifest.model(name)
-        for artifact in dict.fromkeys(_looked_up(model, serving)):
+        for artifact in dict.fromkeys(_looked_up(model, endpoint)):
             record = model.artifacts.get(artifact)
             if record is None or not (record.build or record.plans):
                 unrecorded[name] = None
             if record is not None:
-                misfits = Report(f"{name} ({artifact}) on {serving.where}")
-                _check_fit(misfits, record, serving)
+                misfits = Report(f"{name} ({artifact}) on {endpoint.where}")
+                _check_fit(misfits, record, endpoint)
                 report.add(misfits.problems)
                 gpu = built_gpu(record.build)
-                if gpu and any(each.gpu and each.gpu.name != gpu for each in serving.instance_types):
+                if gpu and any(each.gpu and each.gpu.name != gpu for each in endpoint.instance_types):
                     other_gpus[name] = None
     report.raise_if_any()
-    return Fit(where=serving.where, models=names, unrecorded=tuple(unrecorded), other_gpus=tuple(other_gpus))
+    return Fit(where=endpoint.where, models=names, unrecorded=tuple(unrecorded), other_gpus=tuple(other_gpus))
 
 
-def _looked_up(model: ModelRecord, serving: Serving) -> Iterator[str]:
+def _looked_up(model: ModelRecord, endpoint: Endpoint) -> Iterator[str]:
     """Yield the artifacts that the endpoint would load; the last publication if it has no target."""
     last = next((each.artifact for each in reversed(model.history)), None)
-    for target in serving.targets or (None,):
+    for target in endpoint.targets or (None,):
         artifact = None if target is None else model.on(target)
         yield from filter(None, [artifact or last or next(iter(model.current.values()), None)])
 
@@ -85,18 +85,18 @@ def _looked_up(model: ModelRecord, serving: Serving) -> Iterator[str]:
 def run(arguments: argparse.Namespace) -> Fit:
     """Run `fleet check-endpoint [NAME...] (--endpoint NAME | --instance-type TYPE --release RELEASE)`."""
     with opened(arguments.repository) as store:
-        serving = _wanted_serving(arguments)
+        endpoint = _wanted(arguments)
         manifest = read(store).manifest
-    return check_endpoint(manifest, serving, models=arguments.names)
+    return check_endpoint(manifest, endpoint, models=arguments.names)
 
 
-def _wanted_serving(arguments: argparse.Namespace) -> Serving:
+def _wanted(arguments: argparse.Namespace) -> Endpoint:
     if arguments.endpoint and not (arguments.instance_type or arguments.release):
         import boto3.session
 
         return deployed(arguments.endpoint, boto3.session.Session().client("sagemaker"))
     if arguments.instance_type and arguments.release and not arguments.endpoint:
-        return serving_with(instance_type=arguments.instance_type, release=arguments.release)
+        return planned(instance_type=arguments.instance_type, release=arguments.release)
     raise CHECK_ENDPOINT.error(
         what="the endpoint is missing",
         where="the command line",
@@ -104,7 +104,7 @@ def _wanted_serving(arguments: argparse.Namespace) -> Serving:
     )
 
 
-def _check_fit(report: Report, record: ArtifactRecord, serving: Serving) -> None:
+def _check_fit(report: Report, record: ArtifactRecord, endpoint: Endpoint) -> None:
     def misfit(what: str) -> None:
         report(
             FITS,
@@ -116,9 +116,9 @@ def _check_fit(report: Report, record: ArtifactRecord, serving: Serving) -> None
     if record.portable:
         misfit("it is portable, and lacks parts for an endpoint, such as a plan")
         return
-    gpu, release = built_gpu(record.build), serving.release
+    gpu, release = built_gpu(record.build), endpoint.release
     plans = [each for each in record.targets if each.tensorrt]
-    for instance in serving.instance_types:
+    for instance in endpoint.instance_types:
         has = instance.gpu
         loads = has is not None and (has.name == gpu or any(each.on_gpu(has) for each in plans))
         if gpu and not loads:

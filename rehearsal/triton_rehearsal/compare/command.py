@@ -83,8 +83,8 @@ def _compare_on_endpoint(builds: Mapping[str, ModelDefinition], arguments: argpa
     import boto3.session
 
     from triton_models.client import Client
+    from triton_models.repository.endpoints import deployed
     from triton_models.repository.objects import opened
-    from triton_models.repository.serving import deployed
     from triton_models.repository.stored_manifest import read
 
     endpoint, requests, concurrency = arguments.endpoint, arguments.requests, arguments.concurrency

@@ -47,7 +47,7 @@ class Limits:
 
 
 @contextmanager
-def serving(
+def local_server(
     tritonserver: Path | None = None, *, log: Path | None = None, limits: Limits | None = None
 ) -> Iterator[Server]:
     """Yield a server for built roots, one after the other; it starts when the first one is loaded."""

@@ -130,10 +130,10 @@ class Verified:
 
 def run(arguments: argparse.Namespace) -> Verified:
     """Run `fleet verify ROOT...` with one server for all roots; a failed root does not stop the others."""
-    from triton_models.deliver.verify.server import serving
+    from triton_models.deliver.verify.server import local_server
 
     found: dict[str, Accuracy | tuple[Problem, ...]] = {}
-    with serving(arguments.tritonserver, log=arguments.log) as server:
+    with local_server(arguments.tritonserver, log=arguments.log) as server:
         server.start()
         for root in arguments.roots:
             progress(f"verifying {root} ...")
@@ -158,7 +158,7 @@ def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accur
         root: A root written by `fleet build`. It receives the mark and Python's bytecode, which artifacts do
             not contain.
         declaration: The declaration it was built from.
-        server: The server from `serving(...)` of this folder. One is enough for any number of roots,
+        server: The server from `local_server(...)` of this folder. One is enough for any number of roots,
             because it starts on demand, and again after a crash.
     """
     return compare(root, lambda: expected_answers(root, declaration), server=server)

@@ -32,7 +32,7 @@ _TAG = re.compile(r":(?P<release>\d\d\.\d\d)-py3(?:-cpu)?$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class Endpoint:
     """The endpoint that serves the models.
 
     Attributes:
@@ -55,10 +55,10 @@ class Serving:
         )
 
 
-def deployed(endpoint: str, sagemaker: SageMakerClient) -> Serving:
+def deployed(endpoint: str, sagemaker: SageMakerClient) -> Endpoint:
     """Describe a deployed endpoint."""
     variants = _variants(endpoint, sagemaker)
-    return _serving(endpoint, variants, _models(variants, sagemaker))
+    return _endpoint(endpoint, variants, _models(variants, sagemaker))
 
 
 def live_targets(repository: Repository, sagemaker: SageMakerClient) -> frozenset[ArtifactTarget] | None:
@@ -84,7 +84,7 @@ def live_targets(repository: Repository, sagemaker: SageMakerClient) -> frozense
         if not any(each.get("ModelDataUrl") == repository.url for each in _containers(models)):
             continue
         try:
-            targets = _serving(name, variants, models).targets
+            targets = _endpoint(name, variants, models).targets
         except FleetError:
             return None
         if not targets:
@@ -93,23 +93,23 @@ def live_targets(repository: Repository, sagemaker: SageMakerClient) -> frozense
     return frozenset(found) or None
 
 
-def serving_with(*, instance_type: str, release: str) -> Serving:
+def planned(*, instance_type: str, release: str) -> Endpoint:
     """Describe a planned endpoint."""
-    return Serving(
+    return Endpoint(
         instance_types=(find_instance_type(instance_type),),
         release=find_release(release),
         where=f"{instance_type} with release {release}",
     )
 
 
-def _serving(
+def _endpoint(
     endpoint: str, variants: Sequence[Mapping[str, Any]], models: Sequence[Mapping[str, Any]]
-) -> Serving:
+) -> Endpoint:
     types = dict.fromkeys(name for variant in variants for name in _instance_types(variant))
     images = dict.fromkeys(each["Image"] for each in _containers(models) if each.get("Image"))
     releases = {match["release"] for image in images if (match := _TAG.search(image))}
     known = known_release(releases.pop()) if len(releases) == 1 else None
-    return Serving(
+    return Endpoint(
         instance_types=tuple(find_instance_type(name) for name in types),
         release=known,
         where=f"endpoint {endpoint} ({', '.join([*types, *([f'release {known.name}'] if known else [])])})",

@@ -1,4 +1,4 @@
-"""Serving options of a model: instances, batching, sequences, and warm-up requests."""
+"""Scheduling options of a model: instances, batching, sequences, and warm-up requests."""
 
 from __future__ import annotations
 
