@@ -123,8 +123,6 @@ class Member:
 
     Attributes:
         path: Its path, relative and normalized.
-        kind: Its kind.
-        size: The size of its content in bytes.
         executable: True if its owner may execute it.
         content: Its content, readable until the next member is requested.
     """

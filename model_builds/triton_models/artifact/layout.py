@@ -191,10 +191,8 @@ def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
 
     A bare model directory appears inside a folder of its own name, as in its archive.
 
-    Args:
-        path: The path to read.
-        follow_links: True to read a directory as Triton does, which follows all links and ignores broken
-            ones; packing refuses both.
+    With `follow_links`, a directory is read as Triton reads it: all links are followed, and broken ones
+    ignored. Packing refuses both.
     """
     try:
         if path.is_dir():

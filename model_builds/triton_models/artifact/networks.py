@@ -83,7 +83,6 @@ class OnnxHead:
     """An ONNX file without its operators and weights.
 
     Attributes:
-        ir_version: The version of the file's format.
         opset: The version of ONNX's own operators; 0 if it uses none.
         signature: Its inputs and outputs, without weights that old files list as inputs.
         constants: Its inputs with a value in the file, which a request may omit.

@@ -19,13 +19,8 @@ def alarm_condition(
 ) -> str:
     """Return a condition such as "p99 > 1000 ms in 3 of 5 minutes".
 
-    Args:
-        label: The label of the metric, with its unit after a comma, as in "p99, ms".
-        sign: The comparison with the threshold.
-        threshold: The threshold.
-        datapoints: The number of periods with such a value, DatapointsToAlarm.
-        periods: The number of recent periods that count, EvaluationPeriods.
-        period_s: The length of a period, in seconds.
+    The label has its unit after a comma, as in "p99, ms". `datapoints` and `periods` are DatapointsToAlarm
+    and EvaluationPeriods.
     """
     subject, _, unit = label.rpartition(", ")
     if unit not in _UNITS:

@@ -113,23 +113,12 @@ def build(
     timing_cache: str | None = None,
     compile_timeout_s: float = COMPILE_TIMEOUT_S,
 ) -> Path:
-    """Build one model.
+    """Build one model, the name of a folder or `folder:form`, and return its artifact root.
 
-    Args:
-        name: The model: the name of its folder, or `folder:form`.
-        output: The folder to write the artifact root to, under the model's name. A complete build replaces
-            an earlier one there.
-        release: The Triton release that will serve it.
-        gpu: Compile plans for this GPU, which the machine must have. None makes a portable build: encoders
-            stay ONNX files, for a server with a stand-in for TensorRT.
-        cpu: True if the model is served without a GPU: ONNX Runtime then serves encoders as ONNX files.
-        models: The folder of model builds; by default that of `models_folder`.
-        timing_cache: A folder or s3://bucket/prefix/ for TensorRT's measured times. None uses the environment
-            variable FLEET_TIMING_CACHE, if set.
-        compile_timeout_s: The time limit for compiling a plan, in seconds.
-
-    Returns:
-        The artifact root. trtexec's logs are next to it, in .logs/.
+    With a GPU, which the machine must have, plans are compiled for it. With `cpu`, ONNX Runtime serves what
+    is declared for plans. With neither, the build is portable. A complete build replaces an earlier one of
+    that name; the logs of trtexec are next to it, in .logs/. Without a timing cache, FLEET_TIMING_CACHE names
+    it.
 
     Raises:
         FleetError: The model, release or GPU is unknown, the machine cannot compile for it, or the model's
@@ -247,12 +236,8 @@ def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
 def configure_for_rehearsal(root: Path, *, cpu: bool = False) -> Iterator[tuple[str, str]]:
     """Add a configuration for a rehearsal's server, which has no GPU and is Triton 24.10, where needed.
 
-    Args:
-        root: The artifact root.
-        cpu: True if the endpoint has no GPU either, so that a model that asks for one fails here too.
-
-    Yields:
-        The name of each such model, with what its own configuration asks for and what happens here.
+    Yields the name of each such model, with what its own configuration asks for and what happens here. With
+    `cpu`, the endpoint has no GPU either, so a model that asks for one fails here too.
     """
     for path in sorted(root.glob(f"*/{CONFIG_FILE}")):
         config, other = read_config(path), path.parent / CONFIG_HERE

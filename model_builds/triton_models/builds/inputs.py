@@ -116,12 +116,7 @@ def find_inputs(
 
 
 def with_objects(found: Found, tag: Callable[[str], str]) -> Inputs:
-    """Return all inputs of a build.
-
-    Args:
-        found: The inputs known without a request.
-        tag: Returns what identifies the content of an address: see `builds.export.objects.tag`.
-    """
+    """Return all inputs of a build; `tag` identifies objects, as `builds.export.objects.tag` does."""
     if not found.objects:
         return found.inputs
     known = [found.inputs.get("weights", ""), *(tag(address) for address in found.objects)]

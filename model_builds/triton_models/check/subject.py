@@ -119,9 +119,7 @@ class Subject:
     Attributes:
         models: Its model directories: every top-level folder with a config.pbtxt, or the top itself. If
             Triton does not need a config.pbtxt, also every top-level folder with a version folder.
-        ensembles: The models that are meant as ensembles.
         unreadable: The problems of configurations that cannot be parsed.
-        record: The content of build.json; empty without one.
     """
 
     layout: Layout

@@ -84,9 +84,6 @@ class _Entry:
 class Survey:
     """The checks of declared models. Those that passed before and have not changed are not read again.
 
-    Attributes:
-        names: The models: folders, or `folder:form`; without duplicates.
-
     Args:
         names: The models: folders, or `folder:form`; duplicates are dropped.
         source: The folder that holds models/.
@@ -244,18 +241,13 @@ class CheckedDeclaration:
         artifact: The name it is published under; empty if the declaration is unreadable.
         names: The names that must be unique in a repository: its own, and those of an ensemble's steps.
         plans: The hardware of its plans, as in `TensorRt`, including plans made by its `write`.
-        environments: True if one of its models has a Python environment.
-        pipelines: True if one of its models is a DALI pipeline.
         any_gpu: True if it needs a GPU of any kind. A DALI pipeline built for GPUs decodes on one, and a
             function that names wheels may name others for GPUs.
         elsewhere: The paths of its weights that are outside the folder that a build job gets.
-        objects: The addresses of its weights in S3.
-        precisions: The precisions of its declared plans.
         plugins: The libraries that its plans need in the image of the endpoint.
         platforms: The platforms of its models in the PyTorch backend: "pytorch_libtorch", "torch_aoti".
         forests: True if it has forests that may run on a GPU.
         forests_mib: The memory on a GPU that its forests declare, in MiB.
-        auto_complete: True if the server completes its configurations.
     """
 
     artifact: str = ""

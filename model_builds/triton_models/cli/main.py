@@ -59,9 +59,6 @@ def verb_help(verb: Verb) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
-    Args:
-        argv: The arguments; None for those of the process.
-
     Returns:
         The exit code: 0 for success, 1 for a mistake or a refusal, 2 for wrong usage, 130 if interrupted.
     """

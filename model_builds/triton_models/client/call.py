@@ -142,10 +142,7 @@ class Workers:
     def run(self, call: Callable[[], T], *, limit_s: float, kind: str = "") -> T:
         """Run a call in another thread with this thread's context variables, and return its result.
 
-        Args:
-            call: The call.
-            limit_s: The time after which it is abandoned, in seconds.
-            kind: The kind of calls that it counts for if it hangs.
+        After `limit_s` it is abandoned, and counts as hung for its kind.
 
         Raises:
             HungError: The call did not end in time.

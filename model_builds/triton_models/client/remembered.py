@@ -24,11 +24,7 @@ class Remembered(Generic[T]):
 
     One thread reads at a time. Only callers without a value, or that need a fresh one, wait for it.
 
-    Args:
-        read: The function that reads the value. Its argument is the last value or None.
-        what: A description of the value, for errors.
-        age_s: The age, in seconds, from which it is read again.
-        clock: The clock for the age.
+    `read` gets the last value, or None. `age_s` is the age from which it is read again.
     """
 
     def __init__(

@@ -60,10 +60,7 @@ def untrained(folder: Path, *, given: Collection[str], form: str = "") -> Iterat
     Yields "" if the model has random weights and reads no such variable. The declaration is searched but not
     run, which is fast enough for thousands.
 
-    Args:
-        folder: The model's folder.
-        given: The variables that are set for the build.
-        form: The form of the model, which may read its weights from any of the variables.
+    A form may read its weights from any of the variables.
     """
     path = folder / "build.py"
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""

@@ -61,14 +61,10 @@ class Delivery:
     """The settings of a run.
 
     Attributes:
-        repository: The model repository, such as s3://bucket/models/.
-        release: The Triton release that will serve the models.
         gpu: Compile plans for this GPU, which the machine must have. None builds portable artifacts.
-        cpu: True if the models are served without a GPU.
         models: The folder of model builds; None for the one next to this package.
         portable: True if artifacts may be portable, because no endpoint on AWS serves this repository.
         verify: True if a Triton server on this machine must answer as declared.
-        model_seconds: The time limit per model, in seconds.
         output: The folder to keep artifact roots and artifacts in. None removes them once published.
         logs: The folder for one log per model, used where no service collects the output.
     """
@@ -116,12 +112,6 @@ def deliver(
 
     A model is published while the next one is built. The results document is written before the first model,
     at intervals, and at the end. An interrupted run first publishes the models that are ready.
-
-    Args:
-        names: The models, each a folder or `folder:form`; duplicates are built once.
-        delivery: The settings of the run.
-        place: The place to write the results document to.
-        s3: The client to publish with, safe for threads; None creates one from the environment.
     """
     record = Record(dict.fromkeys(names), place)
     try:

@@ -54,7 +54,6 @@ class ModelState(JsonReady):
     """The state of a model: the need for a new build, and its reasons.
 
     Attributes:
-        model: Its name, as in `resnet50` or `resnet50:torchscript`.
         state: "changed"; "unchanged"; "held", if it was rolled back and its sources have not changed since;
             or "broken", if its inputs cannot be determined.
         differs: The inputs that changed, or "new".
@@ -89,9 +88,7 @@ class Changed:
     def items(self, *, models_per_build: int = 1) -> list[dict[str, str]]:
         """Return the models to build as an array of objects, for the ItemReader of a Step Functions map.
 
-        Args:
-            models_per_build: The maximum number of models per item, separated by spaces. Models are spread
-                evenly over as few items as possible.
+        Models are spread evenly over as few items as possible, each with at most that many.
         """
         names = [each.model for each in self.having("changed")]
         builds = -(-len(names) // models_per_build)

@@ -41,7 +41,6 @@ class ModelResult(JsonReady):
         status: "published"; "unchanged" if its name already pointed to that artifact; or "failed".
         step: The step that failed; "wait" if the run did not reach the model; otherwise "publish".
         seconds: The time from reading its declaration to the packed artifact.
-        artifact: The artifact's file name; "" if it was not built.
         log: The location of its log: a file or a CloudWatch Logs stream.
     """
 

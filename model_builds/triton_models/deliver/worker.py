@@ -97,13 +97,8 @@ class Worker:
     ) -> Ended[Answer]:
         """Run a task in the process, and return its outcome.
 
-        Args:
-            task: A module-level function, which the process imports by name.
-            argument: Its argument; pickled, as is the return value.
-            name: The subject of the task, for errors.
-            seconds: The time limit. When it expires, the process is killed with all its children.
-            log: The file for the task's output; None for standard error.
-            on_step: Called with each step that the task reports.
+        The task is a module-level function, which the process imports by name. Its argument and its answer
+        are pickled. When the time is over, the process is killed with all its children.
         """
         begun = time.monotonic()
         connection = self._started()

@@ -25,7 +25,6 @@ class Estimate:
     """The monthly cost of an endpoint's instances, without storage, requests, logs and builds.
 
     Attributes:
-        price: The price of one instance.
         region: The region of the endpoint; None if it is known only at deployment.
     """
 

@@ -63,14 +63,8 @@ def needs(
 ) -> tuple[Need, ...]:
     """Return the quotas that a fleet on this instance type needs.
 
-    Args:
-        instance: The endpoint's instance type.
-        region: The region of the endpoint.
-        instances: The maximum number of instances that the endpoint scales to.
-        builds: The maximum number of parallel builds.
-        machine: The build machine, one of MACHINES. "automatic" is the default choice of `ModelBuildProject`.
-        build_type: The instance type of Processing jobs; by default the endpoint's, or the smallest other
-            type with the same GPU.
+    The machine is one of MACHINES: "automatic" is the default choice of `ModelBuildProject`. Processing jobs
+    run on `build_type`, by default the endpoint's, or the smallest other type with the same GPU.
     """
     endpoint = Need(
         service="sagemaker",
@@ -118,11 +112,8 @@ def _build_needs(
 def quota_codes(*, gpu: bool, on_demand: bool, small: bool) -> list[str]:
     """Return the codes of the CodeBuild quotas that builds need, whatever their number.
 
-    Args:
-        gpu: True if the builds compile on a GPU.
-        on_demand: True if they run on CodeBuild's on-demand machines; False for Processing jobs and reserved
-            machines.
-        small: True if there are also small builds: the steps of a run, or the one that starts a job.
+    On demand are CodeBuild's machines, unlike Processing jobs and reserved ones. Small builds are the steps
+    of a run, or the one that starts a job.
     """
     codes = [_SMALL] if small else []
     return [*codes, _GPU_SMALL if gpu else _LARGE] if on_demand else codes

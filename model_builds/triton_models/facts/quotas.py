@@ -166,9 +166,7 @@ def run(arguments: argparse.Namespace) -> Quotas:
 def in_use(sagemaker: Any, *, fleet: str | None) -> Mapping[str, Mapping[str, int]]:
     """Return the instances of the account's endpoints, by quota and endpoint.
 
-    Args:
-        sagemaker: A client of SageMaker, in the region.
-        fleet: The fleet whose own endpoints do not count, because the need includes them.
+    Endpoints of the fleet itself do not count, because the need includes them.
 
     Raises:
         botocore.exceptions.ClientError: The caller lacks permission to describe endpoints.

@@ -133,10 +133,7 @@ class Store:
 def opened(url: str | None, s3: S3Client | None = None, **account: str | None) -> Iterator[Store]:
     """Yield the repository of a URL with a client; errors of AWS meanwhile are about this repository.
 
-    Args:
-        url: Such as s3://bucket/models/.
-        s3: The client to use; None creates one from the environment.
-        account: The `profile` and the `region` of a client that is created.
+    `account` has the `profile` and the `region` of a client that is created, if none is given.
     """
     if not url:
         raise REPOSITORY_URL.error(

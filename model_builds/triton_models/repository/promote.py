@@ -41,12 +41,7 @@ _BATCH_BYTES = 2 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion(JsonReady):
-    """The promotion of a model on one target.
-
-    Attributes:
-        artifact: The artifact that is current there afterwards.
-        before: The artifact that was current before.
-    """
+    """The promotion of a model on one target."""
 
     model: str
     target: ArtifactTarget
@@ -59,8 +54,6 @@ class Promoted(JsonReady):
     """The outcome of `fleet promote`.
 
     Attributes:
-        source: The URL of the repository from which the artifacts come.
-        repository: The URL of the repository to which they go.
         copied: The artifacts that were copied, or would be.
     """
 
@@ -112,18 +105,8 @@ def promote(
 ) -> Promoted:
     """Copy the current artifacts of models from one repository to another, and make them current there.
 
-    Args:
-        models: The models; None for all.
-        source: The repository from which they come, such as s3://staging/models/.
-        repository: The repository to which they go.
-        source_s3: The client for the source; None creates one from the environment.
-        s3: The client for the destination, as `source_s3`.
-        portable: True if artifacts may be portable, because no endpoint on AWS serves this repository.
-        target: Only the artifacts that are current for this target; None for every target.
-        only: The artifacts that were tested: these and no others are promoted.
-        by: The author for the manifest, to which the source's URL is added; None for `publisher()`.
-        part_bytes: The size from which an artifact is uploaded in parts.
-        dry_run: True to change nothing.
+    Portable artifacts are for a repository that no endpoint on AWS serves. With a target, only the artifacts
+    that are current for it are promoted, and with `only` those that were tested and no others.
     """
     with opened(source, source_s3) as from_:
         if from_.repository == Repository.parse(repository):

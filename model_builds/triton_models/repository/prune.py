@@ -116,15 +116,6 @@ def prune(
 
     Objects missing in the manifest are kept.
 
-    Args:
-        repository: The model repository, such as s3://bucket/models/.
-        keep: The number of newest artifacts to keep per model, at least 1.
-        older_than: The minimum time since an artifact was current.
-        dry_run: True to change nothing.
-        resume: True to complete an interrupted run as well.
-        s3: The client to use; None creates one from the environment.
-        sagemaker: The SageMaker client in the bucket's region; None creates one.
-
     Raises:
         FleetError: `keep` or `older_than` is out of range, another run is active or was interrupted, the
             manifest lists something else as being deleted, or AWS refuses. In addition to the permissions

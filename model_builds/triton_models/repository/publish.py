@@ -80,18 +80,9 @@ def publish(
     Artifacts that are already present with the same content are not uploaded again. The manifest is written
     last, so a model's name never refers to a missing object.
 
-    Args:
-        artifacts: The artifacts, at most one per model.
-        repository: The model repository, such as s3://bucket/models/.
-        s3: The client to use, safe for threads; None creates one from the environment.
-        portable: True if artifacts may be portable, because no endpoint on AWS serves this repository.
-        by: The author for the manifest; None for the build or the user of this process.
-        part_bytes: The size from which an artifact is uploaded in parts, and the minimum size of a part.
-        inputs: The inputs of the builds, by model and topic. Of a model without them, those recorded for an
-            artifact that is already present are kept.
-        target: The target on which the artifacts become current, such as that of the build's endpoint. By
-            default all targets that each artifact runs on.
-        requests: The requests that warm models up, by model, kept as `inputs` are.
+    Portable artifacts are for a repository that no endpoint on AWS serves. Of a model without inputs or a
+    request, those recorded for an artifact that is already present are kept. The artifacts become current on
+    the target, by default on all that they run on.
     """
     wanted = tuple(artifacts)
     inputs, requests = inputs or {}, requests or {}

@@ -92,14 +92,8 @@ def rollback(
 ) -> RolledBack:
     """Make an earlier artifact of a model its current one again.
 
-    Args:
-        model: The model's name.
-        repository: The model repository, such as s3://bucket/models/.
-        to: The artifact's file name or its digest; None for the one before the current one.
-        target: The target of the rollback. By default every target on which the model has an earlier
-            artifact; with `to`, every target that artifact runs on.
-        s3: The client to use; None creates one from the environment.
-        by: The author for the manifest; None for the user of this process.
+    That is the one before the current one, or the one with the file name or digest `to`; on one target, or on
+    every target with an earlier artifact or, with `to`, that it runs on.
     """
     with opened(repository, s3) as store:
         stored = read(store)

@@ -70,11 +70,8 @@ def update(
 ) -> StoredManifest:
     """Replace the manifest with a changed one, and return the one before.
 
-    Args:
-        change: Returns the changed manifest, or the same one for no change. It is called again with the new
-            manifest if another writer was faster.
-        store: The repository.
-        stored: The manifest that was read before; None reads it.
+    `change` returns the same manifest for no change. It is called again with the new one if another writer
+    was faster.
 
     Raises:
         FleetError: Other writers were always faster, or a changed record is one that readers would refuse.

@@ -74,9 +74,7 @@ class Shape:
     """The answers of a forest.
 
     Attributes:
-        features: The number of features.
         scores: The number of scores per row: 2 or more for the probabilities of classes, otherwise 1.
-        head: The head of the checkpoint.
     """
 
     features: int

@@ -39,19 +39,13 @@ def export_onnx(
     dynamic: Mapping[str, Mapping[int, str]],
     opset: int = OPSET,
 ) -> None:
-    """Export a network.
+    """Export a network, which is set to evaluation mode, into one file with all weights.
 
     The exporter applies the optimizations that are equal on every machine: it folds constants, merges batch
     normalizations into the preceding convolutions, and removes unused nodes.
 
-    Args:
-        module: The network; it is set to evaluation mode. Its `forward` takes the inputs in order.
-        path: The file to write, including all weights.
-        inputs: An example of each input. Its dynamic dimensions must have a size of 2 or more, because the
-            exporter treats 0 and 1 as constants.
-        outputs: The names of the outputs, in order.
-        dynamic: The variable dimensions of each input, with names. Dimensions with the same name are equal.
-        opset: The opset of the file: 17 or newer.
+    The dynamic dimensions of the examples must have a size of 2 or more, because the exporter treats 0 and 1
+    as constants. Dimensions with the same name are equal.
 
     Raises:
         FleetError: An input has no effect on the outputs, the weights do not fit into one file, or the

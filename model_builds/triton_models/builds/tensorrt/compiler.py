@@ -45,14 +45,9 @@ class Compiler:
     """A trtexec that matches a release, on a machine with the GPU; created by `find_compiler`.
 
     Attributes:
-        trtexec: The executable.
-        gpu: The GPU it compiles for.
-        release: The release whose TensorRT it has.
         device: The machine's name of the GPU, such as "NVIDIA A10G".
         tensorrt: Its TensorRT version, as precise as known.
         logs: The folder for trtexec's logs, one per model.
-        timing_cache: The cache of measured times, shared between builds.
-        timeout_s: The time limit for compiling a plan, in seconds.
     """
 
     trtexec: Path
@@ -72,13 +67,7 @@ class Compiler:
         shapes: Mapping[str, ShapeRange],
         options: PlanOptions = PlanOptions(),  # noqa: B008  frozen
     ) -> dict[str, str]:
-        """Compile an ONNX file into a plan.
-
-        Returns:
-            The plan's record for build.json: the GPU, its name on the machine, the TensorRT version in the
-            plan's header, such as "10.13.3.9", the precision, the hardware if it is more than the GPU, and
-            the plugins if there are any.
-        """
+        """Compile an ONNX file into a plan, and return the plan's record for build.json."""
         check_precision(self.release, options.precision)
         where = f"the plan of {onnx.parent.parent.name}"
         report = Report(where)

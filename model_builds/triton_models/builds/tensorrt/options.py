@@ -28,7 +28,6 @@ class Way:
     """The flags and conversion for a precision.
 
     Attributes:
-        flags: The flags of trtexec.
         autocast: The type to convert the ONNX file to first, because a strongly typed network computes in the
             types of its file; None for no conversion.
     """
@@ -69,13 +68,8 @@ class CommandLine:
     """The command line of a trtexec run.
 
     Attributes:
-        trtexec: The executable.
-        onnx: The ONNX file to compile.
-        plan: The plan to write.
-        release: The release whose TensorRT it has.
         shapes: The ranges of the inputs with open dimensions. Empty if there are none, because trtexec then
             refuses shapes: "Static model does not take explicit shapes".
-        options: The options of the compilation.
         timing_cache: The file of measured times to use and add to.
     """
 

@@ -45,11 +45,7 @@ class StandIn:
         shapes: Mapping[str, ShapeRange],  # noqa: ARG002  the interface of a compiler
         options: PlanOptions = PlanOptions(),  # noqa: B008  frozen; a stand-in computes in FP32
     ) -> dict[str, str]:
-        """Write a stand-in for the plan of an ONNX file.
-
-        Returns:
-            The plan's record for build.json, like a compiler's, with the precision of the stand-in.
-        """
+        """Write a stand-in for the plan of an ONNX file, and return its record for build.json."""
         where = f"the plan of {onnx.parent.parent.name}"
         found = plan_problems(
             options.precision, options.hardware, release=self.release, gpu=self.gpu, where=where

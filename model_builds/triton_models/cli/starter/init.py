@@ -65,7 +65,6 @@ class Upgrade(JsonReady):
     Attributes:
         replaced: The diff of each file that was not edited, by name; written with `--write`.
         edited: The diff of each file that was edited and is written differently now: it is yours to merge.
-        written: True if the files of `replaced` were written.
     """
 
     before: str

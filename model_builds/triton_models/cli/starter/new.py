@@ -41,9 +41,7 @@ class Begun(JsonReady):
     """A new model build.
 
     Attributes:
-        like: The model build that was copied; None without one.
         renamed: The new names, by the names in the copied declaration.
-        next: The next thing to do in build.py.
         needs: The properties of an endpoint that can serve the model, besides the usual ones.
         install: The command that installs the packages of the reference; empty if it needs none.
         fixed_batch: The rows that every request must have, because the network's first size is fixed.
@@ -151,12 +149,8 @@ def begin(
 ) -> Begun:
     """Start a model build, atomically, and name it in the cdk.json of its repository.
 
-    Args:
-        name: The name of the new model.
-        write: Creates and fills a folder with the model's name.
-        models: The folder of model builds; by default that of `models_folder`.
-        command: The command that starts it, for errors.
-        servable: False if the fleet in cdk.json cannot serve it, and must not name it.
+    `write` creates and fills a folder with the model's name. Not `servable` is what the fleet in cdk.json
+    cannot serve, and must not name.
     """
     folder = check_name(name, models, command=command)
     fleet = cdk_json(folder)  # first, because one that is not valid must leave no folder

@@ -154,12 +154,8 @@ def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accur
     A root that fails is marked, and `fleet pack` refuses it until it is rebuilt or verified. A server that
     does not start leaves no mark, because the model is not at fault.
 
-    Args:
-        root: A root written by `fleet build`. It receives the mark and Python's bytecode, which artifacts do
-            not contain.
-        declaration: The declaration it was built from.
-        server: The server from `local_server(...)` of this folder. One is enough for any number of roots,
-            because it starts on demand, and again after a crash.
+    The root also receives Python's bytecode, which artifacts do not contain. One server is enough for any
+    number of roots: it starts on demand, and again after a crash.
     """
     return compare(root, lambda: expected_answers(root, declaration), server=server)
 
