@@ -13,8 +13,8 @@ from conformance.account import Account, allow, lists, refusal
 from conformance.beliefs import account
 from conformance.records import Asked
 from triton_models.facts import quotas
-from triton_models.facts.prices import PRICES
-from triton_models.facts.quota_needs import needs
+from triton_models.facts.cost import PRICES
+from triton_models.facts.quotas import needs
 from triton_models.facts.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY
 
 TAKEN = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}

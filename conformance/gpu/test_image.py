@@ -16,8 +16,7 @@ from conformance.gpu.machine import IMAGE_VARIABLE, Machine, alike, image_python
 from conformance.records import Asked
 from triton_models.artifact.networks import PlanHeader
 from triton_models.base.errors import FleetError
-from triton_models.builds.tensorrt.compiler import Compiler
-from triton_models.builds.tensorrt.complaints import unknown_operators
+from triton_models.builds.tensorrt.compiler import Compiler, unknown_operators
 from triton_models.builds.tensorrt.driver import IMAGE_COMPAT
 from triton_models.builds.tensorrt.machine import IMAGE_TRTEXEC, find_compiler, find_trtexec, trtexec_version
 from triton_models.builds.tensorrt.options import CommandLine, PlanOptions

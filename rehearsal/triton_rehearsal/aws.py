@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from embedded_aws import EmbeddedAws, PortError
 from triton_models.base.errors import FleetError, Problem
-from triton_models.facts.prices import PRICES
+from triton_models.facts.cost import PRICES
 
 REGION = "us-east-1"
 """The region of a rehearsal of a project that fixes none."""

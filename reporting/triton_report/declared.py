@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from triton_models.base.digests import digest_of
+from triton_models.base.files import contents, digest_of
 from triton_models.base.json_text import read_cdk_json
-from triton_models.base.source_files import contents
 from triton_models.declare.reading import FORM_MARK
 
 MODELS = Path("model_builds") / "models"

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from triton_models.facts.cost import Estimate
-from triton_models.facts.prices import PRICES
+from triton_models.facts.cost import PRICES, Estimate
 from triton_report.assembly import Assembly, Resource
 from triton_report.intrinsics import references, written
 

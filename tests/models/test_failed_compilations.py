@@ -8,7 +8,7 @@ import pytest
 from test_tensorrt import encoder
 
 from tests.reported import refused
-from triton_models.builds.tensorrt.complaints import unknown_operators
+from triton_models.builds.tensorrt.compiler import unknown_operators
 
 # As TensorRT 10 and 8 write it: onnx/onnx-tensorrt issue 800, NVIDIA/TensorRT issue 4488 and
 # antgroup/ditto-talkinghead issue 45, shortened.

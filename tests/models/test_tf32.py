@@ -14,7 +14,7 @@ from tests.reported import refused
 from triton_models.artifact.pbtxt import read_config
 from triton_models.builds.build import build
 from triton_models.builds.export.pytorch import export_torchscript
-from triton_models.deliver.verify import process
+from triton_models.deliver.verify import server
 from triton_models.spec import Tensor, load_build
 
 pytestmark = pytest.mark.story
@@ -106,4 +106,4 @@ def export(folder: Path, **given: Any) -> None:
 def test_the_server_that_verifies_has_no_tf32_where_a_model_cannot_say_so(release, override, monkeypatch):
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     monkeypatch.setenv("NVIDIA_TRITON_SERVER_VERSION", release)
-    assert process.server_environment().get("NVIDIA_TF32_OVERRIDE") == override
+    assert server.server_environment().get("NVIDIA_TF32_OVERRIDE") == override

@@ -20,8 +20,8 @@ from triton_models.artifact.pack.pack import pack
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
-from triton_models.deliver.verify import process as process_module
-from triton_models.deliver.verify import process as program_module
+from triton_models.deliver.verify import server as process_module
+from triton_models.deliver.verify import server as program_module
 from triton_models.deliver.verify.comparing import difference
 from triton_models.deliver.verify.server import Limits, Server, local_server
 from triton_models.deliver.verify.verify import declaration_of, verify

@@ -10,7 +10,7 @@ import pytest
 
 from embedded_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
-from triton_models.facts.prices import PRICES
+from triton_models.facts.cost import PRICES
 from triton_rehearsal.aws import open_aws, resource_problems
 
 

@@ -23,8 +23,7 @@ from aws_for_tests.fixture import aws_fixture
 from embedded_aws import EmbeddedAws
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
-from triton_models.deliver.verify.process import SOCKETS
-from triton_models.deliver.verify.server import local_server
+from triton_models.deliver.verify.server import SOCKETS, local_server
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.triton import command
 from triton_rehearsal.triton.server import TritonServer

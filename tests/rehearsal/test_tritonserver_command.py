@@ -22,8 +22,7 @@ from embedded_aws import EmbeddedAws
 from tests.rehearsal import served_models
 from tests.rehearsal.small_projects import create_project
 from tests.rehearsal.traces import traces
-from triton_models.deliver.verify.process import numpy_of_models, server_environment
-from triton_models.deliver.verify.server import local_server
+from triton_models.deliver.verify.server import local_server, numpy_of_models, server_environment
 from triton_rehearsal.builds.processing_job import run_job
 from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.triton import command

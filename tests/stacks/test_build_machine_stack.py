@@ -11,7 +11,7 @@ from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.fleet.accepted_findings import accept, in_builds
 from triton_models.facts.build_machines import BUILD_MACHINES
 from triton_models.facts.instances import INSTANCE_TYPES
-from triton_models.facts.quota_needs import needs
+from triton_models.facts.quotas import needs
 
 T4 = "ml.g4dn.xlarge"
 

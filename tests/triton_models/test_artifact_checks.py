@@ -13,7 +13,7 @@ from tests.triton_models.correct_artifacts import BERT, RESNET50
 from tests.triton_models.model_folders import tar
 from tests.triton_models.spoils import built_for, said, written
 from triton_models.check import check
-from triton_models.check.report import Rule
+from triton_models.check.subject import Rule
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
 

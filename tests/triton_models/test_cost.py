@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from triton_models.facts.cost import Estimate, dollars
+from triton_models.facts.cost import PRICES, Estimate, Price, dollars
 from triton_models.facts.instances import INSTANCE_TYPES
-from triton_models.facts.prices import PRICES, Price
 
 OF_THE_POST = PRICES["ml.g4dn.4xlarge"]
 

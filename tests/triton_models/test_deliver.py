@@ -316,7 +316,7 @@ def test_a_folder_of_logs_that_cannot_be_made_is_reported_first(delivery, models
 def test_a_machine_without_a_triton_server_cannot_verify(delivery, models, s3, monkeypatch, tmp_path):
     declare(models, "good")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("triton_models.deliver.verify.process.INSTALLED", tmp_path / "none")
+    monkeypatch.setattr("triton_models.deliver.verify.server.INSTALLED", tmp_path / "none")
     with pytest.raises(FleetError, match="tritonserver not found"):
         deliver(["good"], replace(delivery, verify=True), s3=s3)
 

@@ -13,7 +13,7 @@ import pytest
 from tests.triton_models.declared_models import declare
 from triton_models.base.errors import FleetError
 from triton_models.builds import inputs as module
-from triton_models.builds.export.objects import tag
+from triton_models.builds.export.weights import tag
 from triton_models.builds.inputs import differences, find_inputs, tools_digest, with_objects
 from triton_models.spec import model_names, models_folder
 

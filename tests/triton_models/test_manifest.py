@@ -14,10 +14,10 @@ from tests.reported import reported
 from tests.triton_models.hostile_manifests import HOSTILE_VALUES, KEY, changed, places
 from tests.triton_models.publishing_aws import file_name, record_of
 from triton_models.artifact.targets import ANY, ArtifactTarget
-from triton_models.repository import manifest_document
+from triton_models.repository import model_record
 from triton_models.repository.history import Artifacts, published
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
-from triton_models.repository.manifest_document import ARTIFACT_NAME
+from triton_models.repository.model_record import ARTIFACT_NAME
 from triton_models.repository.prune import expendable
 
 RECORD = ArtifactRecord(size=3, sha256="ab" * 32, build={"gpu": "A10G"})
@@ -174,9 +174,9 @@ def test_what_is_being_deleted_belongs_to_no_model() -> None:
 
 def test_a_reader_of_one_model_parses_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
-    read = manifest_document.model_record
+    read = model_record.model_record
     monkeypatch.setattr(
-        manifest_document, "model_record", lambda name, given: parsed.append(name) or read(name, given)
+        model_record, "model_record", lambda name, given: parsed.append(name) or read(name, given)
     )
     manifest = Manifest.by_line(
         _with(Manifest(), *(file_name(f"m{number}", "1") for number in range(100))).to_json().encode()

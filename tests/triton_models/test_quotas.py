@@ -20,8 +20,7 @@ from tests.triton_models.publishing_aws import ENVIRONMENT, own_endpoints
 from triton_models.base.errors import FleetError
 from triton_models.facts import quotas
 from triton_models.facts.instances import INSTANCE_TYPES
-from triton_models.facts.quota_needs import Need, needs
-from triton_models.facts.quotas import Quota, Quotas, read
+from triton_models.facts.quotas import Need, Quota, Quotas, needs, read
 
 G5 = INSTANCE_TYPES["ml.g5.2xlarge"]
 LISTED = "ml.g4dn.2xlarge"  # moto has no newer type with a GPU

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.triton_models.declared_models import declare
-from triton_models.base.source_files import contents
+from triton_models.base.files import contents
 from triton_models.check.survey import FOLDER, Survey
 from triton_models.facts.releases import RELEASES
 

@@ -35,7 +35,7 @@ from triton_fleet.parts.network.endpoint_network import EndpointNetwork
 from triton_fleet.parts.serving import Serving
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.instances import instance_type as find_instance_type
-from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
+from triton_models.facts.quotas import DEFAULT_MAX_CAPACITY
 from triton_models.facts.releases import DEFAULT_RELEASE
 
 EVERY_MODEL = "*"

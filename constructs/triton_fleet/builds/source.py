@@ -23,8 +23,7 @@ from constructs import Construct
 
 import triton_models
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
-from triton_models.base.digests import digest_of
-from triton_models.base.source_files import contents, source_files
+from triton_models.base.files import contents, digest_of, source_files
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.reading import FORM_MARK
 

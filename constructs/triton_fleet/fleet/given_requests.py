@@ -16,8 +16,8 @@ from triton_models.base.errors import FleetError
 from triton_models.base.suggest import close_to, did_you_mean
 from triton_models.declare.declaration import ModelDefinition, interface_of
 from triton_models.declare.ensembles import Interface, connect
-from triton_models.declare.inferred import type_of, with_inputs_of_examples
 from triton_models.declare.models import DaliPipeline, Ensemble, PyTorchNetwork, steps_of
+from triton_models.declare.network_inputs import type_of, with_inputs_of_examples
 from triton_models.declare.reading import FORM_MARK, load_build
 from triton_models.declare.searched import environment_of_a_build
 from triton_models.declare.tensors import DynamicDim, Tensor

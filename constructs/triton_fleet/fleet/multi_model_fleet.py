@@ -39,7 +39,7 @@ from triton_models.base.checks import Report
 from triton_models.base.errors import FleetError
 from triton_models.facts.cost import dollars
 from triton_models.facts.instances import instance_type as find_instance_type
-from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
+from triton_models.facts.quotas import DEFAULT_MAX_CAPACITY
 
 SILENT_ALARMS = "triton-fleet:alarms-notify-no-one"
 """The id of the warning of a fleet whose alarms go nowhere."""

@@ -41,8 +41,7 @@ from triton_fleet.parts.metrics.server_log import (
     SLOWEST_UNLOADS,
 )
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
-from triton_models.facts.cost import Estimate
-from triton_models.facts.prices import PRICES, Price
+from triton_models.facts.cost import PRICES, Estimate, Price
 
 HOURLY_PRICE = Check(id="hourly-price", source=FROM_ARGUMENTS)
 PRICE_OF_ANOTHER_REGION = "triton-fleet:price-of-another-region"
@@ -90,7 +89,7 @@ class EndpointDashboard(Construct):
             scaling: Its auto scaling: the limits of its capacity are lines in the chart of instances.
             models: The number of models on the endpoint, to show the cost of each; 0 if it is not known.
             hourly_price_usd: The price of an instance per hour. By default the on-demand price in
-                `triton_models.facts.prices`, with its region and date; without a price, cost is shown in
+                `triton_models.facts.cost`, with its region and date; without a price, cost is shown in
                 instances and their seconds.
         """
         super().__init__(scope, construct_id)

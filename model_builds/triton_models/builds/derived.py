@@ -20,7 +20,7 @@ from triton_models.base.suggest import did_you_mean
 from triton_models.declare.declaration import Example, Tensors
 from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.models import Ensemble, Forest, OnnxFile, ServedModel
-from triton_models.declare.network_types import check_types
+from triton_models.declare.network_inputs import check_types
 from triton_models.declare.tensors import DynamicDim, Tensor
 from triton_models.facts.releases import Release
 

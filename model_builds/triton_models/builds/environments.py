@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from triton_models.artifact.environments.declared import wheels_of, with_environment
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, write_config
-from triton_models.base.digests import file_digest
+from triton_models.base.files import file_digest
 from triton_models.builds.job import Job
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment, Wheels

@@ -19,8 +19,8 @@ from triton_models.artifact.networks import Signature, onnx_signature
 from triton_models.base.checks import Check
 from triton_models.builds.derived import usual_sizes
 from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.inferred import with_inputs_of_examples
 from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.declare.network_inputs import with_inputs_of_examples
 from triton_models.facts.gpu_peaks import Peaks
 from triton_models.facts.tensorrt import Precision
 

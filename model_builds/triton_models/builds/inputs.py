@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from triton_models.artifact.networks import side_files
-from triton_models.base.digests import file_digest
-from triton_models.base.source_files import contents
-from triton_models.builds.export.objects import unreadable
+from triton_models.base.files import contents, file_digest
+from triton_models.builds.export.weights import unreadable
 from triton_models.builds.locked import PACKAGES
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment, package_name
@@ -55,7 +54,6 @@ _NOT_MAKING = (
     "base/errors.py",
     "base/outcome.py",
     "base/processes.py",
-    "base/source_files.py",
     "base/suggest.py",
     "base/unix_http.py",
     "builds/inputs.py",
@@ -66,15 +64,13 @@ _NOT_MAKING = (
     "declare/searched.py",
     "deliver/",
     "facts/build_machines.py",
+    "facts/containers.py",
     "facts/cost.py",
     "facts/host_amis.py",
     "facts/instances.py",
     "facts/limits.py",
-    "facts/prices.py",
-    "facts/quota_needs.py",
     "facts/quotas.py",
     "facts/releases.py",
-    "facts/shared_memory.py",
     "repository/",
     "spec.py",
 )

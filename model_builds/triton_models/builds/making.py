@@ -20,7 +20,6 @@ from triton_models.builds.job import Job
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.inferred import with_inputs_of_examples
 from triton_models.declare.models import (
     DaliPipeline,
     Ensemble,
@@ -32,6 +31,7 @@ from triton_models.declare.models import (
     TensorFlowGraph,
     controls_of,
 )
+from triton_models.declare.network_inputs import with_inputs_of_examples
 from triton_models.declare.reading import blame, place_of
 from triton_models.declare.requires import check_backends, check_requires
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor

@@ -26,8 +26,7 @@ from triton_models.check import (
     python,
     release,
 )
-from triton_models.check.report import Findings
-from triton_models.check.subject import Subject, subject_of
+from triton_models.check.subject import Findings, Subject, subject_of
 from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, CheckTarget, target
 
 OF_ARTIFACTS = (layout, python, ensemble, forests)

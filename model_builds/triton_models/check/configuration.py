@@ -23,8 +23,7 @@ from triton_models.artifact.pbtxt import ModelConfig, schema
 from triton_models.base.checks import Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.backend import MODEL_FILES, PLATFORM_BACKENDS
-from triton_models.check.report import Findings, rule
-from triton_models.check.subject import Model, type_name
+from triton_models.check.subject import Findings, Model, rule, type_name
 from triton_models.check.target import ENDPOINTS, LET_COMPLETE, MULTI_MODEL_ENDPOINT
 from triton_models.declare.tensors import ELEMENT_BYTES
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from triton_models.artifact.pbtxt import CONFIG_FILE, ModelConfig
 from triton_models.base.suggest import did_you_mean
-from triton_models.check.report import Findings, rule
-from triton_models.check.subject import Model, Subject, type_name
+from triton_models.check.subject import Findings, Model, Subject, rule, type_name
 from triton_models.check.target import MULTI_MODEL_ENDPOINT
 
 _SOURCE = (

@@ -21,8 +21,7 @@ from triton_models.artifact.forest_head import (
 from triton_models.artifact.pbtxt import GPU_MEMORY, ModelConfig
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.parameters import Values, check_values
-from triton_models.check.report import Findings, rule
-from triton_models.check.subject import Model, Subject, is_on_cpu, parameter, type_name
+from triton_models.check.subject import Findings, Model, Subject, is_on_cpu, parameter, rule, type_name
 from triton_models.facts.gpu_memory import FOREST_PARTS, default_pool_mib
 
 _SOURCE = "2026-11-24: fil_backend r24.03 to r26.06 and rapids-triton; Treelite 4.0.0 to 4.7.0"

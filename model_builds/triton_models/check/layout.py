@@ -16,8 +16,16 @@ from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.backend import MODEL_FILES
 from triton_models.check.release import refuses_outside
-from triton_models.check.report import REFUSED, Findings, rule
-from triton_models.check.subject import MAX_VERSION, PORTABLE_FILES, Model, Subject, version_number
+from triton_models.check.subject import (
+    MAX_VERSION,
+    PORTABLE_FILES,
+    REFUSED,
+    Findings,
+    Model,
+    Subject,
+    rule,
+    version_number,
+)
 from triton_models.check.target import ENDPOINTS, LET_COMPLETE, MULTI_MODEL_ENDPOINT, SINGLE_MODEL_ENDPOINT
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES

@@ -31,8 +31,7 @@ from triton_models.artifact.networks import (
 )
 from triton_models.artifact.pbtxt import ModelConfig
 from triton_models.base.suggest import did_you_mean
-from triton_models.check.report import Findings, rule
-from triton_models.check.subject import Model, is_on_cpu, type_name
+from triton_models.check.subject import Findings, Model, is_on_cpu, rule, type_name
 from triton_models.facts.releases import COMPILED_NETWORKS_SINCE
 
 _SOURCE = "2026-11-22: onnxruntime_backend and pytorch_backend r25.09, src/onnxruntime.cc and src/libtorch.cc"

@@ -16,8 +16,7 @@ from typing import Any
 from triton_models.artifact.pbtxt import ModelConfig, schema
 from triton_models.base.checks import Check
 from triton_models.base.suggest import did_you_mean
-from triton_models.check.report import Findings, rule
-from triton_models.check.subject import Model, parameter, tensors_of, type_name
+from triton_models.check.subject import Findings, Model, parameter, rule, tensors_of, type_name
 from triton_models.facts.openvino import OPENVINO_TYPES
 from triton_models.facts.tensorrt import PLAN_TYPES
 

@@ -21,17 +21,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from triton_models.artifact.environments.declared import problems_of
 from triton_models.artifact.environments.packages import loads_in
-from triton_models.artifact.environments.packed import problems_of
 from triton_models.artifact.pbtxt import CALLS, ModelConfig, calls_of
 from triton_models.check.parameters import check_values
-from triton_models.check.report import Findings, rule
-from triton_models.check.subject import Model, Subject, parameter, type_name
+from triton_models.check.subject import Findings, Model, Subject, parameter, rule, type_name
 from triton_models.check.target import ENDPOINTS, MULTI_MODEL_ENDPOINT
 from triton_models.declare.tensors import ELEMENT_BYTES
+from triton_models.facts.containers import MAX_CALLERS, PythonRegions, too_little_shared_memory
 from triton_models.facts.image_contents import NAME_ADDED, python_packages
-from triton_models.facts.load_threads import MAX_CALLERS
-from triton_models.facts.shared_memory import PythonRegions, too_little_shared_memory
 
 _SOURCE = "2026-11-21: python_backend, src/stub_launcher.cc and src/pb_env.cc; CPython, Modules/getpath.py"
 _BACKEND = "2026-11-21: python_backend 24.10, src/python_be.cc"
@@ -52,7 +50,7 @@ INNER_MODEL = rule("inner-model", _ISSUES, endpoints=_MULTI_MODEL)
 INNER_MODEL_NAME = rule("inner-model-name", _ISSUES, endpoints=_MULTI_MODEL)
 INNER_MODEL_INSTANCES = rule("inner-model-instances", _SEEN, endpoints=_MULTI_MODEL)
 INNER_MODEL_UNLOAD = rule("inner-model-unload", _SEEN, endpoints=_MULTI_MODEL)
-INNER_MODEL_CALLERS = rule("inner-model-callers", "triton_models.facts.load_threads", endpoints=_MULTI_MODEL)
+INNER_MODEL_CALLERS = rule("inner-model-callers", "triton_models.facts.containers", endpoints=_MULTI_MODEL)
 
 _ENVIRONMENT = "EXECUTION_ENV_PATH"
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"

@@ -16,8 +16,7 @@ from triton_models.artifact.pbtxt import ModelConfig
 from triton_models.artifact.targets import built_gpu, plan_runs_on
 from triton_models.artifact.targets import plan_gpu as compiled_on
 from triton_models.base.suggest import CLOSER, close_to, did_you_mean
-from triton_models.check.report import REFUSED, Findings, rule
-from triton_models.check.subject import Model, tensors_of, type_name
+from triton_models.check.subject import REFUSED, Findings, Model, rule, tensors_of, type_name
 from triton_models.facts.image_contents import BACKEND_LIBRARIES, NAME_ADDED, REPOSITORY_AGENTS, backends
 from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.releases import RELEASES, REMOVED_BACKENDS, Release

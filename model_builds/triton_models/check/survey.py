@@ -21,22 +21,21 @@ from typing import Any
 from triton_models.artifact.environments.declared import environment_problems
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError, Problem
+from triton_models.base.files import contents, write_whole
 from triton_models.base.json_text import parsed
-from triton_models.base.source_files import contents
-from triton_models.base.whole_files import write_whole
 from triton_models.declare.backends import AotInductor, LibTorch, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
 from triton_models.declare.models import DaliPipeline, Ensemble, Forest, OnnxFile, PythonModel, PyTorchNetwork
-from triton_models.declare.network_types import check_types
+from triton_models.declare.network_inputs import check_types
 from triton_models.declare.reading import FORM_MARK, FolderReader
 from triton_models.declare.requires import check_backends
 from triton_models.declare.searched import environment_of_a_build, variables_read, written_plans
 from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_of
+from triton_models.facts.containers import PythonRegions, too_little_shared_memory
 from triton_models.facts.instances import Gpu
 from triton_models.facts.limits import PAYLOAD_LIMIT
 from triton_models.facts.releases import Release
-from triton_models.facts.shared_memory import PythonRegions, too_little_shared_memory
 from triton_models.facts.tensorrt import Precision, plan_problems
 
 FOLDER = ".fleet_cache"
@@ -87,7 +86,7 @@ class Survey:
     Args:
         names: The models: folders, or `folder:form`; duplicates are dropped.
         source: The folder that holds models/.
-        files: The digest of each file in it: see `triton_models.base.source_files.contents`.
+        files: The digest of each file in it: see `triton_models.base.files.contents`.
         release: The Triton release that serves them.
         gpu: True if GPUs serve them, with plans for models declared for TensorRT.
         given: The environment variables that a build sets, such as the addresses of weights.

@@ -200,7 +200,7 @@ def check_endpoint(parser: argparse.ArgumentParser) -> None:
 
 def check_quotas(parser: argparse.ArgumentParser) -> None:
     """Find service quotas that are too low for a fleet."""
-    from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY, MACHINES
+    from triton_models.facts.quotas import DEFAULT_MAX_CAPACITY, MACHINES
 
     add_instance_type(parser, required=True)
     add_count(

@@ -9,7 +9,7 @@ from triton_models.base.suggest import did_you_mean
 from triton_models.declare.mistakes import Mistake
 from triton_models.declare.models import Ensemble, EnsembleStep, Model, PythonModel, steps_of
 from triton_models.declare.tensors import Tensor
-from triton_models.facts.load_threads import MAX_CALLERS
+from triton_models.facts.containers import MAX_CALLERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

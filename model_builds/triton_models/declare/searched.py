@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import get_args
 
-from triton_models.base.source_files import source_files
+from triton_models.base.files import source_files
 from triton_models.declare.reading import FORM_MARK
 from triton_models.facts.tensorrt import Hardware
 

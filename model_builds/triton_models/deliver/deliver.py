@@ -349,7 +349,7 @@ def _ready(delivery: Delivery, s3: S3Client | None) -> S3Client:
     elif delivery.gpu:
         find_compiler(release=release, gpu=gpu_named(delivery.gpu), logs=delivery.logs)
     if delivery.verify:
-        from triton_models.deliver.verify.process import find_server, numpy_of_models
+        from triton_models.deliver.verify.server import find_server, numpy_of_models
 
         find_server()
         say(numpy_of_models())

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from triton_models.artifact.targets import ANY, ArtifactTarget, built_target
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.outcome import JsonReady
-from triton_models.builds.export.objects import tag as content_tag
+from triton_models.builds.export.weights import tag as content_tag
 from triton_models.builds.inputs import Found, Inputs, differences, tools_digest, with_objects
 from triton_models.declare.reading import model_names
 from triton_models.deliver.results import ModelResult, Record

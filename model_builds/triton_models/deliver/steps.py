@@ -19,8 +19,7 @@ from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.base.encoding import Parameters, encode
 from triton_models.base.errors import raise_if_any
 from triton_models.builds.build import build
-from triton_models.builds.export.objects import tag
-from triton_models.builds.export.weights import FETCHED
+from triton_models.builds.export.weights import FETCHED, tag
 from triton_models.builds.inputs import Found, Inputs, find_inputs, with_objects
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.reading import load_build

@@ -1,6 +1,6 @@
 """The model repository in S3: the current and earlier artifacts of each name.
 
-`manifest` is the list of names. `model_record` and `manifest_document` are an entry and its JSON. `s3` has
+`manifest` is the list of names, and `model_record` an entry with its JSON. `s3` has
 the client of publishers, `objects` reads and writes what is in S3, and `stored_manifest` replaces the
 manifest only if it has not changed. `publish` checks and uploads artifacts (`upload`), and updates names.
 `tested` lists what may be promoted. `history`, `rollback`, `promote`, `prune` and `check_endpoint` are

@@ -22,9 +22,14 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
 from triton_models.facts.limits import BUCKET_RULE
-from triton_models.repository.manifest_document import (
+from triton_models.repository.model_record import (
     MOST_LEVELS,
+    NEW,
+    ArtifactRecord,
+    Change,
     ModelLines,
+    ModelRecord,
+    Publication,
     in_json,
     levels,
     lines_of,
@@ -33,7 +38,6 @@ from triton_models.repository.manifest_document import (
     refuse_constant,
     shown,
 )
-from triton_models.repository.model_record import NEW, ArtifactRecord, Change, ModelRecord, Publication
 
 __all__ = ["ArtifactRecord", "Change", "ModelRecord", "Publication", "in_json"]
 

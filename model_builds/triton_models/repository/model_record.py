@@ -1,13 +1,23 @@
-"""The manifest's record of a model: its artifacts, and the current one on each target."""
+"""The manifest's record of a model: its artifacts, the current one on each target, and its JSON document.
+
+A manifest is data from outside: every build and publisher may write it. The readers refuse a record with a
+field of another type, with a name that `fleet publish` would not write, or with a digest that is not the
+name's. So what has been read may become a key, a file name or a line on a terminal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn, TypeVar
 
+from triton_models.artifact.layout import MODEL_NAME
 from triton_models.artifact.targets import ANY, ArtifactTarget, content_targets
+from triton_models.base.errors import FleetError
+from triton_models.facts.tensorrt import TENSORRT_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,3 +212,258 @@ def _moved(current: Mapping[ArtifactTarget, str], change: Change) -> dict[Artifa
         if change.how == "rollback" or target == change.target or not change.target.covers(target)
     }
     return {**kept, change.target: change.artifact}
+
+
+MOST_LEVELS = 40
+"""The depth to which a record may be nested. `json` parses and writes a document recursively."""
+
+ARTIFACT_NAME = re.compile(r"(?P<model>[A-Za-z0-9][A-Za-z0-9._-]*)-(?P<digest>[0-9a-f]{16})\.tar\.gz")
+"""The name of an artifact, whose digits are the first of its SHA-256."""
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
+"""A SHA-256, in hexadecimal."""
+
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_MOST_BYTES = 1 << 50  # more than S3 stores in an object
+_SHOWN = 80
+
+# The first line and the end of what `Manifest.to_json` writes. Between them, each line is a model.
+_HEAD = re.compile(rb'\{"version": 2, "deleting": (\{[^\n]*\}), "models": \{\n')
+_MODEL = re.compile(rb'"([^"\\\x80-\xff]*)": \{')
+_END = b"\n}}\n"
+
+_KINDS = {str: "a string", int: "an integer", bool: "true or false", list: "a list", dict: "an object"}
+_Kind = TypeVar("_Kind", str, int, bool, "list[Any]", "dict[str, Any]")
+
+
+class ModelLines(Mapping[str, ModelRecord]):
+    """The models of a document, each parsed when it is first asked for; safe to use from many threads."""
+
+    def __init__(self, lines: Mapping[str, bytes], invalid: Callable[[str, str], FleetError]) -> None:
+        self._lines = lines
+        self._invalid = invalid
+        self._parsed: dict[str, ModelRecord] = {}
+
+    def __getitem__(self, name: str) -> ModelRecord:
+        found = self._parsed.get(name)
+        if found is None:
+            line = self._lines[name]
+            try:
+                found = model_record(name, json.loads(line, parse_constant=refuse_constant))
+            except (ValueError, RecursionError) as error:
+                raise self._invalid(name, str(error)) from None
+            self._parsed[name] = found
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+
+def lines_of(document: bytes) -> tuple[Mapping[str, str], Mapping[str, bytes]] | None:
+    """Return what a document of version 2 deletes, and the line of each model; None for another layout.
+
+    A string in JSON has no line breaks, so a line that begins with a name and ends with its brace is a model.
+    """
+    head = _HEAD.match(document)
+    if head is None or not document.endswith(_END):
+        return None
+    lines: dict[str, bytes] = {}
+    begin, end = head.end(), len(document) - len(_END)
+    while begin < end:
+        stop = document.find(b"\n", begin, end)
+        last = stop < 0
+        stop = end if last else stop - 1  # without its comma
+        model = _MODEL.match(document, begin, stop)
+        if model is None or document[stop - 1 : stop + 1] != (b"}\n" if last else b"},"):
+            return None
+        lines[model[1].decode()] = document[model.end() - 1 : stop]
+        begin = stop + 2
+    try:
+        return dict(json.loads(head[1])), lines
+    except (ValueError, RecursionError):
+        return None
+
+
+def in_json(moment: datetime) -> str:
+    """Return a time in UTC, such as "2026-11-21T13:20:05Z"."""
+    return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+
+
+def model_document(model: ModelRecord) -> dict[str, Any]:
+    """Return the document of a model."""
+    return {
+        "current": {str(target): artifact for target, artifact in model.current.items()},
+        "history": [
+            {
+                "target": str(change.target),
+                "artifact": change.artifact,
+                "how": change.how,
+                "at": in_json(change.at),
+                "by": change.by,
+            }
+            for change in model.history
+        ],
+        "artifacts": {
+            name: {
+                "size": each.size,
+                "sha256": each.sha256,
+                "build": dict(each.build),
+                "plans": list(each.plans),
+                "portable": each.portable,
+                # For readers that lack the tables of releases and GPUs.
+                "targets": [str(target) for target in each.targets],
+                **({"inputs": dict(each.inputs)} if each.inputs else {}),
+                **({"request": each.request} if each.request else {}),
+            }
+            for name, each in model.artifacts.items()
+        },
+    }
+
+
+def model_record(name: str, document: Any) -> ModelRecord:
+    """Read a model from its document.
+
+    Raises:
+        ValueError: It is not the record of that model.
+    """
+    if not MODEL_NAME.fullmatch(name):
+        raise ValueError(f"{shown(name)} is not the name of a model")
+    artifacts = {each: _artifact(name, each, of) for each, of in _get(document, "artifacts", dict).items()}
+    current = {
+        _target(target): _known(_is(artifact, "current", str), artifacts)
+        for target, artifact in _get(document, "current", dict).items()
+    }
+    history = tuple(
+        _change(change, _target(_get(change, "target", str)), artifacts)
+        for change in _get(document, "history", list)
+    )
+    return ModelRecord(current=current, history=history, artifacts=artifacts)
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and infinities, which are not JSON."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def levels(value: Any, *, at_most: int = MOST_LEVELS) -> int:
+    """Return the depth to which a document is nested; `at_most` + 1 if it is deeper."""
+    depth, level = 0, [value]
+    while level and depth <= at_most:
+        depth += 1
+        containers = [each for each in level if isinstance(each, dict | list)]
+        level = [
+            inner for each in containers for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return depth
+
+
+def shown(value: Any) -> str:
+    """Return a value of a document for an error: short, and without control characters."""
+    simple = isinstance(value, str | int | float | bool | None)
+    text = ascii(value) if simple else _KINDS.get(type(value), type(value).__name__)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
+    match = ARTIFACT_NAME.fullmatch(name)
+    if match is None or match["model"] != model:
+        raise ValueError(f"{shown(name)} is not the name of an artifact of {model}")
+    sha256, size = _get(document, "sha256", str), _get(document, "size", int)
+    request = _get(document, "request", str, default="")
+    if not SHA256.fullmatch(sha256) or not sha256.startswith(match["digest"]):
+        raise ValueError(f"the sha256 of {name} is {shown(sha256)}")
+    if request and not SHA256.fullmatch(request):
+        raise ValueError(f"the request of {name} is {shown(request)}")
+    if not 0 <= size <= _MOST_BYTES:
+        raise ValueError(f"the size of {name} is {shown(size)}")
+    inputs = _get(document, "inputs", dict, default={})
+    record = ArtifactRecord(
+        size=size,
+        sha256=sha256,
+        build=_build(_get(document, "build", dict)),
+        plans=tuple(_tensorrt(each, "plans") for each in _get(document, "plans", list)),
+        portable=_get(document, "portable", bool),
+        inputs={topic: _is(each, "inputs", str) for topic, each in inputs.items()},
+        request=request,
+    )
+    for target in record.targets:
+        _target(str(target))
+    return record
+
+
+def _build(build: dict[str, Any]) -> dict[str, Any]:
+    """Refuse a build.json with other types in the fields that targets are computed from."""
+    if levels(build) > MOST_LEVELS:
+        raise ValueError(f"build is nested deeper than {MOST_LEVELS} levels")
+    gpu = build.get("gpu")
+    for each in gpu if isinstance(gpu, list) else [gpu]:
+        if each is not None:
+            _is(each, "build.gpu", str)
+    if build.get("release") is not None:
+        _get(build, "release", str)
+    if build.get("tensorrt") is not None:
+        _tensorrt(build["tensorrt"], "build.tensorrt")
+    for plan in (_get(build, "plans", dict) if build.get("plans") is not None else {}).values():
+        if _is(plan, "build.plans", dict).get("hardware") is not None:
+            _get(plan, "hardware", str)
+    return build
+
+
+def _tensorrt(value: Any, field: str) -> str:
+    version = _is(value, field, str)
+    if not TENSORRT_VERSION.fullmatch(version):
+        raise ValueError(f"{field} is {shown(version)}, not a version of TensorRT")
+    return version
+
+
+def _target(text: str) -> ArtifactTarget:
+    try:
+        return ArtifactTarget.parse(text)
+    except FleetError:
+        raise ValueError(f"{shown(text)} is not a target") from None
+
+
+def _known(artifact: str, artifacts: Mapping[str, ArtifactRecord]) -> str:
+    if artifact not in artifacts:
+        raise ValueError(f"there is no record of the artifact {shown(artifact)}")
+    return artifact
+
+
+def _change(document: Any, target: ArtifactTarget, artifacts: Mapping[str, ArtifactRecord]) -> Change:
+    said = _get(document, "how", str)
+    how: Literal["publish", "rollback"] = "rollback" if said == "rollback" else "publish"
+    if how != said:
+        raise ValueError(f"how is {shown(said)}, not publish or rollback")
+    return Change(
+        target=target,
+        artifact=_known(_get(document, "artifact", str), artifacts),
+        how=how,
+        at=_parsed(_get(document, "at", str)),
+        by=_get(document, "by", str),
+    )
+
+
+def _parsed(moment: str) -> datetime:
+    if not _TIME.fullmatch(moment):
+        raise ValueError(f"at is {shown(moment)}, not a time such as 2026-11-21T13:20:05Z")
+    # fromisoformat takes a tenth of strptime's time, and supports "Z" only from Python 3.11 on.
+    return datetime.fromisoformat(moment.removesuffix("Z") + "+00:00")
+
+
+def _get(document: Any, field: str, kind: type[_Kind], *, default: _Kind | None = None) -> _Kind:
+    """Return a field of an object, which has that type and, if it is a string, no control characters."""
+    found = _is(document, "the record", dict).get(field, default)
+    return _is(found, field, kind)
+
+
+def _is(value: Any, field: str, kind: type[_Kind]) -> _Kind:
+    printable = not isinstance(value, str) or value.isprintable()
+    if type(value) is kind and printable:  # isinstance would accept True as an integer
+        return value
+    raise ValueError(f"{field} is {shown(value)}, not {_KINDS[kind] if printable else 'printable'}")

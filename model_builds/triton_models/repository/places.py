@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.whole_files import write_whole
+from triton_models.base.files import write_whole
 from triton_models.repository.s3 import NOT_FOUND, aws_errors, error_code, in_parallel, repository_client
 
 if TYPE_CHECKING:

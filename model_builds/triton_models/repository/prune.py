@@ -20,7 +20,7 @@ from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.repository.endpoints import live_targets, named_by_models, sagemaker_client
 from triton_models.repository.manifest import Manifest, ModelRecord
-from triton_models.repository.manifest_document import ARTIFACT_NAME, shown
+from triton_models.repository.model_record import ARTIFACT_NAME, shown
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.stored_manifest import StoredManifest, read, update
 

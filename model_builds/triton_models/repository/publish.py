@@ -21,8 +21,8 @@ from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.plans import is_portable, is_rehearsal, refused, tensorrt_versions
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.digests import file_digest
 from triton_models.base.errors import Problem, raise_if_any
+from triton_models.base.files import file_digest
 from triton_models.base.outcome import JsonReady
 from triton_models.check.check import check_layout
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication

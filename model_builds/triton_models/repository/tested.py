@@ -12,9 +12,9 @@ from triton_models.artifact.pack.pack import DIGEST_LENGTH
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
-from triton_models.base.whole_files import write_whole
+from triton_models.base.files import write_whole
 from triton_models.repository.manifest import Manifest, Repository
-from triton_models.repository.manifest_document import SHA256, shown
+from triton_models.repository.model_record import SHA256, shown
 
 TESTED_CHANGED = Check(id="tested-changed", source=FROM_ARGUMENTS)
 TESTED_FILE = Check(id="tested-file", source=FROM_ARGUMENTS)

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from triton_models.builds.locked import PACKAGES
-from triton_models.deliver.verify.process import SOCKETS
+from triton_models.deliver.verify.server import SOCKETS
 from triton_rehearsal.triton.command import install
 from triton_rehearsal.triton.machine import Machine
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from triton_models.artifact import forest_head
 from triton_models.declare.requires import missing
-from triton_models.deliver.verify.process import ENVIRONMENT_NOT_LOADED
+from triton_models.deliver.verify.server import ENVIRONMENT_NOT_LOADED
 from triton_rehearsal.triton.runtime import Runtime
 
 _HERE = Path(__file__).resolve().parent

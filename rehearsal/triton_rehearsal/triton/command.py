@@ -18,7 +18,7 @@ from pathlib import Path
 import triton_models
 import triton_rehearsal
 from triton_models.base.errors import FleetError
-from triton_models.deliver.verify.process import SOCKETS
+from triton_models.deliver.verify.server import SOCKETS
 from triton_rehearsal.triton import guard
 from triton_rehearsal.triton.backend_directory import leftovers_of, make_backends, new_mark
 from triton_rehearsal.triton.runtime import ENVIRONMENT, find_runtime

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from triton_models.base.errors import FleetError
-from triton_models.facts.ports import SAFE_PORT_RANGE
+from triton_models.facts.containers import SAFE_PORT_RANGE
 
 SAFE_PORTS = "SAGEMAKER_SAFE_PORT_RANGE"
 

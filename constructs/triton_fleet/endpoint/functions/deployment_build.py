@@ -22,7 +22,7 @@ from triton_fleet.parts.arguments.roles import policy_of
 from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.suggest import did_you_mean
-from triton_models.facts.quota_needs import PROCESSING_TOTAL, processing_quota, quota_codes
+from triton_models.facts.quotas import PROCESSING_TOTAL, processing_quota, quota_codes
 from triton_models.repository.manifest import MANIFEST_NAME
 
 DEPLOYED_MODEL = Check(id="deployed-model", source=FROM_ARGUMENTS)

@@ -13,16 +13,20 @@ from triton_fleet.parts.arguments.checks import in_unit, whole_quantity
 from triton_fleet.parts.arguments.tokens import deferred, known
 from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import Check, Report
-from triton_models.facts.gpu_memory import SERVER_MIB, default_pool_mib
-from triton_models.facts.instances import InstanceType
-from triton_models.facts.load_threads import (
+from triton_models.facts.containers import (
+    CONTAINER_BYTES,
     FEWEST_REQUEST_THREADS,
+    GRPC_PORT,
+    METRICS_PORT,
     REQUEST_THREADS,
+    SAFE_PORTS,
+    SMALLEST_REGION_BYTES,
+    TRITON_PORTS,
     fewest_load_threads,
     load_threads,
 )
-from triton_models.facts.ports import GRPC_PORT, METRICS_PORT, SAFE_PORTS, TRITON_PORTS
-from triton_models.facts.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
+from triton_models.facts.gpu_memory import SERVER_MIB, default_pool_mib
+from triton_models.facts.instances import InstanceType
 from triton_models.facts.tensorrt import is_plugin
 
 SERVER_ARGUMENT = Check(
@@ -30,10 +34,11 @@ SERVER_ARGUMENT = Check(
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html",
 )
 SERVER_NUMBER = Check(
-    id="server-number", source="triton_models.facts.shared_memory; assumption: the ranges of threads"
+    id="server-number", source="triton_models.facts.containers; assumption: the ranges of threads"
 )
 SERVER_PORT = Check(
-    id="server-port", source="2026-11-25: triton_models.facts.ports; CheckPortCollision of Triton's server"
+    id="server-port",
+    source="2026-11-25: triton_models.facts.containers; CheckPortCollision of Triton's server",
 )
 SERVER_METRICS = Check(
     id="server-metrics", source="2026-11-22: PutMetricData of CloudWatch, Namespace, in botocore 1.44.5"

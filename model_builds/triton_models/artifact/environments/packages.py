@@ -13,7 +13,7 @@ same bytes. A package built for a single Python version is accepted if the relea
 
 PYTHONPATH takes precedence over both. The images with DALI set it to the folder of DALI's packages, which
 therefore precede those of an environment, those next to the model, and the image's others. A build job prints
-the resulting NumPy: see `triton_models.deliver.verify.process.numpy_of_models`.
+the resulting NumPy: see `triton_models.deliver.verify.server.numpy_of_models`.
 """
 
 from __future__ import annotations

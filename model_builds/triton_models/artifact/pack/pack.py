@@ -27,8 +27,8 @@ from triton_models.artifact.pack.content import Content, InMemory, OnDisk
 from triton_models.artifact.pack.renaming import called_models, uniquely_named
 from triton_models.artifact.roots import refused
 from triton_models.base.checks import FROM_ARGUMENTS, UNREADABLE, Check
-from triton_models.base.digests import file_digest
 from triton_models.base.errors import Problem, raise_if_any
+from triton_models.base.files import file_digest
 
 ARTIFACT_NAME = Check(id="artifact-name", source=FROM_ARGUMENTS)
 CHANGED = Check(id="artifact-changed", source=FROM_ARGUMENTS)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.networks import side_files
 from triton_models.base.errors import FleetError, Problem
-from triton_models.declare.inferred import TYPES
 from triton_models.declare.models import PyTorchNetwork
+from triton_models.declare.network_inputs import TYPES
 from triton_models.declare.tensors import NUMPY_TYPES, DynamicDim, Tensor
 
 if TYPE_CHECKING:

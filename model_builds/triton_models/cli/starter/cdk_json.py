@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from triton_models.base.files import write_whole
 from triton_models.base.json_text import read_cdk_json
-from triton_models.base.whole_files import write_whole
 
 _LISTS = re.compile(r'"models"\s*:\s*\[(?P<names>[^\]]*)\]')
 _EVERY_MODEL = "*"

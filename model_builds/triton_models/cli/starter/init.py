@@ -18,10 +18,9 @@ from typing import Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError
+from triton_models.base.files import LEFTOVERS, source_files, write_whole
 from triton_models.base.outcome import JsonReady
-from triton_models.base.source_files import LEFTOVERS, source_files
 from triton_models.base.suggest import did_you_mean
-from triton_models.base.whole_files import write_whole
 from triton_models.declare.declaration import is_name
 
 INIT_FOLDER = Check(id="init-folder", source=FROM_ARGUMENTS)

@@ -17,9 +17,9 @@ from typing import Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError
+from triton_models.base.files import LEFTOVERS
 from triton_models.base.outcome import JsonReady
 from triton_models.base.processes import stopped_by_sigterm
-from triton_models.base.source_files import LEFTOVERS
 from triton_models.cli.starter.cdk_json import cdk_json
 from triton_models.cli.starter.from_file import fixed_batch, write_forest, write_minimal, write_onnx
 from triton_models.cli.starter.init import STARTER_MODELS, starter_models

@@ -1,16 +1,63 @@
-"""The files of a source folder, except those that tools leave behind."""
+"""Files: written whole or not at all, their SHA-256 digests, and those of a source folder."""
 
 from __future__ import annotations
 
+import errno
 import fnmatch
+import hashlib
+import json
 import os
 import re
-from collections.abc import Collection, Iterator
+import shutil
+import threading
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from triton_models.base.checks import UNREADABLE
-from triton_models.base.digests import file_digest
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file atomically: readers see the old content or the new one, whatever interrupts this.
+
+    Missing folders are created, and an existing file keeps its permissions.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    if not path.name:  # such as "." and "/"
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        temporary.write_bytes(content)
+        if path.exists():
+            shutil.copymode(path, temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+_CHUNK_BYTES = 1 << 20
+
+
+def file_digest(path: Path | str) -> str:
+    """Return the hexadecimal digest of a file's content, using constant memory.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  a Path per file doubles the cost
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def digest_of(files: Mapping[str, str]) -> str:
+    """Return one digest for many files."""
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
+
 
 LEFTOVERS: Final = (
     "__pycache__",
