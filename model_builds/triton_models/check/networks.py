@@ -11,10 +11,8 @@ core 24.10, tried on the bundled server; read 2026-11-24.
 
 from __future__ import annotations
 
-import functools
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from triton_models.artifact.networks import (
@@ -44,7 +42,6 @@ AOTI_BATCHES = rule("aoti-batches", _AOTI)
 AOTI_TARGET = rule("aoti-target", _AOTI)
 
 _OF_ARCHIVES = 1 << 29  # maximum bytes of a packed file to check, because it is read into memory
-_KEPT = 8  # number of cached heads, because several checks need them
 _COMPARED = "the backend compares them, and refuses the model"
 _EXPORT = "export the network as TorchScript or ONNX"
 
@@ -176,18 +173,11 @@ def _read_onnx(model: Model, path: str) -> OnnxHead | None:
     source = model.layout.sources.get(path)
     try:
         if source is not None:
-            status = source.stat()
-            return _read_file(source, status.st_size, status.st_mtime_ns)
+            return read_onnx_file(source)
         content = _packed(model, path)
         return read_onnx_head(content.getvalue()) if content else None
     except OSError:
         return None
-
-
-@functools.lru_cache(_KEPT)
-def _read_file(path: Path, *_: int) -> OnnxHead | None:
-    """Return the head of a file; size and modification time are only keys of the cache."""
-    return read_onnx_file(path)
 
 
 def _compiled_heads(model: Model) -> Iterator[tuple[str, CompiledHead]]:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
 from triton_models.declare.models import DaliPipeline, Ensemble, Forest, OnnxFile, PythonModel, PyTorchNetwork
 from triton_models.declare.network_inputs import check_types
-from triton_models.declare.reading import FORM_MARK, FolderReader
+from triton_models.declare.reading import FORM_MARK, DeclaredFolder, folder_reader
 from triton_models.declare.requires import check_backends
 from triton_models.declare.searched import environment_of_a_build, variables_read, written_plans
 from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_of
@@ -118,7 +118,7 @@ class Survey:
         if self._results is None:
             cached = self._read_cache()
             known = {name: cached[name] for name in self.names if self._is_valid(name, cached.get(name))}
-            reader = FolderReader(self._source / "models")
+            reader = folder_reader(self._source / "models")
             with environment_of_a_build(self._given), _no_garbage_collection():
                 entries = {name: known.get(name) or self._read(name, reader) for name in self.names}
             good = {name: entry for name, entry in entries.items() if not entry.checked.problems}
@@ -127,12 +127,12 @@ class Survey:
             self._results = [entries[name].checked for name in self.names]
         return self._results
 
-    def _read(self, name: str, reader: FolderReader) -> _Entry:
+    def _read(self, name: str, read: Callable[[str], DeclaredFolder]) -> _Entry:
         folder = _folder(name)
         source = (self._source / "models" / folder).absolute()
         digest = self._digests.get(folder, "")
         try:
-            declared = reader.folder(name)
+            declared = read(folder)
             build = declared.asked(name)
         except FleetError as error:
             problems = CheckedDeclaration(problems=error.problems)

@@ -7,10 +7,11 @@ separate name.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -72,29 +73,9 @@ class DeclaredFolder:
         return self.forms[form]
 
 
-class FolderReader:
-    """Reads the declarations of models, and a folder only once while its forms are read one after another."""
-
-    def __init__(self, models: Path | None = None) -> None:
-        self._models = models
-        self._last: tuple[str, DeclaredFolder | FleetError] | None = None
-
-    def folder(self, name: str) -> DeclaredFolder:
-        """Return the declarations of the folder of a model, `folder` or `folder:form`.
-
-        Raises:
-            FleetError: Same as for `load_build`.
-        """
-        folder = name.partition(FORM_MARK)[0]
-        if self._last is None or self._last[0] != folder:
-            try:
-                self._last = (folder, read_folder(folder, self._models))
-            except FleetError as error:
-                self._last = (folder, error)
-        found = self._last[1]
-        if isinstance(found, FleetError):
-            raise FleetError(found.problems)
-        return found
+def folder_reader(models: Path | None = None) -> Callable[[str], DeclaredFolder]:
+    """Return `read_folder`, which reads a folder only once while its forms are read one after another."""
+    return functools.lru_cache(maxsize=1)(functools.partial(read_folder, models=models))
 
 
 def published_name(name: str) -> str:
@@ -164,10 +145,10 @@ def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelD
     builds: list[ModelDefinition] = []
     problems: list[Problem] = []
     owners: dict[str, str] = {}
-    reader = FolderReader(models)
+    read = folder_reader(models)
     for name in names:
         try:
-            builds.append(reader.folder(name).asked(name))
+            builds.append(read(name.partition(FORM_MARK)[0]).asked(name))
         except FleetError as error:
             problems.extend(error.problems)
             continue

@@ -131,8 +131,6 @@ class ServerProcess:
         for region in glob.glob(f"/dev/shm/{self._mark}*"):  # noqa: PTH207, S108  an absolute pattern
             Path(region).unlink(missing_ok=True)
 
-    close = stop
-
     def begin_log(self) -> None:
         """Exclude the output so far from `log_tail`."""
         self._since = self.log.stat().st_size if self.log.exists() else 0
@@ -325,7 +323,7 @@ def local_server(
         try:
             yield server
         finally:
-            server.close()
+            server.stop()
 
 
 class Server(ServerProcess):
