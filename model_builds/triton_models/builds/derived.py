@@ -224,33 +224,24 @@ def usual_sizes(model: ServedModel) -> dict[str, Sequence[int]]:
 def _dims(tensor: Any, usual: Sequence[int] | None, model: ServedModel) -> list[int]:
     dims = list(usual if usual is not None else tensor.dims)
     if -1 in dims:
-        raise _unfit(
-            model,
-            f"input {tensor.name!r} has the dims {dims}",
-            fix="use a DynamicDim instead, give a profile, or warm up with an example",
-        )
+        fix = "use a DynamicDim instead, give a profile, or warm up with an example"
+        raise _unfit(model, f"input {tensor.name!r} has the dims {dims}", fix=fix)
     return dims
 
 
 def _find(model: ServedModel, name: str, examples: Sequence[Example]) -> Example:
     known = {example.name: example for example in examples}
     if name not in known:
-        raise _unfit(
-            model,
-            f"the example {name!r} does not exist",
-            fix=did_you_mean(name, known, otherwise=f"use one of {', '.join(known)}"),
-        )
+        fix = did_you_mean(name, known, otherwise=f"use one of {', '.join(known)}")
+        raise _unfit(model, f"the example {name!r} does not exist", fix=fix)
     return known[name]
 
 
 def _first_row(example: Example, config: ModelConfig, model: ServedModel) -> Tensors:
     names = [tensor.name for tensor in config.input]
     if missing := [name for name in names if name not in example.inputs]:
-        raise _unfit(
-            model,
-            f"the example {example.name!r} has no {', '.join(missing)}",
-            fix=f"use an example with {', '.join(names)}, or none, which sends zeros",
-        )
+        fix = f"use an example with {', '.join(names)}, or none, which sends zeros"
+        raise _unfit(model, f"the example {example.name!r} has no {', '.join(missing)}", fix=fix)
     return {name: example.first[name][0] if config.max_batch_size else example.first[name] for name in names}
 
 

@@ -21,7 +21,6 @@ from triton_models.artifact.networks import side_files
 from triton_models.base.files import contents, file_digest
 from triton_models.builds.export.weights import unreadable
 from triton_models.builds.locked import PACKAGES
-from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment, package_name
 from triton_models.declare.models import PythonModel
 from triton_models.declare.reading import folder_of, load_build
@@ -95,12 +94,13 @@ def find_inputs(
 ) -> Found:
     """Return the inputs of a model's build, without importing frameworks and without network requests."""
     build = load_build(name, models)
+    carried = [each for model in build.models if isinstance(model, PythonModel) for each in model.packages]
     weights = weights_of(build)
     texts = sorted(_weights_text(each) for each in weights if not isinstance(each, S3Weights))
     inputs = {
         "declaration": _digest({"files": contents(folder_of(name, models)), "values": _plain(build)}),
         "tools": tools_digest(release=release, gpu=gpu),
-        "packages": _digest(_pins_of([*_packages()[0], *_carried(build)])),
+        "packages": _digest(_pins_of([*_packages()[0], *carried])),
         "release": release,
         "hardware": gpu or ("cpu" if cpu else "portable"),
     }
@@ -161,11 +161,6 @@ def _local(path: Path) -> str:
     others = [path.with_name(name) for name in side_files(path)]
     known = [file_digest(each) for each in (path, *others) if each.exists()]
     return known[0] if len(known) == 1 else _digest(known)
-
-
-def _carried(build: ModelDefinition) -> list[str]:
-    """Return the packages that the model's artifact contains."""
-    return [name for model in build.models if isinstance(model, PythonModel) for name in model.packages]
 
 
 def _pins_of(names: Iterable[str]) -> list[str]:

@@ -232,11 +232,11 @@ def _check_operators(report: Report, network: Any, precision: Precision, *, need
 def _check_opset(onnx: Path, release: Release) -> None:
     head = read_onnx_file(onnx)
     if head is not None and head.opset > release.plan_opset:
-        report = Report(f"the network of {onnx.parent.parent.name!r}")
+        where = f"the network of {onnx.parent.parent.name!r}"
         what = f"opset {head.opset}, newer than TensorRT {release.tensorrt} of release {release.name} reads"
+        why = "TensorRT would interpret the operators as older ones"
         fix = f"export it with opset_version={release.plan_opset}, or serve it with release 24.05 or newer"
-        report(PLAN_OPSET, what, fix=fix, why="TensorRT would interpret the operators as older ones")
-        report.raise_if_any()
+        raise PLAN_OPSET.error(what=what, where=where, why=why, fix=fix)
 
 
 def _serve_with_onnxruntime(onnx: Path) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.layout import REQUEST
@@ -214,8 +213,7 @@ class Client:
             FleetError: Triton does not support the type of an input, or the deadline is not positive.
         """
         call = Call(model=model, deadline=self._deadline(deadline_s))
-        encoded = partial(encode, inputs, outputs=outputs, content=content, parameters=parameters)
-        return self._ask(call, encoded)
+        return self._ask(call, inputs, outputs=outputs, content=content, parameters=parameters)
 
     def invoke_target(
         self,
@@ -230,14 +228,13 @@ class Client:
         """Invoke a specific artifact instead of a name; otherwise the same as `infer`."""
         deadline = self._deadline(deadline_s)
         call = Call(model=target_model, artifact=target_model, deadline=deadline, fixed=True)
-        encoded = partial(encode, inputs, outputs=outputs, content=content, parameters=parameters)
-        return self._ask(call, encoded)
+        return self._ask(call, inputs, outputs=outputs, content=content, parameters=parameters)
 
-    def _ask(self, call: Call, encoded: Callable[..., tuple[bytes, str]]) -> dict[str, np.ndarray[Any, Any]]:
+    def _ask(self, call: Call, inputs: Tensors, **options: Any) -> dict[str, np.ndarray[Any, Any]]:
         try:
             # Detect an unknown name before encoding.
             self._address(call, self._serving(call.deadline))
-            body, content_type = encoded(where=call.where)
+            body, content_type = encode(inputs, where=call.where, **options)
             if len(body) > PAYLOAD_LIMIT:
                 binary = ', or content="binary"' if content_type == JSON_TYPE else ""
                 raise PAYLOAD.error(

@@ -55,7 +55,7 @@ class Wheels:
             yield from () if callable(self.wheels) else pin_mistakes(self.wheels)
             return
 
-        known = release_pythons()
+        known = tuple(dict.fromkeys(release.python for release in RELEASES.values()))
         for python, pins in self.wheels.items():
             if python in known:
                 yield from pin_mistakes(pins)
@@ -92,11 +92,6 @@ class PackedEnvironment:
 
 
 Environment: TypeAlias = Wheels | PackedEnvironment
-
-
-def release_pythons() -> tuple[str, ...]:
-    """Return the Python versions of the releases, in the order of the releases."""
-    return tuple(dict.fromkeys(release.python for release in RELEASES.values()))
 
 
 def pin_mistakes(wheels: Sequence[str]) -> Iterator[Mistake]:

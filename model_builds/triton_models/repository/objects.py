@@ -14,8 +14,8 @@ from triton_models.base.errors import Problem
 from triton_models.repository.manifest import REPOSITORY_URL, Repository, request_name
 from triton_models.repository.s3 import (
     LOST_RACE,
-    NOT_FOUND,
     REPOSITORY_VARIABLE,
+    absent_is_none,
     aws_errors,
     error_code,
     repository_client,
@@ -55,18 +55,12 @@ class Store:
 
     def sha256(self, name: str) -> str | None:
         """Return the SHA-256 stored with an object; "" without one, None if the object does not exist."""
-        from botocore.exceptions import ClientError
-
-        try:
+        with absent_is_none():
             return self.s3.head_object(**self.at(name))["Metadata"].get(SHA256, "")
-        except ClientError as error:
-            if error_code(error) in NOT_FOUND:
-                return None
-            raise
+        return None
 
     def digest(self, name: str, *, into: IO[bytes] | None = None) -> str | None:
         """Read an object, and return the SHA-256 of its bytes; None if it does not exist."""
-        from botocore.exceptions import ClientError
 
         def digested(body: Any) -> str:
             digest = hashlib.sha256()
@@ -79,12 +73,9 @@ class Store:
                     into.write(chunk)
             return digest.hexdigest()
 
-        try:
+        with absent_is_none():
             return self.read(name, digested)[1]
-        except ClientError as error:
-            if error_code(error) in NOT_FOUND:
-                return None
-            raise
+        return None
 
     def read(self, name: str, take: Callable[[Any], _T], **unless: Any) -> tuple[Any, _T]:
         """Return the response for an object, and the result of a function that reads its entire body."""

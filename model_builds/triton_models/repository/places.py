@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.files import write_whole
-from triton_models.repository.s3 import NOT_FOUND, aws_errors, error_code, in_parallel, repository_client
+from triton_models.repository.s3 import absent_is_none, aws_errors, in_parallel, repository_client
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -52,17 +52,9 @@ class Place:
 
     def find(self) -> bytes | None:
         """Read the document; None if it does not exist."""
-        from botocore.exceptions import ClientError
-
-        with _located(self.address):
-            try:
-                return _get(self._client(), self._at()) if self.in_s3 else Path(self.address).read_bytes()
-            except FileNotFoundError:
-                return None
-            except ClientError as error:
-                if error_code(error) in NOT_FOUND:
-                    return None
-                raise
+        with _located(self.address), absent_is_none(), contextlib.suppress(FileNotFoundError):
+            return _get(self._client(), self._at()) if self.in_s3 else Path(self.address).read_bytes()
+        return None
 
     def documents(self) -> dict[str, bytes]:
         """Read every .json below the place, by address and sorted; for a document, read it alone."""

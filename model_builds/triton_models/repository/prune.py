@@ -22,6 +22,7 @@ from triton_models.repository.endpoints import live_targets, named_by_models, sa
 from triton_models.repository.manifest import Manifest, ModelRecord
 from triton_models.repository.model_record import ARTIFACT_NAME, shown
 from triton_models.repository.objects import Store, opened
+from triton_models.repository.publish import BEING_DELETED
 from triton_models.repository.stored_manifest import StoredManifest, read, update
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ _MOST_DAYS = 36_500
 KEEP = Check(id="prune-keep", source=FROM_ARGUMENTS)
 OLDER = Check(id="prune-older-than", source=FROM_ARGUMENTS)
 DELETING = Check(id="deleting-name", source=FROM_ARGUMENTS)
-BEING_DELETED = Check(id="being-deleted", source=FROM_ARGUMENTS)
 NOT_DELETED = Check(id="not-deleted", source=FROM_ARGUMENTS)
 
 # The maximum number of keys per DeleteObjects request.

@@ -19,6 +19,7 @@ from triton_models.base.outcome import JsonReady
 from triton_models.base.suggest import did_you_mean
 from triton_models.repository.manifest import Manifest, ModelRecord
 from triton_models.repository.objects import Store, opened
+from triton_models.repository.publish import PUBLICATION_TARGET
 from triton_models.repository.s3 import publisher
 from triton_models.repository.stored_manifest import MANIFEST_AGE_S, StoredManifest, read, update
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 NO_EARLIER_ARTIFACT = Check(id="no-earlier-artifact", source=FROM_ARGUMENTS)
 UNKNOWN_ARTIFACT = Check(id="unknown-artifact", source=FROM_ARGUMENTS)
-PUBLICATION_TARGET = Check(id="publication-target", source=FROM_ARGUMENTS)
 CHANGED_MEANWHILE = Check(id="changed-meanwhile", source=FROM_ARGUMENTS)
 
 

@@ -111,6 +111,18 @@ def error_message(error: Any) -> str:
 
 
 @contextlib.contextmanager
+def absent_is_none() -> Iterator[None]:
+    """Pass over the error of an object that does not exist."""
+    from botocore.exceptions import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        if error_code(error) not in NOT_FOUND:
+            raise
+
+
+@contextlib.contextmanager
 def aws_errors(repository: str) -> Iterator[None]:
     """Convert errors of AWS and its SDK to a FleetError about a repository."""
     import botocore.exceptions as aws

@@ -56,17 +56,12 @@ def file_header(name: str, size: int) -> bytes:
     return _header(name, size=size, mode=mode, kind=_FILE)
 
 
-def folder_header(name: str) -> bytes:
-    """Return the header of a folder."""
-    return _header(f"{name}/", size=0, mode=0o755, kind=_FOLDER)
-
-
 def frames(directories: Collection[str], sizes: Mapping[str, int]) -> Iterator[tuple[bytes, str | None]]:
     """Yield an archive without its contents: what precedes each file's, with the file; None at the end."""
     before = b""
     for name in sorted({*directories, *sizes}):
         if name in directories:
-            before += folder_header(name)
+            before += _header(f"{name}/", size=0, mode=0o755, kind=_FOLDER)
             continue
         yield before + file_header(name, sizes[name]), name
         before = _padding(sizes[name])

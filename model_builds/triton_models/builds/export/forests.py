@@ -108,16 +108,12 @@ def write_forest(forest: Forest, weights: Weights | None, folder: Path) -> Shape
     model = _without_base_scores(model)
     head = _head(model)
     if head.targets != 1:
-        raise _unfit(
-            forest.name, source, f"it has {head.targets} targets", "train one forest for each target"
-        )
+        what, fix = f"it has {head.targets} targets", "train one forest for each target"
+        raise _unfit(forest.name, source, what, fix)
     if head.task == MULTI_CLASS and head.last not in _PROBABILITIES:
-        raise _unfit(
-            forest.name,
-            source,
-            f"its scores are {head.last}, and the backend computes softmax",
-            "train it with the objective of all classes together, such as multiclass",
-        )
+        what = f"its scores are {head.last}, and the backend computes softmax"
+        fix = "train it with the objective of all classes together, such as multiclass"
+        raise _unfit(forest.name, source, what, fix)
     scores = 1
     if head.task == MULTI_CLASS or (head.task == _BINARY and head.last in _PROBABILITIES):
         scores = max(head.classes, 2)
@@ -177,10 +173,10 @@ def _reference(
     rows = inputs[INPUT]
     trained = estimator() if estimator else _trained(weights)
     scores = np.asarray(_scores(trained, rows), np.float32).reshape(len(rows), -1)
-    if scores.shape[1] == 1 and _is_binary(
-        _imported(trained) if estimator else _load(fetch(_given(weights)))
-    ):
-        scores = np.hstack([1 - scores, scores])
+    if scores.shape[1] == 1:
+        head = _head(_imported(trained) if estimator else _load(fetch(_given(weights))))
+        if head.task == _BINARY and head.last in _PROBABILITIES:
+            scores = np.hstack([1 - scores, scores])
     return {OUTPUT: scores}
 
 
@@ -212,11 +208,6 @@ def _trained(weights: Weights | None) -> Any:
     raise _unreadable(
         "the reference", address_of(_given(weights)), f"{path.name} is not a file of XGBoost or LightGBM"
     )
-
-
-def _is_binary(model: treelite.Model) -> bool:
-    head = _head(model)
-    return head.task == _BINARY and head.last in _PROBABILITIES
 
 
 def _head(model: treelite.Model) -> ForestHead:
