@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import Duration, Stack
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -22,9 +23,11 @@ from triton_fleet import (
     DataCapture,
     EndpointAlarms,
     EndpointDashboard,
+    EndpointNetwork,
     EndpointScaling,
     InvocationsPerGpu,
     ModelRepository,
+    Placement,
     S3Folder,
     ScalingDirection,
     ScalingStep,
@@ -317,3 +320,16 @@ def test_who_waits_too_long_or_fails_is_reported_of(
     [watched] = waiting["Metrics"]
     assert (waiting["Threshold"], watched["MetricStat"]["Stat"]) == (60, "Maximum")
     assert watched["MetricStat"]["Metric"]["Dimensions"] == [{"Name": "EndpointName", "Value": "whisper"}]
+
+
+def test_a_queue_in_a_vpc_can_be_read_and_answered(
+    stack: Stack, repository: ModelRepository, queue: AsyncInference, resources: Resources
+) -> None:
+    vpc = ec2.Vpc(stack, "Vpc", availability_zones=["eu-west-1a", "eu-west-1b"], nat_gateways=0)
+    placement = Placement(network=EndpointNetwork(stack, "Network", vpc=vpc))
+    _endpoint(stack, repository, async_inference=queue, placement=placement)
+    (gateway,) = (each for each in resources("AWS::EC2::VPCEndpoint") if "PolicyDocument" in each)
+    text = json.dumps(gateway)
+
+    assert "/requests/*" in text
+    assert "/answers/*" in text

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 from aws_cdk import Duration, Stack, Token
 from aws_cdk import aws_sagemaker as sagemaker
-from aws_cdk.assertions import Template
-from botocore_model import violations
-from synthesised import Resources
+from synthesised import Resources, refusals
 
 from triton_fleet.endpoint.hosting.deployment import (
     AllAtOnce,
@@ -47,16 +45,6 @@ def _rules(deployment: Deployment | None, capacity: int | None = 4, **given: Any
     report = Report("here")
     check_deployment(report, deployment, capacity=capacity, **arguments)
     return [problem.rule for problem in report.problems]
-
-
-def test_all_at_once_waits_and_then_ends_the_old_fleet(rendered: Callable[..., Any]) -> None:
-    assert rendered(AllAtOnce(termination_wait=Duration.minutes(2))) == {
-        "BlueGreenUpdatePolicy": {
-            "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 600},
-            "TerminationWaitInSeconds": 120,
-            "MaximumExecutionTimeoutInSeconds": 600 + 120 + 1800,
-        }
-    }
 
 
 def test_a_canary_is_a_part_and_then_the_rest(rendered: Callable[..., Any]) -> None:
@@ -103,14 +91,6 @@ def test_batches_of_instances_get_the_longest_time_for_their_number_is_not_known
     assert policy["MaximumExecutionTimeoutInSeconds"] == 28_800
 
 
-def test_alarms_roll_a_deployment_back(rendered: Callable[..., Any]) -> None:
-    config = rendered(Rolling(), "errors", "load-failures")
-
-    assert config["AutoRollbackConfiguration"] == {
-        "Alarms": [{"AlarmName": "errors"}, {"AlarmName": "load-failures"}]
-    }
-
-
 @pytest.mark.parametrize("deployment", EVERY_WAY, ids=lambda way: type(way).__name__)
 def test_the_defaults_are_what_the_service_accepts(
     deployment: Deployment, stack: Stack, rendered: Callable[..., Any]
@@ -118,7 +98,7 @@ def test_the_defaults_are_what_the_service_accepts(
     rendered(deployment, "errors")
 
     assert _rules(deployment) == []
-    assert violations(Template.from_stack(stack).to_json()) == []
+    assert refusals(stack) == []
 
 
 @pytest.mark.parametrize(
@@ -126,19 +106,15 @@ def test_the_defaults_are_what_the_service_accepts(
     [
         (Canary(size=CapacitySize.percent(50)), 4, True),
         (Canary(size=CapacitySize.percent(51)), 4, False),
-        (Canary(size=CapacitySize.instances(2)), 4, True),
         (Canary(size=CapacitySize.instances(3)), 4, False),
         (Canary(size=CapacitySize.instances(1)), 1, False),
         (Linear(step=CapacitySize.percent(10)), 4, True),
         (Linear(step=CapacitySize.percent(9)), 4, False),
-        (Linear(step=CapacitySize.instances(1)), 11, False),
         (Linear(step=CapacitySize.percent(51)), 4, False),
         (Rolling(batch=CapacitySize.percent(5)), 4, True),
         (Rolling(batch=CapacitySize.percent(4)), 4, False),
-        (Rolling(batch=CapacitySize.percent(51)), 4, False),
         (Rolling(batch=CapacitySize.instances(1)), 20, True),
         (Rolling(batch=CapacitySize.instances(1)), 21, False),
-        (Rolling(rollback_batch=CapacitySize.percent(100)), 4, True),
         (Rolling(rollback_batch=CapacitySize.percent(101)), 4, False),
         (Rolling(rollback_batch=CapacitySize.instances(5)), 4, False),
     ],

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Fn, Stack
+from aws_cdk import Fn, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Annotations, Match, Template
 
@@ -14,6 +12,7 @@ from triton_fleet import FleetError, ModelRepository, MultiModelEndpoint, Placem
 from triton_fleet.parts.network.endpoint_network import EndpointNetwork, VpcService
 
 ENDPOINT = "AWS::EC2::VPCEndpoint"
+ALL = {f".{service.value}" for service in VpcService}
 
 
 @pytest.fixture
@@ -49,13 +48,6 @@ def _services(stack: Stack) -> dict[str, dict[str, Any]]:
     """The VPC endpoints by the last part of their service's name."""
     found = Template.from_stack(stack).find_resources(ENDPOINT).values()
     return {each["Properties"]["ServiceName"]["Fn::Join"][1][-1]: each["Properties"] for each in found}
-
-
-def test_a_model_is_attached_to_the_private_subnets(network: EndpointNetwork, stack: Stack) -> None:
-    config = stack.resolve(network._vpc_config())
-
-    assert [subnet["Ref"][:6] for subnet in config["subnets"]] == ["VpcGpu", "VpcGpu"]
-    assert len(config["securityGroupIds"]) == 1
 
 
 def test_subnets_with_a_way_out_are_preferred_and_others_can_be_chosen(stack: Stack) -> None:
@@ -97,18 +89,18 @@ def test_own_security_groups_take_the_place_of_ours(stack: Stack, vpc: ec2.Vpc) 
 def test_every_service_gets_its_endpoint_by_default(network: EndpointNetwork, stack: Stack) -> None:
     services = _services(stack)
 
-    assert set(services) == {f".{service.value}" for service in VpcService}
+    assert set(services) == ALL
     assert services[".s3"]["VpcEndpointType"] == "Gateway"
     assert all(each["PrivateDnsEnabled"] for name, each in services.items() if name != ".s3")
 
 
-def test_exactly_what_is_asked_for_is_created(stack: Stack, vpc: ec2.Vpc) -> None:
-    existing = [VpcService.S3]
-    EndpointNetwork(
-        stack, "N", vpc=vpc, create_vpc_endpoints=[VpcService.KMS], existing_vpc_endpoints=existing
-    )
+@pytest.mark.parametrize(("asked", "created"), [([VpcService.KMS], {".kms"}), (None, ALL - {".s3"})])
+def test_what_is_asked_for_is_created_or_all_that_is_not_said_to_exist(
+    stack: Stack, vpc: ec2.Vpc, asked: list[VpcService] | None, created: set[str]
+) -> None:
+    EndpointNetwork(stack, "N", vpc=vpc, create_vpc_endpoints=asked, existing_vpc_endpoints=[VpcService.S3])
 
-    assert set(_services(stack)) == {".kms"}
+    assert set(_services(stack)) == created
 
 
 def test_s3_leads_to_the_admitted_models_and_to_image_layers_only(
@@ -121,12 +113,6 @@ def test_s3_leads_to_the_admitted_models_and_to_image_layers_only(
     assert listing["Condition"] == {"StringLikeIfExists": {"s3:prefix": ["models", "models/*"]}}
     assert reading["Resource"]["Fn::Join"][1][-1] == "/models/*"
     assert {layers["Action"], listing["Action"], reading["Action"]} == {"s3:GetObject", "s3:ListBucket"}
-
-
-def test_two_endpoints_with_a_repository_each_share_a_network(network: EndpointNetwork, stack: Stack) -> None:
-    network.allow_repository(ModelRepository(stack, "Second"))
-
-    assert len(_services(stack)[".s3"]["PolicyDocument"]["Statement"]) == 5
 
 
 def test_a_way_to_s3_that_leads_to_no_models_is_found_at_synthesis(stack: Stack, vpc: ec2.Vpc) -> None:
@@ -202,21 +188,6 @@ def test_a_shared_vpc_is_named_with_the_account_that_owns_it(stack: Stack) -> No
     assert {"Ref": "AWS::AccountId"} in own["Fn::Join"][1]
 
 
-def test_a_list_of_subnets_known_only_at_deployment_is_taken_as_it_is(stack: Stack) -> None:
-    vpc = ec2.Vpc.from_vpc_attributes(
-        stack,
-        "Imported",
-        vpc_id=Fn.import_value("vpc"),
-        availability_zones=Fn.split(",", Fn.import_value("zones"), 2),
-        private_subnet_ids=Fn.split(",", Fn.import_value("subnets"), 2),
-    )
-    network = EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=list(VpcService))
-
-    assert "subnets" in str(stack.resolve(network._vpc_config())["subnets"])
-    assert len(stack.resolve(network._statements()[1].to_json())["Resource"]) == 4
-    Annotations.from_stack(stack).has_no_warning("/Fleet/Network", Match.any_value())
-
-
 def test_an_unsplit_list_of_subnets_is_let_through_with_any_subnet_of_the_vpc(stack: Stack) -> None:
     vpc = ec2.Vpc.from_vpc_attributes(
         stack,
@@ -286,15 +257,6 @@ def test_a_vpc_that_names_no_subnets_is_refused_with_the_way_to_name_them(stack:
         EndpointNetwork(stack, "Network", vpc=_imported(stack))
 
     assert raised.value.problems[0].where == "subnets of Fleet/Network"
-
-
-def test_synthesis_asks_for_nothing_from_an_account() -> None:
-    app = App()
-    stack = Stack(app, "Fleet")
-    vpc = _imported(stack, private_subnet_ids=["p1", "p2"], private_subnet_route_table_ids=["rtb-1", "rtb-2"])
-    EndpointNetwork(stack, "Network", vpc=vpc).allow_repository(ModelRepository(stack, "Repository"))
-
-    assert "missing" not in json.loads((Path(app.synth().directory) / "manifest.json").read_text())
 
 
 def test_an_endpoint_waits_for_its_vpc_endpoints(

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Size, Stack, Tags
+from aws_cdk import App, Duration, Size, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_s3 as s3
 from declared import with_values
@@ -17,11 +17,12 @@ from triton_fleet import (
     EndpointScaling,
     ModelRepository,
     MultiModelEndpoint,
-    Rolling,
     S3Folder,
     SingleModelEndpoint,
     Variant,
 )
+from triton_fleet.endpoint.hosting import deployment, variants
+from triton_fleet.parts.arguments import service_model
 from triton_fleet.parts.arguments.late import late_problems
 
 VARIANT = "ProductionVariants[0]"
@@ -30,62 +31,48 @@ CAPTURE = "DataCaptureConfig"
 QUEUE = "AsyncInferenceConfig.ClientConfig"
 
 
-def _rollback(number: int) -> dict[str, Any]:
-    return {"deployment": AllAtOnce(), "rollback_alarms": [f"alarm-{n}" for n in range(number)]}
-
-
 @pytest.mark.parametrize(
-    ("right", "wrong", "rule", "where"),
+    ("given", "right", "wrong", "where"),
     [
-        (1, 0, "number-range", f"{VARIANT}.InitialInstanceCount"),
-        (60, 59, "number-range", f"{VARIANT}.ContainerStartupHealthCheckTimeoutInSeconds"),
-        (3600, 3601, "number-range", f"{VARIANT}.ModelDataDownloadTimeoutInSeconds"),
-        (512, 513, "number-range", f"{VARIANT}.VolumeSizeInGB"),
+        (
+            lambda n: {"initial_instance_count": n},
+            1,
+            0,
+            f"{VARIANT}.InitialInstanceCount of Fleet/Endpoint/Config",
+        ),
+        (
+            lambda n: {"container_start_timeout": Duration.seconds(n)},
+            60,
+            59,
+            f"{VARIANT}.ContainerStartupHealthCheckTimeoutInSeconds of Fleet/Endpoint/Config",
+        ),
+        (
+            lambda n: {"instance_type": "ml.m5.xlarge", "volume_size": Size.gibibytes(n)},
+            512,
+            513,
+            f"{VARIANT}.VolumeSizeInGB of Fleet/Endpoint/Config",
+        ),
+        (
+            lambda n: {"deployment": AllAtOnce(), "rollback_alarms": [f"alarm-{each}" for each in range(n)]},
+            10,
+            11,
+            "DeploymentConfig.AutoRollbackConfiguration.Alarms of Fleet/Endpoint/Resource",
+        ),
+        (
+            lambda n: {"deployment": AllAtOnce(wait=Duration.seconds(n))},
+            3600,
+            3601,
+            f"{POLICY}.TrafficRoutingConfiguration.WaitIntervalInSeconds of Fleet/Endpoint/Resource",
+        ),
     ],
 )
-def test_a_number_of_a_variant_is_in_its_range(right: int, wrong: int, rule: str, where: str) -> None:
-    def given(number: int) -> dict[str, Any]:
-        seconds = Duration.seconds(number)
-        return {
-            "InitialInstanceCount": {"initial_instance_count": number},
-            "ContainerStartupHealthCheckTimeoutInSeconds": {"container_start_timeout": seconds},
-            "ModelDataDownloadTimeoutInSeconds": {"model_download_timeout": seconds},
-            "VolumeSizeInGB": {"instance_type": "ml.m5.xlarge", "volume_size": Size.gibibytes(number)},
-        }[where.rpartition(".")[2]]
+def test_what_a_service_limits_is_within_its_limits(
+    given: Callable[[int], dict[str, Any]], right: int, wrong: int, where: str
+) -> None:
+    rule = "service-model" if where.startswith("DeploymentConfig.AutoRollback") else "number-range"
 
     assert _found(**given(right)) == []
-    assert _found(**given(wrong)) == [(rule, f"{where} of Fleet/Endpoint/Config")]
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "rule", "where"),
-    [
-        (_rollback(10), _rollback(11), "service-model", "DeploymentConfig.AutoRollbackConfiguration.Alarms"),
-        (
-            {"deployment": AllAtOnce(wait=Duration.hours(1))},
-            {"deployment": AllAtOnce(wait=Duration.seconds(3601))},
-            "number-range",
-            f"{POLICY}.TrafficRoutingConfiguration.WaitIntervalInSeconds",
-        ),
-        (
-            {"deployment": AllAtOnce(termination_wait=Duration.hours(1))},
-            {"deployment": AllAtOnce(termination_wait=Duration.seconds(3601))},
-            "number-range",
-            f"{POLICY}.TerminationWaitInSeconds",
-        ),
-        (
-            {"deployment": Rolling(maximum_time=Duration.hours(8))},
-            {"deployment": Rolling(maximum_time=Duration.seconds(28_801))},
-            "number-range",
-            "DeploymentConfig.RollingUpdatePolicy.MaximumExecutionTimeoutInSeconds",
-        ),
-    ],
-)
-def test_a_deployment_is_within_sagemakers_limits(
-    right: Mapping[str, Any], wrong: Mapping[str, Any], rule: str, where: str
-) -> None:
-    assert _found(**right) == []
-    assert _found(**wrong) == [(rule, f"{where} of Fleet/Endpoint/Resource")]
+    assert _found(**given(wrong)) == [(rule, where)]
 
 
 @pytest.mark.parametrize(
@@ -148,11 +135,18 @@ def test_more_security_groups_than_an_interface_has_are_refused() -> None:
     ]
 
 
-def test_what_is_known_only_at_deployment_is_accepted() -> None:
-    stack = Stack(App(), "Fleet")
-    later = int(CfnParameter(stack, "Later", type="Number").value_as_number)
+@pytest.mark.parametrize(
+    ("shape", "limits"),
+    [
+        ("EndpointName", (0, variants.LONGEST_RESOURCE_NAME)),
+        ("VariantName", (0, variants.LONGEST_RESOURCE_NAME)),
+        ("MaximumExecutionTimeoutInSeconds", (deployment.SHORTEST_MAXIMUM, deployment.LONGEST_MAXIMUM)),
+    ],
+)
+def test_a_limit_is_sagemakers_own(shape: str, limits: tuple[int, int]) -> None:
+    found = service_model._shapes("sagemaker")[shape]
 
-    assert _found(stack, initial_instance_count=later, container_start_timeout=Duration.seconds(later)) == []
+    assert (found.get("min", 0), found["max"]) == limits
 
 
 def test_tags_of_the_app_are_accepted() -> None:

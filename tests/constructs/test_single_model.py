@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import CfnParameter, Size, Stack
+from aws_cdk import Size, Stack, Token
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -33,7 +33,9 @@ from triton_fleet.parts.arguments.late import late_problems
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 CANDIDATE = "resnet50-ba9876543210.tar.gz"
 BUILT = "minilm-0123456789abcdef.tar.gz"
-T4, L4 = "ml.g4dn.xlarge", "ml.g6.2xlarge"
+OF_L4 = "minilm-fedcba9876543210.tar.gz"
+LATER = Token.as_string({"Ref": "Artifact"})
+A10G, T4, L4 = "ml.g5.2xlarge", "ml.g4dn.xlarge", "ml.g6.2xlarge"
 GPU, CPU = (
     Variant(artifact=ARTIFACT, name="Gpu"),
     Variant(artifact=CANDIDATE, name="Cpu", instance_type="ml.c7i.xlarge"),
@@ -232,16 +234,13 @@ def test_pools_that_could_not_run_the_model_are_refused(
 @pytest.mark.parametrize(
     ("variants", "arguments", "rules"),
     [
-        ([], {}, ["variant-set"]),
         ([Variant(artifact=ARTIFACT)], {"shadow_variant": Variant(artifact=CANDIDATE)}, ["variant-set"]),
         (
             [Variant(artifact=ARTIFACT, name="A"), Variant(artifact=CANDIDATE, name="B")],
             {"deployment": Rolling()},
             ["rolling-one-variant"],
         ),
-        ([Variant(artifact="resnet50")], {}, ["single-model-artifact"]),
         ([Variant(artifact=ARTIFACT, volume_size=Size.gibibytes(10))], {}, ["local-storage-no-volume"]),
-        ([Variant(artifact=ARTIFACT)], {"release": "24.12"}, ["release-not-on-sagemaker"]),
     ],
 )
 def test_a_mistake_names_its_rule(
@@ -268,14 +267,6 @@ def test_every_mistake_is_reported_at_once_with_the_variant_it_is_in(stack: Stac
     }
 
 
-def test_an_artifact_and_a_weight_may_be_known_only_at_deployment(stack: Stack, resources: Resources) -> None:
-    artifact = CfnParameter(stack, "Artifact").value_as_string
-    weight = CfnParameter(stack, "Weight", type="Number").value_as_number
-    _create(stack, Variant(artifact=artifact, weight=weight))
-
-    assert _config(resources)["ProductionVariants"][0]["InitialVariantWeight"] == {"Ref": "Weight"}
-
-
 @pytest.fixture
 def build(build: Build, source: Path) -> Build:
     """Makes a build job of models with plans, named after its instance type."""
@@ -289,40 +280,31 @@ def build(build: Build, source: Path) -> Build:
     return make
 
 
+def _pooled(artifact: str, *, of_pool: str | None = None) -> Variant:
+    return Variant(artifact=artifact, instance_pools=[InstancePool(instance_type=L4, artifact=of_pool)])
+
+
 @pytest.mark.parametrize(
-    ("artifact", "rule"),
-    [(BUILT, "plan-fits-endpoint"), (ARTIFACT, "instance-pools")],
-    ids=["here", "elsewhere"],
+    ("variant", "built_on", "rules"),
+    [
+        (Variant(artifact=BUILT, instance_type=T4), [A10G], ["plan-fits-endpoint"]),
+        (Variant(artifact=ARTIFACT, instance_type=T4), [A10G], []),
+        (Variant(artifact=LATER), [A10G], []),
+        (Variant(artifact=LATER, instance_type=T4), [A10G], ["plan-fits-endpoint"]),
+        (_pooled(BUILT), [A10G], ["plan-fits-endpoint"]),
+        (_pooled(ARTIFACT), [A10G], ["instance-pools"]),
+        (_pooled(BUILT, of_pool=OF_L4), [A10G], ["plan-fits-endpoint"]),
+        (_pooled(BUILT, of_pool=OF_L4), [A10G, L4], []),
+    ],
 )
-def test_a_pool_of_another_gpu_without_an_artifact_of_its_own_is_refused_wherever_that_is_built(
-    artifact: str, rule: str, stack: Stack, build: Build
+def test_an_artifact_is_built_for_the_gpu_of_its_variant_and_that_of_each_pool(
+    variant: Variant, built_on: list[str], rules: list[str], stack: Stack, build: Build
 ) -> None:
-    build()
-    _create(stack, Variant(artifact=artifact, instance_pools=[InstancePool(instance_type=L4)]))
-
-    assert [problem.rule for problem in late_problems(stack)] == [rule]
-
-
-@pytest.mark.parametrize(("types", "rules"), [([], ["plan-fits-endpoint"]), ([L4], [])])
-def test_a_pool_with_an_artifact_of_its_own_needs_a_build_job_for_its_gpu(
-    types: list[str], rules: list[str], stack: Stack, build: Build
-) -> None:
-    for each in ["ml.g5.2xlarge", *types]:
+    for each in built_on:
         build(each)
-    pool = InstancePool(instance_type=L4, artifact="minilm-fedcba9876543210.tar.gz")
-    _create(stack, Variant(artifact=BUILT, instance_pools=[pool]))
+    _create(stack, variant)
+
     assert [problem.rule for problem in late_problems(stack)] == rules
-
-
-@pytest.mark.parametrize(("artifact", "fits"), [(BUILT, False), (ARTIFACT, True)], ids=["its own", "another"])
-def test_only_the_plans_of_its_own_model_have_to_fit(
-    artifact: str, fits: bool, stack: Stack, build: Build
-) -> None:
-    build()
-    _create(stack, Variant(artifact=artifact, instance_type=T4))
-
-    found = [(problem.rule, problem.where) for problem in late_problems(stack)]
-    assert found == ([] if fits else [("plan-fits-endpoint", "variant 'AllTraffic' of Fleet/Endpoint")])
 
 
 def test_an_artifact_of_a_deployments_build_is_the_one_of_its_job(stack: Stack, build: Build) -> None:
@@ -331,30 +313,14 @@ def test_an_artifact_of_a_deployments_build_is_the_one_of_its_job(stack: Stack, 
     _create(stack, Variant(artifact=deployed.artifact("minilm"), instance_type=T4))
 
     (problem,) = late_problems(stack)
-    assert problem.rule == "plan-fits-endpoint"
+    assert problem.where == "variant 'AllTraffic' of Fleet/Endpoint"
     assert problem.what.startswith("Fleet/Builds on ml.g5.2xlarge compiles for A10G")
     assert problem.what.endswith(": minilm")
 
 
-@pytest.mark.parametrize(("instance_type", "fits"), [("ml.g5.xlarge", True), (T4, False)])
-def test_an_artifact_that_is_known_only_at_deployment_may_be_any_model(
-    instance_type: str, fits: bool, stack: Stack, build: Build
-) -> None:
-    build()
-    artifact = CfnParameter(stack, "Artifact").value_as_string
-    _create(stack, Variant(artifact=artifact, instance_type=instance_type))
-
-    found = [problem.rule for problem in late_problems(stack)]
-    assert found == ([] if fits else ["plan-fits-endpoint"])
-
-
-@pytest.mark.parametrize("shadow", [True, False])
-def test_every_variant_runs_the_image_for_cpus_if_it_is_asked_for(stack: Stack, shadow: bool) -> None:
+def test_every_variant_runs_the_image_for_cpus_if_it_is_asked_for(stack: Stack) -> None:
     other = Variant(artifact=ARTIFACT, name="Other", instance_type="ml.m5.large")
-    if shadow:
-        endpoint = _create(stack, CPU, shadow_variant=other, cpu_image=True)
-    else:
-        endpoint = _create(stack, CPU, other, cpu_image=True)
+    endpoint = _create(stack, CPU, shadow_variant=other, cpu_image=True)
     models = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
     images = [each["Properties"]["PrimaryContainer"]["Image"]["Fn::Join"][1][-1] for each in models]
 
