@@ -105,14 +105,18 @@ class MotoAws:
         )
         return name
 
-    def statistics(self, endpoint: str, metric: str, *, namespace: str = "AWS/SageMaker") -> dict[str, Any]:
+    def statistics(
+        self, endpoint: str, metric: str, *, namespace: str = "AWS/SageMaker", config: str = ""
+    ) -> dict[str, Any]:
         """Return the statistics of a metric of an endpoint over all times; empty without data."""
+        of_config = [{"Name": "EndpointConfigName", "Value": config}] if config else []
         [*points] = self.client("cloudwatch").get_metric_statistics(
             Namespace=namespace,
             MetricName=metric,
             Dimensions=[
                 {"Name": "EndpointName", "Value": endpoint},
                 {"Name": "VariantName", "Value": "AllTraffic"},
+                *of_config,
             ],
             StartTime="2020-01-01",
             EndTime="2100-01-01",

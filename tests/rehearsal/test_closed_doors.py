@@ -7,11 +7,9 @@ import os
 import shutil
 import stat
 import subprocess
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -23,12 +21,10 @@ from aws_for_tests.fixture import aws_fixture
 from embedded_aws import EmbeddedAws
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
-from triton_models.deliver.verify.server import SOCKETS, local_server
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.triton import command
 from triton_rehearsal.triton.server import TritonServer
 
-CHROMIUM = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
 SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/bin")
 NO_USER = 65534
 LIMIT_S = 60.0
@@ -91,11 +87,6 @@ def _inodes(pid: int) -> Iterator[str]:
             yield target[len("socket:[") : -1]
 
 
-def is_private(place: Path) -> bool:
-    """Return True if only its user can open a socket."""
-    return stat.S_IMODE(place.parent.stat().st_mode) == stat.S_IRWXU
-
-
 aws = aws_fixture(scope="module")
 
 
@@ -110,7 +101,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return command.install(tmp_path_factory.mktemp("programs")) / command.PROGRAM
 
 
-def test_a_rehearsal_listens_on_the_loopback_interface_and_private_sockets_alone(
+def test_a_rehearsal_listens_on_the_loopback_interface_and_sockets_that_only_its_user_can_open(
     aws: EmbeddedAws, server: TritonServer
 ) -> None:
     with Hosting(aws):
@@ -118,8 +109,9 @@ def test_a_rehearsal_listens_on_the_loopback_interface_and_private_sockets_alone
 
     assert len(found.addresses) >= 2
     assert all(ip_address(each).is_loopback for each in found.addresses)
+    assert listening(server.pid) == Listening((), (server.socket,))
     assert server.socket in found.sockets
-    assert all(is_private(each) for each in found.sockets)
+    assert {stat.S_IMODE(each.parent.stat().st_mode) for each in found.sockets} == {stat.S_IRWXU}
 
 
 def test_the_hosting_lets_in_the_key_of_the_run_and_no_page(aws: EmbeddedAws) -> None:
@@ -133,10 +125,6 @@ def test_the_hosting_lets_in_the_key_of_the_run_and_no_page(aws: EmbeddedAws) ->
         assert status(page, method="POST", Origin="https://evil.example")[0] == 403
 
 
-def test_the_server_of_an_endpoint_has_no_port_at_all(server: TritonServer) -> None:
-    assert listening(server.pid) == Listening((), (server.socket,))
-
-
 def test_every_port_that_an_endpoint_asks_for_is_a_private_socket(tmp_path: Path) -> None:
     flags = "--allow-http=true --http-port=23000 --allow-grpc=true --grpc-port=23001"
     asked = {**ENVIRONMENT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": flags}
@@ -145,17 +133,6 @@ def test_every_port_that_an_endpoint_asks_for_is_a_private_socket(tmp_path: Path
 
     assert found.addresses == ()
     assert sorted(each.name for each in found.sockets) == ["23000", "23001", "8080"]
-
-
-def test_the_server_that_verifies_a_build_has_no_port_at_all(
-    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(SOCKETS, str(tmp_path))
-    with local_server(program) as verifying:
-        verifying.start()
-        found = listening(os.getpid())
-
-    assert [each.parent for each in found.sockets if each.parent == tmp_path]
 
 
 def test_a_server_that_a_command_of_a_build_starts_listens_on_the_loopback_interface(
@@ -217,92 +194,3 @@ def test_another_user_of_the_machine_gets_neither_a_model_loaded_nor_an_answer_o
         holder.wait()
 
     assert json.loads(run.stdout) == {"triton": "PermissionError", "aws": 403, "key": "PermissionError"}
-
-
-# A page in a browser
-
-_PAGE = """<!doctype html><title>page</title><script>
-const targets = TARGETS;
-async function attack() {
-  for (const [url, options] of targets)
-    try { const answer = await fetch(url, options); await answer.text(); got(answer); } catch (error) {}
-  await fetch("/done", {method: "POST"});
-}
-function got(answer) { if (answer.type !== "opaque" && answer.ok) fetch("/got", {method: "POST"}); }
-attack();
-</script>"""
-
-
-class Site:
-    """A web site with one page, which reports its results back."""
-
-    def __init__(self, targets: list[tuple[str, Mapping[str, object]]]) -> None:
-        self.heard: list[str] = []
-        self.done = threading.Event()
-        page = _PAGE.replace("TARGETS", json.dumps(targets)).encode()
-        site = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self._send(page)
-
-            def do_POST(self) -> None:
-                site.heard.append(self.path)
-                self._send(b"")
-                if self.path == "/done":
-                    site.done.set()
-
-            def _send(self, body: bytes) -> None:
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Do nothing: requests are not logged."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def __enter__(self) -> Site:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
-def test_a_page_in_a_real_browser_gets_nothing_and_changes_nothing(aws: EmbeddedAws, tmp_path: Path) -> None:
-    """The page has a leaked key: without one, everybody is refused."""
-    s3 = aws.client("s3")
-    s3.create_bucket(Bucket="bait")
-    write = s3.generate_presigned_post("bait", "written")
-    form = {"method": "POST", "headers": {"Content-Type": "text/plain"}, "body": "x"}
-    query = f"{aws.url}/bait?AWSAccessKeyId={write['fields'].get('AWSAccessKeyId', aws.door.key)}"
-    with Hosting(aws) as hosting:
-        targets: list[tuple[str, Mapping[str, object]]] = [
-            (s3.generate_presigned_url("list_objects_v2", Params={"Bucket": "bait"}), {}),
-            (s3.generate_presigned_url("put_object", Params={"Bucket": "bait", "Key": "written"}),
-             {"method": "PUT", "body": "x"}),
-            (f"{query}&uploads", {**form, "mode": "no-cors"}),
-            (f"{hosting.url}/endpoints/fleet/invocations", {**form, "mode": "no-cors"}),
-            (f"{hosting.url}/endpoints/fleet/invocations", form),
-        ]  # fmt: skip
-        with Site(targets) as site:
-            browser = subprocess.Popen(
-                [str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
-                 "--no-proxy-server", f"--user-data-dir={tmp_path / 'profile'}",
-                 f"http://127.0.0.1:{site.server.server_address[1]}/"],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
-            try:
-                assert site.done.wait(LIMIT_S)
-            finally:
-                os.killpg(browser.pid, 9)
-                browser.wait()
-
-    assert site.heard == ["/done"]
-    assert s3.list_objects_v2(Bucket="bait")["KeyCount"] == 0
-    assert "Uploads" not in s3.list_multipart_uploads(Bucket="bait")

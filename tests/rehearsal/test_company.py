@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,36 +10,16 @@ import pytest
 from aws_cdk import Stack, Tags
 from aws_cdk.assertions import Template
 
-from embedded_aws import EmbeddedAws
-from tests.rehearsal.synthesised_stacks import deploy_fleet
 from tests.stacks.fleet_app import COMPANY, FleetApp, fleet_app, new_fleet
 
 T4 = "ml.g4dn.xlarge"  # CodeBuild does not rent it: models are built in Processing jobs
 SUBNETS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
+
+
 BOOTSTRAPPED = {
     "@aws-cdk/core:permissionsBoundary": {"name": "company-boundary"},
     "@aws-cdk/core:bootstrapQualifier": "company",
 }
-
-
-def logs_key(aws: EmbeddedAws) -> str:
-    """Make the company's key, which CloudWatch Logs may use."""
-    allowed = {
-        "Effect": "Allow",
-        "Principal": {"Service": "logs.us-east-1.amazonaws.com"},
-        "Action": "kms:*",
-        "Resource": "*",
-    }
-    policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
-    return str(aws.client("kms").create_key(Policy=policy)["KeyMetadata"]["Arn"])
-
-
-@cache
-def of_jobs() -> FleetApp:
-    """Return the company's app with tags, whose models are built in Processing jobs."""
-    fleet = new_fleet(instance_type=T4, **COMPANY)
-    Tags.of(fleet.app).add("cost-center", "ml")
-    return fleet
 
 
 def resources(stack: Stack, kind: str) -> list[dict[str, Any]]:
@@ -67,15 +46,17 @@ def egress(stack: Stack) -> list[set[int]]:
     ]
 
 
-def test_builds_run_in_the_vpc_with_the_index_the_proxy_and_the_role() -> None:
+def test_builds_and_instances_are_in_the_vpc_with_their_roles_and_builds_have_the_index() -> None:
     fleet = fleet_app(**COMPANY)
     project, values = project_of(fleet)
+    [model] = resources(fleet.inference, "AWS::SageMaker::Model")
 
-    assert project["VpcConfig"]["Subnets"] == SUBNETS
+    assert project["VpcConfig"]["Subnets"] == model["VpcConfig"]["Subnets"] == SUBNETS
     assert project["VpcConfig"]["VpcId"] == "vpc-0123456789abcdef0"
     assert values["PIP_INDEX_URL"] == "https://index.example.com/simple"
     assert values["NO_PROXY"].startswith("169.254.169.254")
     assert project["ServiceRole"] == COMPANY["build_role"]
+    assert model["ExecutionRoleArn"] == COMPANY["endpoint_role"]
     policies = resources(fleet.models, "AWS::IAM::Policy")
     assert ["builds"] in [each.get("Roles") for each in policies]
 
@@ -91,30 +72,16 @@ def test_builds_reach_the_index_and_the_proxy_and_instances_do_not() -> None:
     assert egress(fleet.inference) == [{443}]
 
 
-def test_steps_of_a_run_are_in_the_vpc_too_and_the_companys_groups_stay_as_they_are() -> None:
-    vpc = json.loads(str(COMPANY["vpc"])) | {"security_groups": ["sg-0123456789abcdef0"]}
-    fleet = fleet_app(**COMPANY | {"vpc": json.dumps(vpc), "parallel_builds": 4})
-    projects = resources(fleet.models, "AWS::CodeBuild::Project")
-
-    assert [each["VpcConfig"]["Subnets"] for each in projects] == [SUBNETS] * 3
-    assert egress(fleet.models) == []
-
-
 def test_jobs_run_in_the_vpc_with_the_index_the_proxy_and_the_tags_of_the_app() -> None:
-    _, values = project_of(of_jobs())
+    fleet = new_fleet(instance_type=T4, **COMPANY)
+    Tags.of(fleet.app).add("cost-center", "ml")
+    _, values = project_of(fleet)
     parts = values["FLEET_JOB"]["Fn::Join"][1]
     request = json.loads("".join(part if isinstance(part, str) else "-" for part in parts))
 
     assert request["NetworkConfig"]["VpcConfig"]["Subnets"] == SUBNETS
     assert request["Environment"]["PIP_INDEX_URL"] == "https://index.example.com/simple"
     assert request["Tags"] == [{"Key": "cost-center", "Value": "ml"}]
-
-
-def test_the_instances_are_in_the_vpc_and_have_the_role() -> None:
-    [model] = resources(fleet_app(**COMPANY).inference, "AWS::SageMaker::Model")
-
-    assert model["VpcConfig"]["Subnets"] == SUBNETS
-    assert model["ExecutionRoleArn"] == COMPANY["endpoint_role"]
 
 
 def test_builds_and_instances_run_the_image_of_the_companys_registry() -> None:
@@ -163,31 +130,8 @@ def test_the_budget_warns_the_alarms_topic_and_counts_the_fleets_endpoints() -> 
     [budget] = resources(fleet_app(**COMPANY).inference, "AWS::Budgets::Budget")
 
     assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:triton-fleet:fleet$TritonFleet"]}
-    assert [
-        (each["Notification"]["Threshold"], each["Notification"]["NotificationType"], each["Subscribers"])
-        for each in budget["NotificationsWithSubscribers"]
-    ] == [
-        (percent, kind, [{"SubscriptionType": "SNS", "Address": COMPANY["alarm_topic"]}])
-        for percent, kind in ((80, "ACTUAL"), (100, "ACTUAL"), (100, "FORECASTED"))
-    ]
-
-
-@pytest.mark.story
-@pytest.mark.parametrize("instance_type", ["ml.g5.2xlarge", T4])
-def test_a_fleet_with_all_of_it_is_deployed_and_destroyed(instance_type: str) -> None:
-    settings = {**COMPANY, "instance_type": instance_type, "build_on_deployment": "false", "warm_up": "off"}
-    with EmbeddedAws() as aws:
-        fleet = new_fleet(**{**settings, "log_encryption_key": logs_key(aws)})
-        for role in ("instances", "builds"):
-            aws.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument="{}")
-        deploy_fleet(aws, fleet)
-        for stack in (fleet.inference, fleet.models):
-            cloudformation = aws.client("cloudformation")
-            cloudformation.delete_stack(StackName=stack.stack_name)
-            waiter = cloudformation.get_waiter("stack_delete_complete")
-            waiter.wait(StackName=stack.stack_name, WaiterConfig={"Delay": 1})
-        assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
-        assert aws.client("budgets").describe_budgets(AccountId="123456789012")["Budgets"] == []
+    subscriber = {"SubscriptionType": "SNS", "Address": COMPANY["alarm_topic"]}
+    assert [each["Subscribers"] for each in budget["NotificationsWithSubscribers"]] == [[subscriber]] * 3
 
 
 def test_roles_have_the_boundary_and_assets_the_bucket_of_the_companys_bootstrap() -> None:

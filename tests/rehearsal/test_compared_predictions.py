@@ -8,7 +8,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_models.spec import Example, ModelDefinition
 from triton_rehearsal.rehearse.predictions import Prediction, predict
@@ -85,17 +84,6 @@ def test_texts_are_shown_and_compared():
     right, wrong = prediction(build, [b"yes"]), prediction(build, [b"no"])
     assert (right.output, right.passed) == ("[1] 'yes'", True)
     assert (wrong.output, wrong.passed) == ("[1] 'no'", False)
-
-
-def test_a_request_that_fails_is_the_last_of_its_model_and_not_right():
-    class Failing(Answering):
-        def infer(self, **_: object) -> dict[str, Any]:
-            raise FleetError.of(what="it broke", where="here", fix="try again")
-
-    examples = [Example(name=name, inputs={}) for name in ("one", "two")]
-    (made,) = predict(replace(BUILD, examples=lambda: examples), cast("Client", Failing(0)))
-    assert (made.example, made.passed, compared(made)) == ("one", False, "FAILED")
-    assert made.problems[0].what == "it broke"
 
 
 def test_an_answer_of_a_gpu_may_differ_as_much_as_the_coarsest_plan(monkeypatch: pytest.MonkeyPatch) -> None:

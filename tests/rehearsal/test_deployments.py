@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 import threading
@@ -88,6 +87,11 @@ class Endpoint:
         """Return the number of requests that each fleet answered."""
         return Counter(self.ask() for _ in range(requests))
 
+    def invocations(self, config: str) -> float:
+        """Return the number of requests that a configuration answered, as CloudWatch counts them."""
+        found = self._deploy.statistics(self.name, "Invocations", config=config)
+        return float(found["Sum"]) / self._aws.clock.requests
+
     def update(self, config: str, deployment: Mapping[str, Any], **more: Any) -> None:
         rollback = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": self.alarm}]}}
         self.sagemaker.update_endpoint(
@@ -114,9 +118,6 @@ class Endpoint:
 
     def until_settled(self) -> dict[str, Any]:
         return self.until(settled)
-
-    def until_baking(self) -> dict[str, Any]:
-        return self.until(lambda found: status(found)["Status"] == "Baking")
 
     def fire(self) -> None:
         self._cloudwatch.set_alarm_state(AlarmName=self.alarm, StateValue="ALARM", StateReason="a test")
@@ -169,19 +170,28 @@ def test_deleting_an_endpoint_ends_its_instances_without_another_request(
     assert made.name not in {source.endpoint for source, _ in hosting.running()}
 
 
-def test_a_canary_gets_its_share_of_the_traffic_until_an_alarm_takes_it_back(endpoint: Endpoint) -> None:
+def test_a_canary_gets_its_share_of_traffic_and_metrics_until_an_alarm_takes_it_back(
+    aws: EmbeddedAws, hosting: Hosting, endpoint: Endpoint
+) -> None:
     green = endpoint.config(GREEN)
     endpoint.update(green, blue_green("CANARY", wait=LONG, CanarySize=size(25)))
 
-    baking = endpoint.until_baking()
+    baking = endpoint.until(lambda found: status(found)["Status"] == "Baking")
+    with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+        endpoint.update(green, {})
+    with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+        endpoint.sagemaker.delete_endpoint(EndpointName=endpoint.name)
     during = endpoint.answers(40)
     endpoint.fire()
     after = endpoint.until_settled()
+    hosting.flush_metrics()
+    counted = [endpoint.invocations(config) for config in (endpoint.blue, green)]
 
     assert (baking["EndpointStatus"], baking["EndpointConfigName"]) == ("Updating", endpoint.blue)
     assert baking["PendingDeploymentSummary"]["EndpointConfigName"] == green
     assert (status(baking)["CurrentInstanceCount"], status(baking)["DesiredInstanceCount"]) == (1, INSTANCES)
     assert during == {BLUE: 30, GREEN: 10}
+    assert counted == [31, 10]  # one more: the first request, which every test sends to its endpoint
     assert after["EndpointConfigName"] == endpoint.blue
     assert endpoint.alarm in after["FailureReason"]
     assert "PendingDeploymentSummary" not in after
@@ -204,43 +214,6 @@ def test_a_rolling_update_under_traffic_fails_no_request_and_keeps_the_instance_
     assert endpoint.answers(20) == {GREEN: 20}
 
 
-def test_the_count_goes_back_to_that_of_the_configuration_where_it_is_not_retained(
-    endpoint: Endpoint,
-) -> None:
-    excluded = [{"VariantPropertyType": "DesiredInstanceCount"}]
-    endpoint.update(
-        endpoint.config(GREEN),
-        blue_green("ALL_AT_ONCE", wait=QUICK),
-        ExcludeRetainedVariantProperties=excluded,
-    )
-
-    [live] = endpoint.until_settled()["ProductionVariants"]
-
-    assert live["DesiredInstanceCount"] == 2
-
-
-@pytest.mark.story
-def test_a_fleet_whose_server_does_not_start_never_gets_traffic(endpoint: Endpoint) -> None:
-    broken = endpoint.config(GREEN, SAGEMAKER_TRITON_ADDITIONAL_ARGS="--no-such-flag")
-
-    endpoint.update(broken, blue_green("ALL_AT_ONCE", wait=QUICK))
-    after = endpoint.until_settled()
-
-    assert after["EndpointConfigName"] == endpoint.blue
-    assert "did not pass the ping health check" in after["FailureReason"]
-    assert endpoint.answers(5) == {BLUE: 5}
-
-
-@pytest.mark.story
-def test_an_alarm_that_fires_before_and_not_during_a_bake_undoes_nothing(endpoint: Endpoint) -> None:
-    green = endpoint.config(GREEN)
-    endpoint.fire()
-
-    endpoint.update(green, blue_green("ALL_AT_ONCE", wait=0))
-
-    assert endpoint.until_settled()["EndpointConfigName"] == green
-
-
 @pytest.mark.story
 def test_a_deployment_whose_waits_exceed_its_limit_is_undone(endpoint: Endpoint) -> None:
     deployment = blue_green("ALL_AT_ONCE", wait=LONG)
@@ -251,88 +224,3 @@ def test_a_deployment_whose_waits_exceed_its_limit_is_undone(endpoint: Endpoint)
 
     assert after["EndpointConfigName"] == endpoint.blue
     assert f"longer than its {LONG // 2} seconds" in after["FailureReason"]
-
-
-@pytest.mark.story
-@pytest.mark.parametrize("call", ["update", "scale", "delete"])
-def test_an_endpoint_in_progress_is_left_alone(endpoint: Endpoint, call: str) -> None:
-    green = endpoint.config(GREEN)
-    endpoint.update(green, blue_green("ALL_AT_ONCE", wait=LONG))
-    calls: dict[str, Callable[[], None]] = {
-        "update": lambda: endpoint.update(green, {}),
-        "scale": lambda: endpoint.scale_to(1),
-        "delete": lambda: endpoint.sagemaker.delete_endpoint(EndpointName=endpoint.name),
-    }
-
-    with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
-        calls[call]()
-
-
-@pytest.mark.story
-def test_the_fleets_of_a_deployment_are_reported_apart_in_the_metrics(
-    aws: EmbeddedAws, hosting: Hosting, endpoint: Endpoint
-) -> None:
-    green = endpoint.config(GREEN)
-    endpoint.update(green, blue_green("CANARY", wait=LONG, CanarySize=size(25)))
-    endpoint.until_baking()
-    endpoint.answers(8)
-    hosting.flush_metrics()
-
-    names = {"EndpointName": endpoint.name, "VariantName": "AllTraffic"}
-
-    # One more request: the first one, which every test sends to its endpoint.
-    assert invocations(aws, **names) == 9
-    assert invocations(aws, **names, EndpointConfigName=endpoint.blue) == 7
-    assert invocations(aws, **names, EndpointConfigName=green) == 2
-
-
-def invocations(aws: EmbeddedAws, **dimensions: str) -> float:
-    now = aws.clock.now()
-    points = aws.client("cloudwatch").get_metric_statistics(
-        Namespace="AWS/SageMaker",
-        MetricName="Invocations",
-        Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
-        StartTime=now - datetime.timedelta(hours=1),
-        EndTime=now + datetime.timedelta(hours=1),
-        Period=7200,
-        Statistics=["Sum"],
-    )["Datapoints"]
-    return sum(point["Sum"] for point in points) / aws.clock.requests
-
-
-@pytest.fixture
-def events(aws: EmbeddedAws, endpoint: Endpoint) -> Callable[[], list[dict[str, Any]]]:
-    """The events of the endpoint since its start."""
-    events, sqs = aws.client("events"), aws.client("sqs")
-    queue = sqs.create_queue(QueueName=endpoint.name)["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    pattern = {
-        "detail-type": ["SageMaker Endpoint Deployment State Change"],
-        "detail": {"EndpointName": [endpoint.name]},
-    }
-    events.put_rule(Name=endpoint.name, EventPattern=json.dumps(pattern))
-    events.put_targets(Rule=endpoint.name, Targets=[{"Id": "queue", "Arn": arn}])
-
-    def received() -> list[dict[str, Any]]:
-        messages = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
-        return [json.loads(message["Body"]) for message in messages]
-
-    return received
-
-
-@pytest.mark.story
-def test_every_step_and_the_rollback_are_events_in_their_order(
-    endpoint: Endpoint, events: Callable[[], list[dict[str, Any]]]
-) -> None:
-    endpoint.update(endpoint.config(GREEN), blue_green("ALL_AT_ONCE", wait=LONG))
-    endpoint.until_baking()
-    endpoint.fire()
-    endpoint.until_settled()
-
-    received = events()
-    steps = ["Creating", "ActivatingTraffic", "Baking"]
-    assert {event["source"] for event in received} == {"aws.sagemaker"}
-    assert [status(event["detail"])["Status"] for event in received[:3]] == steps
-    assert [event["detail"]["EndpointStatus"] for event in received] == [*["UPDATING"] * 3, "ROLLING_BACK"]
-    assert {event["detail"]["EndpointConfigName"] for event in received} == {endpoint.blue}
-    assert isinstance(status(received[0]["detail"])["StartTime"], int)

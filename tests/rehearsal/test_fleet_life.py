@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,73 +98,55 @@ class Seen:
     target: dict[str, Any]
     policy: dict[str, Any]
     slow: float
-    watched_configs: set[str]
-    configs: int
-    answered_by: set[float]
+
+    @property
+    def tracked(self) -> float:
+        return float(self.policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
-    """The observations over the fleet's life."""
-
-    first: Seen
-    second: Seen
-    undone: Seen
-    reason: str
-    failures: list[Exception]
-    left: dict[str, list[str]]
-    uncreated: list[Any]
-
-
-def look(aws: EmbeddedAws, answered_by: set[float]) -> Seen:
-    sagemaker, scaling = aws.client("sagemaker"), aws.client("application-autoscaling")
+def look(aws: EmbeddedAws) -> Seen:
+    scaling = aws.client("application-autoscaling")
     [target] = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
     [policy] = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
     alarms = aws.client("cloudwatch").describe_alarms(AlarmNames=["search-page-Latency", ALARM])
     latency, new_fleet = sorted(alarms["MetricAlarms"], key=lambda alarm: alarm["AlarmName"])
     [stack] = aws.client("cloudformation").describe_stacks(StackName="Fleet")["Stacks"]
-    return Seen(
+    seen = Seen(
         status=stack["StackStatus"],
         endpoint=described(aws, "search"),
         environment=model_of(aws, "search")["PrimaryContainer"]["Environment"],
         target=target,
         policy=policy,
         slow=latency["Threshold"],
-        watched_configs={
-            dimension["Value"]
-            for query in new_fleet["Metrics"]
-            for dimension in query.get("MetricStat", {}).get("Metric", {}).get("Dimensions", ())
-            if dimension["Name"] == "EndpointConfigName"
-        },
-        configs=len(sagemaker.list_endpoint_configs()["EndpointConfigs"]),
-        answered_by=answered_by,
     )
+    watched = {
+        dimension["Value"]
+        for query in new_fleet["Metrics"]
+        for dimension in query.get("MetricStat", {}).get("Metric", {}).get("Dimensions", ())
+        if dimension["Name"] == "EndpointConfigName"
+    }
+    [config] = aws.client("sagemaker").list_endpoint_configs()["EndpointConfigs"]
+    assert {config["EndpointConfigName"]} == watched == {seen.endpoint["EndpointConfigName"]}
+    return seen
 
 
-def remains(
-    aws: EmbeddedAws, besides: Mapping[str, list[str]] = MappingProxyType({})
-) -> dict[str, list[str]]:
-    """Return what there is by kind, besides what there was before."""
-    sagemaker, cloudwatch = aws.client("sagemaker"), aws.client("cloudwatch")
-    scaling = aws.client("application-autoscaling")
-    found = {
-        "stack": [each["StackName"] for each in aws.client("cloudformation").describe_stacks()["Stacks"]],
-        "endpoint": [each["EndpointName"] for each in sagemaker.list_endpoints()["Endpoints"]],
-        "config": [
-            each["EndpointConfigName"] for each in sagemaker.list_endpoint_configs()["EndpointConfigs"]
-        ],
-        "model": [each["ModelName"] for each in sagemaker.list_models()["Models"]],
-        "alarm": [each["AlarmName"] for each in cloudwatch.describe_alarms()["MetricAlarms"]],
-        "target": scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"],
-        "role": [each["RoleName"] for each in aws.client("iam").list_roles()["Roles"]],
-        "logs": [each["logGroupName"] for each in aws.client("logs").describe_log_groups()["logGroups"]],
-        "bucket": [each["Name"] for each in aws.client("s3").list_buckets()["Buckets"]],
-        "key": [each["KeyId"] for each in aws.client("kms").list_keys()["Keys"]],
+def existing(aws: EmbeddedAws) -> set[tuple[str, str]]:
+    """Return the kind and name of what there is."""
+    sagemaker, scaling = aws.client("sagemaker"), aws.client("application-autoscaling")
+    targets = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    found: dict[str, tuple[Any, str]] = {
+        "stack": (aws.client("cloudformation").describe_stacks()["Stacks"], "StackName"),
+        "endpoint": (sagemaker.list_endpoints()["Endpoints"], "EndpointName"),
+        "config": (sagemaker.list_endpoint_configs()["EndpointConfigs"], "EndpointConfigName"),
+        "model": (sagemaker.list_models()["Models"], "ModelName"),
+        "alarm": (aws.client("cloudwatch").describe_alarms()["MetricAlarms"], "AlarmName"),
+        "target": (targets, "ResourceId"),
+        "role": (aws.client("iam").list_roles()["Roles"], "RoleName"),
+        "logs": (aws.client("logs").describe_log_groups()["logGroups"], "logGroupName"),
+        "bucket": (aws.client("s3").list_buckets()["Buckets"], "Name"),
+        "key": (aws.client("kms").list_keys()["Keys"], "KeyId"),
     }
-    new = {
-        kind: [each for each in names if each not in besides.get(kind, [])] for kind, names in found.items()
-    }
-    return {kind: names for kind, names in new.items() if names}
+    return {(kind, each[name]) for kind, (rows, name) in found.items() for each in rows}
 
 
 def context(values: dict[str, str]) -> list[str]:
@@ -185,95 +166,57 @@ def scale_out(aws: EmbeddedAws) -> None:
     in_service.wait(EndpointName="search", WaiterConfig={"Delay": 0.05, "MaxAttempts": 2400})
 
 
-@pytest.fixture(scope="module")
-def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
-    folder = tmp_path_factory.mktemp("life")
+def scaled_out(seen: Seen) -> bool:
+    """Return True if a deployment has kept the instances that scaling has made."""
+    [live] = seen.endpoint["ProductionVariants"]
+    return (live["CurrentInstanceCount"], live["DesiredInstanceCount"]) == (SCALED_OUT, SCALED_OUT)
+
+
+def test_a_fleet_is_deployed_changed_in_place_rolled_back_by_its_alarm_and_destroyed_under_traffic(
+    tmp_path: Path,
+) -> None:
     with EmbeddedAws(speed=SPEED) as aws, Hosting(aws) as hosting:
-        cdk = cdk_of(aws, write_app(folder / "app", APP))
+        cdk = cdk_of(aws, write_app(tmp_path / "app", APP))
         cdk.bootstrap()
-        bootstrapped = remains(aws)
+        bootstrapped = existing(aws)
         bucket = cdk.deploy(*context(FIRST))["Fleet"]["Bucket"]
-        uncreated = aws.missing_resources("Fleet")
+        assert aws.missing_resources("Fleet") == []
         body = tarball(python_model(FLEET))
         aws.client("s3").put_object(Bucket=bucket, Key="models/m.tar.gz", Body=body)
         hosting.start("search")
         with Application(aws, hosting) as traffic:
             scale_out(aws)
-            first = look(aws, set())
+            first = look(aws)
             cdk.deploy(*context(SECOND))
-            second = look(aws, traffic.taken())
-            with pytest.raises(FleetError) as refused:
+            second, answers_of_second = look(aws), traffic.taken()
+            with pytest.raises(FleetError, match="cdk deploy failed with status 1") as refused:
                 cdk.deploy(*context(FAILING))
-            undone = look(aws, traffic.taken())
+            undone, answers_of_undone = look(aws), traffic.taken()
         cdk.destroy()
-        yield Life(
-            first=first,
-            second=second,
-            undone=undone,
-            reason=str(refused.value),
-            failures=traffic.failures,
-            left=remains(aws, besides=bootstrapped),
-            uncreated=uncreated,
-        )
+        left = [kind for kind, _ in existing(aws) - bootstrapped]
 
+    assert traffic.failures == []
+    assert first.status == "CREATE_COMPLETE"
 
-def test_the_first_deployment_creates_everything_that_the_template_declares(life: Life) -> None:
-    assert life.first.status == "CREATE_COMPLETE"
-    assert life.uncreated == []
+    assert second.status == "UPDATE_COMPLETE"
+    assert answers_of_second == {1.0, 2.0}
+    assert second.environment["SAGEMAKER_TRITON_LOG_VERBOSE"] == "true"
+    assert second.endpoint["CreationTime"] == first.endpoint["CreationTime"]
+    assert (first.target["MinCapacity"], second.target["MinCapacity"]) == (4, 5)
+    assert second.target["CreationTime"] == first.target["CreationTime"]
+    assert (first.tracked, second.tracked) == (60, 70)
+    assert second.policy["PolicyARN"] == first.policy["PolicyARN"]
+    assert (first.slow, second.slow) == (1000, 500)
+    assert scaled_out(second)
 
+    assert ALARM in str(refused.value)
+    assert undone.status == "UPDATE_ROLLBACK_COMPLETE"
+    assert undone.endpoint["EndpointStatus"] == "InService"
+    assert undone.endpoint["EndpointConfigName"] == second.endpoint["EndpointConfigName"]
+    assert answers_of_undone == {2.0, 3.0}
+    assert undone.environment["FLEET"] == "2"
+    assert undone.slow == second.slow
+    assert scaled_out(undone)
 
-def test_a_changed_configuration_takes_over_while_every_request_is_answered(life: Life) -> None:
-    assert life.failures == []
-    assert life.second.status == "UPDATE_COMPLETE"
-    assert life.second.answered_by == {1.0, 2.0}
-    assert life.second.environment["SAGEMAKER_TRITON_LOG_VERBOSE"] == "true"
-    assert life.second.endpoint["CreationTime"] == life.first.endpoint["CreationTime"]
-    assert life.second.configs == 1
-
-
-def test_a_deployment_keeps_the_instances_that_scaling_has_made(life: Life) -> None:
-    for seen in (life.second, life.undone):
-        [live] = seen.endpoint["ProductionVariants"]
-        assert (live["CurrentInstanceCount"], live["DesiredInstanceCount"]) == (SCALED_OUT, SCALED_OUT)
-
-
-def test_limits_and_targets_of_scaling_and_thresholds_of_alarms_change_in_place(life: Life) -> None:
-    before, after = life.first, life.second
-
-    assert (before.target["MinCapacity"], after.target["MinCapacity"]) == (4, 5)
-    assert after.target["CreationTime"] == before.target["CreationTime"]
-    assert (tracked(before), tracked(after)) == (60, 70)
-    assert after.policy["PolicyARN"] == before.policy["PolicyARN"]
-    assert (before.slow, after.slow) == (1000, 500)
-
-
-def tracked(seen: Seen) -> float:
-    target: float = seen.policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"]
-    return target
-
-
-def test_a_change_whose_alarm_fires_is_undone_with_everything_that_came_with_it(life: Life) -> None:
-    assert life.undone.status == "UPDATE_ROLLBACK_COMPLETE"
-    assert life.undone.endpoint["EndpointStatus"] == "InService"
-    assert life.undone.endpoint["EndpointConfigName"] == life.second.endpoint["EndpointConfigName"]
-    assert life.undone.answered_by == {2.0, 3.0}
-    assert life.undone.environment["FLEET"] == "2"
-    assert life.undone.slow == life.second.slow
-    assert life.undone.configs == 1
-
-
-def test_the_alarms_of_the_new_fleet_follow_the_endpoint_from_configuration_to_configuration(
-    life: Life,
-) -> None:
-    for seen in (life.first, life.second, life.undone):
-        assert seen.watched_configs == {seen.endpoint["EndpointConfigName"]}
-
-
-def test_the_command_line_fails_and_names_the_alarm_that_undid_the_change(life: Life) -> None:
-    assert "cdk deploy failed with status 1" in life.reason
-    assert ALARM in life.reason
-
-
-def test_what_is_destroyed_leaves_nothing_but_the_models_their_key_and_logs(life: Life) -> None:
-    assert set(life.left) == {"bucket", "key", "logs"}
-    assert len(life.left["bucket"]) == 1
+    assert set(left) == {"bucket", "key", "logs"}
+    assert left.count("bucket") == 1

@@ -1,37 +1,32 @@
 """The modelled GPU: models share its memory, and the real server and the platform make room in it."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import treelite
 import xgboost
 
-from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from tests.rehearsal.model_server import contract_of
-from tests.rehearsal.served_models import ensemble, onnx_model, write
-from tests.rehearsal.test_hosting import Endpoint
+from tests.rehearsal.served_models import onnx_model, write
 from triton_models.base.errors import FleetError
 from triton_models.check.check import check_path
 from triton_models.check.target import target
-from triton_models.facts.gpu_memory import BACKENDS, SERVER_MIB, SERVER_POOL_MIB, default_pool_mib
+from triton_models.facts.gpu_memory import BACKENDS, SERVER_MIB, SERVER_POOL_MIB
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
 from triton_rehearsal.hosting.budget import Budget, read_size
-from triton_rehearsal.hosting.multi_model import Copies
-from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.triton.container import ADDITIONAL_ARGUMENTS
 from triton_rehearsal.triton.contract import MultiModelContract, NoAnswerError
 from triton_rehearsal.triton.gpu import GpuMeter, ModelledGpu, OutOfMemoryError
 from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.server import TritonServer
 
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 
 TAKE_AND_WAIT = """
 import sys
@@ -45,24 +40,9 @@ sys.stdin.read()
 """
 
 
-def weights(size):
-    """Return the file of a network's external weights, which nothing reads."""
-    return {"scaling/1/model.onnx.data": bytes(size)}
-
-
 @pytest.fixture
 def gpu(tmp_path):
     return ModelledGpu.create(tmp_path / "gpu", total=100)
-
-
-def test_memory_is_taken_and_given_back(gpu):
-    first = gpu.take(60)
-    with pytest.raises(OutOfMemoryError) as error:
-        gpu.take(50)
-    assert (error.value.wanted, error.value.free, error.value.total) == (50, 40, 100)
-    first.give_back()
-    assert gpu.used() == 0
-    gpu.take(100)
 
 
 def test_memory_of_a_killed_process_is_free_again(gpu, tmp_path):
@@ -110,12 +90,16 @@ def load(contract, files, folder, name="m"):
         ("pytorch", "model.pt", "CUDA out of memory. Tried to allocate"),
     ],
 )
-def test_a_model_without_memory_fails_as_its_backend_does_and_triton_answers_507(
+def test_a_model_without_memory_fails_as_its_backend_does_and_one_on_the_cpu_loads(
     backend, file, words, full, tmp_path
 ):
-    answer = load(full, onnx_model(2.0, backend=backend, file=file), tmp_path)
+    files = onnx_model(2.0, backend=backend, file=file)
+    answer = load(full, files, tmp_path)
     assert answer.status == 507
     assert words in answer.text
+    if backend == "onnxruntime":
+        on_cpu = onnx_model(2.0, extra="instance_group [{kind: KIND_CPU}]")
+        assert load(full, on_cpu, tmp_path, "on-cpu").ok
 
 
 def test_a_plan_on_a_full_gpu_is_not_evicted_for_if_the_server_completes_its_configuration(tmp_path):
@@ -125,19 +109,6 @@ def test_a_plan_on_a_full_gpu_is_not_evicted_for_if_the_server_completes_its_con
         MultiModelContract(server.socket) as contract,
     ):
         assert load(contract, onnx_model(2.0, backend="tensorrt"), tmp_path).status == 400
-
-
-def test_a_model_takes_the_memory_that_its_configuration_declares(tmp_path):
-    declared = 'parameters { key: "gpu_memory_mb" value { string_value: "3" } }'
-    with contract_of(tmp_path, gpu_memory=4 << 20) as contract:
-        for name, ok in (("first", True), ("second", False)):
-            assert (
-                load(contract, onnx_model(2.0, backend="tensorrt", extra=declared), tmp_path, name).ok == ok
-            )
-
-
-def test_an_instance_on_the_cpu_takes_no_memory_of_the_gpu(full, tmp_path):
-    assert load(full, onnx_model(2.0, extra="instance_group [{kind: KIND_CPU}]"), tmp_path).ok
 
 
 def whole_gpu(folder, total_mib, **given):
@@ -215,18 +186,6 @@ def test_the_libraries_of_a_backend_stay_after_its_last_model(tmp_path):
     assert (gpu.used() - idle) // MIB == BACKENDS["tensorrt"].first
 
 
-def test_the_pool_is_used_memory_of_the_gpu_whatever_forests_take_of_it(tmp_path):
-    gpu = whole_gpu(tmp_path / "gpu", 15360)
-    idle = gpu.used()
-    gpu.take_of_pool(40 * MIB)
-    assert (gpu.used(), idle // MIB) == (idle, 165)
-
-
-@pytest.mark.parametrize(("name", "mib"), [("T4", 512), ("V100", 512), ("A10G", 1024), ("H100", 1024)])
-def test_the_default_pool_is_smaller_on_a_small_gpu(name, mib):
-    assert default_pool_mib(GPUS[name]) == mib
-
-
 FOREST = """
 backend: "fil"
 max_batch_size: 8
@@ -264,104 +223,23 @@ def test_the_second_forest_of_40_mib_does_not_fit_into_a_pool_of_64(tmp_path):
     assert "CNMEM_STATUS_OUT_OF_MEMORY" in second.text
 
 
-@pytest.mark.parametrize("extra", ["", "instance_group [ { kind: KIND_CPU } ]"], ids=["GPU", "CPU"])
-def test_a_forest_that_the_gpu_importer_refuses_ends_the_server_unless_it_is_on_the_cpu(extra, tmp_path):
+def test_a_forest_that_the_gpu_importer_refuses_ends_the_server_unless_it_is_on_the_cpu(tmp_path):
     machine = Machine(gpu=GPUS["T4"], release=RELEASES["25.09"])
-    root = forest_in(tmp_path / "forest", "multi:softprob", extra, classes=3, num_class=3)
     served = target(release="25.09", gpu="T4", endpoint="multi-model")
-    assert [each.rule for each in check_path(root, target=served)] == ([] if extra else ["fil-gpu"])
+    on_gpu, on_cpu = (
+        forest_in(tmp_path / name, "multi:softprob", extra, classes=3, num_class=3)
+        for name, extra in (("gpu", ""), ("cpu", "instance_group [ { kind: KIND_CPU } ]"))
+    )
+    assert [each.rule for each in check_path(on_gpu, target=served)] == ["fil-gpu"]
+    assert list(check_path(on_cpu, target=served)) == []
     with (
         TritonServer(ENVIRONMENT, tmp_path / "server", machine=machine, gpu_memory=GIB) as server,
         MultiModelContract(server.socket) as contract,
     ):
-        if extra:
-            assert contract.load(model_id="a", target_model="a", folder=str(root)).ok
-            assert server.alive
-        else:
-            with pytest.raises(NoAnswerError):
-                contract.load(model_id="a", target_model="a", folder=str(root))
-            assert server.wait_for_end(20)
-
-
-@pytest.fixture(scope="module")
-def aws():
-    with moto_aws() as aws:
-        yield aws
-
-
-@pytest.mark.story
-def test_ten_models_share_the_memory_of_three_and_every_answer_is_right(aws, tmp_path):
-    with Hosting(aws, directory=tmp_path / "hosting", gpu_memory=35 * KIB) as hosting:
-        endpoint = Endpoint(aws, hosting)
-        targets = [
-            endpoint.upload(f"m{number}.tar.gz", {**onnx_model(float(number)), **weights(10 * KIB)})
-            for number in range(10)
-        ]
-        numbers = [int(each) for each in np.random.default_rng(7).permutation(10)] + [1, 4, 1, 8]
-        with ThreadPoolExecutor(3) as pool:
-            answers = list(pool.map(lambda number: endpoint.ask(targets[number]), numbers))
-        assert answers == [[number, 2 * number, 3 * number] for number in numbers]
-        assert len(endpoint.instance.loaded) == 3
-        hosting.flush_metrics()
-        loads, unloads = (
-            aws.statistics(endpoint.name, name)["SampleCount"]
-            for name in ("ModelLoadingTime", "ModelUnloadingTime")
-        )
-        assert unloads >= 7
-        assert loads - unloads == 3
-        loaded, memory, busy = (
-            aws.statistics(endpoint.name, name, namespace="/aws/sagemaker/Endpoints")["Maximum"]
-            for name in ("LoadedModelCount", "GPUMemoryUtilization", "GPUUtilization")
-        )
-        assert loaded == 3
-        assert 80 < memory <= 100
-        assert 0 < busy <= 100
-
-
-def test_the_memory_that_each_loaded_model_has_taken_is_known(aws, tmp_path):
-    with Hosting(aws, directory=tmp_path / "hosting", gpu_memory=35 * KIB) as hosting:
-        endpoint = Endpoint(aws, hosting)
-        for number in (1, 2):
-            files = {**onnx_model(2.0), **weights(number * 10 * KIB)}
-            endpoint.invoke(endpoint.upload(f"m{number}.tar.gz", files))
-        text = {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["abc"]}]}
-        endpoint.invoke(endpoint.upload("steps.tar.gz", ensemble(10.0)), json.dumps(text))
-        instance = endpoint.instance
-        taken = instance.gpu_memory()
-
-    assert instance.gpu_memory() == {}
-    assert taken.keys() == {"m1.tar.gz", "m2.tar.gz", "steps.tar.gz"}
-    assert taken["m2.tar.gz"] - taken["m1.tar.gz"] == 10 * KIB
-
-
-def test_copies_that_are_not_loaded_are_removed_from_a_full_disk_least_recently_used_first():
-    copies = Copies(30)
-    for name in ("a", "b", "c"):
-        copies.add(name, 10)
-    copies.use("a")
-    assert not copies.full
-    copies.add("d", 10)
-    assert copies.full
-    assert copies.unused({"b", "d"}) == "c"
-    copies.forget("c")
-    assert not copies.full
-
-
-@pytest.mark.story
-def test_a_full_disk_keeps_what_is_loaded_and_fetches_the_rest_again(aws, tmp_path, monkeypatch):
-    small = Budget(gpu=25 * KIB, gpu_count=1, disk=40 * KIB)
-    monkeypatch.setattr(Budget, "of", lambda *_, **__: small)
-    with Hosting(aws, directory=tmp_path / "hosting") as hosting:
-        endpoint = Endpoint(aws, hosting)
-        model = [{**onnx_model(float(number)), **weights(10 * KIB)} for number in range(6)]
-        targets = [endpoint.upload(f"m{number}.tar.gz", files) for number, files in enumerate(model)]
-        for number in (0, 1, 2, 3, 4, 5, 0):
-            assert endpoint.ask(targets[number]) == [number, 2 * number, 3 * number]
-            assert len(endpoint.copies()) <= 3
-        large = endpoint.upload("large.tar.gz", {**onnx_model(1.0), **weights(50 * KIB)})
-        with pytest.raises(endpoint.runtime.exceptions.ValidationError, match="No space left on device"):
-            endpoint.invoke(large)
-        assert endpoint.ask(targets[0]) == [0, 0, 0]
+        assert contract.load(model_id="cpu", target_model="cpu", folder=str(on_cpu)).ok
+        with pytest.raises(NoAnswerError):
+            contract.load(model_id="gpu", target_model="gpu", folder=str(on_gpu))
+        assert server.wait_for_end(20)
 
 
 def test_an_instance_has_the_memory_and_the_disk_of_its_type():
@@ -372,18 +250,12 @@ def test_an_instance_has_the_memory_and_the_disk_of_its_type():
     assert Budget.of(None) == Budget()
 
 
-@pytest.mark.parametrize(("text", "size"), [("500MiB", 500 << 20), ("1.5GiB", 3 << 29), ("123", 123)])
-def test_a_size_is_a_number_and_a_unit(text, size):
-    assert read_size(text, where="--gpu-memory") == size
-
-
-@pytest.mark.parametrize("text", ["", "0", "0GiB", "-1", "5 GB", "much", "1e9", "²GiB"])
-def test_what_is_not_a_size_is_refused(text):
-    with pytest.raises(FleetError, match="impossible-budget"):
-        read_size(text, where="--gpu-memory")
-
-
-@pytest.mark.parametrize(("instance_type", "size"), [("ml.g4dn.xlarge", 16 * GIB), ("ml.c5.xlarge", GIB)])
-def test_more_memory_than_the_instance_type_has_is_refused(instance_type, size):
-    with pytest.raises(FleetError, match="impossible-budget"):
-        Budget.of(instance_type, gpu_memory=size)
+def test_a_budget_is_a_number_and_a_unit_that_the_instance_type_has():
+    assert read_size("1.5GiB", where="--gpu-memory") == 3 << 29
+    assert read_size("123", where="--gpu-memory") == 123
+    for text in ("", "0GiB", "-1", "5 GB", "1e9", "²GiB"):
+        with pytest.raises(FleetError, match="impossible-budget"):
+            read_size(text, where="--gpu-memory")
+    for instance_type, size in (("ml.g4dn.xlarge", 16 * GIB), ("ml.c5.xlarge", GIB)):
+        with pytest.raises(FleetError, match="impossible-budget"):
+            Budget.of(instance_type, gpu_memory=size)

@@ -1,19 +1,16 @@
 """InvokeEndpoint through an unmodified boto3, answered as SageMaker answers it."""
 
 import json
-import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
 import pytest
-import urllib3
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from aws_for_tests.deployed_functions import until
-from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
+from tests.rehearsal.aws_for_hosting import moto_aws
 from tests.rehearsal.served_models import FLOATS, ensemble, onnx_model, python_model, tarball
 from tests.rehearsal.traces import traces
 from tests.triton_models.publishing_aws import EARLIER, file_name, record_of
@@ -99,18 +96,15 @@ def own(aws, tmp_path):
         yield Endpoint(aws, hosting)
 
 
-@pytest.mark.parametrize("slash", ["", "/"])  # as AWS's example sm-mme_with_torchserve names a target model
-def test_a_model_is_fetched_loaded_and_asked(shared, slash):
+def test_a_model_is_fetched_loaded_and_asked_and_not_loaded_again_if_its_object_changes(shared):
     target = shared.upload("scaling-1.tar.gz", onnx_model(2.0))
-    answer = shared.invoke(slash + target, ContentType="application/json")
+    answer = shared.invoke(target, ContentType="application/json")
     assert json.loads(answer["Body"].read())["outputs"][0]["data"] == [2, 4, 6]
     assert answer["ContentType"] == "application/json"
     assert answer["InvokedProductionVariant"] == "AllTraffic"
-
-
-def test_a_model_at_the_top_of_its_artifact_is_served(shared):
-    files = {name.removeprefix("scaling/"): content for name, content in onnx_model(4.0).items()}
-    assert shared.ask(shared.upload("top-1.tar.gz", files)) == [4, 8, 12]
+    shared.upload(target, onnx_model(5.0))
+    assert shared.ask(target) == [2, 4, 6]
+    assert shared.ask(f"/{target}") == [5, 10, 15]  # as AWS's example sm-mme_with_torchserve names it
 
 
 def test_our_client_asks_a_model_by_its_name(shared, monkeypatch):
@@ -127,23 +121,14 @@ def test_our_client_asks_a_model_by_its_name(shared, monkeypatch):
         np.testing.assert_array_equal(answer["Y"], np.array([[30], [10]], dtype=np.float32))
 
 
-@pytest.mark.parametrize(
-    "spell", [str.title, lambda kind: kind.replace(";", "; ")], ids=["capitals", "a space"]
-)
-def test_triton_reads_a_binary_content_type_in_its_own_spelling_alone(shared, spell):
+def test_triton_reads_a_binary_content_type_in_its_own_spelling_alone(shared):
     target = shared.upload("spelled-1.tar.gz", onnx_model(2.0))
     body, kind = encode({"X": np.ones((1, 1), np.float32)}, outputs=None, content="binary")
     assert shared.invoke(target, body, ContentType=kind)["ContentType"].startswith(kind.partition("=")[0])
-    with pytest.raises(shared.runtime.exceptions.ModelError) as error:
-        shared.invoke(target, body, ContentType=spell(kind))
-    assert error.value.response["OriginalStatusCode"] == 400
-
-
-def test_an_object_that_changes_under_its_key_is_not_loaded_again(shared):
-    target = shared.upload("changed-1.tar.gz", onnx_model(2.0))
-    assert shared.ask(target) == [2, 4, 6]
-    shared.upload(target, onnx_model(5.0))
-    assert shared.ask(target) == [2, 4, 6]
+    for spelled in (kind.title(), kind.replace(";", "; ")):
+        with pytest.raises(shared.runtime.exceptions.ModelError) as error:
+            shared.invoke(target, body, ContentType=spelled)
+        assert error.value.response["OriginalStatusCode"] == 400
 
 
 @pytest.mark.parametrize(
@@ -153,10 +138,9 @@ def test_an_object_that_changes_under_its_key_is_not_loaded_again(shared):
         ("x.tar.gz", {"TargetVariant": "B"}, "Variant B not found"),
         (None, {}, r"Request [0-9a-f-]{36} is missing a target model header\."),
         ("m" * 1025, {}, "with 1025 characters"),
-        ("x.tar.gz", {"InferenceComponentName": "c"}, "Remove the header"),
         ("x.tar.gz", {"TargetContainerHostname": "h"}, "Remove the header"),
     ],
-    ids=["endpoint", "variant", "no target model", "too long", "component", "hostname"],
+    ids=["endpoint", "variant", "no target model", "too long", "hostname"],
 )
 def test_an_address_that_is_unknown_is_a_validation_error_in_sagemakers_words(shared, target, more, said):
     with pytest.raises(shared.runtime.exceptions.ValidationError, match=said):
@@ -172,14 +156,6 @@ def test_a_target_model_that_is_not_in_the_repository_is_a_validation_error_with
         "to download the model."
     )
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
-
-
-def test_a_target_model_is_read_as_it_was_sent(shared):
-    url = f"{shared.hosting.url}/endpoints/{shared.name}/invocations"
-    headers = {"X-Amzn-SageMaker-Target-Model": "größe.tar.gz".encode()}
-    answer = urllib3.request("POST", url, body=b"", headers=headers)
-    assert answer.status == 400
-    assert "models/größe.tar.gz" in answer.json()["Message"]
 
 
 def test_a_request_that_the_model_refuses_is_a_model_error_with_the_containers_answer(shared):
@@ -213,18 +189,10 @@ def test_the_figures_of_a_model_count_each_request_once_and_say_why_the_last_one
 
 
 @pytest.mark.story
-@pytest.mark.parametrize(
-    ("target", "broken", "words"),
-    [
-        ("fixed-1.tar.gz", {"m/config.pbtxt": b"nonsense"}, "failed to load"),
-        ("fixed-2.tar.gz", model_that_first("raise ValueError('no luck')"), "no luck"),
-    ],
-    ids=["a configuration", "the code"],
-)
-def test_a_failed_load_leaves_no_copy_so_that_a_fixed_object_is_loaded(shared, target, broken, words):
+def test_a_failed_load_leaves_no_copy_so_that_a_fixed_object_is_loaded(shared):
     before = shared.copies()
-    shared.upload(target, broken)
-    with pytest.raises(shared.runtime.exceptions.ModelError, match=words):
+    target = shared.upload("fixed-1.tar.gz", model_that_first("raise ValueError('no luck')"))
+    with pytest.raises(shared.runtime.exceptions.ModelError, match="no luck"):
         shared.invoke(target)
     assert shared.copies() == before
     shared.upload(target, onnx_model(2.0))
@@ -235,7 +203,6 @@ def test_a_failed_load_leaves_no_copy_so_that_a_fixed_object_is_loaded(shared, t
     ("target", "content"),
     [
         ("text-1.tar.gz", b"not a tarball"),
-        ("cut-1.tar.gz", tarball({"m/1/model.onnx": os.urandom(9000)})[:-900]),
         ("climbs-1.tar.gz", tarball({"m/config.pbtxt": b"", "../../outside": b"x"})),
     ],
 )
@@ -246,14 +213,6 @@ def test_an_object_that_is_no_proper_artifact_is_refused_once_and_leaves_nothing
         shared.invoke(target)
     assert error.value.response["ResponseMetadata"]["RetryAttempts"] == 0
     assert shared.copies() == before
-
-
-def test_a_name_that_climbs_does_not_leave_the_instances_folder(shared):
-    target = shared.upload("../../climb.tar.gz", onnx_model(3.0))
-    before = set(shared.copies())
-    assert shared.ask(target) == [3, 6, 9]
-    (new,) = set(shared.copies()) - before
-    assert new.name.isalnum()
 
 
 def test_first_requests_that_come_together_load_a_model_once(shared, tmp_path):
@@ -292,49 +251,16 @@ def test_a_load_that_takes_longer_than_a_request_waits_goes_on(aws, gate, tmp_pa
     assert loads.read_text() == "x"
 
 
-def test_the_least_recently_used_model_makes_room_when_memory_is_full(own, tmp_path):
-    memory = tmp_path / "memory"
-    memory.mkdir()
-    source = LOADING.format(
-        body=f"""
-        import pathlib
-        self.memory = pathlib.Path({str(memory)!r}, args["model_name"])
-        if len(list(self.memory.parent.iterdir())) == 2:
-            raise pb_utils.TritonModelException("CUDA out of memory")
-        self.memory.touch()
-
-    def finalize(self):
-        self.memory.unlink()
-"""
-    )
-    for name in ("a", "b", "c"):
-        own.upload(f"{name}.tar.gz", python_model(source))
-    for target in ("a.tar.gz", "b.tar.gz", "a.tar.gz", "c.tar.gz"):
-        assert own.ask(target) == [1, 2, 3]
-    assert own.instance.loaded == ["a.tar.gz", "c.tar.gz"]
-    assert sorted(path.name for path in memory.iterdir()) == ["a.tar.gz", "c.tar.gz"]
-    assert len(own.copies()) == 3
-
-
-def test_a_model_too_large_for_an_empty_instance_is_a_model_error(own):
-    target = own.upload("huge-1.tar.gz", model_that_first("raise MemoryError('too large')"))
-    with pytest.raises(own.runtime.exceptions.ModelError) as error:
-        own.invoke(target)
-    assert error.value.response["OriginalStatusCode"] == 507
-
-
-def test_without_caching_a_model_leaves_memory_and_disk_after_use(aws, tmp_path):
+def test_without_caching_a_model_leaves_memory_and_disk_and_after_close_nothing_stays(aws, tmp_path):
     with Hosting(aws, directory=tmp_path / "hosting") as hosting:
         endpoint = Endpoint(aws, hosting, caching="Disabled")
         assert endpoint.ask(endpoint.upload("once-1.tar.gz", python_model())) == [1, 2, 3]
         assert endpoint.instance.loaded == []
         assert endpoint.copies() == []
-
-
-def test_after_close_nothing_stays(aws, tmp_path):
-    with Hosting(aws, directory=tmp_path / "hosting") as hosting:
-        endpoint = Endpoint(aws, hosting)
-        endpoint.ask(endpoint.upload("stays-1.tar.gz", python_model()))
+        huge = endpoint.upload("huge-1.tar.gz", model_that_first("raise MemoryError('too large')"))
+        with pytest.raises(endpoint.runtime.exceptions.ModelError) as error:
+            endpoint.invoke(huge)
+        assert error.value.response["OriginalStatusCode"] == 507
         server = endpoint.instance.server
         assert traces(server.mark, server.pid, server.directory)
     assert not traces(server.mark, server.pid, server.directory)
@@ -343,12 +269,9 @@ def test_after_close_nothing_stays(aws, tmp_path):
         socket.create_connection(("127.0.0.1", int(hosting.url.rpartition(":")[2])))
 
 
-def test_an_endpoint_that_does_not_exist_cannot_be_started(hosting):
+def test_an_unknown_or_asynchronous_endpoint_is_refused_by_name(aws, hosting):
     with pytest.raises(FleetError, match="Endpoint nope of account 123456789012 not found"):
         hosting.start("nope")
-
-
-def test_an_asynchronous_endpoint_is_refused_by_name(aws, hosting):
     output = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}
     name = aws.endpoint(aws.endpoint_config(aws.bucket(), AsyncInferenceConfig=output))
     with pytest.raises(FleetError, match=f"Endpoint {name} is asynchronous"):
@@ -356,20 +279,3 @@ def test_an_asynchronous_endpoint_is_refused_by_name(aws, hosting):
     runtime = aws.client("sagemaker-runtime", url=hosting.url)
     with pytest.raises(runtime.exceptions.ValidationError, match=f"Endpoint {name} is asynchronous"):
         runtime.invoke_endpoint(EndpointName=name, TargetModel="x.tar.gz", Body=FLOATS)
-
-
-def test_a_container_that_does_not_start_shows_why(aws, hosting):
-    environment = {**ENVIRONMENT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--no-such-flag"}
-    endpoint = Endpoint(aws, hosting, environment=environment)
-    with pytest.raises(FleetError, match="unrecognized option"):
-        hosting.start(endpoint.name)
-    once = aws.client("sagemaker-runtime", url=hosting.url, config=Config(retries={"total_max_attempts": 1}))
-    with pytest.raises(once.exceptions.InternalFailure, match="unrecognized option"):
-        once.invoke_endpoint(EndpointName=endpoint.name, TargetModel="x.tar.gz", Body=FLOATS)
-
-
-def test_a_taken_port_is_one_clear_error(aws):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(FleetError, match=f"port {port} cannot be used"):
-            Hosting(aws, port=port)

@@ -1,6 +1,5 @@
 """Several instances of an endpoint: how many run, which one answers, and what happens when one fails."""
 
-import logging
 import os
 import random
 import signal
@@ -23,13 +22,12 @@ from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_rehearsal.hosting.budget import SERVER_BYTES, require_room
-from triton_rehearsal.hosting.instance_group import MANY, Watch, choose
+from triton_rehearsal.hosting.instance_group import MANY, choose
 from triton_rehearsal.hosting.metrics import Download, Ended, Load, Started, Unload
 from triton_rehearsal.hosting.service import Hosting
 
 LIMIT_S = 20.0
 LONG = int(os.environ.get("FLEET_SCALE", "0")) > 0
-WATCHFUL = Watch(interval_s=0.1, failures=1)
 
 
 @dataclass(frozen=True)
@@ -52,13 +50,7 @@ class Routed:
         (Routed(3), [Routed(1, (("m", MANY),)), Routed(4)]),
         (Routed(1, (("m", MANY + 1),)), [Routed(1, (("m", MANY + 2),))]),
     ],
-    ids=[
-        "fewest models",
-        "the one that has it",
-        "least busy with it",
-        "another if it is busy",
-        "least busy of all",
-    ],
+    ids=["fewest models", "has it", "least busy with it", "another if busy", "least busy of all"],
 )
 def test_a_request_goes_where_sagemaker_sends_it(chosen, others):
     for place in range(len(others) + 1):
@@ -111,25 +103,20 @@ def two(aws, tmp_path):
         yield found
 
 
-def test_models_are_spread_over_the_instances_and_stay_there(two):
+def test_models_are_spread_over_the_instances_and_stay_there_and_the_timeline_has_all_events(two):
+    two.hosting.start(two.name)
     for name in ("a", "b"):
         two.upload(f"{name}.tar.gz", onnx_model(2.0))
 
     for _ in range(5):
         assert (two.ask("a.tar.gz"), two.ask("b.tar.gz")) == ([2, 4, 6], [2, 4, 6])
-
     assert two.loaded() == [["a.tar.gz"], ["b.tar.gz"]]
 
-
-def test_the_timeline_has_the_events_of_each_instance(two):
-    two.hosting.start(two.name)
-    two.ask(two.upload("m.tar.gz", python_model()))
     two.resize(1)
     until(lambda: len(two.instances) == 1)
     until(lambda: two.events(Ended))
-
-    kinds = [type(event) for event in two.events(Started, Download, Load, Unload, Ended)]
-    assert kinds == [Started, Started, Download, Load, Ended]
+    kinds = Counter(type(event) for event in two.events(Started, Download, Load, Ended))
+    assert kinds == {Started: 2, Download: 2, Load: 2, Ended: 1}
     assert {moment.endpoint for moment in two.hosting.timeline} == {two.name}
 
 
@@ -164,17 +151,6 @@ def test_a_killed_instance_is_replaced_without_a_request(two, caplog):
     assert "Started Sagemaker HTTPService" in caplog.text
 
 
-@pytest.mark.story
-def test_an_instance_that_hangs_is_replaced(aws, tmp_path):
-    with fleet(aws, tmp_path, watch=WATCHFUL) as two:
-        two.hosting.start(two.name)
-        first, second = two.instances
-        os.kill(first.server.pid, signal.SIGSTOP)
-        until(lambda: len(two.instances) == 2 and first not in two.instances)
-        assert second in two.instances
-        assert [event.reason for event in two.events(Ended)] == ["its server did not answer GET /ping"]
-
-
 def test_a_request_that_its_instance_does_not_survive_is_a_model_error_and_may_be_repeated(
     aws, two, tmp_path, monkeypatch
 ):
@@ -206,23 +182,6 @@ def test_an_instance_that_is_killed_while_it_loads_a_model_is_replaced(aws, gate
             with gate.open("w"):  # opens when the model waits
                 os.kill(first.server.pid, signal.SIGKILL)
             assert isinstance(waiting.exception(), one.runtime.exceptions.ModelError)
-        assert one.ask(other) == [2, 4, 6]
-        assert first not in one.instances
-
-
-@pytest.mark.story
-def test_an_answer_is_not_lost_if_the_instance_is_killed_while_it_unloads_the_model(aws, gate, tmp_path):
-    finalize = f"\n    def finalize(self):\n        open({str(gate)!r}).read()\n"
-    source = python_model()["identity/1/model.py"] + finalize.encode()
-    with fleet(aws, tmp_path / "hosting", instances=1, caching="Disabled") as one:
-        target = one.upload("slow.tar.gz", {**python_model(), "identity/1/model.py": source})
-        other = one.upload("other.tar.gz", onnx_model(2.0))
-        [first] = one.instances
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(one.ask, target)
-            with gate.open("w"):  # opens when the model ends
-                os.kill(first.server.pid, signal.SIGKILL)
-            assert waiting.result() == [1, 2, 3]
         assert one.ask(other) == [2, 4, 6]
         assert first not in one.instances
 
@@ -291,53 +250,6 @@ def test_loads_and_unloads_leave_nothing(aws, tmp_path):
         assert memory_of(instance) - memory < 64 << 20
 
 
-@pytest.mark.story
-def test_memory_does_not_grow_with_requests(aws, tmp_path, caplog):
-    caplog.set_level(logging.WARNING, "werkzeug")  # pytest keeps the lines
-    requests = 100_000 if LONG else 500
-    with Hosting(aws, directory=tmp_path) as hosting, ThreadPoolExecutor(4) as pool:
-        one = Fleet(aws, hosting, instances=1)
-        target = one.upload("m.tar.gz", onnx_model(2.0))
-        [instance] = one.instances
-
-        def ask(number):
-            for _ in range(number // 100):
-                list(pool.map(one.ask, [target] * 100))
-            return np.array([memory_of(instance), own_memory()])
-
-        before = ask(requests // 5)
-        grown = ask(requests) - before
-        assert grown.max() < 32 << 20
-
-
-def own_memory():
-    """The resident memory of this process, in bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-
-
 def memory_of(instance):
     """The resident memory of an instance, in bytes."""
     return instance.usage().memory_percent / 100 * INSTANCE_TYPES["ml.g4dn.xlarge"].memory_gib * 2**30
-
-
-@pytest.mark.story
-def test_any_number_of_models_takes_no_more_memory_and_disk_than_those_that_fit(aws, tmp_path, monkeypatch):
-    models, fit, size = (500 if LONG else 10), 3, 1 << 20
-    with fleet(aws, tmp_path, gpu_memory=fit * (size + 4096), disk=2 * fit * (size + 4096)) as two:
-        body = {"scaling/1/model.onnx.data": bytes(size)}
-        answers = asker(aws, two, monkeypatch)
-        used = []
-
-        def ask(number):
-            target = two.upload(
-                f"m{number}.tar.gz", {**onnx_model(float(number), backend="tensorrt"), **body}
-            )
-            answer = answers(target)
-            used.extend((each.usage().disk_percent, memory_of(each)) for each in two.instances)
-            return answer == number
-
-        with ThreadPoolExecutor(2) as pool:
-            assert all(pool.map(ask, range(1, models + 1)))
-        assert len(two.events(Unload)) >= models - 2 * fit
-        assert max(disk for disk, _ in used) < 100 * (2 * fit + 2) / (2 * fit)  # unpacked, then made room for
-        assert max(memory for _, memory in used) < 1 << 30

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,70 +88,34 @@ def test_a_job_that_fails_fails_the_build_with_the_end_of_its_log(aws: EmbeddedA
     assert "\nnever" not in problem.why
 
 
-def test_a_job_shows_what_it_was_asked_for(aws: EmbeddedAws, source: str) -> None:
-    sagemaker = aws.client("sagemaker")
-    request = _request(source, "true") | {"ProcessingJobName": "shown", "Environment": {"A": "1"}}
-    with aws.run_jobs(partial(run_job, aws)):
-        sagemaker.create_processing_job(**request)
-        job = sagemaker.describe_processing_job(ProcessingJobName="shown")
-
-    assert job["ProcessingJobStatus"] == "Completed"
-    assert job["Environment"] == {"A": "1"}
-    assert job["ProcessingResources"] == request["ProcessingResources"]
-
-
-def test_a_jobs_name_is_used_once(aws: EmbeddedAws, source: str) -> None:
-    request = _request(source, "true") | {"ProcessingJobName": "once"}
-    aws.client("sagemaker").create_processing_job(**request)
-
-    with pytest.raises(ClientError, match="must be unique"):
-        aws.client("sagemaker").create_processing_job(**request)
-
-
-def test_a_job_that_cannot_be_run_has_failed(aws: EmbeddedAws, source: str) -> None:
+def test_a_job_that_cannot_be_run_has_failed_and_its_name_is_used_once(aws: EmbeddedAws, source: str) -> None:
     sagemaker = aws.client("sagemaker")
     request = _request("s3://nowhere/hash.zip", "true") | {"ProcessingJobName": "lost"}
     with aws.run_jobs(partial(run_job, aws)):
         sagemaker.create_processing_job(**request)
         job = sagemaker.describe_processing_job(ProcessingJobName="lost")
+        with pytest.raises(ClientError, match="must be unique"):
+            sagemaker.create_processing_job(**request)
 
     assert job["ProcessingJobStatus"] == "Failed"
+    assert job["ProcessingResources"] == request["ProcessingResources"]
     assert "NoSuchBucket" in job["FailureReason"]
 
 
-def _hangs(source: str, mark: Path, **more: Any) -> dict[str, Any]:
-    """Return the request of a job that runs for a minute, with a child in another session that does too."""
-    hang = f"setsid sleep 60 > /dev/null & echo $! > {mark}.new; mv {mark}.new {mark}; sleep 60"
-    return {**_request(source, hang), "ProcessingJobName": mark.name, **more}
-
-
-@pytest.mark.parametrize(
-    ("how", "more", "end"),
-    [
-        ("stopped", {}, lambda sagemaker: sagemaker.stop_processing_job(ProcessingJobName="stopped")),
-        ("late", {"StoppingCondition": {"MaxRuntimeInSeconds": 1}}, lambda sagemaker: None),
-    ],
-)
-def test_a_job_that_is_stopped_or_takes_too_long_ends_with_everything_that_it_started(  # noqa: PLR0917  fixtures
-    aws: EmbeddedAws, source: str, tmp_path: Path, how: str, more: dict[str, Any], end: Callable[[Any], None]
+@pytest.mark.parametrize("how", ["stopped", "late", "abandoned"])
+def test_a_job_that_is_stopped_late_or_outlived_by_the_rehearsal_ends_with_everything_that_it_started(
+    aws: EmbeddedAws, source: str, tmp_path: Path, how: str
 ) -> None:
     mark, sagemaker = tmp_path / how, aws.client("sagemaker")
+    hang = f"setsid sleep 60 > /dev/null & echo $! > {mark}.new; mv {mark}.new {mark}; sleep 60"
+    limit = {"StoppingCondition": {"MaxRuntimeInSeconds": 1}} if how == "late" else {}
     with aws.run_jobs(partial(run_job, aws)):
-        sagemaker.create_processing_job(**_hangs(source, mark, **more))
+        sagemaker.create_processing_job(**_request(source, hang), ProcessingJobName=how, **limit)
         until(mark.exists)
-        end(sagemaker)
-        job = sagemaker.describe_processing_job(ProcessingJobName=how)
+        if how == "stopped":
+            sagemaker.stop_processing_job(ProcessingJobName=how)
+        if how != "abandoned":
+            until(lambda: not running(int(mark.read_text())))
 
-    assert job["ProcessingJobStatus"] == "Stopped"
-    assert not running(int(mark.read_text()))
-
-
-def test_a_job_that_still_runs_ends_with_the_rehearsal(aws: EmbeddedAws, source: str, tmp_path: Path) -> None:
-    mark, sagemaker = tmp_path / "abandoned", aws.client("sagemaker")
-    with aws.run_jobs(partial(run_job, aws)):
-        sagemaker.create_processing_job(**_hangs(source, mark))
-        until(mark.exists)
-
-    job = sagemaker.describe_processing_job(ProcessingJobName="abandoned")
-    assert job["ProcessingJobStatus"] == "Stopped"
+    assert sagemaker.describe_processing_job(ProcessingJobName=how)["ProcessingJobStatus"] == "Stopped"
     assert not running(int(mark.read_text()))

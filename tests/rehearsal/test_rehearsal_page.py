@@ -61,28 +61,26 @@ def values(widget: Mapping[str, Any]) -> dict[str, list[float]]:
     return {line["label"]: [value for _, value in line["points"]] for line in widget["series"]}
 
 
-def test_a_widget_has_the_data_of_its_rows_and_of_those_that_repeat_the_row_above(aws: EmbeddedAws) -> None:
+def test_a_widget_has_the_data_of_its_rows_of_those_that_repeat_the_row_above_and_of_its_math(
+    aws: EmbeddedAws,
+) -> None:
     sell(aws, "Bonn", 2.0, 3.0)
     sell(aws, "Köln", 7.0)
-    [widget] = read_widgets(
+    widget, math = read_widgets(
         aws,
         metric_widget(
             [*SALES, {"label": "sum"}],
             [".", ".", ".", "Köln", {"label": "other city"}],
             ["...", "Bonn", {"label": "largest", "stat": "Maximum", "yAxis": "right"}],
         ),
+        metric_widget(
+            [{"expression": "sales * 10", "label": "tenfold"}], [*SALES, {"id": "sales", "visible": False}]
+        ),
     )
 
     assert values(widget) == {"sum": [5.0], "other city": [7.0], "largest": [3.0]}
     assert [line["axis"] for line in widget["series"]] == ["left", "left", "right"]
-
-
-def test_metric_math_is_computed_from_rows_that_are_not_shown(aws: EmbeddedAws) -> None:
-    sell(aws, "Bonn", 2.0, 3.0)
-    hidden = [*SALES, {"id": "sales", "visible": False}]
-    [widget] = read_widgets(aws, metric_widget([{"expression": "sales * 10", "label": "tenfold"}], hidden))
-
-    assert values(widget) == {"tenfold": [50.0]}
+    assert values(math) == {"tenfold": [50.0]}
 
 
 def test_a_bad_widget_fails_alone_and_says_so_in_its_place(aws: EmbeddedAws) -> None:
@@ -105,9 +103,6 @@ def test_a_bad_widget_fails_alone_and_says_so_in_its_place(aws: EmbeddedAws) -> 
     "body",
     [
         {"start": "yesterday"},
-        {"start": "2026-11-23T08:00:00Z", "end": 5},
-        {"start": "-P99999999999W"},
-        {"widgets": 1},
         [],
         {"widgets": [1, None, "x"]},
         {"start": "2026-11-24T08:00:00Z", "end": "2026-11-23T08:00:00Z", "widgets": [metric_widget(SALES)]},
@@ -129,20 +124,15 @@ def test_a_document_is_json_without_infinity() -> None:
     assert found == {"a": [1.5, None, {"b": None}], "c": "x"}
 
 
-def test_queries_of_logs_which_the_embedded_aws_does_not_run_are_counted_and_left_out(
+def test_markdown_becomes_html_without_html_or_scripts_in_it_and_queries_of_logs_are_counted(
     aws: EmbeddedAws,
 ) -> None:
+    text = "# Sales\n[shop](https://shop.example)<script>x()</script>\n[a](javascript:x())"
     query = {"type": "log", "properties": {"query": "fields @message"}}
-    dashboard = read_dashboard(aws, {"widgets": [text_widget("x"), query]})
+    dashboard = read_dashboard(aws, {"widgets": [text_widget(text), query]})
+    [widget] = dashboard["widgets"]
 
-    assert ([each["type"] for each in dashboard["widgets"]], dashboard["queries"]) == (["text"], 1)
-
-
-def test_markdown_becomes_html_but_html_and_scripts_in_it_do_not(aws: EmbeddedAws) -> None:
-    [widget] = read_widgets(
-        aws, text_widget("# Sales\n[shop](https://shop.example)<script>x()</script>\n[a](javascript:x())")
-    )
-
+    assert dashboard["queries"] == 1
     assert "<h1>Sales</h1>" in widget["html"]
     assert 'href="https://shop.example"' in widget["html"]
     assert "<script" not in widget["html"]
@@ -152,7 +142,6 @@ def test_markdown_becomes_html_but_html_and_scripts_in_it_do_not(aws: EmbeddedAw
 @pytest.mark.parametrize(
     ("times", "hours"),
     [
-        ({"start": "-PT1H"}, 1.0),
         ({"start": "-P2DT30M"}, 48.5),
         ({"start": "-P1W"}, 168.0),
         ({"start": "2026-11-23T08:00:00.000Z", "end": "2026-11-23T09:30:00.000Z"}, 1.5),
@@ -166,6 +155,32 @@ def test_a_dashboard_shows_the_time_that_its_body_names(
     dashboard = read_dashboard(aws, {"widgets": [text_widget("x")], **times})
 
     assert (dashboard["end"] - dashboard["start"]) / 3600 == hours
+
+
+@pytest.mark.parametrize(
+    ("given", "condition"),
+    [
+        (
+            {"MetricName": "DiskUtilization", "DatapointsToAlarm": 3, "Period": 60},
+            "DiskUtilization > 1 % in 3 of 5 minutes",
+        ),
+        ({"MetricName": "ModelLatency", "Period": 300}, "ModelLatency > 1 µs in 5 of 5 periods of 5 minutes"),
+        (
+            {"Metrics": [{"Label": "p99, ms", "MetricStat": {"Period": 60}}], "DatapointsToAlarm": 2},
+            "p99 > 1 ms in 2 of 5 minutes",
+        ),
+        (
+            {"Metrics": [{"Label": "late, I think", "Expression": "1"}], "DatapointsToAlarm": 2},
+            "late, I think > 1 in 2 of 5 minutes",
+        ),
+    ],
+)
+def test_a_condition_has_the_unit_and_the_number_of_periods_that_must_breach(
+    given: dict[str, Any], condition: str
+) -> None:
+    alarm = {"ComparisonOperator": "GreaterThanThreshold", "Threshold": 1.0, "EvaluationPeriods": 5}
+
+    assert alarms.condition({**alarm, **given}) == condition
 
 
 def put_alarm(aws: EmbeddedAws) -> None:
@@ -183,66 +198,32 @@ def put_alarm(aws: EmbeddedAws) -> None:
     )
 
 
-def test_an_alarm_has_its_state_its_condition_and_its_runbook(aws: EmbeddedAws) -> None:
-    put_alarm(aws)
-    sell(aws, "Bonn", 2.0)
-    aws.evaluate(at=aws.clock.now() - timedelta(minutes=3))
-    [alarm] = document.read(aws, None)["alarms"]
-
-    assert (alarm["state"], alarm["condition"]) == ("ALARM", "Sales < 3 in 1 minute")
-    assert "<strong>the shop</strong>" in alarm["runbook"]
-    assert "2.0" in alarm["reason"]
-
-
-@pytest.mark.parametrize(
-    ("metric", "datapoints", "period", "condition"),
-    [
-        ({"MetricName": "DiskUtilization"}, 3, 60, "DiskUtilization > 1 % in 3 of 5 minutes"),
-        ({"MetricName": "ModelLatency"}, None, 300, "ModelLatency > 1 µs in 5 of 5 periods of 5 minutes"),
-        ({"MetricName": "a, b"}, 5, 10, "a, b > 1 in 5 of 5 periods of 10 s"),
-        (
-            {"Metrics": [{"Label": "p99, ms", "MetricStat": {"Period": 60}}]},
-            2,
-            None,
-            "p99 > 1 ms in 2 of 5 minutes",
-        ),
-        (
-            {"Metrics": [{"Label": "late, I think", "Expression": "1"}]},
-            2,
-            None,
-            "late, I think > 1 in 2 of 5 minutes",
-        ),
-    ],
-)
-def test_a_condition_has_the_unit_and_the_number_of_periods_that_must_breach(
-    metric: dict[str, Any], datapoints: int | None, period: int | None, condition: str
-) -> None:
-    given = {**metric, "DatapointsToAlarm": datapoints, "Period": period}
-    alarm = {"ComparisonOperator": "GreaterThanThreshold", "Threshold": 1.0, "EvaluationPeriods": 5}
-
-    assert alarms.condition({**alarm, **{key: each for key, each in given.items() if each}}) == condition
-
-
 def deploy_bucket(aws: EmbeddedAws) -> None:
     template = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket"}}}
     aws.client("cloudformation").create_stack(StackName="shop", TemplateBody=json.dumps(template))
 
 
-def test_the_timeline_tells_of_deployments_and_of_states_of_alarms_newest_first(aws: EmbeddedAws) -> None:
+def test_an_alarm_has_its_state_condition_and_runbook_and_the_timeline_has_the_newest_event_first(
+    aws: EmbeddedAws,
+) -> None:
     deploy_bucket(aws)
     put_alarm(aws)
-    aws.client("cloudwatch").set_alarm_state(AlarmName="few-sales", StateValue="ALARM", StateReason="test")
-    timeline = document.read(aws, None)["timeline"]
+    sell(aws, "Bonn", 2.0)
+    aws.evaluate(at=aws.clock.now() - timedelta(minutes=3))
+    found = document.read(aws, None)
+    [alarm], timeline = found["alarms"], found["timeline"]
 
-    assert [(each["kind"], each["subject"]) for each in timeline] == [
+    assert (alarm["state"], alarm["condition"]) == ("ALARM", "Sales < 3 in 1 minute")
+    assert "<strong>the shop</strong>" in alarm["runbook"]
+    assert "2.0" in alarm["reason"]
+    assert {(each["kind"], each["subject"]) for each in timeline} == {
         ("alarm", "few-sales"),
         ("deployment", "shop"),
-        ("deployment", "shop"),
-    ]
-    assert timeline[1]["text"] == "CREATE_COMPLETE"
+    }
+    assert [each["at"] for each in timeline] == sorted((each["at"] for each in timeline), reverse=True)
 
 
-def test_deployments_are_told_in_the_time_of_the_clock() -> None:
+def test_deployments_have_the_time_of_the_clock() -> None:
     """CloudFormation records in the wall clock's time."""
     with EmbeddedAws(speed=100_000) as aws:
         deploy_bucket(aws)
@@ -258,32 +239,17 @@ def test_deployments_are_told_in_the_time_of_the_clock() -> None:
 # The file
 
 
-def test_no_text_of_a_document_ends_the_element_that_holds_it() -> None:
-    page = report.html_page(json.dumps({"model": "</script><script>x()"}), live=False)
+def test_no_text_of_a_document_ends_its_element_and_the_page_loads_nothing_from_elsewhere() -> None:
+    found = {"model": "</script><script>x()"}
+    page = report.html_page(json.dumps(found), live=False)
     [held] = re.findall(r'<script id="document"[^>]*>(.*?)</script>', page, re.DOTALL)
 
-    assert json.loads(held) == {"model": "</script><script>x()"}
-
-
-@pytest.mark.parametrize(
-    ("document", "title"),
-    [
-        ({"scenario": {"scenario": "a<b"}}, "Scenario a&lt;b: fleet rehearsal"),
-        ({"scenario": None}, "Fleet rehearsal"),
-    ],
-)
-def test_the_title_names_a_scenario(document: dict[str, Any], title: str) -> None:
-    assert f"<title>{title}</title>" in report.html_page(json.dumps(document), live=False)
-
-
-def test_the_page_loads_nothing_from_elsewhere() -> None:
-    page = report.html_page("{}", live=False)
-
+    assert json.loads(held) == found
     assert re.findall(r'(?:src|href)="(?!data:,")[^"]*"|url\(|@import', page) == []
     assert "default-src 'none'" in page
 
 
-@pytest.mark.parametrize("name", ["report.png", "report", "missing/report.html"])
+@pytest.mark.parametrize("name", ["report.png", "missing/report.html"])
 def test_a_report_that_cannot_be_written_is_refused_before_the_rehearsal(tmp_path: Path, name: str) -> None:
     with pytest.raises(FleetError) as refused:
         report.check_target(tmp_path / name)
@@ -310,7 +276,7 @@ def ask(page: PageServer, path: str, **headers: str) -> tuple[int, str]:
     return answer.status, answer.read().decode()
 
 
-def test_the_printed_address_opens_the_page_and_its_document_on_this_machine(page: PageServer) -> None:
+def test_the_printed_address_alone_opens_the_page_and_its_document_on_this_machine(page: PageServer) -> None:
     assert page.server.server_address[0] == "127.0.0.1"
     path = urlsplit(page.url).path
     status, text = ask(page, path, Sec_Fetch_Site="none")
@@ -318,12 +284,8 @@ def test_the_printed_address_opens_the_page_and_its_document_on_this_machine(pag
 
     assert (status, 'data-live="true"' in text) == (200, True)
     assert (polled[0], json.loads(polled[1])) == (200, {"endpoints": []})
-
-
-def test_without_the_word_in_its_address_there_is_no_page(page: PageServer) -> None:
-    path = urlsplit(page.url).path
-
-    assert [ask(page, each)[0] for each in ("/", "/document.json", path[:-2] + "/", f"{path}x")] == [404] * 4
+    for other in ("/", "/document.json", path[:-2] + "/", f"{path}x"):
+        assert ask(page, other)[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -355,15 +317,6 @@ def test_a_document_that_cannot_be_read_is_an_answer() -> None:
         status, text = ask(page, urlsplit(page.url).path)
 
     assert (status, "gone" in text) == (500, True)
-
-
-def test_half_a_request_does_not_keep_its_connection_for_ever(
-    page: PageServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page.server.RequestHandlerClass, "timeout", 0.05)
-    with socket.create_connection(("127.0.0.1", page.server.server_address[1]), timeout=30) as half:
-        half.sendall(b"GET / HT")
-        assert half.recv(100) == b""
 
 
 def test_connections_beyond_the_limit_are_closed_and_places_are_free_again(

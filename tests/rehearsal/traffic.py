@@ -16,13 +16,7 @@ _PAUSE_S = 0.01
 
 
 class Traffic(ABC):
-    """An application that sends one request after the other, in its own thread.
-
-    Attributes:
-        asked: Number of answered requests.
-        pause_s: Seconds between an answer and the next request.
-        failures: The errors of the other requests.
-    """
+    """An application that sends one request after the other, in its own thread."""
 
     def __init__(self) -> None:
         self.asked = 0

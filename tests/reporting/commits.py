@@ -15,13 +15,7 @@ READER = f"{MODELS}/reader/build.py"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A change of the sample.
-
-    Attributes:
-        name: The commit's tag and message.
-        edits: Passages of app.py, with their replacements.
-        files: Other files with their new content; None removes a file.
-    """
+    """A change of passages of app.py, and of other files, which None removes."""
 
     name: str
     edits: Mapping[str, str] = field(default_factory=dict)

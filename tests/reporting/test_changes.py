@@ -31,31 +31,20 @@ def fleet(*, image: str = "a", name: str = "search", model: str = "Model") -> li
     ]
 
 
-def effects(before: list[Resource], after: list[Resource]) -> dict[str, Effect]:
-    return {change.resource.path: change.effect for change in changes(of(*before), of(*after))}
-
-
 def only(before: list[Resource], after: list[Resource]) -> Change:
     (change,) = changes(of(*before), of(*after))
     return change
 
 
-def test_what_is_equal_does_not_change() -> None:
-    assert effects(fleet(), fleet()) == {}
+def test_what_refers_to_a_replaced_resource_follows_it_and_says_whom() -> None:
+    found = changes(of(*fleet(image="a")), of(*fleet(image="b")))
 
-
-def test_what_refers_to_a_replaced_resource_follows_it() -> None:
-    assert effects(fleet(image="a"), fleet(image="b")) == {
-        "Model": Effect.REPLACED,
-        "Config": Effect.REPLACED,
-        "Endpoint": Effect.CHANGED,
-    }
-
-
-def test_what_follows_says_whom() -> None:
-    causes = {change.resource.path: change.cause for change in changes(of(*fleet()), of(*fleet(image="b")))}
-
-    assert causes == {"Model": None, "Config": "Model", "Endpoint": "Config"}
+    assert changes(of(*fleet()), of(*fleet())) == []
+    assert [(change.resource.path, change.effect, change.cause) for change in found] == [
+        ("Model", Effect.REPLACED, None),
+        ("Config", Effect.REPLACED, "Model"),
+        ("Endpoint", Effect.CHANGED, "Config"),
+    ]
 
 
 def test_another_id_is_a_new_resource_and_a_deleted_one() -> None:
@@ -75,17 +64,23 @@ def test_a_property_that_can_change_does_so_in_place() -> None:
     assert [(each.path, each.before, each.after) for each in change.properties] == [("MaxCapacity", 4, 8)]
 
 
-def test_another_type_under_the_same_id_replaces() -> None:
-    assert effects([resource("X", BUCKET)], [resource("X", MODEL)]) == {"X": Effect.REPLACED}
-
-
-def test_a_property_of_an_entry_replaces_if_its_schema_says_so() -> None:
-    before, after = (
-        [resource("R", "AWS::MSK::Replicator", {"ReplicationInfoList": [{"TargetKafkaClusterArn": arn}]})]
-        for arn in "ab"
-    )
-
-    assert effects(before, after) == {"R": Effect.REPLACED}
+@pytest.mark.parametrize(
+    ("before", "after", "effect"),
+    [
+        (("Custom::Thing", {"Name": "a"}), ("Custom::Thing", {"Name": "b"}), Effect.CHANGED),
+        ((BUCKET, {}), (MODEL, {}), Effect.REPLACED),
+        (
+            ("AWS::MSK::Replicator", {"ReplicationInfoList": [{"TargetKafkaClusterArn": "a"}]}),
+            ("AWS::MSK::Replicator", {"ReplicationInfoList": [{"TargetKafkaClusterArn": "b"}]}),
+            Effect.REPLACED,
+        ),
+    ],
+    ids=["without a schema", "another type", "a property of an entry"],
+)
+def test_a_change_replaces_if_the_schema_says_so(
+    before: tuple[str, Any], after: tuple[str, Any], effect: Effect
+) -> None:
+    assert only([resource("X", *before)], [resource("X", *after)]).effect is effect
 
 
 def test_entries_with_names_are_compared_by_them() -> None:
@@ -98,20 +93,6 @@ def test_entries_with_names_are_compared_by_them() -> None:
         "B/Value",
         "C",
     }
-
-
-def test_a_function_is_compared_as_a_whole() -> None:
-    def named(value: Any) -> list[Resource]:
-        return [resource("B", "AWS::CodeBuild::Project", {"Description": value})]
-
-    change = only(named({"Fn::Join": ["", ["a", "b"]]}), named({"Fn::Join": ["", ["a", "c"]]}))
-    assert [each.path for each in change.properties] == ["Description"]
-
-
-def test_a_resource_without_a_schema_changes_in_place() -> None:
-    before, after = ([resource("C", "Custom::Thing", {"Name": name})] for name in "ab")
-
-    assert effects(before, after) == {"C": Effect.CHANGED}
 
 
 def test_a_stack_that_is_no_longer_in_the_app_is_not_removed() -> None:
@@ -137,19 +118,16 @@ def test_what_can_go_wrong_has_its_risk(before: list[Resource], after: list[Reso
     assert [meaning(change).risk for change in changes(of(*before), of(*after))] == [risk]
 
 
-def test_data_that_is_deleted_and_data_that_stays_are_reported_apart() -> None:
-    def said(**kept: bool) -> str:
+def test_data_that_is_deleted_stays_or_starts_empty_is_reported_apart() -> None:
+    def removed(**kept: bool) -> str:
         return meaning(only([resource("B", BUCKET, **kept), *fleet()], fleet())).text
 
-    assert "will be lost" in said()
-    assert "stays in the account" in said(kept_when_removed=True)
-
-
-def test_what_is_replaced_is_kept_by_its_own_policy() -> None:
     def replaced(**kept: bool) -> str:
         named = [[resource("B", BUCKET, {"BucketName": name}, **kept)] for name in ("a", "b")]
         return meaning(only(*named)).text
 
+    assert "will be lost" in removed()
+    assert "stays in the account" in removed(kept_when_removed=True)
     assert "will be lost" in replaced(kept_when_removed=True)
     assert "starts empty" in replaced(kept_when_replaced=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from pathlib import Path
 
@@ -62,10 +61,6 @@ def compared(repository: Path, *, install: bool) -> Comparison:
     return Comparison(committed(repository, "main", install=install), working_tree(repository))
 
 
-def test_the_upgrade_is_named_first(repository: Path) -> None:
-    assert markdown(compared(repository, install=False)).startswith("### Triton-fleet 0.0.9 → 0.1.0\n")
-
-
 def test_what_the_library_changes_shows_if_the_base_has_its_own(repository: Path) -> None:
     found = compared(repository, install=True)
 
@@ -74,19 +69,26 @@ def test_what_the_library_changes_shows_if_the_base_has_its_own(repository: Path
     assert not found.one_library
 
 
-def test_otherwise_the_report_says_that_it_does_not_show(repository: Path) -> None:
+def test_otherwise_the_upgrade_is_named_first_and_the_report_says_what_does_not_show(
+    repository: Path,
+) -> None:
     found = compared(repository, install=False)
 
     assert found.changes == []
     assert found.one_library
+    assert markdown(found).startswith("### Triton-fleet 0.0.9 → 0.1.0\n")
     assert "`--install-base`" in markdown(found)
 
 
-def test_a_base_with_the_same_version_needs_no_environment(repository: Path) -> None:
+def test_a_base_with_the_same_version_needs_no_environment_and_the_library_itself_requires_none(
+    repository: Path,
+) -> None:
     commit_all(repository, "upgraded")
     (repository / "requirements.txt").write_text("triton-fleet==0.1.0\npytest\n")
-
     assert committed(repository, "upgraded", install=True).python == working_tree(repository).python
+
+    (repository / "requirements.txt").write_text("{}")
+    assert working_tree(repository).declared.library == ""
 
 
 def test_a_version_that_no_index_has_is_reported(repository: Path) -> None:
@@ -97,9 +99,3 @@ def test_a_version_that_no_index_has_is_reported(repository: Path) -> None:
     with pytest.raises(FleetError) as raised:
         committed(repository, "unknown", install=True)
     assert [problem.rule for problem in raised.value.problems] == ["revision-requirements"]
-
-
-def test_a_repository_that_contains_the_library_requires_none(repository: Path) -> None:
-    (repository / "requirements.txt").write_text(json.dumps({}))
-
-    assert working_tree(repository).declared.library == ""

@@ -20,70 +20,61 @@ def declared(*built: str, folders: str = "reader writer") -> Declared:
     )
 
 
-def test_the_models_are_counted_that_the_configuration_names() -> None:
+def test_the_models_are_counted_that_the_configuration_names_and_a_star_is_every_folder() -> None:
     assert declared("reader").count == 1
     assert declared("reader", "reader:small").count == 2
-
-
-def test_a_star_stands_for_every_folder() -> None:
     assert declared("*").count == 2
-    assert model_changes(declared("reader", "writer"), declared("*")) == []
-    assert model_changes(declared("reader"), declared("*")) == [ModelChange(name="writer", what="built")]
 
 
-def test_a_folder_that_comes_or_goes_is_reported_whoever_builds_it() -> None:
-    before, after = declared("*", folders="reader writer"), declared("*", folders="reader speaker")
-
-    assert [(each.name, each.what) for each in model_changes(before, after)] == [
-        ("speaker", "added"),
-        ("writer", "removed"),
-    ]
+ONE = "reader"
 
 
-def test_a_new_folder_that_the_configuration_does_not_name_is_not_built() -> None:
-    before, after = declared("reader", folders="reader"), declared("reader", folders="reader speaker")
-
-    assert model_changes(before, after) == [ModelChange(name="speaker", what="added", built=False)]
-
-
-def test_a_new_folder_that_the_configuration_names_is_built() -> None:
-    before, after = (
-        declared("reader", folders="reader"),
-        declared("reader", "speaker:small", folders="reader speaker"),
-    )
-
-    assert model_changes(before, after) == [ModelChange(name="speaker:small", what="added", built=True)]
-
-
-def test_forms_that_come_and_go_are_rows_of_their_own() -> None:
-    before, after = declared("reader:acme", "reader:globex"), declared("reader:globex", "reader:initech")
-
-    assert model_changes(before, after) == [
-        ModelChange(name="reader:acme", what="not built", built=False),
-        ModelChange(name="reader:initech", what="built"),
-    ]
-
-
-def test_a_form_next_to_every_folder_of_another_stage_is_a_row_too() -> None:
-    assert model_changes(declared("*"), declared("*", "reader:acme")) == [
-        ModelChange(name="reader:acme", what="built")
-    ]
-
-
-def test_a_folder_that_is_no_longer_built_itself_is_not_its_forms() -> None:
-    assert model_changes(declared("reader"), declared("reader:acme")) == [
-        ModelChange(name="reader", what="not built", built=False),
-        ModelChange(name="reader:acme", what="built"),
-    ]
-
-
-def test_the_forms_of_a_removed_folder_are_removed() -> None:
-    before = declared("reader", "writer:acme", "writer:globex")
-
-    assert model_changes(before, declared("reader", folders="reader")) == [
-        ModelChange(name="writer:acme", what="removed", built=False),
-        ModelChange(name="writer:globex", what="removed", built=False),
-    ]
+@pytest.mark.parametrize(
+    ("before", "after", "changed"),
+    [
+        (declared("reader", "writer"), declared("*"), []),
+        (declared("reader"), declared("*"), [("writer", "built", True)]),
+        (
+            declared("*"),
+            declared("*", folders="reader speaker"),
+            [("speaker", "added", True), ("writer", "removed", False)],
+        ),
+        (
+            declared("reader", folders=ONE),
+            declared("reader", folders="reader speaker"),
+            [("speaker", "added", False)],
+        ),
+        (
+            declared("reader", folders=ONE),
+            declared("reader", "speaker:small", folders="reader speaker"),
+            [("speaker:small", "added", True)],
+        ),
+        (
+            declared("reader:acme", "reader:globex"),
+            declared("reader:globex", "reader:initech"),
+            [("reader:acme", "not built", False), ("reader:initech", "built", True)],
+        ),
+        (declared("*"), declared("*", "reader:acme"), [("reader:acme", "built", True)]),
+        (
+            declared("reader"),
+            declared("reader:acme"),
+            [("reader", "not built", False), ("reader:acme", "built", True)],
+        ),
+        (
+            declared("reader", "writer:acme", "writer:globex"),
+            declared("reader", folders=ONE),
+            [("writer:acme", "removed", False), ("writer:globex", "removed", False)],
+        ),
+    ],
+    ids=[
+        *("a star", "a star builds more", "folders come and go", "a folder that is not named", "a form"),
+        *("forms come and go", "a form next to a star", "forms alone", "forms of a removed folder"),
+    ],
+)
+def test_folders_and_forms_that_come_and_go_are_rows(
+    before: Declared, after: Declared, changed: list[tuple[str, str, bool]]
+) -> None:
+    assert [(each.name, each.what, each.built) for each in model_changes(before, after)] == changed
 
 
 def test_a_changed_folder_is_one_row_whose_forms_are_built() -> None:

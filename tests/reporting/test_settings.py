@@ -68,32 +68,15 @@ def declared(folder: Path, **settings: Any) -> Declared:
     return Declared.read(folder)
 
 
-def test_equal_fleets_have_no_settings_that_differ() -> None:
+def test_settings_are_read_from_the_templates_and_the_cause_comes_before_its_consequences() -> None:
+    after = of(*fleet("ml.g4dn.xlarge", most=1, gpu=50, release="26.05"))
+
     assert differing(of(*fleet()), of(*fleet())) == []
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"instance_type": "ml.g4dn.xlarge"}, "instance type ml.g5.2xlarge → ml.g4dn.xlarge"),
-        ({"most": 8}, "capacity 1 to 4 → 1 to 8"),
-        ({"most": 1}, "capacity 1 to 4 → 1"),
-        ({"gpu": 50}, "GPU target 60 → 50"),
-        ({"release": "26.05"}, "release 25.09 → 26.05"),
-    ],
-)
-def test_a_setting_is_read_from_the_templates(changed: dict[str, Any], said: str) -> None:
-    assert differing(of(*fleet()), of(*fleet(**changed))) == [said]
-
-
-def test_the_cause_comes_before_its_consequences() -> None:
-    after = of(*fleet("ml.g4dn.xlarge", most=8, gpu=50, release="26.05"))
-
-    assert [each.split(" ")[0] for each in differing(of(*fleet()), after)] == [
-        "instance",
-        "capacity",
-        "GPU",
-        "release",
+    assert differing(of(*fleet()), after) == [
+        "instance type ml.g5.2xlarge → ml.g4dn.xlarge",
+        "capacity 1 to 4 → 1",
+        "GPU target 60 → 50",
+        "release 25.09 → 26.05",
     ]
 
 
@@ -143,7 +126,6 @@ def test_the_models_are_no_part_of_the_toolkit(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ([], ""),
-        ([ModelChange(name="churn", what="added")], "models + churn"),
         (
             [ModelChange(name="churn", what="added"), ModelChange(name="bert", what="removed", built=False)],
             "models + churn - bert",
