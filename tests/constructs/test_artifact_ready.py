@@ -1,5 +1,3 @@
-"""A deployment that waits for its artifact: the resource in the template, and the function that does it."""
-
 from __future__ import annotations
 
 import json
@@ -56,7 +54,7 @@ def test_waiting_begins_when_the_function_may_invoke_its_successor(template: dic
     assert waiting["Properties"]["ServiceToken"] == {"Fn::GetAtt": [function, "Arn"]}
     assert statement["Action"] == "lambda:InvokeFunction"
     assert statement["Resource"] == {"Fn::GetAtt": [function, "Arn"]}
-    assert successor not in _depends_on(template, function)
+    assert successor not in template[function].get("DependsOn", [])
 
 
 def test_every_artifact_is_waited_for_once(stack: Stack, resources: Resources) -> None:
@@ -116,10 +114,6 @@ def test_the_function_may_look_and_nothing_else(template: dict[str, Any]) -> Non
     assert all(each["Resource"] != "*" for each in statements)
     (listing,) = (each for each in statements if each["Action"] == "s3:ListBucket")
     assert listing["Condition"] == {"StringLike": {"s3:prefix": "models/*"}}
-
-
-def _depends_on(template: dict[str, Any], name: str) -> list[str]:
-    return list(template[name].get("DependsOn", []))
 
 
 def test_a_time_out_that_cloudformation_does_not_have_is_refused(stack: Stack) -> None:
@@ -224,15 +218,6 @@ def test_when_the_time_is_up_everything_missing_is_named_with_what_to_do(world: 
         "them or run `fleet publish`, then deploy again. Missing: a.tar.gz, c.tar.gz"
     )
     assert world.clock.now == 600
-
-
-@pytest.mark.story
-def test_a_long_list_is_cut_to_what_cloudformation_reads(world: World) -> None:
-    world.wait(*(f"{number}-{'é' * 100}.tar.gz" for number in range(55)), seconds=60)
-
-    ((_, _, _, body),) = world.web.seen
-    assert len(body) < 4096
-    assert "fleet publish" in body.decode()
 
 
 def test_an_invocation_that_ends_starts_the_next_and_does_not_answer(world: World) -> None:

@@ -1,5 +1,3 @@
-"""Builds as a part of a deployment: the resources in the template, and the function behind them."""
-
 # ruff: noqa: ARG002, N803 (boto3's clients have these arguments)
 
 from __future__ import annotations
@@ -18,15 +16,7 @@ from botocore.exceptions import ClientError
 from declared import Build, build_in, declare
 from function_world import Clock, Context, Requests, asked, web_server
 
-from triton_fleet import (
-    BuildRuns,
-    DeploymentBuild,
-    FleetError,
-    ModelRepository,
-    ReservedMachines,
-    SingleModelEndpoint,
-    Variant,
-)
+from triton_fleet import BuildRuns, DeploymentBuild, ModelRepository, ReservedMachines
 from triton_fleet.endpoint.functions.code import deployment_build
 
 TARGET = "sm86-trt10.13.3"
@@ -126,31 +116,6 @@ def _add(source: Path, text: str) -> None:
         declaration.write(text)
 
 
-def test_a_deployment_waits_for_all_models_where_it_is_told_to(stack: Stack, builds: Build) -> None:
-    build = DeploymentBuild(stack, "Build", builds=builds(models=["minilm", "resnet50"]))
-    build.wait()
-    build.wait()
-
-    assert _only(stack, "Custom::TritonModels")["Properties"]["Models"] == ["minilm", "resnet50"]
-
-
-def test_an_endpoint_serves_what_the_deployment_builds(
-    stack: Stack, repository: ModelRepository, builds: Build
-) -> None:
-    build = DeploymentBuild(stack, "Build", builds=builds())
-    SingleModelEndpoint(
-        stack, "Endpoint", repository=repository, variants=[Variant(artifact=build.artifact("resnet50"))]
-    )
-    build.artifact("minilm")
-    (name,) = _found(stack, "Custom::TritonArtifacts")
-    model = _only(stack, "AWS::SageMaker::Model")
-
-    assert _only(stack, "Custom::TritonArtifacts")["Properties"]["Models"] == ["minilm", "resnet50"]
-    assert model["Properties"]["PrimaryContainer"]["ModelDataUrl"]["Fn::Join"][1][-1] == {
-        "Fn::GetAtt": [name, "resnet50"]
-    }
-
-
 def test_answers_with_many_artifacts_are_as_long_as_cloudformation_accepts(
     stack: Stack, builds: Build, source: Path, world: World
 ) -> None:
@@ -167,13 +132,6 @@ def test_answers_with_many_artifacts_are_as_long_as_cloudformation_accepts(
         world.report(*(_published(name, f"{name}-{'0' * 16}.tar.gz") for name in models))
         world.wait(*models, StackId=stack_id, LogicalResourceId="i" * 255)
     assert max(len(body) for *_, body in world.cloudformation.seen) <= 4096
-
-
-def test_the_artifact_of_a_model_that_is_not_built_is_a_mistake(stack: Stack, builds: Build) -> None:
-    build = DeploymentBuild(stack, "Build", builds=builds(models=["minilm"]))
-
-    with pytest.raises(FleetError, match=r"(?s)the build has no model 'minilmm'.*did you mean minilm\?"):
-        build.artifact("minilmm")
 
 
 class World:
@@ -346,8 +304,15 @@ def test_a_request_that_is_repeated_starts_no_second_build(world: World) -> None
     assert {each.get("idempotencyToken") or each["name"] for each in world.started} == {"r-1"}
 
 
-@pytest.mark.parametrize("started", [BUILD, RUN])
-@pytest.mark.parametrize(("status", "stops"), [("IN_PROGRESS", True), ("RUNNING", True), ("FAILED", False)])
+@pytest.mark.parametrize(
+    ("started", "status", "stops"),
+    [
+        (BUILD, "IN_PROGRESS", True),
+        (RUN, "RUNNING", True),
+        (RUN, "FAILED", False),
+        ("Build", "IN_PROGRESS", False),  # as CloudFormation names what was never made
+    ],
+)
 def test_what_a_deployment_that_is_undone_has_started_does_not_go_on(
     world: World, started: str, status: str, stops: bool
 ) -> None:
@@ -386,12 +351,11 @@ def test_an_account_without_a_quota_is_reported_at_once(world: World) -> None:
         (["L-closed", "L-new"], "FAILED"),
     ],
 )
-@pytest.mark.parametrize("started", [PROJECT, {"StateMachine": "arn:machine"}])
 def test_nothing_is_started_where_a_quota_is_0_and_all_is_where_none_can_be_read(
-    world: World, started: dict[str, str], codes: list[str], ends: str
+    world: World, codes: list[str], ends: str
 ) -> None:
     world.quotas = {"L-1": 1}
-    answer = world.ask("TritonBuild", {**started, "QuotaCodes": codes})
+    answer = world.ask("TritonBuild", {**PROJECT, "QuotaCodes": codes})
 
     assert answer["Status"] == ends
     assert len(world.started) == (ends == "SUCCESS")

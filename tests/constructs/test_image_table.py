@@ -51,18 +51,12 @@ def test_exactly_the_releases_that_aws_publishes_are_offered(table: dict[str, An
 
 
 @pytest.mark.parametrize("release", IN_THE_SDK, ids=lambda release: release.name)
-def test_a_release_is_in_the_accounts_and_regions_that_aws_says(
+def test_a_release_has_the_name_accounts_and_regions_that_aws_says(
     release: Release, table: dict[str, Any]
 ) -> None:
     published = table["versions"][release.name]
 
     assert {region: IMAGE_ACCOUNTS[region] for region in release.regions} == published["registries"]
-
-
-@pytest.mark.parametrize("release", IN_THE_SDK, ids=lambda release: release.name)
-def test_an_image_is_named_as_aws_names_it(release: Release, table: dict[str, Any]) -> None:
-    published = table["versions"][release.name]
-
     assert (IMAGE_REPOSITORY, release.image_tag) == (published["repository"], published["tag_prefix"])
 
 

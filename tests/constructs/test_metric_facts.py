@@ -17,11 +17,6 @@ def _metrics(instance: str = "ml.g5.2xlarge") -> EndpointMetrics:
     return EndpointMetrics(endpoint_name="fleet", instance_type=instance)
 
 
-def _expression(metric: Any) -> str:
-    assert isinstance(metric, cloudwatch.MathExpression)
-    return metric.expression
-
-
 def _using(metric: Any) -> dict[str, Any]:
     return dict(metric.using_metrics)
 
@@ -54,7 +49,7 @@ def test_times_are_in_milliseconds_and_shares_in_percent_of_one_gpu_or_vcpu(
 ) -> None:
     four_gpus = _metrics("ml.g5.12xlarge")
 
-    assert _expression(getattr(four_gpus, f"metric_{method}")(**options)) == expression
+    assert getattr(four_gpus, f"metric_{method}")(**options).expression == expression
 
 
 def test_busy_is_of_all_gpus_or_without_any_of_all_vcpus() -> None:

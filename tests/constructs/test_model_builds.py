@@ -17,6 +17,8 @@ from triton_fleet import ModelBuildProject, ModelRepository, MultiModelFleet
 from triton_fleet.builds.inputs import BUILD_WEIGHTS
 from triton_fleet.parts.arguments.late import late_problems
 
+FORMS = Path(__file__).parents[2] / "model_builds"
+
 
 def _project(resources: Resources) -> dict[str, Any]:
     (project,) = resources("AWS::CodeBuild::Project")
@@ -155,3 +157,25 @@ def test_a_declaration_that_cannot_be_read_fails_the_synthesis(build: Build, sou
 
     with pytest.raises(RuntimeError, match="BUILD is 1"):
         build().node.root.synth()
+
+
+def test_a_form_is_built_under_the_name_that_a_person_types(build: Build, resources: Resources) -> None:
+    build(source=FORMS, models=["resnet50", "resnet50:torchscript"])
+    (project,) = resources("AWS::CodeBuild::Project")
+    variables = {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
+    assert variables["FLEET_MODELS"] == "resnet50 resnet50:torchscript"
+
+
+def test_an_unknown_form_is_reported_with_the_close_one(stack: Stack, build: Build) -> None:
+    build(source=FORMS, models=["resnet50:torchscipt"])
+
+    (problem,) = late_problems(stack.node.root)
+
+    assert (problem.rule, problem.fix) == ("unknown-form", "did you mean torchscript?")
+
+
+def test_a_form_of_an_unknown_model_is_reported_with_the_close_one(build: Build) -> None:
+    with reported("model-build-exists") as problems:
+        build(source=FORMS, models=["resnet5:torchscript"])
+
+    assert problems[0].fix == "did you mean resnet50?"

@@ -1,12 +1,7 @@
-"""Builds as SageMaker Processing jobs: what is deployed, what is asked for, and what happens in a job."""
-
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +12,15 @@ from declared import declare, template_of_build
 
 from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.commands import commands
-from triton_fleet.builds.source import FOLDER, toolkit_wheel
 from triton_models.facts.instances import GPUS
-from triton_rehearsal.builds.environment import install_python
 
 BUILD_ID = "FleetBuilds-AbC123:01234567-89ab-cdef-0123-456789abcdef"
-JOB_SOURCE = "/opt/ml/processing/source"
 Template_ = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source folder whose triton_models only notes what it is asked for."""
-    source: Path = declare(tmp_path_factory.mktemp("model_builds"), "minilm")
-    (source / "triton_models").mkdir()
-    (source / "triton_models" / "__main__.py").write_text(
-        "import os, sys\n"
-        "with open(os.environ['NOTES'], 'a') as notes: notes.write(' '.join(sys.argv[1:]) + '\\n')\n"
-        "sys.exit(sys.argv[1] == os.environ.get('FAILS'))\n"
-    )
-    (source / "triton_models" / "builds" / "tensorrt").mkdir(parents=True)
-    for package in ("", "builds", "builds/tensorrt"):
-        (source / "triton_models" / package / "__init__.py").touch()
-    (source / "triton_models" / "builds" / "tensorrt" / "driver.py").touch()
-    (source / "triton_models" / "builds" / "locked.py").touch()
-    return source
-
-
-@pytest.fixture(scope="module")
-def template(folder: Path) -> Template_:
+def template(tmp_path_factory: pytest.TempPathFactory) -> Template_:
+    folder = declare(tmp_path_factory.mktemp("model_builds"), "minilm")
     return template_of_build(folder, instance_type="ml.g4dn.xlarge", timeout=Duration.hours(3))
 
 
@@ -188,69 +163,6 @@ def test_sagemaker_takes_the_role_of_a_job_and_codebuild_that_of_what_starts_it(
     }
 
 
-def _run_in_job(
-    request: Mapping[str, Any], folder: Path, work: Path, **environment: str
-) -> tuple[int, list[str]]:
-    """Do what SageMaker does with the request: the input in its place, then the container's command."""
-    source = work / "input"
-    source.mkdir()
-    with zipfile.ZipFile(source / "hash.zip", "w") as archive:
-        for path in folder.rglob("*"):
-            archive.write(path, path.relative_to(folder))
-        name, wheel = toolkit_wheel()
-        archive.writestr(f"{FOLDER}/{name}", wheel)
-    application = request["AppSpecification"]
-    command = [*application["ContainerEntrypoint"], *application["ContainerArguments"]]
-    notes = work / "notes"
-    notes.touch()
-    install_python(work / "bin", home=work / "home", requirements="")
-    done = subprocess.run(
-        [part.replace(JOB_SOURCE, str(source)) for part in command],
-        env={
-            "PATH": f"{work / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONUSERBASE": str(work / "home"),
-            "TMPDIR": str(work),
-            "NOTES": str(notes),
-            **request["Environment"],
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, notes.read_text().splitlines()
-
-
-OFFLINE = {"PIP_NO_INDEX": "1"}  # there is no requirement to ask an index for
-
-
-def test_a_job_delivers_its_models_and_their_results(
-    environment: dict[str, str], folder: Path, tmp_path: Path
-) -> None:
-    asked = {"FLEET_MODELS": "minilm resnet50", "FLEET_RESULTS": "s3://b/runs/r/0.json"}
-    request = run_processing_job.job_request(environment | asked)
-    status, notes = _run_in_job(request, folder, tmp_path, **OFFLINE)
-
-    assert status == 0
-    assert notes == [
-        f"deliver minilm resnet50 --release 25.09 --gpu T4 --repository {environment['FLEET_REPOSITORY']}"
-        " --results s3://b/runs/r/0.json"
-    ]
-
-
-def test_a_job_ends_at_the_first_command_that_fails(
-    environment: dict[str, str], folder: Path, tmp_path: Path
-) -> None:
-    request = run_processing_job.job_request(environment)
-    missing = tmp_path / "missing"
-    missing.mkdir()
-    (missing / "models").mkdir()
-    status, notes = _run_in_job(request, missing, tmp_path, **OFFLINE)
-
-    assert status == 1
-    assert notes == []
-
-
 class _SageMaker:
     """SageMaker's answers about one job, as the API gives them."""
 
@@ -319,15 +231,6 @@ def test_a_build_shows_its_jobs_log_once_and_ends_as_the_job_ends(
     assert capsys.readouterr().out.splitlines()[1:3] == ["one", "two"]
     assert sagemaker.stopped == []
     assert logs.begun[2] - logs.begun[0] == DAY_MS - 60_000  # what was shown long ago is not read again
-
-
-def test_a_job_that_fails_fails_the_build_with_its_reason(
-    environment: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    failed = {"ProcessingJobStatus": "Failed", "FailureReason": "AlgorithmError: exit code 1"}
-
-    assert _run(environment, _SageMaker(WORKING, failed), _Logs()) == 1
-    assert "AlgorithmError: exit code 1" in capsys.readouterr().out
 
 
 def test_a_build_that_cannot_wait_any_more_stops_its_job(environment: dict[str, str]) -> None:

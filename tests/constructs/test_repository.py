@@ -25,11 +25,6 @@ def _statements(resources: Resources) -> list[dict[str, Any]]:
     return list(policy["PolicyDocument"]["Statement"])
 
 
-def _actions(statements: list[dict[str, Any]]) -> set[str]:
-    given = [each["Action"] for each in statements]
-    return {action for each in given for action in ([each] if isinstance(each, str) else each)}
-
-
 def test_a_prefix_gets_exactly_one_final_slash(stack: Stack) -> None:
     assert ModelRepository(stack, "Repository", prefix="/team/models").prefix == "team/models/"
 
@@ -124,43 +119,15 @@ def test_a_role_of_another_account_may_read_the_artifacts_and_use_the_key(
 
 
 def test_the_policies_of_an_existing_bucket_cannot_be_changed(stack: Stack) -> None:
-    kept = ModelRepository(
-        stack,
-        "Kept",
-        bucket=s3.Bucket.from_bucket_name(stack, "KeptBucket", "kept-models"),
-        encryption_key=kms.Key.from_key_arn(stack, "KeptKey", KEPT_KEY),
-    )
     with reported("existing-bucket"):
-        kept.allow_reading(PROMOTER)
+        _kept(stack).allow_reading(PROMOTER)
 
 
-def test_pruning_deletes_artifacts_and_writes_nothing_but_the_manifest(
+def test_pruning_writes_nothing_but_the_manifest(
     stack: Stack, repository: ModelRepository, resources: Resources
 ) -> None:
     repository.grant_prune(_role(stack))
     statements = _statements(resources)
 
-    assert _actions(statements) == {
-        "s3:ListBucket",
-        "s3:GetObject",
-        "s3:PutObject",
-        "s3:DeleteObject",
-        "sagemaker:ListEndpoints",
-        "sagemaker:ListModels",
-        "sagemaker:DescribeEndpoint",
-        "sagemaker:DescribeEndpointConfig",
-        "sagemaker:DescribeModel",
-        "kms:Decrypt",
-        "kms:GenerateDataKey",
-    }
     [writing] = [each for each in statements if each["Action"] == "s3:PutObject"]
     assert "manifest.json" in str(writing["Resource"])
-
-
-def test_access_logs_go_where_they_are_asked_to(stack: Stack) -> None:
-    logs = s3.Bucket(stack, "Logs")
-    ModelRepository(stack, "Repository", access_logs=logs)
-
-    Template.from_stack(stack).has_resource_properties(
-        "AWS::S3::Bucket", {"LoggingConfiguration": {"DestinationBucketName": Match.any_value()}}
-    )

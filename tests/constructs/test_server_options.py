@@ -51,33 +51,6 @@ def test_a_path_of_a_plugin_that_would_not_arrive_is_a_problem(plugin: str) -> N
     assert repr(plugin) in problem.what
 
 
-def test_shared_memory_and_logging_are_passed_on_as_the_start_script_reads_them() -> None:
-    server = TritonServer(
-        log_verbose=True,
-        shared_memory=Size.mebibytes(4),
-        shared_memory_growth=Size.bytes(2),
-        ping_mode=PingMode.READY,
-    )
-
-    assert dict(server._environment()) | {"SAGEMAKER_TRITON_ADDITIONAL_ARGS": ""} == {
-        "SAGEMAKER_TRITON_PING_MODE": "ready",
-        "SAGEMAKER_TRITON_LOG_VERBOSE": "true",
-        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "4194304",
-        "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": "2",
-        "SAGEMAKER_TRITON_THREAD_COUNT": "64",
-        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "",
-    }
-
-
-def test_a_size_that_is_known_at_deployment_is_passed_on_as_its_reference() -> None:
-    stack = Stack()
-    later = CfnParameter(stack, "Bytes", type="Number").value_as_number
-    server = TritonServer(shared_memory=Size.bytes(later))
-
-    assert problems_of(server._check) == ()
-    assert stack.resolve(server._environment()["SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"]) == {"Ref": "Bytes"}
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -109,6 +82,10 @@ def test_more_arguments_than_an_environment_variable_holds_are_a_problem() -> No
 @pytest.mark.parametrize(
     ("options", "variable", "value"),
     [
+        ({"log_verbose": True}, "LOG_VERBOSE", "true"),
+        ({"ping_mode": PingMode.READY}, "PING_MODE", "ready"),
+        ({"shared_memory": Size.mebibytes(4)}, "SHM_DEFAULT_BYTE_SIZE", "4194304"),
+        ({"shared_memory_growth": Size.bytes(2)}, "SHM_GROWTH_BYTE_SIZE", "2"),
         ({"log_info": False}, "LOG_INFO", "false"),
         ({"log_warning": False}, "LOG_WARNING", "false"),
         ({"log_error": True}, "LOG_ERROR", "true"),

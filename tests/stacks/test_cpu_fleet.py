@@ -1,5 +1,3 @@
-"""A fleet on an instance type without a GPU: the same app with one word changed."""
-
 from __future__ import annotations
 
 import json
@@ -35,11 +33,6 @@ def adjusted() -> FleetApp:
 @pytest.fixture(scope="module")
 def inference(fleet: FleetApp) -> dict[str, Any]:
     return Template.from_stack(fleet.inference).to_json()
-
-
-@pytest.fixture(scope="module")
-def models(fleet: FleetApp) -> dict[str, Any]:
-    return Template.from_stack(fleet.models).to_json()
 
 
 def _of_type(template: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -95,8 +88,8 @@ def test_the_volume_with_the_models_is_encrypted_with_the_repositorys_key(infere
     assert config["KmsKeyId"]["Fn::ImportValue"].startswith("TritonFleetModels:")
 
 
-def test_models_are_built_without_a_gpu_in_the_image_that_serves_them(models: dict[str, Any]) -> None:
-    (project,) = _of_type(models, "AWS::CodeBuild::Project")
+def test_models_are_built_without_a_gpu_in_the_image_that_serves_them(fleet: FleetApp) -> None:
+    (project,) = _of_type(Template.from_stack(fleet.models).to_json(), "AWS::CodeBuild::Project")
     environment = project["Environment"]
     variables = {each["Name"] for each in environment["EnvironmentVariables"]}
     build = json.loads(project["Source"]["BuildSpec"])["phases"]["build"]["commands"][0]
