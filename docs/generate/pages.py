@@ -15,7 +15,9 @@ from conformance.records import Record, records
 from docs.generate import ROOT
 from embedded_aws import coverage
 from triton_fleet.app.config import FleetConfig
+from triton_models.builds.floor import NetworkCost
 from triton_models.cli.main import PROGRAM, SECTIONS, verb_help
+from triton_models.facts.gpu_peaks import PEAKS
 
 _SETTINGS = """\
 # Settings
@@ -50,6 +52,17 @@ was not observed here. The grade says how well it is founded: *public record* (w
 *AWS documentation*, *documentation*, *source read* or *assumption*. A run of the
 [conformance](../conformance/index.md) suite makes it *observed* or **refuted**.
 """
+_FLOORS = """\
+# Floors and measurements
+
+The floor of a network is the least time that its arithmetic and its bytes need on a GPU, by the GPU's peaks.
+`fleet compare NAME --gpu GPU` prints it for your own models. Below are the floors of five networks for
+batches of 8, then every measurement on a GPU that is on record, with its multiple of the floor.
+
+Times in ms, in FP32 and FP16.
+"""
+_BATCH = 8
+_SHOWN = ("T4", "A10G", "L4", "L40S", "A100-40GB", "H100")
 _SUBJECTS = {
     "gpu": "GPUs and TensorRT",
     "images": "Triton's images",
@@ -175,3 +188,50 @@ def embedded_aws() -> str:
 
 def _test(test: str) -> str:
     return f"`{test.partition('::')[2].partition('[')[0]}`"
+
+
+def floors() -> str:
+    """Return the page of floors, and of what was measured on GPUs."""
+    records = [json.loads(each.read_text()) for each in sorted((ROOT / "docs" / "measured").glob("*.json"))]
+    networks = {each["network"]: each for each in records[0]["networks"] if each["batch"] == _BATCH}
+    parts = [
+        _FLOORS,
+        "| network | row | GFLOP | " + " | ".join(_SHOWN) + " |",
+        "|" + "---|" * (3 + len(_SHOWN)),
+    ]
+    for name, counted in networks.items():
+        cells = (f"{_floor(counted, gpu, 'fp32'):.2g}, {_floor(counted, gpu, 'fp16'):.2g}" for gpu in _SHOWN)
+        parts.append(
+            f"| {name} | {counted['row']} | {counted['operations'] / 1e9:.0f} | {' | '.join(cells)} |"
+        )
+    for record in records:
+        parts.append(_measured(record))
+    return "\n".join(parts) + "\n"
+
+
+def _measured(record: Mapping[str, Any]) -> str:
+    """Return the table of one record: for each network and batch, milliseconds and multiples of the floor."""
+    forms = list(dict.fromkeys(form for each in record["networks"] for form in each["median_ms"]))
+    lines = [
+        f"\n## {record['card']}",
+        f"\nDriver {record['driver']}, {record['date']}: {record['with']}. Times in ms, then "
+        "their multiple of the floor.\n",
+        f"| network | batch | {' | '.join(forms)} |",
+        "|" + "---|" * (2 + len(forms)),
+    ]
+    for each in record["networks"]:
+        cells = []
+        for form in forms:
+            if (ms := each["median_ms"].get(form)) is None:
+                cells.append("")
+                continue
+            precision = next(part for part in form.split() if part in {"fp32", "tf32", "fp16"})
+            cells.append(f"{ms:.3g}, {ms / _floor(each, record['gpu'], precision):.0f}x")
+        lines.append(f"| {each['network']} | {each['batch']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _floor(counted: Mapping[str, Any], gpu: str, precision: Any) -> float:
+    """Return the floor in milliseconds of a network in a record."""
+    sizes = {key: counted[key] for key in ("batch", "operations", "weights", "between", "ends")}
+    return NetworkCost(**sizes, uncounted={}).floor(PEAKS[gpu], precision).least_s * 1e3

@@ -25,6 +25,7 @@ _REFERENCE = {
     "conformance/beliefs.toml": "beliefs",
     "model_builds/triton_models/base/errors.py": "errors",
     "embedded-aws/embedded_aws/coverage.py": "embedded_aws",
+    "model_builds/triton_models/builds/floor.py": "floors",
 }
 """The code whose docstrings are a page of the reference: on GitHub a link leads to the code."""
 STAGED = ROOT / "build" / "site"
@@ -58,6 +59,7 @@ def stage(folder: Path = STAGED) -> None:
         "declarations": reference.declarations(),
         "embedded_aws": pages.embedded_aws(),
         "errors": errors.page(),
+        "floors": pages.floors(),
         "settings": pages.settings(),
     }
     for name, text in {**rooms, **made}.items():
